@@ -16,7 +16,8 @@ bool is_blank(unsigned char c) {
   return c <= ' ';
 }
 
-/// Returns the position after the escape sequence at `at` (colours, titles, cursor movement).
+/// Returns the position after the terminal escape sequence that starts at `at`. Such sequences set
+/// colours or titles, or move the cursor.
 std::size_t behind_escape(std::string_view text, std::size_t at) {
   if (++at >= text.size()) return at;
   const char kind = text[at++];
@@ -29,7 +30,7 @@ std::size_t behind_escape(std::string_view text, std::size_t at) {
   return at < text.size() && text[at] == '\a' ? at + 1 : at;
 }
 
-/// Converts UTF-16, which some editors and shells write, to its ASCII characters.
+/// Removes the zero bytes of UTF-16 text, which some editors and shells write. ASCII text remains.
 std::string without_zeros(std::string_view bytes) {
   std::string out(bytes.starts_with("\xff\xfe") || bytes.starts_with("\xfe\xff") ? bytes.substr(2)
                                                                                  : bytes);
@@ -37,8 +38,8 @@ std::string without_zeros(std::string_view bytes) {
   return out;
 }
 
-/// The text in lower case with single spaces, without escape sequences and mail quote marks. Also
-/// maps its positions to line numbers.
+/// A text in lower case with single spaces, without escape sequences and mail quote marks. `lines`
+/// maps positions in it to line numbers.
 struct Folded {
   std::string text;
   std::vector<std::size_t> lines;  // start of each line in `text`
@@ -72,7 +73,8 @@ Folded fold(std::string_view given) {
   return folded;
 }
 
-/// Finds the parts of `words` in this order. Returns the position, or npos if not found.
+/// Finds the parts of `words`, which "*" separates, one after the other in `text`. Returns the
+/// position of the first part, or npos.
 std::size_t find_parts(std::string_view text, std::string_view words) {
   const auto parts = split(words, '*');
   std::size_t from = 0;
@@ -152,8 +154,8 @@ std::vector<Recognised> read_error_text(std::string_view bytes, int lines_before
     else
       found.push_back(std::move(one));
   }
-  // NCCL allocates its buffers through CUDA. If memory is exhausted, communication is not the
-  // problem.
+  // NCCL allocates its buffers through CUDA. If that allocation fails, memory is the problem, and
+  // the NCCL message would mislead.
   if (folded.text.find("cuda failure 'out of memory'") != std::string::npos ||
       folded.text.find("cuda failure 2 'out of memory'") != std::string::npos)
     std::erase_if(found, [](const Recognised& one) { return one.name == "nccl"; });

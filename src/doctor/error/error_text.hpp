@@ -1,5 +1,5 @@
-// Finds known messages in a pasted traceback or log, and which rules can explain each. This only
-// raises the rank of rules that apply anyway. Pure; the text is untrusted.
+// Finds known messages in a pasted traceback or log, and the rules that can explain each message. A
+// message changes the order of findings; it does not create one. The text is untrusted.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@ namespace berth::doctor {
 /// A row of the table of known messages.
 struct Signature {
   const char* name;  // stable, for programs; rows with one name are wordings of one message
-  /// Lower case. Parts separated by "*" follow each other at a short distance. A space matches any
-  /// whitespace, because pasted text is often wrapped.
+  /// In lower case. "*" separates parts that follow each other at a short distance. A space matches
+  /// any whitespace, because pasted text is often wrapped.
   const char* words;
   /// 2: the message states its cause; 1: it has many possible causes.
   int strength;
-  const char* rules;  // rules for possible causes, separated by spaces; "DRV*" is a prefix
+  const char* rules;  // rules that can explain the message, separated by spaces; "DRV*" is a prefix
   const char* means;  // msgid
 };
 [[nodiscard]] std::span<const Signature> signatures();
@@ -31,16 +31,17 @@ struct Recognised {
   int strength = 0;
   std::vector<std::string> rules;
   std::string means;       // translated
-  double asked_bytes = 0;  // requested memory, if the message says it
+  double asked_bytes = 0;  // requested memory; 0: the message does not state it
 };
 
-/// Whether `rule` is one of its rules, for example "DRV05"; "DRV*" means all with this prefix.
+/// Whether `message.rules` contains `rule`, for example "DRV05", or a prefix of it such as "DRV*".
 [[nodiscard]] bool speaks_of(const Recognised& message, std::string_view rule);
 
 constexpr std::size_t kMostErrorText = 4 << 20;
 
-/// Every known message once, at its first occurrence. Messages that state their cause come first,
-/// then by line. Reads only the last 4 MiB.
+/// The known messages in `bytes`, each once, at its first occurrence. Messages that state their
+/// cause come first, then by line. Reads only the last 4 MiB. Line numbers start after
+/// `lines_before`.
 [[nodiscard]] std::vector<Recognised> read_error_text(std::string_view bytes, int lines_before = 0);
 
 }  // namespace berth::doctor

@@ -12,11 +12,11 @@ namespace {
 constexpr std::size_t kLongestMessage = 2000;
 
 struct Amount {
-  std::string shown;  // "2.00 GiB", as it was written
+  std::string shown;  // "2.00 GiB", as the message writes it
   double bytes = 0;
 };
 
-/// "2.00 gib" at the start of `text`.
+/// Parses an amount at the start of `text`: "2.00 gib".
 std::optional<Amount> amount_at(std::string_view text) {
   std::size_t end = 0;
   while (end < text.size() && end < 12 &&
@@ -50,7 +50,7 @@ std::optional<Amount> amount_before(std::string_view text, std::string_view word
   return amount_at(text.substr(blank == std::string_view::npos ? 0 : blank + 1));
 }
 
-/// The memory used by other processes, summed up: "process 4121 has 7.50 GiB memory in use".
+/// Sums up the memory of other processes: "process 4121 has 7.50 GiB memory in use".
 double held_by_others(std::string_view text) {
   double bytes = 0;
   for (std::size_t at = text.find("process "); at != std::string_view::npos;
@@ -82,7 +82,7 @@ MemoryText read_memory_text(std::string_view text) {
     sentence +=
         "; " + berth::text("other processes held {:.1f} GiB: berth ps", others / 1073741824.0);
   const auto unused = amount_before(text, " is reserved by pytorch but unallocated");
-  // The variable is for CUDA and HIP only.
+  // PYTORCH_CUDA_ALLOC_CONF has no effect on Intel GPUs.
   const bool is_xpu = text.find("xpu out of memory") != std::string_view::npos;
   if (unused && unused->bytes >= asked->bytes && !is_xpu)
     sentence +=

@@ -6,13 +6,13 @@
 
 namespace berth::doctor {
 
-/// "" and 0: the text has no numbers.
+/// If the message has no numbers, `sentence` is "" and `asked_bytes` is 0.
 struct MemoryText {
   std::string sentence;
   double asked_bytes = 0;  // memory that the program requested in one call
 };
 
-/// `text`: lower case, single spaces between words, starting at the message.
+/// `text` starts at the message, in lower case with single spaces.
 [[nodiscard]] MemoryText read_memory_text(std::string_view text);
 
 }  // namespace berth::doctor

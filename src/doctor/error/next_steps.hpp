@@ -1,4 +1,4 @@
-// What to do about a known message that no finding explains.
+// Suggests what to do about a known message that no finding explains.
 #pragma once
 
 #include <span>
@@ -17,8 +17,9 @@ struct NextStep {
 };
 [[nodiscard]] std::span<const NextStep> known_steps();
 
-/// Never empty; the best step comes first; translated. `rules` tells what the message is about: the
-/// machine ("" or "DRV05 …") or a line in a source file ("SRC34 …").
+/// Translated and never empty; the best step comes first. `rules` are those of the message. They
+/// show whether it is about the machine ("" or "DRV05 …") or about a line in a source file ("SRC34
+/// …").
 [[nodiscard]] std::vector<model::Fix> next_steps(std::string_view message, std::string_view rules);
 
 }  // namespace berth::doctor

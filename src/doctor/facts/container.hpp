@@ -1,4 +1,4 @@
-// The target's container, if any, and what this machine provides to give containers GPUs.
+// The container that the target runs in, if any, and the software that gives GPUs to containers.
 #pragma once
 
 #include <map>
@@ -17,13 +17,13 @@ struct CdiSpec {
   std::string kind;                  // "nvidia.com/gpu"
   std::vector<std::string> devices;  // "0", "GPU-…", "all"
   std::vector<std::string>
-      missing_paths;           // paths that it names but that do not exist on this machine
-  std::string driver_version;  // version of the libcuda that it names; "" none
-  unsigned uvm_major = 0;      // device major number that it gives /dev/nvidia-uvm; 0: none
+      missing_paths;           // paths that the spec names but that do not exist on this machine
+  std::string driver_version;  // version of the libcuda that the spec names; "" none
+  unsigned uvm_major = 0;      // major number of /dev/nvidia-uvm in the spec; 0: none
   std::string version;         // format version: "0.7.0"; "" none
 };
 
-/// A settings file of a node's container runtime.
+/// A settings file of a Kubernetes node's container runtime.
 struct RuntimeSettings {
   std::string path;  // "/etc/containerd/config.toml"
   std::string text;
@@ -47,45 +47,47 @@ struct ContainerEngines {
   Fact<std::string> toolkit_config;  // /etc/nvidia-container-runtime/config.toml
   Fact<LibraryFile>
       toolkit_library;  // path of libnvidia-container.so.1; absent: not in the system's folders
-  /// The ldconfig program configured in toolkit_config, if it does not exist.
+  /// Path of the ldconfig program that toolkit_config names, if no file has this path.
   Fact<std::string> no_ldconfig;
   Fact<std::vector<CdiSpec>> cdi;     // specs from all spec folders
-  Fact<std::string> char_links_rule;  // a udev rule that creates /dev/char links
+  Fact<std::string> char_links_rule;  // path of a udev rule that creates the /dev/char links
   Fact<bool> cgroup_v2;
   Fact<std::vector<std::string>> plugin_sockets;  // names in the kubelet's plugin folder
-  Fact<bool> claims_driver;                       // NVIDIA's driver for pods' resource claims (DRA)
+  /// Whether NVIDIA's driver for resource claims (DRA) is registered with the kubelet.
+  Fact<bool> claims_driver;
   /// Versions of the Docker, NVIDIA and enroot packages, from dpkg. Absent: none is installed.
   Fact<std::map<std::string, std::string>> packages;
-  /// Jetson only: whether its kernel has the module for iptables' raw table. Absent: no module
-  /// list.
+  /// Jetson only: whether the kernel has the module for iptables' raw table. Absent: there is no
+  /// list of modules.
   Fact<bool> raw_table;
 };
 
-/// What Slurm's daemon is configured to know about this machine's GPUs.
+/// The GPUs of this machine according to the settings of Slurm's daemon, slurmd.
 struct SlurmSettings {
   std::string path;                 // "/etc/slurm/gres.conf"
-  std::vector<std::string> files;   // "/dev/nvidia0"; lines for named nodes are not included
+  std::vector<std::string> files;   // "/dev/nvidia0"; lines with NodeName are skipped
   bool by_nvml = false;             // AutoDetect=nvml
-  Fact<std::string> nvml_plugin;    // slurmd's gpu_nvml.so
-  Fact<std::string> plugin_folder;  // folder of its other plugins
+  Fact<std::string> nvml_plugin;    // path of slurmd's gpu_nvml.so
+  Fact<std::string> plugin_folder;  // folder of slurmd's plugins
 };
 
 struct ContainerFacts {
   /// "docker", "podman", "kubernetes", "lxc", "apptainer", "flatpak", "container"; absent: no
   /// container.
   Fact<std::string> kind;
-  std::string marker;              // the evidence: "/.dockerenv"
-  Fact<bool> user_namespace;       // its uids and gids differ from the host's
+  std::string marker;              // the file or variable that shows the kind: "/.dockerenv"
+  Fact<bool> user_namespace;       // the container's uids and gids differ from the host's
   Fact<std::string> devices_list;  // cgroup v1: the list of devices that may be opened
   Fact<std::string> label;         // SELinux label of this process
   Fact<bool> selinux_enforcing;    // absent: SELinux is disabled
   Fact<bool> selinux_devices;      // SELinux boolean container_use_devices
   Fact<std::vector<std::string>> singularity_libraries;  // names in /.singularity.d/libs
   Fact<std::vector<std::string>> infiniband;             // names in /sys/class/infiniband
-  Fact<std::string> box;        // "distrobox", "toolbox": shares the host's /dev and home
+  /// "distrobox", "toolbox": a container that shares the host's /dev and home folder.
+  Fact<std::string> box;
   Fact<std::string> host_cuda;  // the host's libcuda.so.1, as seen from the box
   ContainerEngines engines;
-  Fact<SlurmSettings> slurm;                       // absent: no slurmd or no such file
+  Fact<SlurmSettings> slurm;                       // absent: no slurmd or no gres.conf
   Fact<std::vector<std::string>> plugin_sockets;   // in /var/lib/kubelet/device-plugins
   Fact<std::vector<std::string>> kubelet_plugins;  // in /var/lib/kubelet/plugins
 };

@@ -1,5 +1,5 @@
-// What the driver's own library answered in a child with a deadline. A static scan does not query
-// the driver: every fact here is then unreadable with error 0.
+// What NVIDIA's library answered in a child process with a deadline. A static scan does not start
+// this process: every fact here is then unreadable with error 0.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,9 @@
 
 namespace berth::doctor {
 
-/// The facts of one GPU, as NVML reports them: type, name, and words for "could not be read". The
-/// list generates the members of GpuAnswer, the keys of driver.json, and the words in messages.
+/// The facts of one GPU, as NVML reports them. Each row has a type, a name, and a message for
+/// "could not be read". The list generates the members of GpuAnswer, the keys of driver.json, and
+/// the texts of messages.
 #define BERTH_GPU_FACTS(FACT)                                                          \
   /* NVML's code if the GPU returns an error (15: lost); absent: none */               \
   FACT(int, error, msgid("whether a GPU answers"))                                     \
@@ -55,7 +56,7 @@ namespace berth::doctor {
   /* confidential computing; absent: off */                                            \
   FACT(bool, cc_ready, msgid("confidential computing"))
 
-/// The same for the driver as a whole.
+/// The same list for the facts that NVML reports once for the whole driver.
 #define BERTH_DRIVER_FACTS(FACT)                                                              \
   /* Berth's error id if the library does not answer at all ("E0302": it cannot be loaded) */ \
   FACT(std::string, failure, msgid("why the driver does not answer"))                         \

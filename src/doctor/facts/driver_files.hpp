@@ -1,5 +1,5 @@
-// The driver libraries that exist, roughly in search order. The loader decides which of them a
-// program gets (facts/libraries.hpp).
+// The driver libraries on this machine, roughly in search order. facts/libraries.hpp has the
+// libraries that the loader would choose for a program.
 #pragma once
 
 #include <string>
@@ -15,12 +15,13 @@ struct LibraryFile {
   std::string path;    // "/usr/lib64/libcuda.so.1"
   std::string target;  // path with all links resolved: "/usr/lib64/libcuda.so.550.54.15"
 
-  /// "550.54.15"; "" if the name has no version.
+  /// The version in the name of the target: "550.54.15"; "" if there is none.
   [[nodiscard]] std::string version() const;
 };
 
 struct DriverFiles {
-  /// The folders that the loader searches: LD_LIBRARY_PATH, /etc/ld.so.conf.d, defaults.
+  /// The folders that the loader searches: those of LD_LIBRARY_PATH and /etc/ld.so.conf.d, and its
+  /// defaults.
   Fact<std::vector<std::string>> folders;
   Fact<std::vector<LibraryFile>> cuda;          // libcuda.so.1
   Fact<std::vector<LibraryFile>> nvml;          // libnvidia-ml.so.1
@@ -30,7 +31,7 @@ struct DriverFiles {
   /// support.
   Fact<std::vector<LibraryFile>> intel_legacy;
   Fact<std::vector<LibraryFile>> sycl_adapter;  // the adapter through which SYCL calls Level Zero
-  Fact<LibraryFile> compat;                     // libcuda.so.1 of CUDA's compatibility package
+  Fact<LibraryFile> compat;                     // the libcuda.so.1 in CUDA's compatibility package
   Fact<std::string> kernel_module;              // version of the loaded NVIDIA module
 };
 

@@ -10,14 +10,14 @@
 
 namespace berth::doctor {
 
-/// Why something is unknown.
+/// Why a fact is unknown.
 struct Unreadable {
   std::string where;     // the path or the call that failed
-  int error_number = 0;  // errno; 0: it was not requested ("not part of the bundle", "static look")
+  int error_number = 0;  // errno; 0: nothing requested the fact ("static look", …)
 };
 
-/// While a log exists, it records every unreadable fact that its thread evaluates, so that no rule
-/// can forget to report that it could not run. Facts that were not requested (error 0) are not
+/// While a log exists, it records every unreadable fact that its thread evaluates. The report can
+/// therefore name every rule that could not run. Facts that were not requested (error 0) are not
 /// recorded; most rules work without them.
 class UnreadableLog {
  public:
@@ -60,7 +60,8 @@ class Fact {
     UnreadableLog::add(why_);
     return !value_ && why_;
   }
-  /// True if the value is complete. Only then does a missing entry prove that something is absent.
+  /// True if the fact is known completely. Only then does a missing entry prove that something is
+  /// absent.
   [[nodiscard]] bool is_whole() const {
     UnreadableLog::add(why_);
     return value_ && !why_;
@@ -72,12 +73,12 @@ class Fact {
   [[nodiscard]] T value_or(T other) const { return has_value() ? *value_ : std::move(other); }
   /// Requires is_unreadable().
   [[nodiscard]] const Unreadable& why() const { return *why_; }
-  /// Records that a part could not be read: a value becomes partial, and an absent fact becomes
-  /// unreadable.
+  /// Records that some of the fact could not be read: a known value becomes partial, and an absent
+  /// fact becomes unreadable.
   void doubt(const Unreadable& why) {
     if (!why_) why_ = why;
   }
-  /// Copies the uncertainty of `source`, from which this fact was computed.
+  /// Does the same with the error of `source`, from which this fact was computed.
   template <typename U>
   void doubt(const Fact<U>& source) {
     if (source.why_) doubt(*source.why_);

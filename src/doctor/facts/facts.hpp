@@ -1,5 +1,6 @@
 // Facts: everything that the doctor knows about a machine and a target. They are collected once and
-// do not change afterwards. Paths are the target's, even if they were read from another tree.
+// then stay constant. Paths are those that the target sees, even if the files were read from
+// another tree.
 #pragma once
 
 #include "doctor/facts/container.hpp"

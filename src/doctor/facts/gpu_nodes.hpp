@@ -14,7 +14,7 @@ namespace berth::doctor {
 struct GpuNode {
   std::string path;
   Node node;
-  std::uint32_t vendor = 0;  // for render nodes: vendor id of their PCI function; 0: unknown
+  std::uint32_t vendor = 0;  // vendor id of the GPU, for render nodes; 0: unknown
 
   /// True if permissions, the device filter or a security module deny access.
   [[nodiscard]] bool denied() const {

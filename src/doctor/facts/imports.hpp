@@ -1,5 +1,5 @@
-// Simulates the loader for the target's frameworks: which libraries they get, and which are
-// missing. Considers only files whose content is available.
+// Which libraries the target's frameworks would load, and which are missing, according to a
+// simulation of the loader. It considers only files whose content is available.
 #pragma once
 
 #include <string>
@@ -10,26 +10,27 @@
 
 namespace berth::doctor {
 
-/// A library that a file of a package links to.
+/// A library that a package's file links to.
 struct LinkedLibrary {
   std::string name;       // "libcublas.so.12"
   std::string needed_by;  // path of the file that needs it
   std::string package;    // the package that contains that file: "torch", "onnxruntime-gpu", "cupy"
-  std::string wheel;      // the NVIDIA folder in sys.path that contains it; "" none
+  std::string wheel;      // the NVIDIA folder in sys.path with this library; "" none
 };
-/// A symbol that the loaded library does not define.
+/// A symbol that a file needs and the library that the loader chooses does not define.
 struct MissingSymbol {
   std::string symbol, wanted_by, library;
   std::string taken;   // the library that the loader chooses
   std::string by;      // why the loader chooses it: "LD_LIBRARY_PATH"
   std::string should;  // another library with the same name that defines the symbol; "" none
 };
-/// A symbol version that the loaded library lacks: "GLIBCXX_3.4.32" of libstdc++.so.6.
+/// A symbol version that a file needs and the chosen library lacks: "GLIBCXX_3.4.32" of
+/// libstdc++.so.6.
 struct MissingVersion {
   std::string version, wanted_by, taken, by;
 };
 
-/// A PyTorch symbol that a package's file needs, defined or not.
+/// A PyTorch symbol that a package's file needs, whether PyTorch defines it or not.
 struct WantedSymbol {
   std::string symbol, wanted_by, package;
 };
@@ -38,7 +39,7 @@ struct WantedSymbol {
 struct PackageCode {
   std::string package, file;
   std::vector<std::string> sass;
-  std::string ptx;  // the lowest capability with PTX; "" none
+  std::string ptx;  // the lowest capability that has PTX code; "" none
 };
 
 /// A package's file that requires an executable stack.
@@ -54,9 +55,11 @@ struct ImportFacts {
   Fact<std::vector<MissingSymbol>> symbols;
   /// PyTorch's own libraries that other packages link to: "libtorch_cuda_cu.so".
   Fact<std::vector<LinkedLibrary>> torch_links;
-  /// Unreadable if a file is compiled against PyTorch but only its name is known; otherwise absent.
+  /// Unreadable if a file is compiled against PyTorch, but its content could not be read; otherwise
+  /// absent.
   Fact<bool> torch_extensions;
-  /// "_scatter_cpu.so" in packages that lack "_scatter_cuda.so".
+  /// Libraries for the CPU in packages that lack the one for GPUs: "_scatter_cpu.so" without
+  /// "_scatter_cuda.so".
   Fact<std::vector<std::string>> processor_halves;
   /// c10 symbols needed by packages that are compiled against PyTorch.
   Fact<std::vector<WantedSymbol>> torch_symbols;
@@ -64,7 +67,8 @@ struct ImportFacts {
   /// Compiled code of packages other than PyTorch; files with unknown targets are left out.
   Fact<std::vector<PackageCode>> codes;
   Fact<std::vector<StackFile>> executable_stacks;
-  /// "2.41": the newest symbol version in libc.so.6, or else the version of the system's release.
+  /// The newest symbol version in libc.so.6: "2.41". Without that file, the version that belongs to
+  /// the system's release.
   Fact<std::string> libc;
 };
 

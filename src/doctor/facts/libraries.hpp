@@ -9,16 +9,17 @@
 
 namespace berth::doctor {
 
-/// A library that a program opens by name.
+/// A library that a program opens by name, and the file that it gets.
 struct FoundLibrary {
   std::string name;      // "libcuda.so.1"
   std::string path;      // the file that the loader chooses
   std::string resolved;  // after resolving links: "/usr/lib/x86_64-linux-gnu/libcuda.so.570.124.06"
   std::string version;   // after ".so." in the resolved name; "" none
-  std::string by;        // how it was found, in words: "LD_LIBRARY_PATH", "the loader's cache", …
-  bool is_empty = false;  // "file too short": the loader stops here
+  std::string by;  // how the loader finds it, in words: "LD_LIBRARY_PATH", "the loader's cache", …
+  bool is_empty = false;  // "file too short": the loader stops at this file
 
-  /// A stub library of the toolkit. It is only for linking: every call fails.
+  /// Whether it is one of the toolkit's stub libraries. They are only for linking: every call
+  /// fails.
   [[nodiscard]] bool is_stub() const {
     return resolved.find("/stubs/") != std::string::npos ||
            path.find("/stubs/") != std::string::npos;

@@ -1,4 +1,4 @@
-// The machine as the kernel shows it: PCI bus, modules, log. Read only from files.
+// The machine as the kernel's files show it: PCI bus, modules, log.
 #pragma once
 
 #include <cstdint>
@@ -23,18 +23,18 @@ struct AerCounts {
 };
 
 /// A GPU, an NVSwitch or another PCI function. Members after `driver` are read only for NVIDIA and
-/// AMD GPUs; for Intel GPUs, only the BARs are.
+/// AMD GPUs. Intel GPUs have only the BARs.
 struct PciFunction {
   std::string address;                                   // "0000:81:00.0"
   std::uint32_t vendor = 0, device = 0, class_code = 0;  // class_code has 24 bits: 0x030200
   Fact<std::string> driver;                              // absent: not bound
   Fact<std::string> runtime_status;                      // "active", "suspended"
   Fact<std::string> power_state;                         // "D0", "D3cold"
-  Fact<bool> gone;  // its configuration space reads as all ones
-  Fact<std::vector<std::uint64_t>> bar_starts, bar_sizes;  // lines of `resource`
+  Fact<bool> gone;  // its configuration space reads as all ones: the device left the bus
+  Fact<std::vector<std::uint64_t>> bar_starts, bar_sizes;  // from the lines of `resource`
   PciLink link, port;        // the link as reported by the card, and by the slot
-  std::string port_address;  // PCI address of the port above it; "" on the root bus
-  Fact<bool> aspm;           // whether power management may put its link to sleep
+  std::string port_address;  // PCI address of the port above the GPU; "" on the root bus
+  Fact<bool> aspm;           // whether power management may put the link to sleep
   Fact<AerCounts> errors, port_errors;
   Fact<std::string> iommu;  // "identity", "DMA", "DMA-FQ"; absent: no IOMMU
   Fact<int> numa_node;
@@ -48,7 +48,8 @@ struct PciFunction {
     return kind == 0x0300 || kind == 0x0302 || kind == 0x0380 || kind == 0x1200;
   }
   [[nodiscard]] bool is_nvidia_gpu() const { return vendor == 0x10de && is_gpu(); }
-  /// NVIDIA's class "other bridge" also covers old chipsets, so accept only newer device ids.
+  /// NVIDIA's NVSwitches have the class "other bridge". So do old chipsets, which have lower device
+  /// ids.
   [[nodiscard]] bool is_nvswitch() const {
     return vendor == 0x10de && class_code >> 8 == 0x0680 && device >= 0x1ac0;
   }
@@ -57,15 +58,15 @@ struct PciFunction {
   }
 };
 
-/// A process that hangs in the kernel and cannot be killed (D), or a zombie (Z). It keeps its
-/// resources.
+/// A process that hangs in the kernel and cannot be killed (D), or a zombie (Z). Its resources are
+/// not freed.
 struct StuckProcess {
   int pid = 0, parent = 0;
   char state = 'D';
   std::string name;
-  std::string
-      node;  // a GPU node that it or one of its threads has open: "/dev/nvidia0"; "" none seen
-  bool unknown = false;  // its open files could not be read
+  std::string node;  // a GPU node that the process or one of its threads has open: "/dev/nvidia0";
+                     // "" none seen
+  bool unknown = false;  // the open files of the process could not be read
 };
 
 /// /etc/os-release. The distribution determines the commands that fixes suggest.
@@ -74,7 +75,7 @@ struct OsRelease {
   std::vector<std::string> like;  // "rhel", "centos", "fedora"
   std::string version;            // "9.4"; "" rolling release
   std::string name;               // "Rocky Linux 9.4 (Blue Onyx)"
-  bool is_image = false;          // rpm-ostree: packages are layered on it
+  bool is_image = false;          // rpm-ostree: a base image with packages layered on it
 };
 
 struct MachineFacts {
@@ -82,7 +83,8 @@ struct MachineFacts {
   Fact<OsRelease> system;    // absent: unknown
   Fact<std::vector<PciFunction>> pci;
   Fact<std::vector<std::string>> modules;  // loaded modules, as in /proc/modules
-  /// Lines about GPUs, their bus, or sleep, from the newest 4 MiB of the log; oldest first.
+  /// Lines of the kernel log about GPUs, their bus, or sleep; oldest first. Only from the newest 4
+  /// MiB.
   Fact<std::vector<std::string>> kernel_log;
   Fact<std::vector<std::string>> processes;  // names (comm) of visible processes
   Fact<std::vector<StuckProcess>> stuck;     // read only if NVIDIA's driver is loaded
@@ -93,19 +95,19 @@ struct MachineFacts {
   Fact<std::string> machine_kind;  // product name from DMI: "KVM", "PowerEdge R750"; absent: no DMI
   Fact<std::string> host_name_address;  // from /etc/hosts
   Fact<std::string> host_name;
-  Fact<std::string> tegra;  // a Jetson's chip, "tegra234"; absent: none or unknown
+  Fact<std::string> tegra;  // the chip of a Jetson, "tegra234"; absent: none or unknown
   Fact<int> l4t;            // major version of Jetson Linux; 36 in JetPack 6
-  /// Unauthorized Thunderbolt and USB4 devices: "Razer Core X". Devices inside them do not appear
-  /// on any bus.
+  /// Unauthorized Thunderbolt and USB4 devices: "Razer Core X". A GPU inside such a device appears
+  /// on no bus.
   Fact<std::vector<std::string>> locked_out;
   Fact<std::uint64_t> memory_bytes;  // MemTotal
   Fact<std::string> aspm_policy;     // "[default] performance powersave powersupersave"
   Fact<bool> on_battery;             // absent: no battery or unknown
   Fact<std::string> power_profile;   // platform profile: "low-power", "balanced", "performance"
-  /// A firmware switch that turns the discrete GPU off.
+  /// A firmware setting that turns the discrete GPU off.
   Fact<std::string> switched_off;
-  Fact<std::string> sbsa_source;  // on a Jetson: an apt source file with CUDA for servers
-  /// A Jetson's current power mode, and its mode with full power: "15W", "MAXN".
+  Fact<std::string> sbsa_source;  // on a Jetson: an apt source file with CUDA for Arm servers
+  /// A Jetson's current power mode, and the mode that has full power: "15W", "MAXN".
   Fact<std::string> jetson_mode, jetson_full_mode;
   bool is_wsl = false, is_jetson = false, is_virtual = false, is_laptop = false;
   bool in_container = false;

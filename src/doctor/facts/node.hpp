@@ -25,10 +25,11 @@ struct Node {
   std::optional<int> open_error;
 };
 
-/// One row of a bundle's side table, which holds what plain files cannot represent.
+/// What a bundle's side table contains about one path: properties that plain files cannot
+/// represent.
 struct Special {
   std::optional<Node> node;
-  int error = 0;  // errno of every access to the path
+  int error = 0;  // if not 0: the errno that every access to the path returns
 };
 
 }  // namespace berth::doctor

@@ -15,10 +15,10 @@ namespace berth::doctor {
 /// The nvidia.ko file of one kernel.
 struct ModuleFile {
   std::string kernel, path;
-  Fact<bool> is_signed;             // unreadable: compressed
+  Fact<bool> is_signed;             // unreadable: the file is compressed
   Fact<std::int64_t> changed = {};  // when it was installed, in seconds since 1970
 };
-/// A driver library with its version in the name: libcuda.so.570.124.06.
+/// A driver library that has its version in the file name: libcuda.so.570.124.06.
 struct DriverLibrary {
   std::string name, version, path;  // name: "libcuda.so"
 };
@@ -42,14 +42,14 @@ struct BuildLog {
 struct UnfinishedPackage {
   std::string name, status;  // "nvidia-dkms-550", "half-configured"
 };
-/// The compiler named in the text of /proc/version; "" if there is none.
+/// The compiler that the text of /proc/version names; "" if it names none.
 [[nodiscard]] std::string kernel_compiler(std::string_view version);
 
 struct NvidiaFacts {
-  Fact<std::string> module_version;                     // version of the loaded module
-  Fact<bool> open_module;                               // whether the loaded module is the open one
+  Fact<std::string> module_version;  // version of the loaded module
+  Fact<bool> open_module;            // whether the loaded module is NVIDIA's open-source module
   Fact<std::map<std::string, std::string>> parameters;  // /proc/driver/nvidia/params
-  /// Module files of all kernels. Absent: this machine has no modules (a container).
+  /// Module files of all kernels. Absent: the machine has no folders of modules, as in a container.
   Fact<std::vector<ModuleFile>> modules_on_disk;
   Fact<std::vector<std::string>> kernels_on_disk;
   Fact<std::string> source;  // "/usr/src/nvidia-535.129.03", for DKMS
@@ -59,7 +59,7 @@ struct NvidiaFacts {
   /// The log of a failed DKMS or akmods build for the running kernel.
   Fact<BuildLog> build_log;
   Fact<std::vector<ModprobeLine>> modprobe;
-  Fact<std::string> remover;  // a udev rule that removes NVIDIA functions from the bus
+  Fact<std::string> remover;  // path of a udev rule that removes NVIDIA functions from the PCI bus
   Fact<std::vector<DriverLibrary>> libraries;  // in the folders of distributions and of NVIDIA
   Fact<std::string>
       library_version;  // version of the libnvidia-ml.so.1 that the loader would choose
@@ -74,17 +74,18 @@ struct NvidiaFacts {
   Fact<std::string> fabric_manager;  // installed version; "" unknown
   Fact<std::string> gridd;           // path of the vGPU driver's daemon: "/usr/bin/nvidia-gridd"
   Fact<std::string>
-      reboot_wanted_by;  // packages that request a reboot; absent: no Debian package does
-  /// Unfinished driver and kernel packages. Absent: no dpkg list.
+      reboot_wanted_by;  // packages that request a reboot; absent: no Debian package requests one
+  /// Driver and kernel packages that dpkg has not finished. Absent: there is no dpkg list.
   Fact<std::vector<UnfinishedPackage>> unfinished;
   Fact<bool> akmods;       // akmods is installed and builds modules at the first boot of a kernel
-  Fact<Node> mps_control;  // MPS's control pipe in the folder that the variables name
+  Fact<Node> mps_control;  // the control pipe of MPS, in the folder that variables name or in the
+                           // default folder
 
   [[nodiscard]] Fact<DeviceNode> node(std::string_view path) const;
 };
 
 constexpr std::string_view kPackagesFile = "/var/lib/dpkg/status";
-/// The entries of dpkg's status file that rules read: package, state and version.
+/// The parts of dpkg's status file that rules use: package, state and version.
 [[nodiscard]] std::string selected_packages(std::string_view status);
 
 }  // namespace berth::doctor

@@ -14,7 +14,7 @@ namespace berth::doctor {
 
 struct PackageBuild {
   std::string package;  // pip's name: "tensorflow"
-  std::string path;     // of that file
+  std::string path;     // path of the file that states these properties
   Fact<bool> for_cuda;  // absent: unknown
   std::string cuda;     // "11.2"; "" unknown
   std::string cudnn;    // "8"; "" unknown
@@ -23,10 +23,10 @@ struct PackageBuild {
   std::string ptx;                // newest compute capability with PTX; "" none or unknown
 };
 
-/// Parses the build file of a package, by the keys that this package uses. Executes nothing.
+/// Parses the build file of a package. The keys depend on the package. Executes nothing.
 [[nodiscard]] PackageBuild parse_package_build(std::string_view package, std::string_view text);
 
-/// Whether the path is a build file that parse_package_build() can read.
+/// Whether parse_package_build() can read the file at this path.
 [[nodiscard]] bool is_package_build(std::string_view path);
 
 }  // namespace berth::doctor

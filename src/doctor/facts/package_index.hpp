@@ -1,6 +1,6 @@
-// Where the target's pip, uv and conda get packages, according to variables and files. A fix must
-// use the configured mirror and not a public index. Read only from files; passwords in addresses
-// are removed on reading.
+// Where the target's pip, uv and conda get packages, according to variables and files. Fixes use
+// the configured mirror instead of a public index. Passwords are removed from addresses when these
+// are read.
 #pragma once
 
 #include <string>
@@ -16,22 +16,24 @@ struct PythonFacts;
 
 struct IndexAddress {
   std::string url;          // "https://mirror.lab/simple", without credentials
-  std::string from;         // "PIP_INDEX_URL", "/etc/pip.conf"
+  std::string from;         // where the address was found: "PIP_INDEX_URL", "/etc/pip.conf"
   bool has_secret = false;  // the address contained credentials
 };
 
 struct PackageIndex {
   Fact<IndexAddress> main;          // absent: not configured, so PyPI is used
   std::vector<IndexAddress> extra;  // indices used in addition to the main one
-  bool no_index = false;            // only local files
+  bool no_index = false;            // installs only from local files
 
-  /// PyPI is replaced by another index.
+  /// True if another index replaces PyPI.
   [[nodiscard]] bool is_mirror() const;
-  /// PyPI is replaced by indices that only have PyTorch builds, whose names tags() returns.
+  /// True if all configured indices have only PyTorch builds. tags() then returns the builds'
+  /// names.
   [[nodiscard]] bool has_torch_alone() const;
-  /// The address of the index of all PyTorch builds, "…/whl"; "" if it is another index.
+  /// In that case, the address of the index that has all PyTorch builds, "…/whl"; otherwise "".
   [[nodiscard]] std::string all_of_torch() const;
-  /// The last components of the addresses; PyTorch's indices and their mirrors are named by build.
+  /// The last components of the addresses. PyTorch's indices and their mirrors have the build
+  /// there: "cu124".
   [[nodiscard]] std::vector<std::string> tags() const;
   /// The mirror's address, or the file that configures it: "https://mirror.lab/simple",
   /// "/etc/pip.conf".
@@ -47,11 +49,11 @@ struct PackageSources {
   PackageIndex pip, uv;
   CondaChannels conda;
 
-  /// The settings of the program that installs into this environment.
+  /// The settings of the program that installs packages into this environment.
   [[nodiscard]] const PackageIndex& of(const PythonFacts& python) const;
 };
 
-/// Parses an address and removes users, passwords and tokens; `from` is where it was found.
+/// Parses an address and removes users, passwords and tokens from it; `from` is where it was found.
 [[nodiscard]] IndexAddress index_address(std::string_view text, const std::string& from);
 
 }  // namespace berth::doctor

@@ -1,5 +1,5 @@
-// Other machine properties that affect GPU use: ROCm's node list, links to other machines, CPU
-// clock, WSL, and toolkits named by variables.
+// Machine properties that the other files in this folder do not have: ROCm's GPUs, links to other
+// machines, CPU clock, WSL, and toolkits that variables name.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@
 
 namespace berth::doctor {
 
-/// A node of /sys/class/kfd: a GPU as ROCm's runtime sees it. Nodes with only CPUs are skipped.
+/// A node of /sys/class/kfd: a GPU as ROCm's runtime sees it. CPU nodes are skipped.
 struct KfdNode {
-  std::string number;   // name of its folder
+  std::string number;   // name of the node's folder
   std::string address;  // PCI address of the GPU: "0000:03:00.0"; "" unknown
   unsigned target = 0;  // gfx_target_version: 110501 is gfx1151
   bool with_processor = false;
@@ -28,8 +28,8 @@ struct KfdNode {
   [[nodiscard]] bool integrated() const;
 };
 
-/// The memory that programs can use on an AMD GPU: its own (reserved by the firmware, if the GPU is
-/// integrated) and the host's.
+/// The memory that programs can use on an AMD GPU: `own` is the GPU's memory, `machines` the
+/// host's. For an integrated GPU, `own` is the part that the firmware reserves.
 struct AmdMemory {
   std::string address;
   std::uint64_t own = 0, machines = 0;  // mem_info_vram_total, mem_info_gtt_total
@@ -38,15 +38,15 @@ struct AmdMemory {
 struct RocmFacts {
   Fact<std::vector<KfdNode>> nodes;
   Fact<std::string> folder;   // an installed ROCm: "/opt/rocm"
-  Fact<std::string> version;  // its version: "6.2.4"
-  /// libamdhip64 in a folder of LD_LIBRARY_PATH: a program with a bundled ROCm.
+  Fact<std::string> version;  // the version of that ROCm: "6.2.4"
+  /// libamdhip64 in a folder of LD_LIBRARY_PATH: a program has its own copy of ROCm.
   Fact<std::string> library;
   Fact<std::string> driver_release;  // the ROCm release of the installed amdgpu-dkms
   /// The targets of the rocBLAS that PyTorch loads, or else of the system's rocBLAS: "gfx1030".
   Fact<std::vector<std::string>> rocblas_targets;
   Fact<std::vector<AmdMemory>> memory;
   Fact<std::string> linux_firmware;  // version from dpkg or pacman: "20251125"; absent: unknown
-  /// PyTorch's bundled libhsa-runtime64.so, if it differs from that of the system's ROCm.
+  /// PyTorch's bundled libhsa-runtime64.so, if it differs from the one in the system's ROCm.
   Fact<std::string> own_runtime;
   Fact<std::string> wsl_runtime;  // dpkg's version of the WSL runtime; absent: not installed
   std::string rocblas_folder;     // folder from which the targets were read; "" none
@@ -58,31 +58,31 @@ struct WslFacts {
   Fact<std::string> folder;       // "/usr/lib/wsl"
   Fact<bool> told_no_gpu;         // /etc/wsl.conf: [gpu] enabled=false
   Fact<bool> driver_library;      // libcuda.so.1 is in WSL's lib folder
-  Fact<bool> folder_is_searched;  // that folder is in /etc/ld.so.conf.d or LD_LIBRARY_PATH
+  Fact<bool> folder_is_searched;  // the lib folder is in /etc/ld.so.conf.d or LD_LIBRARY_PATH
 };
 
 struct CpuFacts {
   Fact<std::vector<int>> online;
   Fact<std::string> governor, frequency_driver;  // cpufreq settings of the first CPU
   /// Flags of the first CPU in /proc/cpuinfo: "avx", "avx2", "hypervisor". Unreadable with error 0:
-  /// not recorded, or the architecture uses other names.
+  /// the file was not recorded, or the architecture has no such flags.
   Fact<std::set<std::string, std::less<>>> flags;
 };
 
-/// Files and folders named by variables. Absent if the variable is not set.
+/// Files and folders that variables name. A fact is absent if its variable is not set.
 struct NamedPaths {
-  Fact<bool> cuda_home_there, cuda_home_nvcc;  // CUDA_HOME, otherwise CUDA_PATH
+  Fact<bool> cuda_home_there, cuda_home_nvcc;  // named by CUDA_HOME, otherwise by CUDA_PATH
   Fact<std::string> nvcc;                   // path of the first nvcc in PATH, with links resolved
   Fact<std::string> cuda_home_nvcc_target;  // path of the nvcc in CUDA_HOME, with links resolved
   Fact<std::string> usual_nvcc;             // /usr/local/cuda/bin/nvcc, links resolved
   Fact<std::vector<std::string>> stubs;     // libcuda and libnvidia-ml in */stubs folders
   Fact<std::string> xla_folder;             // --xla_gpu_cuda_data_dir in XLA_FLAGS
-  Fact<bool> xla_libdevice;                 // libdevice.10.bc is where XLA searches for it
-  /// "TRITON_PTXAS_PATH=/opt/ptxas": variables that name a missing file.
+  Fact<bool> xla_libdevice;  // libdevice.10.bc exists in that folder, where XLA searches for it
+  /// Variables that name a missing file: "TRITON_PTXAS_PATH=/opt/ptxas".
   Fact<std::vector<std::string>> missing_files;
 };
 
-/// NCCL's settings from files: ~/.nccl.conf, which has priority, and /etc/nccl.conf.
+/// NCCL's settings from ~/.nccl.conf, which has priority, and from /etc/nccl.conf.
 struct NcclSettings {
   std::string path;  // the file that set the first of these values
   std::map<std::string, std::string, std::less<>> values;
@@ -90,11 +90,10 @@ struct NcclSettings {
 
 /// An installed Ollama; its compute backends are libraries next to it.
 struct OllamaFiles {
-  std::string program;  // "/usr/local/bin/ollama"
-  std::string folder;   // "/usr/local/lib/ollama"
-  std::vector<std::string>
-      libraries;           // names of the libraries next to it: "libggml-base.so", "cuda_v12"
-  std::uint64_t size = 0;  // size of the program in bytes; 0 unknown
+  std::string program;                 // "/usr/local/bin/ollama"
+  std::string folder;                  // "/usr/local/lib/ollama"
+  std::vector<std::string> libraries;  // libraries in that folder: "libggml-base.so", "cuda_v12"
+  std::uint64_t size = 0;              // size of the program in bytes; 0 unknown
 };
 
 /// The systemd unit of Ollama's server and its settings. The server does not inherit a shell's
@@ -103,17 +102,18 @@ struct OllamaService {
   struct Setting {
     std::string value, file;
     bool is_passed =
-        false;  // the unit passes it on from systemd's environment, so its value is unknown
+        false;  // the unit takes the variable from systemd's environment, so its value is unknown
   };
   std::string unit;  // "/etc/systemd/system/ollama.service"
   std::map<std::string, Setting, std::less<>> variables;
   /// The unit setting that denies access to GPU nodes: "PrivateDevices=yes"; value "": none.
   Setting locked;
   std::string user;     // the user that runs the server; "" root
-  bool grouped = true;  // the user or the unit is in the groups of the GPU nodes
+  bool grouped = true;  // the user or the unit has the groups that own the GPU nodes
 };
 
-/// An environment file that belongs to Ollama: "/etc/default/ollama". Other files may be private.
+/// Whether an environment file belongs to Ollama: "/etc/default/ollama". Other files may be
+/// private.
 [[nodiscard]] inline bool is_ollamas_settings(std::string_view path) {
   return path.starts_with("/etc/") && path.find("ollama") != std::string_view::npos;
 }
@@ -126,8 +126,8 @@ struct GgmlProgram {
 };
 
 struct PlatformFacts {
-  Fact<std::vector<std::string>> interfaces;  // network
-  Fact<std::string> command_line;             // of the kernel
+  Fact<std::vector<std::string>> interfaces;  // network interfaces
+  Fact<std::string> command_line;             // the kernel's command line
   CpuFacts cpu;
   Fact<OllamaFiles> ollama;            // absent: none is installed
   Fact<OllamaService> ollama_service;  // absent: systemd does not start it

@@ -1,5 +1,5 @@
-// What each GPU framework of the target answered when it ran a kernel (--deep). This shows only
-// whether something works, not why.
+// The result of running a kernel in each GPU framework of the target (--deep). It shows whether the
+// framework works, but not why it fails.
 #pragma once
 
 #include <string>
@@ -14,27 +14,27 @@ struct ProbedDevice {
   int index = 0;     // the framework's index
   std::string name;  // "" unknown
   bool ran = false;
-  std::string message;  // of the failure
+  std::string message;  // the error message of the failure
 };
 
 enum class ProbeState : unsigned char {
   kRan,          // ran a kernel on every visible device
   kFailed,       // failed on a device, or before using the first one
-  kNoDevice,     // built for GPUs, but sees none
+  kNoDevice,     // built for GPUs, but finds none
   kCpuBuild,     // built without GPU support, so there is nothing to probe
   kNotImported,  // `import` failed
   kCrashed,      // killed by a signal, or exited without an answer
   kNoAnswer,     // killed at the deadline
-  kNotReached,   // not started in time
+  kNotReached,   // not started, because the time was over
 };
-/// "ran", "failed", …: stable, for JSON and bundles.
+/// "ran", "failed", …: part of JSON and bundles, so these words stay the same.
 [[nodiscard]] std::string_view name(ProbeState state);
 
 struct ProbeAnswer {
   std::string framework;  // its import name: "torch"
   std::string version;    // "" unknown
   ProbeState state = ProbeState::kNotReached;
-  std::string message;  // why it did not run
+  std::string message;  // why no kernel ran
   std::vector<ProbedDevice> devices;
 };
 

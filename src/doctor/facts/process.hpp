@@ -27,17 +27,18 @@ struct Identity {
   }
 };
 
-/// Free space on the file system of a folder to which programs write. If the folder does not exist,
-/// its nearest existing parent counts.
+/// Free space of a folder to which programs write. If the folder does not exist, the values are
+/// those of its nearest existing parent.
 struct DiskSpace {
   std::string path;                         // "/home/ada"
   std::string what;                         // the variable that names the folder: "HOME", "TMPDIR"
   std::uint64_t free_bytes = 0;             // space available to this user
-  std::optional<std::uint64_t> free_files;  // nullopt: the file system does not count files
+  std::optional<std::uint64_t> free_files;  // nullopt: the file system has no limit on files
 };
 
-/// The facts that are single values: type, name, and words for "could not be read". The list
-/// generates members of ProcessFacts, the keys of process.json, and the words in messages.
+/// The facts of a process that have one value. Each row has a type, a name, and a message for
+/// "could not be read". The list generates members of ProcessFacts, the keys of process.json, and
+/// the texts of messages.
 #define BERTH_PROCESS_FACTS(FACT)                                                 \
   /* the interpreter that the user named */                                       \
   FACT(std::string, python, msgid("which Python is meant"))                       \
@@ -67,7 +68,7 @@ struct ProcessFacts {
 #define BERTH_FACT(type, key, words) Fact<type> key;
   BERTH_PROCESS_FACTS(BERTH_FACT)
 #undef BERTH_FACT
-  Fact<std::vector<DiskSpace>> disk_space;  // free space of writable file systems
+  Fact<std::vector<DiskSpace>> disk_space;  // of the file systems to which programs write
 
   /// The variable's value; absent if it is not set.
   [[nodiscard]] Fact<std::string> variable(std::string_view name) const;

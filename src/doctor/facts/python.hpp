@@ -1,5 +1,4 @@
-// The Python that a program would use. It is examined from the outside: nothing is imported or
-// executed.
+// The Python that a program would use, examined from its files: nothing is imported or executed.
 #pragma once
 
 #include <optional>
@@ -28,10 +27,10 @@ struct PathEntry {
 struct Distribution {
   std::string name;                // name normalized as in PEP 503: lower case, "-"
   std::string version;             // "2.4.0+cu121"
-  std::string path;                // of its dist-info
+  std::string path;                // path of its dist-info folder
   std::size_t entry = 0;           // index in PythonFacts::path
   std::vector<std::string> needs;  // Requires-Dist; only read for some packages
-  std::string url;                 // where it was installed from, if known and relevant
+  std::string url;  // where the distribution was installed from, if known and relevant
 };
 
 struct CondaPackage {
@@ -40,13 +39,13 @@ struct CondaPackage {
 
 /// torch/version.py of the torch that `import torch` would find.
 struct TorchBuild {
-  std::string path;  // of version.py
+  std::string path;  // path of version.py
   std::size_t entry = 0;
   std::string version;
-  Fact<std::string> cuda, hip, xpu;  // absent: built without it
+  Fact<std::string> cuda, hip, xpu;  // absent: built without support for this platform
 };
 
-/// A CUDA library that belongs to NVIDIA or to a framework.
+/// A library of CUDA, from NVIDIA's packages or from a framework's.
 struct CudaLibrary {
   std::string name;     // "libcudnn.so.9"
   std::string folder;   //
@@ -60,16 +59,16 @@ struct CudaLibrary {
 struct TorchCode {
   std::string file;
   std::vector<std::string> sass;
-  std::string ptx;  // the lowest capability with PTX; "" none
+  std::string ptx;  // the lowest capability that has PTX code; "" none
 };
 
-/// The pip in PATH, if it installs packages for another Python.
+/// The pip in PATH, if it installs packages for another Python than the target's.
 struct OtherPip {
-  std::string path;         // of its script
-  std::string interpreter;  // the interpreter that its first line names
+  std::string path;         // path of pip's script
+  std::string interpreter;  // the interpreter in the script's first line
   std::string version;      // version of that Python: "3.8"
   std::vector<std::string>
-      frameworks;  // frameworks that are installed for that Python, but not for this one
+      frameworks;  // frameworks that are installed for that Python, but not for the target's
 };
 
 /// A copy of an OpenMP runtime: GNU's, or the one that Intel and LLVM share.
@@ -78,7 +77,7 @@ struct OpenMp {
   bool gnu = false;
 };
 
-/// VIRTUAL_ENV or CONDA_PREFIX names an environment without a working Python.
+/// An environment that VIRTUAL_ENV or CONDA_PREFIX names, and that has no working Python.
 struct LostEnvironment {
   std::string variable, prefix;
   std::string interpreter;  // the path of its Python, which is a link; "" if the folder is missing
@@ -88,7 +87,7 @@ struct LostEnvironment {
 struct PythonFacts {
   Fact<std::string> interpreter;  // path of the interpreter; absent: no Python
   Fact<std::string> version;      // "3.11"
-  std::string release;            // "3.11.2", as precisely as files tell
+  std::string release;            // "3.11.2", or as many parts of it as files contain
   std::string prefix;             // folder of the environment or the installation
   std::string base;  // the installation from which a venv was created; otherwise equal to `prefix`
   bool is_venv = false, is_conda = false, has_uv = false;
@@ -104,16 +103,16 @@ struct PythonFacts {
   Fact<std::vector<std::string>> torch_libraries;  // names in torch/lib
   Fact<std::vector<CudaLibrary>>
       libraries;  // CUDA libraries in wheels, in conda and in the loader's folders
-  Fact<std::vector<std::string>> libdevice;  // toolkit folders with libdevice.10.bc
-  /// The cuDNN libraries in pip's file list of their wheels: "libcudnn.so.9". Absent: no list.
+  Fact<std::vector<std::string>> libdevice;  // toolkit folders that contain libdevice.10.bc
+  /// The cuDNN libraries that their wheels' file lists contain: "libcudnn.so.9". Absent: no list.
   Fact<std::vector<std::string>> cudnn_listed;
-  Fact<std::vector<std::string>> bitsandbytes;  // its binaries, "libbitsandbytes_cuda124.so"
-  /// Path of the libcudart.so (exactly this name) in a folder that a variable names, or in the
+  Fact<std::vector<std::string>> bitsandbytes;  // "libbitsandbytes_cuda124.so"
+  /// Path of a file with exactly the name libcudart.so, in a folder that a variable names or in the
   /// toolkit's default folder.
   Fact<std::string> bitsandbytes_runtime;
-  Fact<std::vector<std::string>> llama_cpp;  // its libraries: "libggml-cpu.so"
-  Fact<std::vector<std::string>>
-      llama_cpp_links;  // what llama-cpp-python's only library links to, before 0.3
+  Fact<std::vector<std::string>> llama_cpp;  // libraries of llama-cpp-python: "libggml-cpu.so"
+  Fact<std::vector<std::string>> llama_cpp_links;  // for versions before 0.3, which have one
+                                                   // library: the libraries that it links to
 
   Fact<std::vector<OpenMp>>
       openmp;  // OpenMP libraries in wheels and in the environment's lib folder
@@ -121,16 +120,16 @@ struct PythonFacts {
   Fact<OtherPip> other_pip;  // absent: pip installs for this Python
   Fact<LostEnvironment> lost_environment;
 
-  /// The first distribution with that name in sys.path, which is the one that Python imports.
+  /// The first distribution with this name in sys.path, which is the one that Python imports.
   [[nodiscard]] Fact<Distribution> distribution(std::string_view name) const;
-  /// True for one of PyTorch's own builds, from its wheel index or its conda channel
+  /// True if torch is one of PyTorch's own builds, from its wheel index or its conda channel
   /// ("py3.7_cuda10.1.243_cudnn7.6.3_0"). The release then determines the contents.
   [[nodiscard]] bool has_pytorchs_own_build() const;
 };
 
-/// The PATH that a shell uses by default.
+/// The default PATH of a shell.
 inline constexpr const char* kUsualPath = "/usr/local/bin:/usr/bin:/bin";
-/// The facts for a Python that may exist but could not be determined.
+/// All facts are unreadable: a Python may exist, but it is unknown which one.
 [[nodiscard]] PythonFacts unreadable_python(const Unreadable& why);
 
 }  // namespace berth::doctor

@@ -1,5 +1,5 @@
-// Facts that a package's version does not determine: which files exist, leftovers of interrupted
-// builds, and the Python of notebooks.
+// Facts that do not follow from a package's version: which files exist, what interrupted builds
+// left, and which Python notebooks use.
 #pragma once
 
 #include <map>
@@ -13,13 +13,13 @@ namespace berth::doctor {
 /// A Jupyter kernel that runs Python.
 struct NotebookKernel {
   std::string name;    // name of its folder: "python3"
-  std::string path;    // of kernel.json
-  std::string python;  // absolute path of the Python it starts
+  std::string path;    // path of kernel.json
+  std::string python;  // absolute path of the Python that the kernel starts
   bool is_there = false;
-  bool is_own = false;  // that Python belongs to the inspected environment; links are resolved
+  bool is_own = false;  // the target's environment contains that Python; links are resolved
 };
 
-/// NVIDIA's OpenCL library, and the files (ICD) that tell OpenCL loaders about it.
+/// NVIDIA's OpenCL library, and the ICD files that name it to OpenCL loaders.
 struct OpenClFiles {
   std::string library;                  // the system's libnvidia-opencl.so.1; "" none
   std::vector<std::string> icds;        // files for NVIDIA in /etc/OpenCL/vendors
@@ -29,15 +29,15 @@ struct OpenClFiles {
 };
 
 struct PythonParts {
-  /// File names in package folders: "mmcv", "dgl/graphbolt". A folder that does not exist has no
-  /// row.
+  /// File names in package folders, by folder: "mmcv", "dgl/graphbolt". Folders that do not exist
+  /// are left out.
   Fact<std::map<std::string, std::vector<std::string>, std::less<>>> folders;
-  /// CPU packages whose files have the same paths as those of the GPU package, and were written
-  /// later: "faiss-cpu".
+  /// CPU packages that overwrote files of the GPU package: their files have the same paths and are
+  /// newer. Example: "faiss-cpu".
   Fact<std::vector<std::string>> over_gpu_build;
-  /// Lock files of PyTorch's extension builds.
+  /// Lock files that PyTorch's extension builds created.
   Fact<std::vector<std::string>> build_locks;
-  /// Path of ninja, from PATH or from the package. Unreadable with error 0: programs were not
+  /// Path of ninja, from PATH or from its package. Unreadable with error 0: programs were not
   /// recorded.
   Fact<std::string> ninja;
   Fact<std::vector<NotebookKernel>> kernels;

@@ -1,4 +1,5 @@
-// Adapters for communication between GPUs of several machines: InfiniBand, RoCE, and Amazon's EFA.
+// Network adapters through which GPUs of several machines communicate: InfiniBand, RoCE, and
+// Amazon's EFA.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// What the user requested besides the machine and its Python: a probe, a command, a pasted error.
-// Separate from Facts because most diagnoses have none of them.
+// Optional parts of a diagnosis: a probe, a command, a pasted error. They are not in Facts because
+// most diagnoses have none of them.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace berth::doctor {
 
-/// Absent: not requested.
+/// An absent fact was not requested.
 struct RequestFacts {
   ProbeFacts probe;
   Fact<ProgramFacts> program;

@@ -1,5 +1,5 @@
-// Compilers used at run time or installation: Numba's NVVM, nvcc with its host compiler, and what
-// Triton needs to compile and link its launcher.
+// Compilers that programs use while they run or are installed: Numba's NVVM, nvcc with its host
+// compiler, and the compiler and libraries that Triton needs for its launcher.
 #pragma once
 
 #include <string>
@@ -23,14 +23,14 @@ struct HostCompiler {
   int gcc = 0;       // major version of GCC; 0: unknown, or the compiler is not GCC
 };
 
-/// The newest gcc that an nvcc accepts, from its header.
+/// The newest gcc that an nvcc accepts, according to a header of its toolkit.
 struct CompilerLimit {
   std::string header;
   int newest_gcc = 0;
 };
 
-/// A function declared by both CUDA's header and the C library. Only the C library declares it
-/// noexcept, so nvcc rejects every file.
+/// A function that both CUDA's header and the C library's header declare. Only the C library's
+/// declaration has noexcept, so nvcc rejects every file.
 struct HeaderClash {
   std::string cuda_header, libc_header;
   std::string function;  // "cospi"
@@ -39,15 +39,15 @@ struct HeaderClash {
 struct ToolchainFacts {
   Fact<std::vector<Toolkit>> nvvm;  // toolkits in the order in which Numba searches them
   Fact<HostCompiler> compiler;
-  /// The toolkit that compiles extensions: in CUDA_HOME, or else that of the nvcc in PATH.
-  /// Unreadable with error 0: programs were not recorded, so none is reported as missing.
+  /// The toolkit that compiles extensions: the one in CUDA_HOME, or else that of the nvcc in PATH.
+  /// Unreadable with error 0: programs were not recorded, so a missing toolkit proves nothing.
   Fact<Toolkit> building;
   Fact<CompilerLimit> nvcc;  // absent: no nvcc, or an nvcc with its own host compiler
   Fact<HeaderClash> clash;   // absent: none
   /// The toolkit of the ptxas in PATH.
   Fact<Toolkit> ptxas;
-  /// Other copies of ptxas: in wheels, conda, /usr/local/cuda*, and from XLA_FLAGS. Unreadable with
-  /// error 0: programs were not recorded, so none is reported as missing.
+  /// Other copies of ptxas: in wheels, conda, /usr/local/cuda*, and the folder in XLA_FLAGS.
+  /// Unreadable with error 0: programs were not recorded, so a missing ptxas proves nothing.
   Fact<std::vector<std::string>> other_ptxas;
   /// The folder of Triton's cache, if its file system is mounted noexec; otherwise absent.
   Fact<std::string> cache_without_exec;
@@ -55,7 +55,8 @@ struct ToolchainFacts {
   Fact<std::string> python_header;  // the path where Python.h is expected
   Fact<bool> has_python_header;     //
   Fact<std::vector<std::string>> cached_cuda;  // paths of libcuda.so.1 in the loader's cache
-  Fact<bool> links_cuda;  // a libcuda.so for the linker is next to them; unreadable: no cache
+  Fact<bool> links_cuda;  // a libcuda.so for the linker is in the same folder; unreadable: there is
+                          // no cache
 };
 
 }  // namespace berth::doctor

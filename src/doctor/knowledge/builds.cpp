@@ -22,8 +22,8 @@ constexpr auto kNames = std::to_array<FrameworkName>({
     {Framework::kOnnxruntime, "onnxruntime", "ONNX Runtime"},
 });
 
-/// The version to pin: "torch==2.14.*", or the exact release if the tables give three parts.
-/// Releases that are known to be broken are excluded.
+/// The requirement for pip: "torch==2.14.*", or the exact release if the tables give three parts.
+/// It excludes releases that are known to be broken.
 std::string pinned(const Compatibility& known, const std::string& package,
                    const std::string& release) {
   const bool exact = version_of(release).size() > 2;
@@ -42,7 +42,7 @@ std::vector<Build> torch_builds(const Compatibility& known, Platform platform, b
       builds.push_back({row.version, row.python, "", package, "cpu", true});
     if (platform == Platform::kRocm && !row.rocm.empty() && !aarch64)
       builds.push_back({row.version, row.python, "", package, "rocm" + row.rocm, false});
-    // PyTorch's own builds for Intel GPUs start with this version, and their tag has no version.
+    // PyTorch's own builds for Intel GPUs start with 2.5, and their tag is "xpu" without a number.
     if (platform == Platform::kXpu && !is_older(row.version, "2.5") && !aarch64)
       builds.push_back({row.version, row.python, "", package, "xpu", false});
     if (platform != Platform::kNvidia) continue;
@@ -53,11 +53,11 @@ std::vector<Build> torch_builds(const Compatibility& known, Platform platform, b
   return builds;
 }
 
-/// The first release for which pip installs all of CUDA (2.14's extra requires a TensorRT that is
-/// not on PyPI).
+/// The first release whose extra [and-cuda] works: that of 2.14 requires a TensorRT that is not on
+/// PyPI.
 constexpr const char* kTensorflowWithCuda = "2.15-";
 
-/// For GPUs, lists only releases whose kernels are in the tables; for the CPU, all releases.
+/// For GPUs, lists only the releases whose kernels are in the tables; for the CPU, all releases.
 std::vector<Build> tensorflow_builds(const Compatibility& known, Platform platform) {
   std::vector<Build> builds;
   for (const TensorflowRelease& row : known.tensorflow) {
@@ -165,8 +165,8 @@ std::string framework_words() {
 std::vector<Build> builds_of(const Compatibility& known, Framework framework, Platform platform,
                              bool aarch64) {
   if (framework == Framework::kTorch) return torch_builds(known, platform, aarch64);
-  // The tables describe other frameworks' GPU wheels only for x86_64. JAX's plugins also have
-  // wheels for aarch64 servers: https://github.com/jax-ml/jax/issues/23824
+  // For other frameworks than PyTorch, the tables describe GPU wheels for x86_64 only. JAX's
+  // plugins also have wheels for aarch64 servers: https://github.com/jax-ml/jax/issues/23824
   if (aarch64 && platform != Platform::kCpu && framework != Framework::kJax) return {};
   if (framework == Framework::kTensorflow) return tensorflow_builds(known, platform);
   if (framework == Framework::kJax) return jax_builds(known, platform);

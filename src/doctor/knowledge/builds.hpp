@@ -1,5 +1,5 @@
-// Builds: every published build of a framework in the compatibility data, and what it requires of
-// Python, driver and GPU. Pure.
+// Builds: the published builds of a framework in the compatibility data, and the Python, driver and
+// GPU that each build requires.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ enum class Platform : unsigned char { kNvidia, kRocm, kXpu, kCpu };
 [[nodiscard]] const char* word_of(Framework framework);
 /// All framework names, for messages: "torch, tensorflow, …".
 [[nodiscard]] std::string framework_words();
-/// The name as written in sentences: "PyTorch".
+/// The framework's name in messages: "PyTorch".
 [[nodiscard]] const char* name_of(Framework framework);
 
 struct Build {
@@ -33,27 +33,27 @@ struct Build {
   bool is_jitted =
       false;  // the package compiles its kernels at run time instead of containing them
   bool needs_toolkit =
-      false;  // needs an installed toolkit with this CUDA major, because pip does not provide one
+      false;  // needs an installed toolkit with this CUDA major version, because pip installs none
 };
 
-/// Newest release first.
+/// Sorted from the newest release to the oldest.
 [[nodiscard]] std::vector<Build> builds_of(const Compatibility& known, Framework framework,
                                            Platform platform, bool aarch64);
 
-/// What a machine with a GPU needs to run a build.
+/// What a build requires from a machine with a certain GPU.
 struct Need {
   std::string driver;    // lowest driver version; "" unknown
-  std::string made_for;  // the driver must support this CUDA to compile PTX; "" any
-  std::string to_exist;  // first driver that supports this GPU; "" unknown
+  std::string made_for;  // the driver must support this CUDA to compile the build's PTX
+  std::string to_exist;  // first driver version that supports this GPU; "" unknown
   int last_branch = 0;   // last driver branch that supports this GPU; 0 no limit
 };
-/// nullopt: the build cannot use such a GPU, or the tables do not prove that it can.
+/// nullopt: the build cannot use a GPU of this capability, or the tables do not prove that it can.
 [[nodiscard]] std::optional<Need> need_of(const Compatibility& known, Framework framework,
                                           const Build& build, bool aarch64,
                                           std::string_view capability);
 
-/// "nvidia-cudnn-cu12==9.10.*" if pip would install a cuDNN that no longer supports one of the
-/// GPUs; "" if no pin is needed.
+/// A pin such as "nvidia-cudnn-cu12==9.10.*", if pip would otherwise install a cuDNN that does not
+/// support one of the GPUs; "" if no pin is needed.
 [[nodiscard]] std::string cudnn_pin(const Compatibility& known, Framework framework,
                                     const Build& build,
                                     const std::vector<std::string>& capabilities);

@@ -58,8 +58,8 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-/// Whether the name starts with the prefix and then this number of digits, followed by the end of
-/// the word or number: an H100 is not an H1000.
+/// Whether the name starts with the prefix `begins` and then `digits` digits, followed by the end
+/// of the word or number. "H100" does not match H1000.
 bool begins_with(std::string_view name, std::string_view begins, int digits = 0) {
   if (begins.empty() || !name.starts_with(begins)) return false;
   char last = begins.back();
@@ -74,7 +74,8 @@ bool begins_with(std::string_view name, std::string_view begins, int digits = 0)
          !(is_letter(last) && is_letter(name.front()));
 }
 
-/// The family with the longest matching prefix. `fold` normalizes both sides.
+/// The family whose prefix is the longest one that matches. `fold` normalizes the prefixes like
+/// `name`.
 template <typename Fold>
 const GpuFamily* family_of(const std::vector<GpuFamily>& families, std::string_view name,
                            Fold fold) {
@@ -86,8 +87,8 @@ const GpuFamily* family_of(const std::vector<GpuFamily>& families, std::string_v
   return best;
 }
 
-/// The name in lower case, with separated words, series and numbers: "rtx 4090" for "NVIDIA
-/// RTX4090", "rtx_4090", "Rtx-4090".
+/// The name in lower case, with spaces between its words, series and numbers: "rtx 4090" for
+/// "NVIDIA RTX4090", "rtx_4090", "Rtx-4090".
 std::string as_words(std::string_view name) {
   std::string out;
   for (const char c : lower(name)) {
@@ -114,7 +115,7 @@ const GpuFamily* family_as_said(const std::vector<GpuFamily>& families, std::str
     if (const GpuFamily* found = family_of(families, before + std::string(words), as_words))
       return found;
   }
-  // The name is of a part of a GPU (GRID A100-20C), or of a machine with several GPUs.
+  // The name may be that of a part of a GPU (GRID A100-20C), or of a machine with several GPUs.
   for (const std::string_view whose : {"grid ", "dgx ", "hgx "})
     if (words.starts_with(whose)) return family_as_said(families, words.substr(whose.size()));
   return nullptr;
@@ -134,7 +135,7 @@ std::string Compatibility::capability_as_said(std::string_view gpu_name) const {
   const std::string said = as_words(gpu_name);
   const GpuFamily* found = family_as_said(families, said);
   if (found == nullptr || !several_of(gpu_name).empty()) return "";
-  // A second GPU after the name: "RTX 3090 and K80".
+  // The text may name a second GPU: "RTX 3090 and K80".
   for (std::size_t at = said.find(' '); at != std::string::npos; at = said.find(' ', at + 1)) {
     const GpuFamily* other = family_as_said(families, std::string_view(said).substr(at + 1));
     if (other != nullptr && other->capability != found->capability) return "";
@@ -192,8 +193,8 @@ const TensorflowRelease* Compatibility::tensorflow_of(std::string_view version) 
 
 namespace {
 
-/// Tegra GPUs and other GPUs cannot run each other's machine code (SASS), even if their numbers are
-/// equal.
+/// Tegra GPUs cannot run machine code (SASS) for other GPUs, and other GPUs cannot run Tegra's,
+/// even if the major versions are equal.
 bool is_tegra(std::string_view capability) {
   constexpr auto kTegra = std::to_array<std::string_view>({"3.2", "5.3", "6.2", "7.2", "8.7"});
   return std::find(kTegra.begin(), kTegra.end(), capability) != kTegra.end();
@@ -218,8 +219,8 @@ Kernels kernels_of(const WheelArch& row, std::string_view capability) {
 
 namespace {
 
-/// The first toolkit that can compile for this capability, or for another one whose machine code it
-/// can run: for 8.6, this is the first one for 8.0.
+/// The first toolkit that can compile for this capability, or for another one whose machine code
+/// runs on it. For 8.6, it is the first toolkit for 8.0.
 std::string first_toolkit(const Compatibility& known, std::string_view capability) {
   std::string first;
   for (const ArchToolkits& row : known.archs)
@@ -254,8 +255,8 @@ bool is_before(std::string_view versions, std::string_view version) {
 
 Kernels torch_kernels(const Compatibility& known, std::string_view version, std::string_view cuda,
                       bool aarch64, std::string_view capability) {
-  // A release without a row lies between two releases that have rows. If these two give the same
-  // answer, it also holds for the release between them.
+  // A release without a row lies between two releases that have rows. If both rows give the same
+  // answer, it also holds for this release.
   std::optional<Kernels> before, after;
   std::string before_row;
   for (const WheelArch& row : known.torch_archs) {
@@ -268,7 +269,7 @@ Kernels torch_kernels(const Compatibility& known, std::string_view version, std:
     }
   }
   if (before && after && *before == *after) return *before;
-  // kLacks: the toolkit was too old or too new to compile for the GPU.
+  // kLacks: the toolkit is too old or too new to compile for the GPU.
   const Kernels possible = toolkit_compiles(known, cuda, capability);
   return possible == Kernels::kHas ? Kernels::kUnknown : possible;
 }

@@ -1,6 +1,6 @@
-// Which drivers, CUDA versions, wheels and compute capabilities work together, from
-// data/compat.toml and data/gpu_families.toml. A new release needs a row there. If there is no row,
-// the answer is "unknown".
+// Which drivers, CUDA versions, wheels and compute capabilities are compatible, from
+// data/compat.toml and data/gpu_families.toml. A new release needs a row in these files. Without a
+// row, the answer is "unknown".
 #pragma once
 
 #include <map>
@@ -19,17 +19,17 @@ namespace berth::doctor {
 struct ToolkitDriver {
   std::string cuda, driver;
 };
-/// The CUDA version that drivers of a branch report ("12.2" for 535).
+/// The CUDA version that all drivers of a branch report ("12.2" for 535).
 struct BranchCuda {
   int branch = 0;
   std::string cuda;
 };
-/// The lowest driver for all toolkits of this major version.
+/// The lowest driver for all toolkits of a CUDA major version.
 struct MajorDriver {
   int major = 0;
   std::string driver;
 };
-/// The toolkits that can compile for a compute capability; "": no known limit.
+/// The first and last toolkit that can compile for a compute capability; "": no known limit.
 struct ArchToolkits {
   std::string capability, name, first, last;
   int last_branch = 0;  // newest driver branch that supports such GPUs; 0 no known limit
@@ -40,10 +40,10 @@ struct TorchRelease {
   std::string rocm;
   std::string pypi;  // the CUDA of PyPI's wheel for x86_64; "" unknown
   std::map<std::string, std::string>
-      cudnn;  // cuDNN version for each build ("cu118"), or for "all": "8.7.0.84"
+      cudnn;  // cuDNN version by build ("cu118"), or by "all" for every build: "8.7.0.84"
 };
-/// The GPU code in official Linux wheels: machine code (SASS) for `arch`, and PTX for `ptx` unless
-/// it is "".
+/// The GPU code in official Linux wheels: machine code (SASS) for all of `arch`, and PTX for `ptx`;
+/// "" no PTX.
 struct WheelArch {
   std::string versions, cuda;
   bool aarch64 = false;
@@ -58,28 +58,28 @@ struct JaxPlugin {
   int cuda_major = 0;
   std::string cuda, cudnn, driver, capability;  // lowest versions; "" no known limit
 };
-/// A release of JAX with wheels for these CUDA majors. `built` is the CUDA version that each was
-/// built with.
+/// A release of JAX with wheels for the CUDA major versions `majors`. `built` has the CUDA version
+/// with which each of them was built.
 struct JaxRelease {
   std::string version, python;
   std::vector<int> majors;
   std::vector<std::string> built;
 };
-/// A build of conda-forge's jaxlib, and the cuDNN it was built with, which is the minimum at run
-/// time.
+/// A build of conda-forge's jaxlib, and the cuDNN with which it was built. Older releases of cuDNN
+/// fail at run time.
 struct CondaJaxlib {
   std::string versions, build, cudnn, source;  // `build` is a prefix of the build's name
 };
 struct CupyWheel {
   std::string version, python, package,
-      built;            // `built` is the newest CUDA version in its [ctk] extra
-  bool has_ctk = true;  // the release has a [ctk] extra; otherwise it uses an installed toolkit
+      built;            // `built` is the newest CUDA version in the release's [ctk] extra
+  bool has_ctk = true;  // the release has a [ctk] extra; otherwise CuPy needs an installed toolkit
 };
 struct OnnxRelease {
   std::string version, cuda, cudnn;
 };
-/// A release of onnxruntime-gpu whose extras install this CUDA with pip, and the matching release
-/// of onnxruntime.
+/// A release of onnxruntime-gpu whose extras install this CUDA version with pip. `version` is also
+/// that of the matching onnxruntime.
 struct OnnxWheel {
   std::string version, python, cuda;
 };
@@ -90,26 +90,26 @@ struct AmdFirmware {
   std::string release, what, source;
   std::vector<std::string> targets;
 };
-/// A package that searches NVIDIA's wheels for CUDA libraries. If `call` is set, it searches only
-/// when this function is called.
+/// A package that searches for CUDA libraries in NVIDIA's wheels. If `call` is set, the package
+/// searches only when a program calls this function.
 struct WheelSearcher {
   std::string package, versions, call, source;
 };
-/// The GPUs that PyTorch's wheels for these ROCm releases were compiled for: "gfx1030".
+/// The GPUs for which PyTorch's wheels of these ROCm releases were compiled: "gfx1030".
 struct RocmWheel {
   std::string rocm;
   std::vector<std::string> targets;
 };
-/// A CPU build of a package; `use` is the GPU build.
+/// A CPU build of a package; `use` is the package that supports GPUs.
 struct CpuBuild {
   std::string package, versions, use, source;
-  bool beside_torch = false;  // it is meant for use with PyTorch's tensors
-  bool quiet = false;         // usually installed on purpose to use the CPU
+  bool beside_torch = false;  // the package is meant for use with PyTorch's tensors
+  bool quiet = false;         // the package is usually installed on purpose, to use the CPU
 };
-/// The compute capabilities that a package supports: from the lowest to the highest (`most`), or
-/// all for which it has code. `tag`: only builds with this local version; `below`: only builds with
-/// an older CUDA; `warn`: the user may not need this package on a GPU; `what`: msgid of what fails;
-/// `use`: a release to install instead.
+/// The compute capabilities that a package supports: a range from the lowest to the highest
+/// (`most`), or a list for which it has code. `tag`: only builds with this local version; `below`:
+/// only builds with an older CUDA; `warn`: the user may not need this package on a GPU; `what`:
+/// msgid that describes the failure; `use`: a release to install instead.
 struct PackageGpus {
   std::string package, versions, capability, source, tag;
   std::vector<std::string> arch;
@@ -117,16 +117,16 @@ struct PackageGpus {
   bool warn = false;
   std::string most, below, what, use;
 };
-/// The x86 instruction sets that a package was compiled with: "avx". `tag`: only builds with this
+/// The x86 instruction sets with which a package was compiled: "avx". `tag`: only builds with this
 /// local version.
 struct CpuNeed {
   std::string package, versions;
   std::vector<std::string> needs;
   std::string source, tag;
 };
-/// A package that does not allocate memory with cudaMalloc, and the GPU kinds that may not support
-/// that: "vgpu", "jetson", "wsl". `use`: a release without the problem; `set`: a command that
-/// helps.
+/// A package that allocates GPU memory with another function than cudaMalloc, and the kinds of GPU
+/// that may not support this: "vgpu", "jetson", "wsl". `use`: a release without the problem; `set`:
+/// a command that avoids it.
 struct MemoryUser {
   std::string package, versions;
   std::vector<std::string> where;
@@ -140,7 +140,7 @@ struct TritonPtxas {
 struct PtxUser {
   std::string package, versions, source;
 };
-/// A PyTorch symbol, and the releases that lack it.
+/// A PyTorch symbol, and the PyTorch releases that lack it.
 struct TorchSymbol {
   std::string symbol, lacks, source;
 };
@@ -148,31 +148,32 @@ struct TorchSymbol {
 struct RocmDriver {
   std::string driver, rocm;
 };
-/// The first kernel that supports GPUs whose PCI ids have this prefix. The row also names the first
-/// release of Intel's runtime, the last one for older GPUs, and the first PyTorch for XPU.
+/// The first kernel release that supports the GPUs whose PCI ids start with a prefix. Similar
+/// tables hold the first release of Intel's runtime, its last release for older GPUs, and the first
+/// PyTorch for XPU.
 struct IntelKernel {
   std::string begins, name, kernel, source;
 };
-/// What a Jetson Linux release supports; `torch`: pip arguments that install NVIDIA's PyTorch for
-/// it.
+/// What a Jetson Linux release supports. `torch`: arguments with which pip installs NVIDIA's
+/// PyTorch.
 struct JetsonCuda {
   int l4t = 0;
   std::string cuda, python, page;
   std::vector<std::string> torch;
 };
-/// The newest CDI format that Podman can read since this release.
+/// The newest CDI version that Podman supports from a release on.
 struct PodmanCdi {
   std::string podman, format;
 };
 struct GpuFamily {
   std::string begins, capability;
-  int digits = 0;        // number of digits that must follow the prefix
-  bool aarch64 = false;  // only on a board with an aarch64 CPU
+  int digits = 0;        // number of digits that must follow the prefix `begins`
+  bool aarch64 = false;  // exists only on a board with an aarch64 CPU
 };
 
 struct Compatibility {
   std::vector<ToolkitDriver> toolkit_drivers;
-  std::vector<BranchCuda> branches;  // computed from the drivers of the toolkits, oldest first
+  std::vector<BranchCuda> branches;  // computed from the toolkits' drivers, oldest first
   std::vector<MajorDriver> major_drivers;
   std::vector<ArchToolkits> archs;
   std::vector<TorchRelease> torch;
@@ -209,11 +210,11 @@ struct Compatibility {
   std::map<std::string, std::vector<std::string>>
       other_gpus;  // prefixes of GPU names, by maker: "AMD"
   std::map<std::string, std::vector<std::string>>
-      several_gpus;  // the models that share a short name: "TITAN X"
+      several_gpus;  // the full names that one short name can mean: "TITAN X"
   std::vector<IntelKernel> intel_kernels, amd_kernels, intel_runtimes, intel_legacy, torch_xpu;
-  /// NVIDIA GPUs by PCI id, and the first or last driver branch that supports them.
+  /// NVIDIA GPUs by PCI id, and the first or last driver branch that supports each.
   struct DriverBranch {
-    int from = 0, to = 0;  // `to` only of last_branches
+    int from = 0, to = 0;  // `to` is set in last_branches only
     int branch = 0;
   };
   std::vector<DriverBranch> first_branches, last_branches;
@@ -222,14 +223,14 @@ struct Compatibility {
   std::vector<SystemCommands> systems;
   std::vector<SystemWish> system_wishes;
   std::vector<std::string> rocm_devices;  // PCI ids, "744c"
-  /// The sub-libraries of a cuDNN major version: all releases have `libraries`, newer ones also
-  /// have `newer`.
+  /// The sub-libraries of a cuDNN major version: all its releases have `libraries`, newer releases
+  /// also have `newer`.
   struct Cudnn {
     int major = 0;
     std::vector<std::string> libraries, newer;
   };
   std::vector<Cudnn> cudnn;
-  /// Releases of cuDNN with the GPUs they support, newest first.
+  /// Releases of cuDNN with the GPUs that each supports, newest first.
   struct CudnnRelease {
     std::string version, cuda;  // cuda: "12.0-12.9"
     std::vector<std::string> arch;
@@ -244,26 +245,26 @@ struct Compatibility {
   /// Releases whose extra [and-cuda] requires one exact version of each CUDA package: "2.15-2.19".
   std::string tensorflow_with_pins;
 
-  /// The newest toolkit whose driver is not newer than this driver; "" if it is older than all
+  /// The newest toolkit whose driver is not newer than `driver`; "" if `driver` is older than all
   /// rows.
   [[nodiscard]] std::string cuda_of_driver(std::string_view driver) const;
-  /// The CUDA version that all drivers of this driver's branch report: "12.2" for 535.*; "" if the
-  /// branch is older than all rows.
+  /// The CUDA version that all drivers of the branch of `driver` report: "12.2" for 535.*; "" if
+  /// the branch is older than all rows.
   [[nodiscard]] std::string cuda_of_branch(std::string_view driver) const;
-  /// The lowest driver that runs programs of this CUDA version (since CUDA 11, of its major
-  /// version); "" unknown.
+  /// The lowest driver that runs programs of this CUDA version. Since CUDA 11, it is the same for a
+  /// whole major version. "" unknown.
   [[nodiscard]] std::string driver_for(std::string_view cuda) const;
-  /// The driver that was released with this CUDA; "" unknown.
+  /// The driver that was released with this CUDA version; "" unknown.
   [[nodiscard]] std::string driver_made_for(std::string_view cuda) const;
-  /// The compute capability for the GPU's full name, with or without "NVIDIA "; "" unknown.
+  /// The compute capability of a GPU by its full name, with or without "NVIDIA "; "" unknown.
   /// capability_as_said() also accepts short names: "4090", "t4".
   [[nodiscard]] std::string capability_of(std::string_view gpu_name) const;
   [[nodiscard]] std::string capability_as_said(std::string_view gpu_name) const;
-  /// The full names of all cards with this short name; empty if there is only one card.
-  /// is_with_aarch64(): whether the GPU only exists on aarch64 boards.
+  /// several_of(): the full names of all cards that have this short name; empty if the name is not
+  /// ambiguous. is_with_aarch64(): whether the GPU only exists on aarch64 boards.
   [[nodiscard]] std::vector<std::string> several_of(std::string_view gpu_name) const;
   [[nodiscard]] bool is_with_aarch64(std::string_view gpu_name) const;
-  /// "AMD", "Intel" or "Jetson" for a short name of such a GPU; "" otherwise.
+  /// "AMD", "Intel" or "Jetson" if the short name is of such a GPU; otherwise "".
   [[nodiscard]] std::string other_maker(std::string_view gpu_name) const;
   [[nodiscard]] const ArchToolkits* toolkits_of(std::string_view capability) const;
   /// newest_rocm(): the newest ROCm of PyTorch's wheels ("7.14"). cudnn_of_torch(): the cuDNN of a
@@ -275,17 +276,18 @@ struct Compatibility {
 
 enum class Kernels : unsigned char { kHas, kByPtx, kLacks, kUnknown };
 
-/// Which code a wheel contains for a GPU.
+/// Which kind of code a wheel contains for a GPU.
 [[nodiscard]] Kernels kernels_of(const WheelArch& row, std::string_view capability);
 /// Whether a toolkit can compile for a GPU: kLacks if not, kHas within the known limits, kUnknown
 /// if the tables have no row for the GPU.
 [[nodiscard]] Kernels toolkit_compiles(const Compatibility& known, std::string_view cuda,
                                        std::string_view capability);
 /// Whether machine code in `arch` runs on this capability. Code for X.y runs on X.z with z ≥ y, but
-/// not on another major version, and not on both Jetson and other GPUs
-/// (https://github.com/pytorch/pytorch/issues/145560). The driver can compile PTX for newer GPUs.
+/// not on another major version. Jetson GPUs and other GPUs cannot run each other's code
+/// (https://github.com/pytorch/pytorch/issues/145560). PTX is different: the driver compiles it for
+/// newer GPUs.
 [[nodiscard]] bool sass_serves(const std::vector<std::string>& arch, std::string_view capability);
-/// Whether the official wheel of this torch has kernels for a GPU.
+/// Whether the official wheel of a torch version has kernels for a GPU.
 [[nodiscard]] Kernels torch_kernels(const Compatibility& known, std::string_view version,
                                     std::string_view cuda, bool aarch64,
                                     std::string_view capability);

@@ -46,7 +46,7 @@ std::vector<std::string> words(const json& row, const char* key) {
   return out;
 }
 
-/// The value at a path such as "a/b/c"; if it does not exist, an empty list.
+/// The value at a path such as "a/b/c"; an empty list if the path does not exist.
 const json& at(const json& document, std::string_view path) {
   static const json nothing;
   const json* here = &document;

@@ -11,7 +11,7 @@
 
 namespace berth::doctor {
 
-/// The words of a line that are separated by spaces and tabs.
+/// The words of a line, which spaces and tabs separate.
 [[nodiscard]] inline std::vector<std::string_view> words_between_blanks(std::string_view line) {
   std::vector<std::string_view> words;
   while (!(line = trim(line)).empty()) {
@@ -42,8 +42,9 @@ namespace berth::doctor {
   return lines;
 }
 
-/// Whether nsswitch.conf looks up "passwd" or "group" in a directory service (sss, ldap) and not
-/// only in local files. The "systemd" service does not count, because it also uses local files.
+/// Whether nsswitch.conf uses a directory service (sss, ldap) for `database`, "passwd" or "group",
+/// and not only local files. The "systemd" service does not count, because it also uses local
+/// files.
 [[nodiscard]] inline bool asks_a_directory(std::string_view services, std::string_view database) {
   for (const std::string_view row : split(services, '\n')) {
     const std::string_view line = trim(row.substr(0, row.find('#')));

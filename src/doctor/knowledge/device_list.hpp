@@ -1,6 +1,6 @@
-// Parses CUDA_VISIBLE_DEVICES as CUDA does; shared by the rules for variables and for source files.
-// Tokens are separated by commas, and the first invalid token ends the list. A space before a token
-// makes it invalid; a trailing comma is harmless.
+// Parses CUDA_VISIBLE_DEVICES as CUDA does. The rules for variables and those for source files
+// share this parser. Commas separate the tokens, and the first invalid token ends the list. A token
+// with a space before it is invalid; a trailing comma is harmless.
 #pragma once
 
 #include <optional>
@@ -17,15 +17,16 @@ namespace berth::doctor {
 [[nodiscard]] std::optional<std::size_t> listed_number(std::string_view token);
 /// Whether the token begins with "GPU-" or "MIG-".
 [[nodiscard]] bool names_device(std::string_view token);
-/// Whether the list intentionally hides every GPU: "", "-1", "none", and what schedulers write.
+/// Whether the list hides every GPU on purpose: "", "-1", "none", and the values that schedulers
+/// set.
 [[nodiscard]] bool hides_every_device(std::string_view list);
-/// The intended list, without spaces, gaps and duplicates: "0, 2" becomes "0,2"; "" if nothing is
-/// left.
+/// The list that the user probably meant, without spaces, gaps and duplicates: "0,2" for "0, 2"; ""
+/// if no token remains.
 [[nodiscard]] std::string plain_device_list(std::string_view list);
 
-/// The list that a token such as "0-3", "0;1;2;3" or "0 1 2 3" is meant to be: "0,1,2,3". CUDA
-/// reads these as 0, because it uses the number at the start of a token and ignores the rest.
-/// Returns "" for a single number or anything else.
+/// The list that the user probably meant with one token such as "0-3", "0;1;2;3" or "0 1 2 3":
+/// "0,1,2,3". CUDA reads each of these tokens as 0, because it ignores what follows the first
+/// number. Returns "" for a single number or other text.
 [[nodiscard]] std::string several_in_one(std::string_view token);
 
 }  // namespace berth::doctor

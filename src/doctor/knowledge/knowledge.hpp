@@ -1,5 +1,5 @@
-// Knowledge: facts that hold for all machines, read from data/ (each row with its source). A new
-// release needs a row and no code.
+// Knowledge: facts that hold for all machines, from the tables in data/, where each row names its
+// source. A new release needs a new row, not new code.
 #pragma once
 
 #include <span>
@@ -23,7 +23,7 @@ struct Xid {
 
 struct Knowledge {
   std::span<const Xid> xids = known_xids();
-  /// nullptr: use the tables that are compiled into the program
+  /// nullptr: use the tables that are compiled into the program.
   const Compatibility* other_compatibility = nullptr;
 
   [[nodiscard]] const Compatibility& compatibility() const {

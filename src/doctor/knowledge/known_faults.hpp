@@ -1,4 +1,4 @@
-// Known faults: variables with bad values, lines of the kernel log, and releases with faults.
+// Known faults: variables with harmful values, messages of the kernel log, and releases with bugs.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@ struct VariableFault {
   std::string below_capability, unless, without, instead;
   bool no_infiniband = false;
 };
-/// A kernel log line with a known meaning (data/kernel_lines.toml); `cause` and `action` are
-/// msgids.
+/// A line of the kernel log whose meaning is known (data/kernel_lines.toml); `cause` and `action`
+/// are msgids.
 struct KernelLine {
   std::string driver, kind;
   std::vector<std::string> words;
@@ -22,25 +22,25 @@ struct KernelLine {
 };
 
 /// A package whose libraries require an executable stack. `tag`: only builds with this local
-/// version; `use`: a release without the problem.
+/// version; `use`: a release that does not require it.
 struct ExecutableStack {
   std::string package, versions, tag, use, source;
 };
-/// The version of the C library that a system has from this release on (for a rolling release: from
-/// this kernel on).
+/// The version of the C library in a system, from this release of the system on. For a rolling
+/// release: from this kernel release on.
 struct SystemLibc {
   std::string system, release, kernel, libc;
 };
-/// Kernel releases ("6.13-6.16.8") in which amdgpu has a fault with these GPUs. `what` is a msgid
-/// that describes the fault; `set`: a kernel parameter that avoids it.
+/// Kernel releases ("6.13-6.16.8") whose amdgpu driver has a bug on the GPUs `targets`. `what` is a
+/// msgid that describes the bug; `set`: a kernel parameter that avoids it.
 struct AmdKernelFault {
   std::vector<std::string> targets;
   std::string kernel, what, set, source;
   bool info = false;
   std::string mended;  // a distribution's kernel that has the fix: "6.14.0-1018-oem"; "" none
 };
-/// A system package, and the releases of it that have a fault. `what` is a msgid; `when` is an
-/// additional condition ("enroot", "no-cgroups"); `use` is a release with the fix.
+/// A system package, and its releases that have a bug. `what` is a msgid; `when` is an additional
+/// condition ("enroot", "no-cgroups"); `use` is a release with the fix.
 struct SystemPackage {
   std::string package, versions, when, what, use, source;
 };

@@ -7,11 +7,11 @@
 
 namespace berth::doctor {
 
-/// Two packages whose releases may be incompatible. The columns say which releases of the other
-/// package fail: the `bad` ones, all except the `good` ones, or all whose number differs (`same`:
-/// "release" or "minor"). Without these columns, the requirements in the first package's metadata
-/// decide. `what`: msgid; `use`: what to install, or "" to derive it from the rows; `unless`: a
-/// variable that makes them compatible, "NAME=VALUE", or "NAME" with any value.
+/// Two packages whose releases may be incompatible. One column selects the releases of the package
+/// `with` that fail: the `bad` ones, all except the `good` ones, or all that do not have the same
+/// number (`same`: "release" or "minor"). Without these columns, the requirements in the metadata
+/// of `package` decide. `what`: msgid; `use`: what to install, or "" to derive it from the rows;
+/// `unless`: a variable that makes the packages compatible, "NAME=VALUE", or "NAME" with any value.
 struct PackagePair {
   std::string package, versions, with, bad, good, what, use, source, same, unless;
 };
@@ -20,14 +20,15 @@ struct Successor {
   std::string package, use, source;
 };
 /// Libraries that a package opens by name. If the package `with` is installed, `use` is the package
-/// that has them.
+/// that contains these libraries.
 struct Opens {
   std::string package, versions;
   std::vector<std::string> libraries;
   std::string use, with, source;
-  std::string cuda;             // the CUDA version of the libraries; "" unknown
-  bool without_number = false;  // opens "libcudnn.so", which is another file than libcudnn.so.8
-  bool x86_only = false;        // only its x86_64 wheels use a GPU; its aarch64 wheels are CPU-only
+  std::string cuda;  // the CUDA version of the libraries; "" unknown
+  /// Opens "libcudnn.so", which can be missing although libcudnn.so.8 exists.
+  bool without_number = false;
+  bool x86_only = false;  // only its x86_64 wheels use a GPU; its aarch64 wheels are CPU-only
 };
 
 }  // namespace berth::doctor

@@ -19,7 +19,7 @@ char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 
-/// The text in the first pair of quotes; absent for None and anything else.
+/// The text in the first pair of quotes; absent if there is none, as in None.
 Fact<std::string> quoted(std::string_view text) {
   const std::size_t open = text.find_first_of("'\"");
   if (open == std::string_view::npos) return {};
@@ -50,7 +50,7 @@ Metadata parse_metadata(std::string_view text) {
   Metadata out;
   for (std::string_view line : split(text, '\n')) {
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-    if (line.empty()) break;  // the description follows
+    if (line.empty()) break;  // the description follows the empty line
     const std::size_t colon = line.find(':');
     if (colon == std::string_view::npos) continue;
     const std::string_view key = line.substr(0, colon);
@@ -154,7 +154,7 @@ bool allows(std::string_view range, std::string_view version) {
     if (all) what.remove_suffix(2);
     const Version wanted = version_of(what);
     if (wanted.empty()) return true;
-    // "==2.*" and "~=2.1" compare only the first parts.
+    // "==2.*" and "~=2.1" compare only the first `parts` parts of the versions.
     const auto begins = [&](std::size_t parts) {
       return compare(
                  Version(has.begin(),

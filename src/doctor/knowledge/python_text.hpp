@@ -1,4 +1,4 @@
-// Parses small text files of a Python installation. The files are untrusted. Pure functions.
+// Parses small text files of a Python installation. The files are untrusted.
 #pragma once
 
 #include <string>
@@ -24,24 +24,24 @@ struct Metadata {
 };
 [[nodiscard]] Metadata parse_metadata(std::string_view text);
 
-/// The assignments in torch/version.py. Missing variables are absent.
+/// Parses the assignments in torch/version.py. A variable without an assignment is absent.
 [[nodiscard]] TorchBuild parse_torch_version(std::string_view text);
 
-/// "nvidia_nccl_cu12-2.27.3.dist-info" → {"nvidia-nccl-cu12", "2.27.3"}; an empty name if it is not
-/// such a folder.
+/// Parses a folder name: "nvidia_nccl_cu12-2.27.3.dist-info" → {"nvidia-nccl-cu12", "2.27.3"}. The
+/// name is empty for other folders.
 [[nodiscard]] std::pair<std::string, std::string> parse_info_name(std::string_view file);
 /// The name, normalized as in PEP 503.
 [[nodiscard]] std::string normal_name(std::string_view name);
 
-/// The folders that a .pth file adds to sys.path, as written in it. Lines that Python would execute
-/// are ignored.
+/// The folders that a .pth file adds to sys.path, as written in the file. Lines that Python would
+/// execute are ignored.
 [[nodiscard]] std::vector<std::string> parse_pth(std::string_view text);
 
-/// One Requires-Dist line.
+/// A parsed Requires-Dist line.
 struct Requirement {
   std::string name;
-  std::string exact;   // the version for "==2.4.0"; "" if there is no such pin
-  std::string range;   // "<2.2,>=1.24"; "" any
+  std::string exact;   // "2.4.0" for "==2.4.0"; "" if the line has no such pin
+  std::string range;   // "<2.2,>=1.24"; "" any version
   std::string marker;  // after the semicolon
 };
 [[nodiscard]] Requirement parse_requirement(std::string_view text);

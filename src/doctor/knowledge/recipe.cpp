@@ -14,8 +14,8 @@ bool driver_serves(const Wish& wish, const Build& build, const Need& need) {
     if (need.last_branch != 0 && version_of(wish.driver)[0] > need.last_branch) return false;
     if (!need.to_exist.empty() && is_older(wish.driver, need.to_exist)) return false;
   }
-  // The CUDA version decides first, because on WSL the driver version is that of the Windows
-  // driver.
+  // The CUDA version counts before the driver version, because on WSL the latter is that of the
+  // Windows driver.
   if (made_for) return true;
   if (!need.made_for.empty() && !wish.driver_cuda.empty()) return false;
   if (!wish.driver.empty()) return !is_older(wish.driver, need.driver);
@@ -23,7 +23,7 @@ bool driver_serves(const Wish& wish, const Build& build, const Need& need) {
          version_of(build.cuda)[0] >= 11;
 }
 
-/// The recipe for one build. The driver is not considered.
+/// The recipe for one build; nullopt if a GPU or the driver cannot run the build.
 std::optional<Recipe> recipe_of(const Compatibility& known, const Wish& wish, const Build& build) {
   Recipe recipe{build, {build.package}, "", false};
   if (build.cuda.empty()) return recipe;
@@ -55,8 +55,8 @@ bool is_open_to(const Wish& wish, const Build& build) {
           std::find(wish.tags.begin(), wish.tags.end(), build.tag) != wish.tags.end());
 }
 
-/// Prefers the newest CUDA that the driver supports. If it supports none, prefers the oldest CUDA,
-/// because it needs the oldest driver.
+/// Prefers the newest CUDA that the driver supports. If the driver supports neither, prefers the
+/// older CUDA, because it needs an older driver.
 bool is_better(const Wish& wish, const std::string& cuda, const std::string& than) {
   const auto made_for = [&](const std::string& one) {
     return !wish.driver_cuda.empty() && !is_older(wish.driver_cuda, one);
@@ -65,7 +65,8 @@ bool is_better(const Wish& wish, const std::string& cuda, const std::string& tha
   return is_older(than, cuda) == made_for(cuda);
 }
 
-/// The CUDA that a build contains, or its major version if the build uses an installed toolkit.
+/// The CUDA version that a build requires: its own, or only the major version if it uses an
+/// installed toolkit.
 std::string asked_of(const Build& build) {
   return build.needs_toolkit ? beginning(build.cuda, 1) + ".0" : build.cuda;
 }
@@ -81,7 +82,7 @@ std::vector<std::string> known_pythons(const std::vector<Build>& builds) {
   return pythons;
 }
 
-/// The lowest driver of all builds that support the Python and GPUs.
+/// The lowest driver of all builds that support this Python and these GPUs.
 std::string lowest_driver(const Compatibility& known, Wish wish) {
   wish.driver = wish.driver_cuda = "";
   std::string lowest;

@@ -1,6 +1,6 @@
 // Recipes: the build of a framework that, according to the compatibility data, runs with this
-// driver, these GPUs and this Python. If there is none, Changes says what would have to change.
-// Pure.
+// driver, these GPUs and this Python. If there is none, Changes describes what would have to
+// change.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace berth::doctor {
 
-/// The machine that a recipe is for. "" means unknown and excludes nothing.
+/// The machine and the framework for which to find a recipe. "" means unknown and excludes nothing.
 struct Wish {
   Framework framework = Framework::kTorch;
   Platform platform = Platform::kNvidia;
@@ -20,18 +20,18 @@ struct Wish {
   std::vector<std::string> capabilities;  // compute capabilities of all GPUs; "" for an unknown one
   bool aarch64 = false;
   bool planned =
-      false;  // for another machine, so it is unknown whether its driver supports its GPUs
-  bool pypi_only = false;  // packages come from a mirror of PyPI, so other builds are not available
-  std::vector<std::string> tags;  // builds that are still available, from another configured index
-  bool tags_only = false;         // PyPI's own builds are not available either
-  bool no_toolkit = false;        // for a container image without a CUDA toolkit
-  std::string keep;               // the release to keep if one of its builds works here
-  int cuda_major = 0;             // only builds for this CUDA major version; 0: any
+      false;  // the recipe is for another machine, so its driver may not support its GPUs
+  bool pypi_only = false;         // packages come from a mirror of PyPI, which has no other builds
+  std::vector<std::string> tags;  // names of PyTorch's builds that another configured index has
+  bool tags_only = false;         // only these builds are available, not those of PyPI
+  bool no_toolkit = false;        // the recipe is for a container image without a CUDA toolkit
+  std::string keep;    // the installed release, to keep if one of its builds works on the machine
+  int cuda_major = 0;  // only builds for this CUDA major version; 0: any
 };
 
 struct Recipe {
   Build build;
-  std::vector<std::string> packages;  // packages to install: the build, and pins that it needs
+  std::vector<std::string> packages;  // packages to install: the build, and the pins that it needs
   std::string driver;                 // lowest driver version; "" for the CPU
   bool by_ptx = false;                // the driver compiles the build's kernels from PTX
 };
@@ -43,21 +43,21 @@ enum class Clash : unsigned char {
   kNone,
   kCudaMajor,  // the CUDA packages of two major versions install files with the same names
   kCudnn,      // no release of cuDNN works with both
-  kPins,       // both require exact versions of the same CUDA packages, and these differ
+  kPins,       // both require exact versions of the same CUDA packages, and the versions differ
 };
-/// `capabilities` are those of the GPUs, which can limit the choice of cuDNN.
+/// `capabilities` are those of the GPUs; they can limit the choice of cuDNN.
 [[nodiscard]] Clash clash_of(const Compatibility& known, Framework one, const Build& build,
                              Framework other, const Build& others,
                              const std::vector<std::string>& capabilities = {});
 
-/// If no recipe exists: single changes that would make one possible. If all members are empty, only
-/// the CPU can be used.
+/// If no recipe exists: single changes that would make one possible. If no member is set, only the
+/// CPU can be used.
 struct Changes {
   std::string driver;                // update the driver to this version or newer
   bool driver_too_new = false;       // the driver's branch no longer supports the GPU
   int last_branch = 0;               // in that case: the last branch that supports the GPU
   std::vector<std::string> pythons;  // use one of these Python versions, newest first
-  bool both = false;                 // both the driver and Python must change
+  bool both = false;                 // the driver and Python must both change
   bool another_index = false;        // a build exists, but outside PyPI
 };
 [[nodiscard]] Changes changes_for(const Compatibility& known, const Wish& wish);

@@ -1,4 +1,4 @@
-// Takes minutes with sanitizers, so it is built without.
+// With sanitizers this test takes minutes, so it is built without them.
 #include "doctor/knowledge/recipe.hpp"
 
 #include <doctest/doctest.h>
@@ -25,8 +25,8 @@ void check_against_tables(const Wish& wish, const Recipe& recipe) {
   CHECK_FALSE(is_older(wish.driver, recipe.driver));
   const ArchToolkits* bounds = known().toolkits_of(wish.capabilities.front());
   REQUIRE(bounds != nullptr);
-  // Either the toolkit for this capability, or the one for a capability whose machine code this one
-  // runs: 10.0's for 10.3.
+  // A toolkit can compile for this capability if it can compile for one whose machine code runs on
+  // it: for 10.3, a toolkit that knows 10.0 is enough.
   CHECK(std::any_of(known().archs.begin(), known().archs.end(), [&](const ArchToolkits& row) {
     return sass_serves({row.capability}, bounds->capability) &&
            (row.first.empty() || !is_older(recipe.build.cuda, row.first));
@@ -45,7 +45,7 @@ void check_against_tables(const Wish& wish, const Recipe& recipe) {
   if (recipe.by_ptx) CHECK_FALSE(is_older(wish.driver_cuda, recipe.build.cuda));
 }
 
-/// Each reported obstacle is real: after changing it, there is a recipe.
+/// Each change that is suggested works: after it, there is a recipe.
 void check_changes(const Wish& wish, const Changes& changes) {
   Wish other = wish;
   const auto with_driver = [&](const std::string& driver) {

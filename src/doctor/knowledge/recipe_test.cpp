@@ -84,10 +84,10 @@ TEST_CASE("behind a mirror of PyPI only builds from PyPI are chosen") {
   wish.pypi_only = true;
   const auto recipe = recipe_for(known(), wish);
   REQUIRE(recipe);
-  CHECK(recipe->build.release == "2.10");  // the last with a CUDA 12 wheel on PyPI
+  CHECK(recipe->build.release == "2.10");  // the last release with a CUDA 12 wheel on PyPI
   CHECK(recipe->build.on_pypi);
   wish.tags = {"cu126"};
-  CHECK(recipe_for(known(), wish)->build.release == "2.14");  // the last with builds for CUDA 12
+  CHECK(recipe_for(known(), wish)->build.release == "2.14");  // the last release for CUDA 12
   wish.driver = "470.256.02";
   wish.driver_cuda = "11.4";
   CHECK_FALSE(recipe_for(known(), wish));
@@ -102,7 +102,7 @@ TEST_CASE("an index of PyTorch's builds in PyPI's place has these, and no other 
   const auto recipe = recipe_for(known(), wish);
   REQUIRE(recipe);
   CHECK(recipe->build.tag == "cu121");
-  CHECK(recipe->build.release == "2.5");  // the last for this CUDA
+  CHECK(recipe->build.release == "2.5");  // the last release for this CUDA version
   CHECK(index_of(recipe->build, index).url.empty());
   wish.python = "3.14";
   CHECK_FALSE(recipe_for(known(), wish));
@@ -110,7 +110,7 @@ TEST_CASE("an index of PyTorch's builds in PyPI's place has these, and no other 
   Wish jax = wish_for(Framework::kJax, "3.11", "580.95.05", "9.0");
   keep_to(index, jax);
   CHECK_FALSE(recipe_for(known(), jax));
-  // In addition to PyPI, or as the index of all builds, it excludes nothing.
+  // PyTorch's index excludes nothing if it is used in addition to PyPI, or if it has all builds.
   index.extra.push_back({"https://pypi.org/simple", "PIP_EXTRA_INDEX_URL"});
   keep_to(index, jax);
   CHECK(recipe_for(known(), jax));
@@ -122,7 +122,7 @@ TEST_CASE("an index of PyTorch's builds in PyPI's place has these, and no other 
   REQUIRE(newest);
   CHECK(newest->build.release == known().torch.front().version);
   CHECK(index_of(newest->build, index).url == "https://mirror.lab/whl/" + newest->build.tag);
-  // Nightly builds are not releases.
+  // An index of nightly builds has no releases.
   index.main = IndexAddress{"https://download.pytorch.org/whl/nightly/cu130", "PIP_INDEX_URL"};
   keep_to(index, wish);
   CHECK_FALSE(recipe_for(known(), wish));
@@ -142,7 +142,7 @@ TEST_CASE("a planned driver must be one that runs the GPU at all") {
   kepler.planned = true;
   CHECK_FALSE(recipe_for(known(), kepler));
   CHECK(changes_for(known(), kepler).last_branch == 470);
-  // Drivers drop support for what toolkits have dropped, sooner or later. Tegra drivers are part of
+  // If toolkits have dropped a GPU, there is a last driver branch for it. Tegra drivers are part of
   // the system and are numbered differently.
   for (const ArchToolkits& row : known().archs) {
     CAPTURE(row.capability);
@@ -229,7 +229,7 @@ TEST_CASE("frameworks go together if one CUDA and one cuDNN suit both") {
   CHECK(clash(kJax, "0.10", kTensorflow, "2.20", 12) == Clash::kNone);
   CHECK(clash(kTorch, "2.14", kOnnxruntime, "1.26", 12) == Clash::kNone);
   CHECK(clash(kTorch, "2.15", kTensorflow, "2.21", 13, 12) == Clash::kCudaMajor);
-  // 2.19 requires cuDNN 9.3.0.75, and JAX at least 9.8.
+  // TensorFlow 2.19 requires cuDNN 9.3.0.75, and JAX requires 9.8 or newer.
   CHECK(clash(kJax, "0.10", kTensorflow, "2.19", 12) == Clash::kCudnn);
   CHECK(clash(kTorch, "2.3", kJax, "0.10", 12) == Clash::kCudnn);
   // The order of the frameworks does not change the answer.

@@ -19,7 +19,8 @@ const SystemCommands* commands_of(const std::vector<SystemCommands>& rows,
   for (const std::string& name : names)
     for (const SystemCommands& row : rows) {
       if (row.image && !system.is_image) continue;
-      // A distribution that is derived from another one has its own release numbers.
+      // A row with a release number is only for its own system: derived distributions have other
+      // numbers.
       if (!row.from.empty() && (name != system.id || is_older(system.version, row.from))) continue;
       if (std::find(row.ids.begin(), row.ids.end(), name) != row.ids.end()) return &row;
     }

@@ -9,7 +9,8 @@
 
 namespace berth::doctor {
 
-/// How one system performs a task that a fix needs. `action` is a msgid; both may be "".
+/// How one system performs a task that a fix needs. `action` is a msgid; `command` and `action` may
+/// be "".
 struct SystemTask {
   std::string name, command, action;
 };

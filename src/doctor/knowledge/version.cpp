@@ -11,14 +11,13 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-/// What follows the release number, in sort order. A number with too many digits for an int counts
-/// as the largest.
+/// The kinds of suffix that can follow the release number, in sort order.
 enum class Stage { kDevelopment, kAlpha, kBeta, kCandidate, kFinal, kPost };
 
 struct Suffix {
   Stage stage = Stage::kFinal;
   int number = 0;
-  bool of_development = false;  // a development version: "rc1.dev3" comes before "rc1"
+  bool of_development = false;  // the suffix also has "dev": "rc1.dev3" comes before "rc1"
 };
 
 int number_at(std::string_view text, std::size_t& at) {
@@ -61,7 +60,7 @@ Suffix suffix_of(std::string_view rest) {
   return suffix;
 }
 
-/// The length of the release number: that of "2.10.0" in "2.10.0rc1".
+/// The length of the release number: 6 for "2.10.0rc1".
 std::size_t release_length(std::string_view text) {
   std::size_t at = 0;
   for (;;) {
@@ -144,7 +143,7 @@ std::string cuda_of_tag(std::string_view tag) {
   std::size_t end = 2;
   while (end < tag.size() && is_digit(tag[end])) ++end;
   const std::string_view digits = tag.substr(2, end - 2);
-  // "cu65", "cu80" and "cu92" have two digits; they are before CUDA 10.
+  // The tags "cu65", "cu80" and "cu92" have two digits: they are of CUDA releases before 10.
   if (digits.size() == 2 && digits[0] >= '6')
     return std::string(1, digits[0]) + "." + std::string(1, digits[1]);
   if (digits.size() < 2 || digits.size() > 4) return "";

@@ -3,8 +3,8 @@
 //   features of 2.10, so it is not older than 2.10.
 // - compare_versions(): the full order of PEP 440 and Debian, to find the newest:
 //   2.10.0.dev1 < 2.10.0a1 < 2.10.0rc1 (and 2.10.0~rc1) < 2.10.0 < 2.10.0.post1.
-// - may_be_same(): whether both can name one build. A shorter version may be an abbreviation of the
-//   longer one.
+// - may_be_same(): whether two versions can be of the same build. A shorter version may be an
+// abbreviation of a longer one.
 #pragma once
 
 #include <string>
@@ -17,26 +17,28 @@ using Version = std::vector<int>;
 
 /// The release numbers: {12, 8, 1} of "12.8u1+cu128". Empty if it does not begin with a number.
 [[nodiscard]] Version version_of(std::string_view text);
-/// Returns a number below, equal to or above zero; missing parts count as 0.
+/// Returns a number below, equal to or above zero, as strcmp() does; missing parts count as 0.
 [[nodiscard]] int compare(const Version& one, const Version& other);
 [[nodiscard]] inline bool is_older(std::string_view one, std::string_view other) {
   return compare(version_of(one), version_of(other)) < 0;
 }
-/// Returns a number below, equal to or above zero. Ignores local versions ("+cu124").
+/// Returns a number below, equal to or above zero, as strcmp() does. Ignores local versions
+/// ("+cu124").
 [[nodiscard]] int compare_versions(std::string_view one, std::string_view other);
-/// True for "535.104" and "535.104.05", and if one version is empty.
+/// True if one version begins with the parts of the other ("535.104" and "535.104.05"), or is
+/// empty.
 [[nodiscard]] bool may_be_same(std::string_view one, std::string_view other);
 /// The first `parts` parts of a version: "2.4" of "2.4.1+cu121".
 [[nodiscard]] std::string beginning(std::string_view text, std::size_t parts = 2);
 /// Whether `text` is in a range such as "2.12-2.14" or "3.10-3.14 (3.15 exp)". A single version
-/// such as "2.4" matches all versions that begin with it. Each end of a range is compared only as
-/// far as it has parts.
+/// such as "2.4" matches all versions that begin with it. Each end of the range is compared only in
+/// the parts that it has.
 [[nodiscard]] bool in_range(std::string_view text, std::string_view range);
 /// The local version after the plus: "cu124" of "2.4.1+cu124"; "" none.
 [[nodiscard]] std::string_view local_part(std::string_view text);
-/// The CUDA version in a build tag: "12.4" for "cu124"; "" if it is not such a tag.
+/// The CUDA version in a build tag: "12.4" for "cu124"; "" for other tags.
 [[nodiscard]] std::string cuda_of_tag(std::string_view tag);
-/// "cu124" of "12.4".
+/// The build tag of a CUDA version: "cu124" for "12.4".
 [[nodiscard]] std::string tag_of_cuda(std::string_view cuda);
 
 }  // namespace berth::doctor

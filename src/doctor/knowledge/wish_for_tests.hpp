@@ -1,4 +1,4 @@
-// A wish for a framework on a machine, shared by the tests of recipes.
+// A Wish for a framework on a machine, which the tests of recipes share.
 #pragma once
 
 #include "doctor/knowledge/recipe.hpp"
