@@ -32,8 +32,8 @@ struct PythonParts {
   /// File names in package folders, by folder: "mmcv", "dgl/graphbolt". Folders that do not exist
   /// are left out.
   Fact<std::map<std::string, std::vector<std::string>, std::less<>>> folders;
-  /// CPU packages that overwrote files of the GPU package: their files have the same paths and are
-  /// newer. Example: "faiss-cpu".
+  /// CPU packages that replaced files of the GPU package, because both packages install files with
+  /// the same paths: "faiss-cpu".
   Fact<std::vector<std::string>> over_gpu_build;
   /// Lock files that PyTorch's extension builds created.
   Fact<std::vector<std::string>> build_locks;

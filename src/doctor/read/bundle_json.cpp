@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// Uses of the macro: to read a document, to write it, and to mark all facts as "not requested".
+// These functions visit all facts, to read or write a document or to mark them "not requested".
 #define BERTH_VISIT(type, key, words) visit(#key, facts.key);
 template <typename Gpu, typename Visit>
 void each_fact_of_gpu(Gpu& facts, Visit&& visit) {
@@ -52,7 +52,7 @@ bool fits(const json& value, const std::vector<std::string>&) {
          std::all_of(value.begin(), value.end(), [](const json& one) { return one.is_string(); });
 }
 
-/// Fills facts from a JSON object and remembers the first key with a wrong type.
+/// Fills facts from a JSON object and keeps the first key whose value has a wrong type.
 struct Filler {
   const json& object;
   std::string bad;
@@ -115,7 +115,7 @@ std::optional<std::uint32_t> id_of(const json& value) {
   return value.get<std::uint32_t>();
 }
 
-/// Reads {"uid":1000,"gid":1000,"groups":[44]}; false for anything else.
+/// Parses {"uid":1000,"gid":1000,"groups":[44]}; returns false for anything else.
 bool fill_identity(const json& object, Fact<Identity>& fact) {
   fact = Unreadable{"uid", 0};
   if (!object.contains("uid")) return true;
@@ -135,8 +135,8 @@ bool fill_identity(const json& object, Fact<Identity>& fact) {
   return true;
 }
 
-/// Reads [{"path":"/tmp","what":"TMPDIR","free_bytes":0,"free_files":null}]; false for anything
-/// else.
+/// Parses [{"path":"/tmp","what":"TMPDIR","free_bytes":0,"free_files":null}]; returns false for
+/// anything else.
 bool fill_disk_space(const json& object, Fact<std::vector<DiskSpace>>& fact) {
   fact = Unreadable{"rooms", 0};
   if (!object.contains("rooms")) return true;
@@ -239,7 +239,7 @@ std::string word(const json& row, const char* key) {
   return found != row.end() && found->is_string() ? printable(found->get<std::string>()) : "";
 }
 
-/// False if the row is invalid.
+/// Returns false if the row is invalid.
 bool fill(const json& row, ProbeAnswer& answer) {
   if (!row.is_object()) return false;
   answer.framework = word(row, "framework");

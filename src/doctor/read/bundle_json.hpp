@@ -1,5 +1,5 @@
-// The JSON documents of a bundle: driver.json has the answers of the driver's library, process.json
-// the target process. A fact whose key is missing was not requested; null means "absent".
+// The JSON documents of a bundle. driver.json has the answers of the driver's library, process.json
+// the facts about the target process. A fact without a key was not requested; null means "absent".
 #pragma once
 
 #include <string>
@@ -15,17 +15,17 @@ namespace berth::doctor {
 /// Answers in which all facts are unreadable with error 0, which means "not requested".
 [[nodiscard]] DriverAnswers driver_not_asked();
 [[nodiscard]] GpuAnswer gpu_not_asked();
-/// Reads and writes driver.json. Both readers in this file fail with E0802.
+/// Reads and writes driver.json. All readers in this file fail with E0802.
 [[nodiscard]] Result<DriverAnswers> driver_from_json(std::string_view document,
                                                      const std::string& origin);
 [[nodiscard]] std::string driver_to_json(const DriverAnswers& answers);
 
-/// Reads and writes process.json: everything except the environment, which has its own file.
+/// Reads and writes process.json, which has all facts about the process except its environment.
 [[nodiscard]] Result<ProcessFacts> process_from_json(std::string_view document,
                                                      const std::string& origin);
 [[nodiscard]] std::string process_to_json(const ProcessFacts& facts);
 
-/// {"answers":[…]}: what frameworks did when they ran a kernel (--deep). Fails with E0802.
+/// {"answers":[…]}: the result of each framework when it ran a kernel (--deep). Fails with E0802.
 [[nodiscard]] Result<ProbeFacts> probe_from_json(std::string_view document,
                                                  const std::string& origin);
 [[nodiscard]] std::string probe_to_json(const std::vector<ProbeAnswer>& answers);

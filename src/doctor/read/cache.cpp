@@ -25,7 +25,8 @@ std::string text_at(std::string_view bytes, std::size_t at) {
   return end == std::string_view::npos ? "" : std::string(rest.substr(0, end));
 }
 
-/// The new table begins at the start of the file, or after an old table at the next multiple of 8.
+/// The part of the file with the newer format. It starts at offset 0, or, after a table in the old
+/// format, at the next multiple of 8.
 std::string_view new_part(std::string_view bytes) {
   if (!bytes.starts_with(kOldMagic)) return bytes;
   const auto count = word_at(bytes, kOldMagic.size() + 1);

@@ -1,5 +1,5 @@
 // Parses /etc/ld.so.cache, which maps library names to files. Supports glibc's format 1.1, alone or
-// after the old one.
+// after a table in the older format.
 #pragma once
 
 #include <map>
@@ -9,10 +9,11 @@
 
 namespace berth::doctor {
 
-/// For each name, the files for 64-bit programs of this architecture, in the loader's order.
+/// For each library name, the files for 64-bit programs of this CPU architecture, in the loader's
+/// order.
 using LoaderCache = std::map<std::string, std::vector<std::string>, std::less<>>;
 
-/// Ignores malformed entries.
+/// Malformed entries are ignored.
 [[nodiscard]] LoaderCache parse_loader_cache(std::string_view bytes);
 
 }  // namespace berth::doctor

@@ -1,6 +1,6 @@
-// Reads CDI specs in YAML or JSON. Generators write each of the few relevant keys on its own line,
-// so a line reader is enough. It accepts "key: value" with or without quotes; JSON is first split
-// into lines at its punctuation.
+// Reads CDI specs in YAML or JSON, line by line: generators write each of the few relevant keys on
+// its own line. A line is "key: value" with or without quotes. JSON is first split into lines at
+// its punctuation.
 #include <algorithm>
 
 #include "base/text_parts.hpp"
@@ -21,7 +21,7 @@ void take(const Tree& tree, std::string_view key, std::string_view value, bool& 
           bool& at_uvm, CdiSpec& spec) {
   if (key == "kind") spec.kind = value;
   if (key == "cdiVersion") spec.version = value;
-  // Variables and hooks also have a `name`. The name of a device comes before its edits.
+  // Variables and hooks also have a `name`. In a device, its own name comes before these.
   if (key == "devices") in_device = true;
   if (key == "name" && in_device &&
       std::find(spec.devices.begin(), spec.devices.end(), value) == spec.devices.end())
@@ -31,7 +31,7 @@ void take(const Tree& tree, std::string_view key, std::string_view value, bool& 
     spec.uvm_major = static_cast<unsigned>(to_number(value).value_or(0));
   const bool host = key == "hostPath" || key == "path";
   if (!host || !value.starts_with('/')) return;
-  // A hook's `path` is a program on the host; a node's `path` is the device. Both must exist.
+  // `path` is a program on the host in a hook, and the device in a node. Both must exist.
   if (const auto at = value.find("libcuda.so."); at != std::string_view::npos && key == "hostPath")
     if (const auto version = value.substr(at + 11); version.find('.') != std::string_view::npos)
       spec.driver_version = version;
@@ -69,7 +69,7 @@ Fact<std::vector<CdiSpec>> collect_cdi(const Tree& tree) {
     for (const std::string& name : names.value_or({})) {
       if (!name.ends_with(".yaml") && !name.ends_with(".yml") && !name.ends_with(".json")) continue;
       const std::string path = folder + "/" + name;
-      // /var/run is usually a link to /run, so its specs are already known.
+      // /var/run is usually a link to /run, so the same specs are already in the list.
       const bool again = folder == "/run/cdi" &&
                          std::any_of(specs.begin(), specs.end(),
                                      [&](const CdiSpec& one) { return one.path == "/var" + path; });

@@ -25,8 +25,8 @@ namespace berth::doctor {
 
 namespace {
 
-/// The doctor stops waiting for a mount after this time. Other programs would wait for it just as
-/// long.
+/// The doctor stops waiting for an unresponsive mount after this time. Programs that use the mount
+/// have to wait at least as long.
 constexpr std::chrono::milliseconds kMountsDeadline{1500};
 
 bool a_gpu_sleeps(const Tree& tree) {
@@ -35,8 +35,8 @@ bool a_gpu_sleeps(const Tree& tree) {
                      [](const PciFunction& one) { return one.is_nvidia_gpu() && one.is_asleep(); });
 }
 
-/// Queries NVML and CUDA in parallel. CUDA is not queried if a GPU sleeps, because CUDA would wake
-/// it.
+/// Queries NVML and CUDA in parallel. If a GPU sleeps, CUDA is not queried, because it would wake
+/// the GPU.
 DriverAnswers ask_both(const Tree& tree) {
   if (a_gpu_sleeps(tree)) {
     DriverAnswers answers = ask_driver(true);
@@ -60,14 +60,14 @@ Tree answering_tree() {
 
 Sources this_machine(Depth depth) {
   Sources sources;
-  // Tests the mounts while the driver is queried.
+  // Tests the mounts while ask_both() queries the driver.
   MountsAsked mounts("/proc/self", "", own_environment());
   // A simulated machine has its own bus and driver, but no kernel.
   const inventory::Sources seen = inventory::Sources::from_environment();
   if (seen.simulated) {
     if (seen.roots.sys != "/sys") sources.tree.mount("/sys", seen.roots.sys);
     sources.kernel_log = Unreadable{std::string(tr("the simulated machine has no kernel log")), 0};
-    // Hides files of this machine that do not describe the simulated one.
+    // Hides files that describe this machine and not the simulated one.
     for (const char* path :
          {"/proc/modules", "/proc/driver/nvidia/version", "/proc/driver/nvidia/params", "/proc",
           "/sys/module/nvidia/version", "/lib/modules", "/etc/modprobe.d", "/dev",
@@ -97,8 +97,8 @@ Result<Sources> of_process(std::int64_t pid, Depth depth) {
   auto process = other_process(pid);
   if (!process) return std::move(process).error();
   Sources sources = this_machine(depth);
-  // A process in a container has other files, but the same kernel. Its mounts may not show all of
-  // the kernel's files.
+  // A process in a container has other files, but the same kernel. Its mounts may hide some of the
+  // kernel's files, so these come from this process's mounts.
   if (Tree own(process->root); !process->same_files && own.exists("/")) {
     for (std::string& one : process->silent) own.silence(std::move(one));
     own.mount("/proc", "/proc");
@@ -123,7 +123,7 @@ class Parts {
                                        bool from_end = false) const {
     const Unreadable not_recorded{name, 0};
     if (folder_) {
-      // Reads through a Tree, so that a FIFO or device in place of a document does not block.
+      // A Tree does not block on a FIFO or device that has the name of a document.
       auto text =
           from_end ? folder_->read_end("/" + name, limit) : folder_->read("/" + name, limit);
       if (text.is_absent()) return not_recorded;
@@ -149,7 +149,7 @@ Result<Sources> sources_of(Tree tree, const Parts& parts) {
   Sources sources;
   sources.recorded = true;
   sources.tree = std::move(tree);
-  // Read the end of the log, because the newest lines are there.
+  // Reads the end of the log, which has the newest lines.
   sources.kernel_log = parts.read("kernel.log", 4 << 20, true);
   auto driver = driver_from_json(parts.read("driver.json", 1 << 20).value_or("{}"), "driver.json");
   if (!driver) return std::move(driver).error();

@@ -1,4 +1,4 @@
-// collect(): reads everything about the machine in one pass, and turns it into facts.
+// collect(): reads everything about a machine in one pass, and returns it as facts.
 #pragma once
 
 #include <string>
@@ -19,12 +19,12 @@ struct Sources {
   ProcessFacts process;
   std::string python;  // path of the target's interpreter in `tree`; "" none
   RequestFacts request;
-  bool recorded = false;  // from a bundle, which contains packages but rarely programs
+  bool recorded = false;  // from a bundle, which has packages but rarely programs
 };
 
 enum class Depth { kStatic, kLive };
 
-/// A tree of this machine's files, without mounts that do not answer.
+/// A tree of this machine's files, without the mounts that do not respond.
 [[nodiscard]] Tree answering_tree();
 /// Sources for this machine, as the calling process sees it.
 [[nodiscard]] Sources this_machine(Depth depth);

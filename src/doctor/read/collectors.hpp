@@ -1,4 +1,5 @@
-// Functions that read one part of a machine and return facts. Each has its own file in this folder.
+// Functions that each read one part of a machine and return its facts. Each is in its own file in
+// this folder.
 #pragma once
 
 #include <optional>
@@ -35,7 +36,7 @@ namespace berth::doctor {
 [[nodiscard]] ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environment,
                                           const PythonFacts& python);
 
-/// Which libraries `program` would load. "": any program in the tree.
+/// Which driver libraries `program` would load. "": any program in the tree.
 [[nodiscard]] LibraryFacts collect_libraries(const Tree& tree, const Fact<Environment>& environment,
                                              const std::string& program);
 
@@ -65,8 +66,8 @@ namespace berth::doctor {
 [[nodiscard]] Fact<GgmlProgram> collect_ggml(const Tree& tree, const ProcessFacts& process);
 [[nodiscard]] PlatformFacts collect_platform(const Tree& tree, const ProcessFacts& process);
 
-/// Which libraries the program would load, by simulating the loader. Absent: no such program, or
-/// not an ELF file.
+/// Which libraries the program would load, according to a simulation of the loader. Absent: there
+/// is no such program, or it is not an ELF file.
 [[nodiscard]] Fact<ProgramFacts> collect_program(const Tree& tree,
                                                  const Fact<Environment>& environment,
                                                  const std::string& program);
@@ -74,24 +75,25 @@ namespace berth::doctor {
 /// The interpreter to use if no option names one: from VIRTUAL_ENV, CONDA_PREFIX, or python3 in
 /// PATH; "" none.
 [[nodiscard]] std::string default_python(const Tree& tree, const Fact<Environment>& environment);
-/// Why default_python() could not search everywhere. If there is a reason, finding no Python proves
-/// nothing.
+/// Why default_python() could not search some places. If it returns a reason, a Python may exist
+/// although none was found.
 [[nodiscard]] std::optional<Unreadable> why_not_searched(const Tree& tree,
                                                          const Fact<Environment>& environment);
-/// Returns `program` if it is a Python. If it is the program of the active environment, returns
-/// that environment's Python. "" if it is no Python.
+/// Returns `program` if it is a Python, or the Python of the active environment if `program`
+/// belongs to that environment. Otherwise returns "".
 [[nodiscard]] std::string python_of_program(const Tree& tree, const Fact<Environment>& environment,
                                             const std::string& program);
 /// An active environment whose folder or Python is missing; absent if there is none.
 [[nodiscard]] Fact<LostEnvironment> collect_lost_environment(const Tree& tree,
                                                              const Fact<Environment>& environment,
                                                              bool recorded);
-/// Why `path` is not a usable Python, as a sentence; "" if it is usable. `recorded` as in Sources.
+/// Why `path` is not a usable Python, as a sentence; "" if it is usable. `recorded` is
+/// Sources::recorded.
 [[nodiscard]] std::string why_no_python(const Tree& tree, const std::string& path, bool recorded);
-/// Names of conda environments, as far as they can be found.
+/// Names of the conda environments whose folders are found.
 [[nodiscard]] std::vector<std::string> conda_names(const Tree& tree,
                                                    const Fact<Environment>& environment);
-/// The Python of a conda environment, by name or folder; "" none.
+/// Path of the Python in a conda environment, which is given by name or folder; "" none.
 [[nodiscard]] std::string conda_python(const Tree& tree, const Fact<Environment>& environment,
                                        const std::string& name);
 [[nodiscard]] PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environment,
@@ -103,7 +105,7 @@ namespace berth::doctor {
                                                const Fact<Environment>& environment,
                                                const PythonFacts& python);
 
-/// `searched` are the loader's folders.
+/// `searched` are the folders in which the loader searches.
 [[nodiscard]] RdmaFacts collect_rdma(const Tree& tree,
                                      const Fact<std::vector<std::string>>& searched);
 

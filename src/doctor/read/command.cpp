@@ -102,7 +102,7 @@ class Resolver {
     return no_command(word, is_file(absolute(word)), is_folder);
   }
 
-  /// The command that this command would start. Empty if this one is the final program.
+  /// The command that `words` would start. Empty if the first of `words` is the final program.
   Result<Words> step(const Words& words) {
     const std::string name = base_name(words.front());
     // In a shell, conda is a function, and some words are built-in commands.
@@ -130,7 +130,7 @@ class Resolver {
     if (wrapper.name == "sudo" || wrapper.name == "systemd-run")
       note(text("{} changes user and variables in ways that are not followed", wrapper.name));
     if (wrapper.loose) {
-      is_sure_ = false;  // it is unclear which folder applies and where the command begins
+      is_sure_ = false;  // unknown: its working directory, and where the command begins
       auto next = first_command(words, 1, wrapper.with_value);
       if (next && !next->front().empty()) take_variables(words, *next);
       return next;
@@ -153,7 +153,7 @@ class Resolver {
     LauncherVariables variables = launcher_variables({words.begin(), end});
     if (const std::string program = find(next.front());
         variables.drops_others && !program.empty()) {
-      next.front() = program;  // resolve it now, before the options change PATH
+      next.front() = program;  // use the PATH that applies before the options change it
       std::erase_if(target_.environment,
                     [](const auto& one) { return !one.first.starts_with("SLURM_"); });
     }
@@ -165,11 +165,12 @@ class Resolver {
   }
 
   static Words rest(const Words& words, std::size_t from) {
-    if (from >= words.size()) return {""};  // resolve() then reports that no command is left
+    if (from >= words.size()) return {""};  // resolve() then reports that no command follows
     return {words.begin() + static_cast<std::ptrdiff_t>(from), words.end()};
   }
 
-  /// The command from the first word that is a program. For wrappers with too many options to list.
+  /// The command that begins at the first word that is a program. For wrappers with too many
+  /// options to list them.
   Result<Words> first_command(const Words& words, std::size_t from, std::string_view with_value) {
     for (std::size_t i = from; i < words.size(); ++i) {
       if (words[i] == "--") return rest(words, i + 1);
@@ -195,7 +196,7 @@ class Resolver {
       } else if ((word == "-C" || word == "--chdir") && i + 1 < words.size()) {
         folder_ = absolute(words[++i]);
       } else if (word.starts_with("-S") || word == "--split-string") {
-        // The first line of a script passes all arguments as one word.
+        // The first line of a script passes everything after the interpreter as one argument.
         std::string line = word.starts_with("-S") ? word.substr(2) : "";
         if (trim(line).empty() && i + 1 < words.size()) line = words[++i];
         const auto commands = source::shell_commands(line);
@@ -289,7 +290,7 @@ class Resolver {
     return rest(words, i);
   }
 
-  /// Returns the interpreter in a script's first line. Other files run directly.
+  /// Returns the command that a script's first line starts. Other files run directly.
   Result<Words> behind_file(const std::string& shim, const Words& words) {
     Environment here = target_.environment;
     here.insert_or_assign("PWD", folder_);
@@ -321,11 +322,11 @@ class Resolver {
       target_.files.push_back(path);
   }
 
-  /// Finds the script in Python's arguments. If Python runs a launcher, the launcher's own
-  /// arguments name the script.
+  /// Finds the script in Python's arguments. If Python runs a launcher such as torchrun, the script
+  /// is among the launcher's arguments.
   Status read_python_words(const Words& words) {
     const PythonWords seen = parse_python_words(words);
-    // -E ignores variables, -s ignores the user's folder, -I ignores both
+    // -E ignores variables, -s ignores the packages in the user's home folder, -I ignores both.
     if (seen.ignores_environment)
       std::erase_if(target_.environment,
                     [](const auto& one) { return one.first.starts_with("PYTHON"); });
@@ -361,7 +362,8 @@ class Resolver {
          shell_word(target_.python) + " -m pip install " + shell_word(printable(package))});
   }
 
-  /// Returns the error, unless a skipped word could have changed the folder or the variables.
+  /// Returns the error. If a skipped word may have changed the folder or the variables, the error
+  /// is not certain, so it becomes a note.
   Status unsure(Error error) {
     if (is_sure_) return error;
     note(error.message);
@@ -408,8 +410,8 @@ class Resolver {
     return out;
   }
 
-  /// Finds the script's first command that starts a Python. Conditions and loops are not evaluated;
-  /// the code inside them counts as executed once.
+  /// Finds the script's first command that starts a Python. Conditions are not evaluated: the code
+  /// inside conditions and loops counts as executed once.
   void run_script(std::string_view script, const Words& given, const std::string& shown) {
     std::size_t count = 0;
     for (const source::Command& command : source::shell_commands(script)) {
@@ -448,8 +450,8 @@ class Resolver {
       for (std::size_t i = 1; i < words.size(); ++i)
         if (!words[i].starts_with('-')) forget(words[i]);
     } else if (first == "for" && words.size() > 1) {
-      // A loop counts as executed once, with its first value. Results of "$(…)" and "*" are
-      // unknown.
+      // A loop counts as executed once, with its first value. If that value contains "$(…)" or "*",
+      // it is unknown.
       if (words.size() > 3 && words[3].find_first_of("$*?[") == std::string::npos)
         assign(words[1] + "=" + words[3]);
       else
@@ -462,8 +464,8 @@ class Resolver {
     return true;
   }
 
-  /// Applies what a shell's built-in commands do to variables, folders and environments. False if
-  /// it is another command.
+  /// Applies a shell's built-in command to variables, folders and environments. Returns false for
+  /// other commands.
   bool changes_shell(const Words& words) {
     if (changes_variables(words)) return true;
     const std::string& first = words.front();

@@ -17,14 +17,14 @@ std::string parent(const std::string& path) {
   return slash == std::string::npos || slash == 0 ? "" : path.substr(0, slash);
 }
 
-/// Goes up from `folder` to the nearest folder that contains `name`; "" none.
+/// The nearest folder that contains `name`: `folder` or one of its parents; "" none.
 std::string folder_with(const Tree& tree, std::string folder, const std::string& name) {
   for (int up = 0; up < 64 && !folder.empty(); ++up, folder = parent(folder))
     if (tree.exists(folder + "/" + name)) return folder;
   return "";
 }
 
-/// The value of name = "…" in [project] or [tool.poetry], whichever comes first.
+/// The value of name = "…" in [project] or [tool.poetry]. The section that comes first counts.
 std::string project_name(std::string_view toml) {
   for (const std::string_view line : split(toml, '\n')) {
     const std::size_t equals = line.find('=');
@@ -36,8 +36,8 @@ std::string project_name(std::string_view toml) {
   return "";
 }
 
-/// The only environment in `store` that is named after the project plus a hash. "" if there is none
-/// or several.
+/// The environment in `store` whose name is the project's name and a hash. "" if there is no such
+/// environment, or several.
 std::string in_store(const Tree& tree, const std::string& store, std::string name) {
   if (name.empty()) return "";
   std::string found;
@@ -100,8 +100,8 @@ ProjectEnvironment project_environment(const Tree& tree, const Environment& envi
     if (python && python->find("/bin/") != std::string::npos)
       return {python->substr(0, python->rfind("/bin/")), false};
   }
-  // Inside a project, uv ignores the active environment, and the other tools use it. Outside a
-  // project, all of them use it. Without one, uv uses a .venv in a parent folder.
+  // In a project, uv ignores the active environment; the other tools use it. Outside a project, all
+  // of them use it. If no environment is active there, uv uses the .venv in a parent folder.
   const std::string active = variable(environment, "VIRTUAL_ENV");
   const bool takes_active = tool != "uv" || project.empty();
   if (takes_active && !active.empty()) return {active, false};

@@ -1,4 +1,4 @@
-// Finds the environment of a project in the folder where the project's tool keeps it.
+// Finds the environment that a project tool uses for the project in a folder.
 #pragma once
 
 #include <string>
@@ -13,7 +13,8 @@ struct ProjectEnvironment {
   bool is_conda = false;
 };
 
-/// `tool` is uv, poetry, pdm, pipenv, rye or pixi. The project is the one that contains `folder`.
+/// `tool` is uv, poetry, pdm, pipenv, rye or pixi. The project is in `folder` or in one of its
+/// parents.
 [[nodiscard]] ProjectEnvironment project_environment(const Tree& tree,
                                                      const Environment& environment,
                                                      const std::string& folder,

@@ -13,7 +13,7 @@ void assign(const std::string& word, LauncherVariables& out) {
     out.set.emplace_back(name, word.substr(name.size() + 1));
 }
 
-/// Parses "ALL,A=1,B". A name without a value keeps its current value.
+/// Parses "ALL,A=1,B". A name without a value stands for a variable that keeps its value.
 void read_export(std::string_view list, LauncherVariables& out) {
   out.drops_others = true;
   for (const std::string_view one : split(list, ',')) {
@@ -22,8 +22,8 @@ void read_export(std::string_view list, LauncherVariables& out) {
   }
 }
 
-/// The value of the option at `at`, from "--NAME=value" or from the next word. nullopt: the word is
-/// another option.
+/// The value of `option` if the word at `at` is this option: from "--NAME=value" or from the next
+/// word. Otherwise nullopt.
 std::optional<std::string> value_of(const Words& words, std::size_t& at, std::string_view option) {
   const std::string& word = words[at];
   if (word == option && at + 1 < words.size()) return words[++at];
@@ -50,7 +50,7 @@ void read_option(const Words& words, std::string_view launcher, std::size_t& at,
     assign(words[at], out);
   } else if (launcher == "mpirun" || launcher == "mpiexec") {
     if (is_in(words[at], {"-env", "--env", "-genv", "--genv"}) && at + 1 < words.size()) {
-      // Intel's mpiexec takes "A=1" as one word, MPICH's takes "A 1" as two.
+      // Intel's mpiexec takes a variable as one word "A=1", MPICH's as two words "A 1".
       if (const std::string& next = words[++at]; !assigned_name(next).empty())
         assign(next, out);
       else if (at + 1 < words.size())

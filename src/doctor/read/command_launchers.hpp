@@ -1,4 +1,4 @@
-// The variables and other settings that launchers pass to their program through options.
+// Settings that launchers give the started program through their options, such as variables.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 namespace berth::doctor {
 
 struct LauncherVariables {
-  /// in the order of the command line; nullopt: the variable is unset
+  /// In the order of the command line; nullopt unsets the variable.
   std::vector<std::pair<std::string, std::optional<std::string>>> set;
-  /// keeps only the scheduler's own variables (srun --export=NONE)
+  /// Removes all variables except the scheduler's own (srun --export=NONE).
   bool drops_others = false;
 };
 
@@ -34,15 +34,16 @@ struct UvRun {
 };
 [[nodiscard]] UvRun parse_uv_run(const std::vector<std::string>& words);
 
-/// Where the script of a shell command begins: as text in "bash -euo pipefail -c 'python a.py' x",
-/// or as a file.
+/// Where the script of a shell command is: as text in "bash -euo pipefail -c 'python a.py' x", or
+/// as a file.
 struct ShellWords {
   bool is_text = false;
   std::size_t script = 1;
 };
 [[nodiscard]] ShellWords parse_shell_words(const std::vector<std::string>& words);
 
-/// Whether a script contains its requirements (PEP 723), for which uv creates an environment.
+/// Whether a script contains a list of its requirements (PEP 723). For such a script, uv creates an
+/// environment.
 [[nodiscard]] bool has_script_metadata(std::string_view script);
 
 }  // namespace berth::doctor

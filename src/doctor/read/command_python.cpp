@@ -30,8 +30,8 @@ bool is_launcher(std::string_view name) {
   return std::find(std::begin(kLaunchers), std::end(kLaunchers), name) != std::end(kLaunchers);
 }
 
-/// Parses short options ("-uE", "-Wignore", "-mtorch.utils"). Returns how many words they take; 0
-/// if the remaining words belong to the program.
+/// Parses short options ("-uE", "-Wignore", "-mtorch.utils"). Returns the number of words that they
+/// take; 0 for -c, whose following words belong to the program.
 std::size_t take_letters(const std::vector<std::string>& words, std::size_t at, PythonWords& seen) {
   const std::string& word = words[at];
   for (std::size_t i = 1; i < word.size(); ++i) {
@@ -55,8 +55,7 @@ std::size_t take_letters(const std::vector<std::string>& words, std::size_t at, 
 bool is_module_in(const Tree& tree, const std::string& folder, const std::string& module) {
   std::string path = folder;
   for (const std::string_view part : split(module, '.')) {
-    if (part.empty())
-      return true;  // the name has an empty part, as in ".module", so it is not valid
+    if (part.empty()) return true;  // an empty part, as in ".module": not a valid name
     path += "/" + std::string(part);
   }
   if (tree.exists(path) || tree.exists(path + ".py") || tree.exists(path + ".pyc")) return true;
@@ -67,8 +66,8 @@ bool is_module_in(const Tree& tree, const std::string& folder, const std::string
   return false;
 }
 
-/// Whether a folder has packages with their own import hook, from an editable install or an egg
-/// link.
+/// Whether a folder has packages that may import modules from elsewhere: editable installs, eggs
+/// and egg links.
 bool has_finders(const Tree& tree, const std::string& folder) {
   const auto names = tree.list(folder);
   if (!names) return !names.is_absent();

@@ -1,4 +1,4 @@
-// Parses a Python command line as CPython does: options, then script or module.
+// Parses a Python command line as CPython does: options, then a script or a module.
 #pragma once
 
 #include <string>
@@ -13,16 +13,16 @@ struct PythonWords {
   bool ignores_environment = false;  // -E, -I
   bool no_user_packages = false;     // -s, -I
   std::string module;                // after -m
-  /// Path of the script, as written. If Python runs a launcher, the script that the launcher's
-  /// arguments name. "": none, or standard input.
+  /// Path of the script, as written. If Python runs a launcher, this is the script in the
+  /// launcher's arguments. "": none, or standard input.
   std::string script;
 };
 
-/// `words` starts with the interpreter.
+/// The first of `words` is the interpreter.
 [[nodiscard]] PythonWords parse_python_words(const std::vector<std::string>& words);
 
-/// Whether it is certain that no folder that this Python searches contains the module. False if a
-/// folder is unreadable, or if packages have import hooks.
+/// Whether it is certain that this Python would not find the module. False if one of the folders
+/// that it searches is unreadable, or has packages with import hooks.
 [[nodiscard]] bool surely_lacks_module(const Tree& tree, const Environment& environment,
                                        const std::string& python, const std::string& folder,
                                        const std::string& module);

@@ -29,21 +29,21 @@ template <typename Names>
 /// The name in an assignment: "NAME" of "NAME=value"; "" if it is not an assignment.
 [[nodiscard]] std::string_view assigned_name(std::string_view word);
 
-/// Replaces "$NAME", "${NAME}", "${NAME:-other}", and "$1" from `given` ("$0" is its first).
-/// nullopt if the word contains other expansions, whose value is unknown.
+/// Replaces "$NAME", "${NAME}", "${NAME:-other}", and "$1" by the second word of `given` ("$0" is
+/// the first). nullopt if the word contains other expansions, whose value is unknown.
 [[nodiscard]] std::optional<std::string> expanded_word(
     std::string_view word, const std::vector<std::string>& given,
     const std::function<std::string(std::string_view)>& variable);
 
-/// Whether the word contains "$NAME" for one of these names.
+/// Whether the word contains "$NAME" for a NAME in `names`.
 [[nodiscard]] bool names_any(std::string_view word, const std::set<std::string>& names);
 
 /// E0823: there is no executable with this name. `is_there`: a file with this name exists;
 /// `is_folder`: a folder exists.
 [[nodiscard]] Error no_command(const std::string& word, bool is_there, bool is_folder);
 
-/// E0823: none of pyenv's selected versions has the shim's program; `other` is a version that has
-/// it.
+/// E0823: none of the versions that pyenv selects has the shim's program; `other` is a version that
+/// has it.
 [[nodiscard]] Error no_version(const std::string& shim, const std::string& other);
 
 }  // namespace berth::doctor

@@ -1,5 +1,5 @@
-// Programs that start another program, and their options that take a value: in "srun -p test
-// python3 a.py", "test" is not the program.
+// Programs that start another program, and those of their options that take a value: in "srun -p
+// test python3 a.py", "test" is a value and not the program.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@ namespace berth::doctor {
 struct Wrapper {
   std::string_view name;
   std::string_view with_value;  // options whose next word is their value, " -n -s "
-  int operands = 0;             // before the command
-  /// it has too many options to list, so its command is the first word that is a program
+  int operands = 0;             // number of arguments before the command
+  /// It has too many options to list, so its command begins at the first word that is a program.
   bool loose = false;
 };
 inline constexpr std::string_view kOfMpi =
@@ -51,12 +51,13 @@ inline constexpr auto kWrappers = std::to_array<Wrapper>({
      "--description ",
      0, true},
 });
-/// Programs that run a command on another machine or in another container, where files and GPUs may
+/// Programs that run a command on another machine or in a container, where files and GPUs may
 /// differ.
 inline constexpr auto kElsewhere = std::to_array<std::string_view>(
     {"docker", "podman", "nerdctl", "kubectl", "apptainer", "singularity", "enroot", "ssh",
      "distrobox", "toolbox", "flatpak", "lxc", "incus"});
-/// The options of `berth run` that take a value. cli/help_test.cpp compares them with its options.
+/// The options of `berth run` that take a value. cli/help_test.cpp checks that the list is
+/// complete.
 inline constexpr std::string_view kOfBerthRun =
     " --lang --color --gpus --devices --memory --share --cap --slice --turn --container --engine "
     "--mount --engine-option --cpus --name --isolation --report "

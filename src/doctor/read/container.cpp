@@ -44,8 +44,8 @@ Fact<bool> user_namespace(const Tree& tree) {
   });
 }
 
-/// The installed version according to dpkg's status file, which has one paragraph per package. The
-/// Version line follows the Package line.
+/// The version of an installed package, from dpkg's status file. The file has one paragraph for
+/// each package, in which the Version line follows the Package line.
 Fact<std::string> package_version(const Tree& tree, const std::string& package) {
   return tree.read("/var/lib/dpkg/status", 16 << 20)
       .map([&](const std::string& text) -> std::string {
@@ -59,7 +59,8 @@ Fact<std::string> package_version(const Tree& tree, const std::string& package) 
       });
 }
 
-/// Versions of container packages. Removed packages that still have settings do not count.
+/// Versions of installed container packages. Packages that were removed except for their settings
+/// do not count.
 Fact<std::map<std::string, std::string>> container_packages(const Tree& tree) {
   return tree.read(std::string(kPackagesFile), 16 << 20).map([](const std::string& text) {
     std::map<std::string, std::string> found;
@@ -79,8 +80,9 @@ Fact<std::map<std::string, std::string>> container_packages(const Tree& tree) {
   });
 }
 
-/// Whether the kernel module for the raw table exists. Docker 28 and later need it, but kernels of
-/// Jetson Linux were built without it. If no other table is a module either, it may be built in.
+/// Whether there is a kernel module for the raw table. Docker 28 and later need it, but kernels of
+/// Jetson Linux were built without it. If the other tables are not modules either, all of them may
+/// be built in.
 Fact<bool> raw_table(const Tree& tree) {
   const auto kernel = tree.line("/proc/sys/kernel/osrelease");
   if (!tree.exists("/etc/nv_tegra_release")) return {};
@@ -118,8 +120,8 @@ Fact<std::string> char_links_rule(const Tree& tree) {
   return {};
 }
 
-/// The ldconfig that the toolkit is configured with, if it does not exist. Ubuntu's is
-/// "@/sbin/ldconfig.real"; Debian and Fedora only have /sbin/ldconfig.
+/// The ldconfig that the toolkit's settings name, if this file is missing. On Ubuntu, the setting
+/// is "@/sbin/ldconfig.real"; Debian and Fedora only have /sbin/ldconfig.
 Fact<std::string> missing_ldconfig(const Tree& tree, const Fact<std::string>& config) {
   if (config.is_unreadable()) return config.why();
   const std::string text = config.value_or("");
@@ -128,7 +130,7 @@ Fact<std::string> missing_ldconfig(const Tree& tree, const Fact<std::string>& co
     const auto from = line.find("\"@/");
     if (!line.starts_with("ldconfig") || from == std::string_view::npos) continue;
     const std::string path(line.substr(from + 2, line.find('"', from + 1) - from - 2));
-    // If the tree has no ldconfig at all, programs were not recorded.
+    // If the tree has no ldconfig at all, its programs were not recorded.
     const bool others = tree.exists("/sbin/ldconfig") || tree.exists("/usr/sbin/ldconfig");
     const auto named = tree.node(path);
     if (named.is_unreadable()) return named.why();
@@ -146,8 +148,9 @@ Fact<LibraryFile> toolkit_library(const Tree& tree) {
   return {};
 }
 
-/// What makes `docker` use Docker Desktop. At its first start, Docker Desktop makes its own context
-/// the default. A variable overrides the settings file, and DOCKER_HOST overrides both.
+/// The setting that makes `docker` use Docker Desktop. When Docker Desktop starts for the first
+/// time, it makes its own context the default. A variable overrides the settings file, and
+/// DOCKER_HOST overrides both.
 Fact<std::string> docker_desktops_context(const Tree& tree, const ProcessFacts& process) {
   constexpr std::string_view kContext = "desktop-linux";
   if (process.environment.is_unreadable()) return process.environment.why();
@@ -221,7 +224,7 @@ ContainerFacts collect_container(const Tree& tree, const ProcessFacts& process) 
   facts.user_namespace = user_namespace(tree);
   facts.devices_list = tree.read("/sys/fs/cgroup/devices/devices.list");
   facts.label = tree.line("/proc/self/attr/current");
-  // EINVAL is what a kernel without SELinux returns.
+  // On a kernel without SELinux, reading the label fails with EINVAL.
   if (facts.label.is_unreadable() && facts.label.why().error_number == EINVAL) facts.label = {};
   facts.selinux_enforcing = switched_on(tree.line("/sys/fs/selinux/enforce"));
   facts.selinux_devices = switched_on(tree.line("/sys/fs/selinux/booleans/container_use_devices"));

@@ -49,7 +49,7 @@ std::vector<std::string> system_folders(const Tree& tree) {
   return folders;
 }
 
-/// Folders of toolkits, in the places where XLA and other programs search.
+/// Toolkit folders in which XLA and other programs search.
 std::vector<std::string> toolkits(const Tree& tree, const Fact<Environment>& environment,
                                   const PythonFacts& facts) {
   std::vector<std::string> folders;
@@ -99,7 +99,7 @@ std::vector<std::string> find_libdevice(const Tree& tree, const Fact<Environment
   std::vector<std::string> found;
   for (const std::string& folder : toolkits(tree, environment, facts))
     if (tree.exists(folder + "/nvvm/libdevice/libdevice.10.bc")) found.push_back(folder);
-  // The libdevice in JAX's wheels may be usable only for JAX.
+  // Only JAX may be able to use the libdevice in JAX's wheels.
   for (const PathEntry& entry : facts.path.value_or({}))
     for (const char* own : {"/jaxlib/cuda", "/jax_plugins/xla_cuda12/cuda"})
       if (tree.exists(entry.folder + own + "/nvvm/libdevice/libdevice.10.bc"))
@@ -112,10 +112,10 @@ std::vector<std::string> find_libdevice(const Tree& tree, const Fact<Environment
 void read_cuda_files(const Tree& tree, const Fact<Environment>& environment, PythonFacts& facts) {
   facts.libraries = tree.watched([&] { return Fact(find_libraries(tree, environment, facts)); });
   facts.libdevice = tree.watched([&] { return Fact(find_libdevice(tree, environment, facts)); });
-  // Also search folders that only variables name, or that may also be in sys.path.
+  // If sys.path is only partly known, so are the libraries and toolkits in it.
   facts.libraries.doubt(facts.path);
   facts.libdevice.doubt(facts.path);
-  // If conda's packages could not be read, the list is not complete.
+  // If conda's packages could not be read, these lists are incomplete.
   facts.libraries.doubt(facts.conda);
   facts.libdevice.doubt(facts.conda);
 }

@@ -17,8 +17,7 @@ namespace berth::doctor {
 namespace {
 
 struct Answer {
-  int opened;  // result of opening the library: 1: cuInit was called; 0: there is no such library;
-               // -1: it cannot be opened
+  int opened;  // 1: cuInit was called; 0: the library does not exist; -1: it cannot be opened
   int code;
 };
 
@@ -57,7 +56,7 @@ CudaInit::CudaInit(const std::string& library) : start_(std::chrono::steady_cloc
 CudaInit::~CudaInit() {
   if (child_ <= 0) return;
   ::kill(child_, SIGKILL);
-  // A child that is blocked in the driver cannot be killed. Abandon it after a short time.
+  // A child that is blocked in the driver cannot be killed. Stop waiting for it after a short time.
   for (int tries = 0; tries < 20 && ::waitpid(child_, nullptr, WNOHANG) == 0; ++tries)
     ::poll(nullptr, 0, 5);
 }

@@ -1,4 +1,5 @@
-// Calls cuInit(0) of the driver's libcuda.so.1 in a child, because the library may hang or crash.
+// Calls cuInit(0) of the driver's libcuda.so.1 in a child process, because the library may hang or
+// crash.
 #pragma once
 
 #include <sys/types.h>
@@ -20,8 +21,8 @@ class CudaInit {
   CudaInit(const CudaInit&) = delete;
   CudaInit& operator=(const CudaInit&) = delete;
 
-  /// The result of cuInit. Absent: there is no such library. Unreadable: the child crashed, or did
-  /// not answer within `deadline` after the start.
+  /// The result of cuInit. Absent: the library does not exist. Unreadable: the child crashed, or
+  /// did not answer within `deadline`, which starts with the constructor.
   [[nodiscard]] Fact<int> finish(
       std::chrono::milliseconds deadline = std::chrono::milliseconds(2500));
 

@@ -14,8 +14,8 @@
 namespace berth::doctor {
 namespace {
 
-/// Free space of the file system of `path`, or of its nearest existing parent. nullopt if programs
-/// never write there.
+/// Free space of the file system of `path`, or of its nearest existing parent. nullopt if it is
+/// read-only, or small on purpose.
 std::optional<DiskSpace> disk_space_at(const Tree& tree, std::string path, const char* what,
                                        bool is_root) {
   struct statvfs about {};
@@ -25,8 +25,8 @@ std::optional<DiskSpace> disk_space_at(const Tree& tree, std::string path, const
     if (path == "/") return std::nullopt;
   }
   if ((about.f_flag & ST_RDONLY) != 0 || about.f_blocks == 0) return std::nullopt;
-  // Small file systems that are nearly empty are small on purpose, such as a container's /tmp in
-  // memory.
+  // A small file system that is nearly empty is usually small on purpose: a container's /tmp in
+  // memory, for example.
   constexpr std::uint64_t kSmall = 1 << 30;
   if (about.f_blocks * about.f_frsize < kSmall && about.f_bavail > about.f_blocks / 2 &&
       (about.f_files == 0 || about.f_favail > 0))

@@ -54,7 +54,7 @@ Fact<std::vector<LibraryFile>> find(const Tree& tree, const Fact<std::vector<std
   return all;
 }
 
-/// Whether the tree has any library. If it has none, libraries were not recorded.
+/// Whether one of the folders exists. If none does, libraries were not recorded.
 bool has_libraries(const Tree& tree, const std::vector<std::string>& folders) {
   return std::any_of(folders.begin(), folders.end(),
                      [&](const std::string& folder) { return tree.exists(folder); });
@@ -77,7 +77,7 @@ Fact<std::string> kernel_module(const Tree& tree) {
   const auto text = tree.line("/proc/driver/nvidia/version");
   if (text.is_unreadable()) return text.why();
   if (!text) return version;
-  // The version is one word of "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct
+  // The version is a word of "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct
   // 19 …".
   for (const std::string_view word : split(*text, ' '))
     if (word.find('.') != std::string_view::npos &&
@@ -110,8 +110,8 @@ DriverFiles collect_driver_files(const Tree& tree, const ProcessFacts& process) 
   files.level_zero = find(tree, files.folders, "libze_loader.so.1");
   files.intel_driver = find(tree, files.folders, "libze_intel_gpu.so.1");
   files.intel_legacy = find(tree, files.folders, "libze_intel_gpu_legacy1.so.1");
-  // Since oneAPI 2024.2 the adapter belongs to Unified Runtime, before that to the Plugin
-  // Interface.
+  // The adapter belongs to Unified Runtime since oneAPI 2024.2. Before, it belonged to the Plugin
+  // Interface and had another name.
   files.sycl_adapter = find(tree, files.folders, "libur_adapter_level_zero.so.0");
   if (files.sycl_adapter && files.sycl_adapter->empty())
     files.sycl_adapter = find(tree, files.folders, "libpi_level_zero.so");

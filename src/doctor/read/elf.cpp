@@ -9,7 +9,7 @@
 namespace berth::doctor {
 namespace {
 
-// These limits are far above what linkers produce. The rest of a larger file is ignored.
+// These limits are far above what linkers produce. Entries beyond a limit are ignored.
 constexpr std::size_t kMostHeaders = 512, kMostEntries = 4096, kMostVersions = 4096;
 constexpr std::size_t kLongestName = 4096;
 
@@ -28,7 +28,7 @@ class Dynamic {
                  : open_as<Elf32_Ehdr, Elf32_Phdr, Elf32_Dyn>();
   }
 
-  /// The value of the first entry with this tag.
+  /// The value of the first entry whose tag is `tag`.
   [[nodiscard]] std::optional<std::uint64_t> value(std::int64_t tag) const {
     for (const auto& [one, value] : entries)
       if (one == tag) return value;
@@ -55,7 +55,7 @@ class Dynamic {
       at += n;
       left -= n;
     }
-    return "";  // not terminated
+    return "";  // no zero byte ends the string
   }
 
   /// Converts an address in memory to an offset in the file.
@@ -150,7 +150,7 @@ std::vector<std::string> defined_versions(const Dynamic& dynamic) {
     Elf64_Verdef one{};
     Elf64_Verdaux name{};
     if (!dynamic.read(*at, one) || !dynamic.read(*at + one.vd_aux, name)) break;
-    // The entry with VER_FLG_BASE is the object's own name.
+    // The entry with VER_FLG_BASE has the object's own name, which is not a symbol version.
     if ((one.vd_flags & VER_FLG_BASE) == 0) found.push_back(dynamic.text(name.vda_name));
     if (one.vd_next == 0) break;
     *at += one.vd_next;
@@ -190,9 +190,9 @@ Fact<Elf> parse_elf(const ReadAt& read) {
   return elf;
 }
 
-// Looks a symbol up in the DT_GNU_HASH table. The table has: number of buckets, first symbol, bloom
-// filter size and shift; the filter; the buckets; then one chain word per symbol, whose lowest bit
-// ends the chain.
+// Searches for a symbol in the DT_GNU_HASH table. The table has: number of buckets, first symbol,
+// bloom filter size and shift; the filter; the buckets; then one word for each symbol. The lowest
+// bit of the word is set in the last symbol of a bucket.
 std::optional<bool> defines_symbol(const ReadAt& read, std::string_view name) {
   Dynamic dynamic(read);
   if (!dynamic.open() || !dynamic.is_64) return std::nullopt;
@@ -221,7 +221,7 @@ std::optional<bool> defines_symbol(const ReadAt& read, std::string_view name) {
   return std::nullopt;
 }
 
-// Lists undefined symbols, which come before the first symbol of the hash table.
+// Lists undefined symbols. They precede the symbols in the hash table.
 std::vector<std::string> undefined_symbols(const ReadAt& read,
                                            std::span<const std::string_view> beginnings) {
   constexpr std::uint32_t kMostSymbols = 32'768;

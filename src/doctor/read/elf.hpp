@@ -1,4 +1,4 @@
-// Reads the dynamic section of an ELF file, which is all that the loader needs. Reads only a few
+// Reads the dynamic section of an ELF file, which has all that the loader needs. Reads only a few
 // hundred bytes, even of huge files. Every offset in the file is untrusted.
 #pragma once
 
@@ -29,22 +29,22 @@ struct Elf {
   std::string soname;
   std::vector<std::string> needed;
   std::string rpath,
-      runpath;  // search paths as written, separated by colons; rpath is "" if there is a runpath,
-                // which overrides it
+      runpath;  // as written, separated by colons; a runpath overrides the rpath, which is then ""
   bool has_runpath = false;
   bool no_default_folders = false;  // DF_1_NODEFLIB
-  bool executable_stack = false;    // it requires an executable stack
+  bool executable_stack = false;    // the object requires an executable stack
   std::vector<NeededVersions> needed_versions;
   std::vector<std::string> defined_versions;
 };
 
-/// Parses an ELF file. Absent: not an ELF file, or it has no dynamic section. Invalid entries are
-/// ignored.
+/// Parses an ELF file. Absent: the file is not an ELF file, or has no dynamic section. Invalid
+/// entries are ignored.
 [[nodiscard]] Fact<Elf> parse_elf(const ReadAt& read);
-/// Whether the object defines this symbol, according to its hash table; nullopt if it has none.
+/// Whether the object defines this symbol, according to its hash table; nullopt if it has no usable
+/// table.
 [[nodiscard]] std::optional<bool> defines_symbol(const ReadAt& read, std::string_view name);
-/// Undefined, non-weak symbols with this prefix. Checks at most a few thousand; returns none if the
-/// object has no hash table.
+/// Undefined, non-weak symbols that start with one of `beginnings`. Checks at most the first 32,768
+/// symbols; returns none if the object has no hash table.
 [[nodiscard]] std::vector<std::string> undefined_symbols(
     const ReadAt& read, std::span<const std::string_view> beginnings);
 

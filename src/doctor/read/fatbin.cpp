@@ -10,15 +10,15 @@
 namespace berth::doctor {
 namespace {
 
-// Limits: PyTorch's largest library has a few thousand pieces of code.
+// Limits, to compare with: PyTorch's largest library has a few thousand pieces of code.
 constexpr std::size_t kMostSections = 4096, kMostPieces = 65'536;
 constexpr std::uint32_t kMagic = 0xba55ed50;
 constexpr std::uint16_t kPtx = 1;
-// A compute capability as two or three digits. The limit is 20; the oldest that nvcc wrote in this
-// form is 3.0.
+// A compute capability without the dot: two or three digits. The oldest that nvcc writes in this
+// form is 3.0, so 20 is low enough.
 constexpr std::uint32_t kLowest = 20, kHighest = 999;
 
-/// The header before the pieces of one compilation.
+/// The header of the pieces of code that one compilation produced.
 struct Container {
   std::uint32_t magic = 0;
   std::uint16_t version = 0, header_size = 0;
@@ -26,7 +26,7 @@ struct Container {
 };
 static_assert(sizeof(Container) == 16);
 
-/// The header of one piece of code. Newer format versions have the same start.
+/// The header of one piece of code. In newer versions of the format, more fields follow.
 struct Piece {
   std::uint16_t kind = 0, version = 0;
   std::uint32_t header_size = 0;
@@ -63,7 +63,7 @@ std::vector<Section> code_sections(const ReadAt& read) {
     Elf64_Shdr one{};
     std::array<char, kName.size() + 1> name{};
     if (!section(i, one)) return found;
-    // Such a section is compressed as a whole, like debug sections, so it cannot be read.
+    // A section that is compressed as a whole, as debug sections can be, cannot be read.
     if (one.sh_type != SHT_PROGBITS || (one.sh_flags & SHF_COMPRESSED) != 0) continue;
     if (read_as(read, names.sh_offset + one.sh_name, name) && name.back() == '\0' &&
         std::string_view(name.data(), kName.size()) == kName)
@@ -76,7 +76,7 @@ class Pieces {
  public:
   explicit Pieces(const ReadAt& read) : read_(read) {}
 
-  /// Returns false if the data is no GPU code or is truncated.
+  /// Returns false if the data is not GPU code, or is truncated.
   bool section(const Section& section) {
     std::uint64_t at = 0;
     while (section.size - at >= sizeof(Container)) {

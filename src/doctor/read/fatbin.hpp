@@ -1,5 +1,5 @@
-// The GPUs that an ELF file was compiled for, read from the headers of the GPU code that nvcc
-// embeds. Never reads the code itself. Every number in the file is untrusted.
+// The GPUs for which an ELF file was compiled, according to the headers of the GPU code that nvcc
+// embeds. Does not read the code itself. Every number in the file is untrusted.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,7 @@ struct GpuCode {
 };
 
 /// Absent if this is not a 64-bit ELF file with a valid .nv_fatbin section. Unreadable (E2BIG) if
-/// it is too large to read completely.
+/// the section has too many pieces of code to read all.
 [[nodiscard]] Fact<GpuCode> gpu_code(const ReadAt& read);
 
 }  // namespace berth::doctor

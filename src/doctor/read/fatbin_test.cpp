@@ -1,4 +1,5 @@
-// The layout was compared with libraries built by nvcc of CUDA 11, 12 and 13.
+// The layout of these files was compared with that of libraries built by nvcc of CUDA 11, 12 and
+// 13.
 #include "doctor/read/fatbin.hpp"
 #include "doctor/read/collectors.hpp"
 
@@ -34,7 +35,7 @@ std::string container(const std::vector<Code>& all) {
     put<std::uint16_t>(piece, one.kind);
     put<std::uint16_t>(piece, 0x0101);
     put<std::uint32_t>(piece, one.header_size);
-    put<std::uint64_t>(piece, 24);  // of the code
+    put<std::uint64_t>(piece, 24);  // size of the code
     piece.append(12, '\0');
     put<std::uint32_t>(piece, one.capability);
     piece.append(one.header_size - piece.size() + 24, '\x5a');
@@ -48,7 +49,7 @@ std::string container(const std::vector<Code>& all) {
   return out + pieces;
 }
 
-/// An ELF file with this section and a section name table.
+/// An ELF file that has a section `name` and a section name table.
 std::string library(const std::string& code, const char* name = ".nv_fatbin",
                     std::uint64_t flags = SHF_ALLOC) {
   const std::string names = std::string("\0", 1) + name + std::string("\0.shstrtab\0", 11);

@@ -12,7 +12,7 @@ Fact<GpuNode> look_at(const Tree& tree, const std::string& path) {
   return tree.node(path, true).map([&](const Node& node) { return GpuNode{path, node, 0}; });
 }
 
-/// Nodes in a folder whose names start with this prefix. None if the folder does not exist.
+/// Nodes in a folder whose names start with `prefix`. Empty if the folder does not exist.
 Fact<std::vector<GpuNode>> look_for(const Tree& tree, const std::string& folder,
                                     std::string_view prefix) {
   const auto names = tree.list(folder);

@@ -16,7 +16,7 @@
 namespace berth::doctor {
 namespace {
 
-/// A library whose symbols differ between its releases, with a prefix of these symbols.
+/// A library whose symbols differ between its releases, and a prefix that these symbols have.
 struct Provider {
   std::string_view library, beginning;
 };
@@ -37,9 +37,8 @@ constexpr auto kCuda = std::to_array<std::string_view>(
     {"libcudart.so", "libcublas", "libcudnn", "libnvJitLink.so", "libcufft.so", "libcurand.so",
      "libcusolver.so", "libcusparse.so", "libnccl.so", "libnvrtc.so"});
 
-/// Libraries that are not reported as missing. Those of glibc, compilers and the interpreter may be
-/// missing from a recording. Other rules check the driver's libraries and PyTorch's own, and
-/// PyTorch is imported first.
+/// Libraries that are never reported as missing. A recording may lack those of glibc, compilers and
+/// the interpreter. Other rules check the driver's libraries and PyTorch's own.
 constexpr auto kNotMissed = std::to_array<std::string_view>(
     {"ld-linux", "libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "libutil.so",
      "libstdc++.so", "libgcc_s.so", "libgomp.so", "libatomic.so", "libpython", "libz.so",
@@ -50,14 +49,14 @@ bool begins(std::string_view name, std::span<const std::string_view> beginnings)
                      [&](std::string_view one) { return name.starts_with(one); });
 }
 
-/// A file that Python loads on import or at the first use of the GPU.
+/// A file that Python loads when a package is imported or first uses the GPU.
 struct Root {
   std::string file;
   std::string package;    // as in LinkedLibrary
-  bool of_torch = false;  // compiled against PyTorch
+  bool of_torch = false;  // the file is compiled against PyTorch
 };
 
-/// The folder in which a package has its CUDA files, and the prefix of their names.
+/// A folder in which a package has CUDA files, and the prefix of their names.
 struct Part {
   std::string_view package, folder, begins;
 };
@@ -82,7 +81,8 @@ constexpr auto kParts = std::to_array<Part>({
     {"paddlepaddle-gpu", "/paddle/base", "libpaddle.so"},
 });
 
-/// Whether this package's files are checked elsewhere, or link to no CUDA library.
+/// Whether other functions check this package's files, or no file of the package links to a CUDA
+/// library.
 bool is_no_extension(std::string_view folder) {
   constexpr auto kNames =
       std::to_array<std::string_view>({"torch",         "tensorflow",   "tensorflow_core",
@@ -98,7 +98,7 @@ bool is_no_extension(std::string_view folder) {
          std::find(kNames.begin(), kNames.end(), folder) != kNames.end();
 }
 
-/// Whether a file name is one that PyTorch's build tools give:
+/// Whether PyTorch's build tools create files with such a name:
 /// "_C.cpython-310-x86_64-linux-gnu.so", "_C.abi3.so", "_ext.so", "_scatter_cuda.so".
 bool is_extension_file(std::string_view name) {
   return name.ends_with(".so") &&
@@ -107,7 +107,8 @@ bool is_extension_file(std::string_view name) {
           name.find("_ext.") != std::string_view::npos);
 }
 
-/// Adds extensions for PyTorch and CUDA of any package: next to the packages, and one folder down.
+/// Adds the extensions for PyTorch and CUDA that any package may have: in `folder`, and in its
+/// direct subfolders.
 void add_extensions(const Tree& tree, const std::string& folder, std::vector<Root>& roots) {
   constexpr std::size_t kMost = 60, kMostFolders = 1'000;
   std::size_t folders = 0;
@@ -119,7 +120,7 @@ void add_extensions(const Tree& tree, const std::string& folder, std::vector<Roo
   };
   for (const std::string& name : tree.list(folder).value_or({})) {
     if (is_extension_file(name)) add(folder + "/" + name, name.substr(0, name.find('.')));
-    // A folder with a version in its name is not a package.
+    // A folder whose name contains a dot is not a package: "torch-2.4.0.dist-info".
     if (name.find('.') != std::string::npos || is_no_extension(name) || ++folders > kMostFolders)
       continue;
     for (const std::string& file : tree.list(folder + "/" + name, 2'000).value_or({}))
@@ -127,8 +128,8 @@ void add_extensions(const Tree& tree, const std::string& folder, std::vector<Roo
   }
 }
 
-/// Files such as "_scatter_cpu.so" without "_scatter_cuda.so": PyG's packages that were compiled
-/// without nvcc.
+/// Files such as "_scatter_cpu.so" in a package without "_scatter_cuda.so": packages of PyG that
+/// were compiled without nvcc.
 std::vector<std::string> processor_halves_in(const Tree& tree, const std::string& folder) {
   std::vector<std::string> found;
   for (const char* package :
@@ -146,8 +147,8 @@ std::vector<std::string> processor_halves_in(const Tree& tree, const std::string
   return found;
 }
 
-/// The file that bitsandbytes loads. It has one file per CUDA version, and uses that for PyTorch's
-/// CUDA.
+/// The file that bitsandbytes loads: it has one for each CUDA version, and loads the one for
+/// PyTorch's version.
 std::string bitsandbytes_file(const PythonFacts& python) {
   if (!python.torch || !python.torch->cuda) return "";
   return "libbitsandbytes_cuda" + tag_of_cuda(*python.torch->cuda).substr(2) + ".so";
@@ -168,7 +169,7 @@ std::vector<Root> roots_in(const Tree& tree, const std::string& folder, const Py
   return roots;
 }
 
-/// A file of a package whose code opens CUDA libraries by name.
+/// A file of JAX or another package whose code opens CUDA libraries by name.
 Root opener_in(const Tree& tree, const std::string& folder) {
   for (const char* name :
        {"/jax_plugins/xla_cuda12/xla_cuda_plugin.so", "/jax_plugins/xla_cuda13/xla_cuda_plugin.so",
@@ -203,15 +204,15 @@ class Imports {
     return !loader_.objects().empty();
   }
 
-  /// A PyTorch extension whose content was not recorded.
+  /// Set if a PyTorch extension exists whose content was not recorded.
   [[nodiscard]] const std::optional<Unreadable>& unrecorded() const { return unrecorded_; }
 
   std::vector<LinkedLibrary> missing_libraries() const {
     std::vector<LinkedLibrary> found;
     for (const LoadedObject& one : loader_.objects()) {
       if (!one.path.empty() || one.loader < 0 || begins(one.name, kNotMissed)) continue;
-      // The library is opened by name and may be optional. Only a file that links to it makes it
-      // required.
+      // A library that is only opened by name may be optional. It is required if a file links to
+      // it.
       const LoadedObject& by = loader_.objects()[static_cast<std::size_t>(one.loader)];
       const auto& needed = by.elf.needed;
       if (std::find(needed.begin(), needed.end(), one.name) != needed.end())
@@ -241,8 +242,8 @@ class Imports {
       for (const Provider& row : kProviders) {
         const LoadedObject* provider = loaded(row.library);
         if (provider == nullptr || provider == &one || !links_to(one, row.library)) continue;
-        // PyTorch's own libraries come from one wheel and match each other. Only extensions can
-        // mismatch.
+        // PyTorch's own libraries come from one wheel, so they match each other. Only extensions
+        // can fail to match.
         if (row.library.starts_with("libc10") && one.path.find("/torch/lib/") != std::string::npos)
           continue;
         const std::array<std::string_view, 1> beginning{row.beginning};
@@ -250,7 +251,7 @@ class Imports {
           if (defined_somewhere(symbol, *provider) != Found::kNo) continue;
           found.push_back({symbol, one.path, provider->name, provider->path,
                            words_for(provider->by), other_with(*provider, symbol)});
-          break;  // one missing symbol is enough for this pair
+          break;  // one missing symbol is enough for these two files
         }
       }
     }
@@ -292,8 +293,8 @@ class Imports {
     return found;
   }
 
-  /// The GPU code in the libraries that a package loads. NVIDIA's own libraries do not count,
-  /// because they say nothing about the package.
+  /// The GPU code in the libraries that a package loads. NVIDIA's own libraries are skipped,
+  /// because the GPUs that they support may differ from those of the package.
   std::vector<PackageCode> codes() const {
     std::vector<PackageCode> found;
     const auto written = [](unsigned number) {
@@ -408,7 +409,7 @@ class Imports {
     return one.name.substr(one.name.rfind('/') + 1);
   }
 
-  /// The package whose Python module loaded this object, directly or indirectly.
+  /// The package whose Python module loads this object, directly or through other libraries.
   [[nodiscard]] std::string package_of(int index) const {
     for (; index >= 0; index = loader_.objects()[static_cast<std::size_t>(index)].loader)
       if (const auto found = packages_.find(index); found != packages_.end()) return found->second;
@@ -485,7 +486,7 @@ ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environme
   };
   doubted(facts.libraries);
   doubted(facts.links);
-  // If the libraries are only partly known, so is the wheel that contains one.
+  // If `python.libraries` is incomplete, a missing library may still be in a wheel.
   facts.libraries.doubt(python.libraries);
   facts.links.doubt(python.libraries);
   doubted(facts.symbols);

@@ -1,4 +1,4 @@
-// Reads the kernel log, as far as this is permitted.
+// Reads the kernel log, if this is permitted.
 #pragma once
 
 #include <string>

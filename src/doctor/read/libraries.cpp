@@ -27,8 +27,8 @@ Fact<FoundLibrary> find(const Tree& tree, Loader& loader, const char* name) {
   return found;
 }
 
-/// The library that a Nix program gets. The loader of Nix's glibc uses neither the cache nor the
-/// system's folders.
+/// The library that a program from Nix gets. The loader of Nix's glibc uses neither the cache nor
+/// the system's folders.
 Fact<FoundLibrary> of_nix(const Tree& tree, const Fact<Environment>& environment, bool own,
                           const char* name) {
   std::vector<std::pair<std::string, FoundBy>> folders;
@@ -53,7 +53,7 @@ Fact<FoundLibrary> of_nix(const Tree& tree, const Fact<Environment>& environment
   return {};
 }
 
-/// The path of a dynamically linked program that nearly every system has.
+/// Path of a dynamically linked program that nearly every system has; "" none.
 std::string any_program(const Tree& tree) {
   for (const char* path : {"/bin/sh", "/usr/bin/env", "/bin/ls", "/bin/bash"})
     if (tree.exists(path)) return path;
@@ -64,7 +64,7 @@ LibraryFacts look_up_drivers(const Tree& tree, const Fact<Environment>& environm
                              const std::string& program) {
   LibraryFacts facts;
   if (tree.resolve(program).value_or(program).starts_with("/nix/store/")) {
-    // Programs from wheels do not search NixOS's library folder. Nix's own packages are linked with
+    // Nix's own packages are linked with NixOS's library folder. Programs from wheels do not search
     // it.
     const bool own = program.starts_with("/nix/store/");
     facts.by_nix = true;
@@ -76,8 +76,8 @@ LibraryFacts look_up_drivers(const Tree& tree, const Fact<Environment>& environm
   std::string start = program;
   if (!start.empty()) loader.start(start);
   if (loader.objects().empty() && !(start = any_program(tree)).empty()) loader.start(start);
-  // A bundle may contain no program. In that case, assume one without its own search folders. A
-  // real machine always has one; if it is unreadable, nothing is known.
+  // If a bundle contains no program, assume one without its own search folders. A real machine
+  // always has a program; if it cannot be read, all facts are unreadable.
   if (loader.objects().empty() && tree.is_this_machine()) {
     facts.cuda = facts.nvml = Unreadable{start.empty() ? "/bin/sh" : start, ENOENT};
     return facts;
@@ -96,7 +96,7 @@ LibraryFacts collect_libraries(const Tree& tree, const Fact<Environment>& enviro
     facts = look_up_drivers(tree, environment, program);
     return Fact(true);
   });
-  // The loader may find a library in a folder that is unreadable here. That file would come first,
+  // If a folder could not be read, the loader may find another file there, which would come first
   // or be the only one.
   facts.cuda.doubt(seen);
   facts.nvml.doubt(seen);

@@ -30,7 +30,7 @@ Fact<T> known(const std::optional<T>& value, const char* what) {
   return value ? Fact<T>(*value) : Fact<T>(Unreadable{what, 0});
 }
 
-/// The error code of "nvml:15", which is among a GPU's health reasons.
+/// NVML's error code, which is one of the device's health reasons: 15 for "nvml:15".
 Fact<int> error_of(const Device& device) {
   for (const std::string& reason : device.health_reasons)
     if (reason.starts_with("nvml:"))
@@ -39,8 +39,8 @@ Fact<int> error_of(const Device& device) {
   return {};
 }
 
-/// Whether the GPU was queried and did not answer. While the driver is starting, GPUs are not
-/// queried.
+/// Whether the GPU was queried and did not answer. GPUs are not queried while the driver is
+/// starting.
 Fact<bool> silence_of(const Device& device, const model::Driver& driver) {
   using model::Health;
   if (device.health == Health::kAsleep || device.health == Health::kNotChecked)
@@ -50,8 +50,8 @@ Fact<bool> silence_of(const Device& device, const model::Driver& driver) {
   return true;
 }
 
-/// The failure that prevents the library from answering. Three cases are excluded: NVML's own codes
-/// and GPUs that do not answer, which have their own rules, and a driver that is still starting.
+/// Berth's error id if the library cannot answer at all. Some errors are left out: NVML's own codes
+/// and GPUs that do not answer have their own rules, and a starting driver may answer later.
 Fact<std::string> failure_of(const model::Driver& driver) {
   if (driver.error_id == "E0307") return Unreadable{driver.message, 0};
   constexpr auto kOthers = std::to_array<std::string_view>({"E0301", "E0304", "E0305", "E0313"});
@@ -83,7 +83,7 @@ GpuAnswer answer_of(const Device& device) {
   gpu.compute_mode = named(device.compute_mode, "compute_mode");
   gpu.persistence = known(device.persistence_mode, "persistence");
   gpu.mig_enabled = known(device.mig_enabled, "mig_enabled");
-  // Use the list of processes only if the GPU answered. Otherwise an empty list proves nothing.
+  // Use these lists only if the GPU answered. Otherwise an empty list proves nothing.
   if (answered(device)) {
     std::vector<std::string> instances;
     for (const model::Partition& part : device.partitions) instances.push_back(part.uuid);
@@ -100,7 +100,7 @@ GpuAnswer answer_of(const Device& device) {
   return gpu;
 }
 
-/// NVML's error code, if the error in the snapshot contains one.
+/// The NVML error code that corresponds to the error in the snapshot, if there is one.
 Fact<int> init_code(const model::Driver& driver) {
   if (driver.state == "ok") return 0;
   if (driver.state == "none") return {};
@@ -128,8 +128,8 @@ DriverAnswers answers_from(const model::Snapshot& snapshot) {
     if (device.vendor != model::Vendor::kNvidia || !device.managed) continue;
     GpuAnswer gpu = answer_of(device);
     gpu.silent = silence_of(device, snapshot.driver);
-    // There is a sum only if the memory of every process is known. It may be hidden (another user's
-    // process) or not reported.
+    // The sum is known only if the memory of every process is known. It is unknown for other users'
+    // processes and if the driver does not report it.
     std::uint64_t sum = 0;
     bool known = true;
     for (const model::DeviceProcess& one : snapshot.processes) {
@@ -140,8 +140,8 @@ DriverAnswers answers_from(const model::Snapshot& snapshot) {
     if (known) gpu.processes_memory_bytes = sum;
     gpus.push_back(std::move(gpu));
   }
-  // While the driver is starting, it has not listed its GPUs yet. An empty list then does not mean
-  // that there are none.
+  // While the driver is starting, it has not listed its GPUs yet, so an empty list does not mean
+  // that there are no GPUs.
   if (!gpus.empty() || !answers.nvml_init.is_unreadable()) answers.gpus = std::move(gpus);
   return answers;
 }
@@ -165,7 +165,7 @@ Fact<std::string> fabric_of(const nvml::Details& details) {
   });
 }
 
-/// The licence state of a vGPU in a guest.
+/// The licence state of a vGPU, as the virtual machine sees it.
 Fact<std::string> licence_of(const nvml::Details& details) {
   const auto mode = fact_of<std::uint64_t>(details.virtualization, "vgpu_licence");
   if (mode && *mode != NVML_GPU_VIRTUALIZATION_MODE_VGPU) return {};
@@ -176,8 +176,8 @@ Fact<std::string> licence_of(const nvml::Details& details) {
       });
 }
 
-/// NVML does not report locked clocks. It only reports application clocks that differ from the
-/// default.
+/// The locked clock, which NVML does not report. It is inferred from application clocks that differ
+/// from the default.
 Fact<std::uint64_t> lock_of(const nvml::Details& details) {
   const auto now = fact_of<std::uint64_t>(details.clock_application, "clock_graphics_locked_mhz");
   const auto usual =
@@ -193,8 +193,8 @@ Fact<bool> confidential_of(const inventory::NvmlDetails& details) {
   return fact_of<bool>(details.confidential->ready, "cc_ready");
 }
 
-/// Pairs of GPUs without peer access. Unreadable if no such pair is known and some pairs did not
-/// answer.
+/// Pairs of GPUs without peer access. If no such pair was found and some pairs did not answer, the
+/// fact is unreadable.
 Fact<std::vector<std::string>> pairs_of(const inventory::NvmlDetails& details) {
   std::vector<std::string> without;
   bool all = details.complete;
@@ -241,16 +241,17 @@ void add_details(const inventory::NvmlDetails& details, DriverAnswers& answers) 
 
 DriverAnswers ask_driver(bool gpu_sleeps) {
   const inventory::Sources sources = inventory::Sources::from_environment();
-  // Initializing NVML wakes a sleeping GPU. If one sleeps, only make calls that are known not to
+  // Initializing NVML wakes a sleeping GPU. If a GPU sleeps, only make calls that are known not to
   // wake it.
   inventory::NvmlDetailsAsked details(gpu_sleeps ? "" : sources.nvml_library);
   inventory::Options options;
   options.process_details = false;
   options.opencl = inventory::OpenCl::kNever;
-  // Many users run the doctor because the driver hangs, so do not wait longer than this.
+  // Many users start the doctor because the driver hangs, so a longer deadline would only delay the
+  // report.
   options.initialisation_deadline = std::chrono::milliseconds(2000);
-  // This is longer than for a device list, because the doctor reports a GPU that does not answer as
-  // faulty.
+  // Longer than the deadline of a device list, because the doctor reports a GPU that does not
+  // answer as faulty.
   options.device_deadline = std::chrono::milliseconds(1500);
   DriverAnswers answers = answers_from(inventory::observe(sources, options));
   if (!gpu_sleeps) add_details(details.finish(std::chrono::milliseconds(2500)), answers);

@@ -12,7 +12,8 @@
 namespace berth::doctor {
 namespace {
 
-/// Replaces $WORD or ${WORD} (ORIGIN or LIB) with `by`, where it is a whole word.
+/// Replaces $WORD or ${WORD} (WORD is ORIGIN or LIB) by `by`. A longer name that starts with WORD
+/// is left alone.
 std::string expanded(std::string text, std::string_view word, const std::string& by) {
   for (const std::string& token : {"${" + std::string(word) + "}", "$" + std::string(word)}) {
     for (auto at = text.find(token); at != std::string::npos; at = text.find(token, at)) {
@@ -77,7 +78,7 @@ Loader::Loader(const Tree& tree, const Environment& environment) : tree_(tree) {
     cache_ = parse_loader_cache(*cache);
   else if (!tree.is_this_machine())
     configured_ = configured_folders(tree);
-  // These folders are used until the first program shows the architecture.
+  // These folders apply until the first program shows the CPU architecture.
   for (const char* folder :
        {"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu",
         "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"})
@@ -94,8 +95,8 @@ Fact<Elf> Loader::read(const std::string& path) const {
 
 bool Loader::try_file(const std::string& path, FoundBy by, LoadedObject& into) const {
   auto elf = read(path);
-  // An empty file: the loader reports "file too short" and stops. In a bundle, an empty file stands
-  // for a library without recorded content, unless a row says otherwise.
+  // At an empty file, the loader reports "file too short" and stops. In a bundle, an empty file is
+  // a library without recorded content, unless the side table marks it as empty.
   if (!elf && !elf.is_unreadable()) {
     const auto node = tree_.node(tree_.resolve(path).value_or(path));
     Elf unknown;
@@ -106,7 +107,7 @@ bool Loader::try_file(const std::string& path, FoundBy by, LoadedObject& into) c
       elf = std::move(unknown);
     }
   }
-  // A file for another architecture is skipped as if it did not exist.
+  // The loader skips a file for another architecture as if it did not exist.
   if (!elf || (machine_ != 0 && (elf->machine != machine_ || !elf->is_64))) return false;
   into.path = path;
   into.by = by;
@@ -126,7 +127,7 @@ std::vector<std::string> Loader::folders(const std::string& list, const std::str
   if (list.empty()) return found;
   const std::string lib = machine_ == EM_X86_64 ? "lib/x86_64-linux-gnu" : "lib/aarch64-linux-gnu";
   for (const std::string_view part : split(list, ':')) {
-    // An empty entry means the working directory, which is unknown here.
+    // An empty entry means the working directory of the program, which is unknown.
     if (part.empty()) continue;
     found.push_back(expanded(expanded(std::string(part), "ORIGIN", origin), "LIB", lib));
   }
@@ -219,7 +220,7 @@ void Loader::start(const std::string& path) {
   if (!try_file(tree_.resolve(path).value_or(path), FoundBy::kPath, program)) return;
   machine_ = program.elf.machine;
   const std::string tuple = machine_ == EM_AARCH64 ? "aarch64-linux-gnu" : "x86_64-linux-gnu";
-  // These are Debian's folders in its order. Other systems have /lib64 and /usr/lib64.
+  // Debian's default folders, in Debian's order. Other systems have /lib64 and /usr/lib64.
   defaults_ = {"/lib/" + tuple, "/usr/lib/" + tuple, "/lib", "/usr/lib"};
   if (!tree_.exists("/lib/" + tuple) && !tree_.exists("/usr/lib/" + tuple))
     defaults_ = {"/lib64", "/usr/lib64", "/lib", "/usr/lib"};

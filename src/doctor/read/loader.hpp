@@ -25,30 +25,31 @@ enum class FoundBy : unsigned char {
   kPreload,
 };
 
-/// The place in words: "LD_LIBRARY_PATH", "the loader's default folders"; "" if the name contained
-/// a slash.
+/// The reason why an object was found, in words: "LD_LIBRARY_PATH", "the loader's default folders";
+/// "" if the name contained a slash.
 [[nodiscard]] std::string words_for(FoundBy by);
 
 struct LoadedObject {
   std::string name;  // as requested
   std::string path;  // path in the tree; "" not found
   FoundBy by = FoundBy::kPath;
-  int loader = -1;        // index of the object that needs it; -1 if it is the program or preloaded
+  int loader = -1;        // index of the object that needs it; -1: the program, or preloaded
   bool is_empty = false;  // the file is empty, so the search ends here and loading fails
   Elf elf;
 };
 
-/// The folders in ld.so.conf. They are used if a bundle has no loader cache.
+/// The folders in ld.so.conf, for a bundle without a loader cache.
 [[nodiscard]] std::vector<std::string> configured_folders(const Tree& tree);
 
 class Loader {
  public:
   Loader(const Tree& tree, const Environment& environment);
 
-  /// Loads a program and all its dependencies, breadth first. A library is loaded as if it were a
-  /// program.
+  /// Loads a program and all its dependencies, breadth first. `path` may also be a library, which
+  /// is loaded in the same way.
   void start(const std::string& path);
-  /// False if neither the loader's cache nor one of its folders exists, so that nothing is known.
+  /// False if neither the loader's cache nor any of its folders exists. Then a library that is not
+  /// found may still exist.
   [[nodiscard]] bool has_folders() const {
     return !cache_.empty() || !configured_.empty() || !defaults_.empty();
   }
@@ -58,7 +59,7 @@ class Loader {
 
   /// Objects in load order. Those that were not found have no path.
   [[nodiscard]] const std::vector<LoadedObject>& objects() const { return objects_; }
-  /// Which file object `by` would get for `name`, without loading it.
+  /// The file that object `by` would get for `name`, without loading it.
   [[nodiscard]] LoadedObject look_up(const std::string& name, int by) const;
 
  private:

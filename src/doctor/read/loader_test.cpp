@@ -1,5 +1,5 @@
-// tests/doctor/loader_truth_test.py compares the simulation with glibc. These tests cover cases
-// that it cannot produce.
+// tests/doctor/loader_truth_test.py compares the simulation with glibc. The tests in this file
+// cover cases that the comparison cannot produce.
 #include "doctor/read/loader.hpp"
 #include "doctor/tree/tree.hpp"
 
@@ -25,7 +25,8 @@ ReadAt bytes(const std::string& file) {
   };
 }
 
-/// Not this program: with sanitizers it has hundreds of megabytes.
+/// An ELF file to test with. /bin/sh is small; a test program with sanitizers has hundreds of
+/// megabytes.
 std::string shell() {
   std::ifstream file("/bin/sh", std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};

@@ -10,8 +10,8 @@
 namespace berth::doctor {
 namespace {
 
-/// Every Linux has this file. If it is missing, the view is incomplete, so the fact becomes
-/// unreadable.
+/// For files that every Linux has. If such a file is missing, the files of the kernel are not
+/// visible, so the fact is unreadable and not absent.
 template <typename T>
 Fact<T> expected(Fact<T> fact, const std::string& path) {
   if (fact.is_absent()) return Unreadable{path, ENOENT};
@@ -80,7 +80,7 @@ Fact<std::vector<std::string>> read_processes(const Tree& tree) {
   });
 }
 
-/// The file has four bytes of attributes, followed by the value.
+/// Reads an EFI variable: four bytes of attributes, followed by the value.
 Fact<bool> read_secure_boot(const Tree& tree) {
   const std::string file =
       "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
@@ -138,8 +138,8 @@ bool in_container(const Tree& tree) {
   return false;
 }
 
-/// The file of the firmware switch that turns the GPU off. ASUS laptops have one. asusctl and
-/// supergfxctl set it, and it stays set in other operating systems.
+/// The file of the firmware setting that turns the GPU off, which ASUS laptops have. asusctl and
+/// supergfxctl change it, and it also applies to other operating systems.
 Fact<std::string> read_switched_off(const Tree& tree) {
   for (const char* path :
        {"/sys/class/firmware-attributes/asus-armoury/attributes/dgpu_disable/current_value",
@@ -160,7 +160,7 @@ Fact<std::vector<std::string>> read_locked_out(const Tree& tree) {
   });
 }
 
-/// Parses lines NAME="value" as a shell would.
+/// Parses lines NAME="value" as a shell would parse them.
 Fact<OsRelease> read_system(const Tree& tree) {
   auto text = tree.read("/etc/os-release");
   if (!text)
@@ -188,12 +188,11 @@ Fact<OsRelease> read_system(const Tree& tree) {
   });
 }
 
-/// From "nvidia,p3737-0000+p3701-0005\0nvidia,tegra234\0".
+/// The chip in the device tree: "tegra234" of "nvidia,p3737-0000+p3701-0005\0nvidia,tegra234\0".
 Fact<std::string> read_tegra(const Tree& tree) {
   const auto compatible = tree.read("/proc/device-tree/compatible", 4096);
   if (compatible.is_unreadable()) return compatible.why();
-  // If the device tree does not name the chip, the release may, because JetPack 6 only supports
-  // one chip.
+  // If the device tree is missing, the release may determine the chip: JetPack 6 supports only one.
   if (!compatible)
     return tree.line("/etc/nv_tegra_release").value_or("").starts_with("# R36 ")
                ? Fact<std::string>("tegra234")
@@ -215,9 +214,9 @@ Fact<int> read_l4t(const Tree& tree) {
   return number ? Fact<int>(static_cast<int>(*number)) : Fact<int>();
 }
 
-/// Whether no external power supply is online. Batteries can also be reported as online: the
-/// machine's own, and those of a mouse or headphones (scope: Device).
-/// https://docs.kernel.org/power/power_supply_class.html
+/// Whether the machine runs on battery: it has an external power supply, but none is online.
+/// Batteries are skipped, because they can also be "online": the machine's own, and those of a
+/// mouse or headphones (scope: Device). https://docs.kernel.org/power/power_supply_class.html
 Fact<bool> read_battery(const Tree& tree) {
   const std::string folder = "/sys/class/power_supply";
   const auto names = tree.list(folder, 100);
@@ -235,8 +234,8 @@ Fact<bool> read_battery(const Tree& tree) {
   return on_battery;
 }
 
-/// Reads the current mode "pmode:0001" that nvpmodel stores, and its name from the table "<
-/// POWER_MODEL ID=1 NAME=15W >".
+/// Reads the number of the current mode ("pmode:0001") that nvpmodel stores, and its name from the
+/// table "< POWER_MODEL ID=1 NAME=15W >".
 void read_jetson_mode(const Tree& tree, MachineFacts& facts) {
   const auto status = tree.line("/var/lib/nvpmodel/status");
   const auto table = tree.read("/etc/nvpmodel.conf", 1 << 20);
@@ -255,7 +254,7 @@ void read_jetson_mode(const Tree& tree, MachineFacts& facts) {
   }
 }
 
-/// "MemTotal:       131072000 kB".
+/// Reads "MemTotal:       131072000 kB".
 Fact<std::uint64_t> read_memory(const Tree& tree) {
   const auto line = tree.line("/proc/meminfo");
   if (line.is_unreadable()) return line.why();
@@ -267,7 +266,7 @@ Fact<std::uint64_t> read_memory(const Tree& tree) {
                          : Fact<std::uint64_t>();
 }
 
-/// The boot time, from "btime 1763827200" in /proc/stat.
+/// Reads the boot time: "btime 1763827200" in /proc/stat.
 Fact<std::int64_t> read_started(const Tree& tree) {
   const auto text = tree.read("/proc/stat", 1 << 20);
   if (text.is_unreadable()) return text.why();

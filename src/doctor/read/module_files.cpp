@@ -1,5 +1,5 @@
-// Finds nvidia.ko for each installed kernel, through modules.dep. If depmod has not run, or the
-// tree was written by hand, searches the usual folders.
+// Finds nvidia.ko for each installed kernel, in the list modules.dep. Without an entry there
+// (depmod did not run), searches the usual folders.
 #include <algorithm>
 #include <array>
 
@@ -17,7 +17,7 @@ bool is_module_file(std::string_view name) {
   return false;
 }
 
-/// Whether the file ends with the text that marks a signature.
+/// Whether the file ends with the text that the kernel appends to a signature.
 Fact<bool> is_signed(const Tree& tree, const std::string& path) {
   constexpr std::string_view kMark = "~Module signature appended~\n";
   if (!path.ends_with(".ko")) return Unreadable{path, 0};
@@ -54,13 +54,13 @@ std::string from_folders(const Tree& tree, const std::string& folder) {
   return "";
 }
 
-/// Whether the folder's name is a release of the driver or kernel. The same folder also contains
-/// links and build folders.
+/// Whether a folder's name is a release of the driver or of the kernel. The folder above also
+/// contains links and build folders.
 bool is_release(std::string_view name) {
   return !name.empty() && name.front() >= '0' && name.front() <= '9';
 }
 
-/// Adds modules that DKMS has built, whether installed or not: /var/lib/dkms/nvidia/VERSION/KERNEL.
+/// Adds modules that DKMS has built, installed or not: /var/lib/dkms/nvidia/VERSION/KERNEL.
 void add_built(const Tree& tree, std::vector<ModuleFile>& found) {
   const std::string folder = "/var/lib/dkms/nvidia";
   for (const std::string& version : tree.list(folder, 50).value_or({})) {
@@ -74,8 +74,8 @@ void add_built(const Tree& tree, std::vector<ModuleFile>& found) {
   }
 }
 
-/// Log files of module builds for this kernel. The kernel is in the first line or in the file's
-/// name.
+/// Log files of module builds that may be for this kernel. In DKMS's logs, the first line names the
+/// kernel; akmods has it in the file's name.
 std::vector<std::string> build_logs(const Tree& tree, const std::string& kernel) {
   std::vector<std::string> found;
   const std::string dkms = "/var/lib/dkms", akmods = "/var/cache/akmods";
@@ -115,7 +115,7 @@ Fact<std::vector<ModuleFile>> collect_module_files(const Tree& tree,
 
 std::string kernel_compiler(std::string_view version) {
   // "Linux version 6.5.0 (who@where) (gcc-12 (Ubuntu …) 12.3.0, GNU ld …) #13". The compiler is in
-  // one of the groups of brackets, and the builder's name can be anything.
+  // one pair of brackets. The name of the user who built the kernel can be any text.
   for (std::size_t begin = version.find('('); begin != std::string_view::npos;) {
     std::size_t end = begin;
     for (int depth = 0; end < version.size(); ++end) {

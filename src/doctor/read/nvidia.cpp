@@ -10,8 +10,8 @@
 namespace berth::doctor {
 namespace {
 
-/// The version in "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.124.06  Release
-/// Build …".
+/// Returns the version: "570.124.06" of "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64
+/// 570.124.06  Release Build …".
 std::string version_in(std::string_view line) {
   for (const std::string_view word : split(line, ' '))
     if (word.size() >= 5 && word.find('.') != std::string_view::npos &&
@@ -65,13 +65,14 @@ Fact<std::vector<ModprobeLine>> read_modprobe(const Tree& tree) {
              : Fact<std::vector<ModprobeLine>>();
 }
 
-/// A udev rule that removes the GPU, as EnvyControl and similar tools write it:
+/// Path of a file with a udev rule that removes the GPU, as EnvyControl and similar tools write it:
 /// ATTR{vendor}=="0x10de", …, ATTR{remove}="1".
 Fact<std::string> read_remover(const Tree& tree) {
   for (const std::string folder :
        {"/etc/udev/rules.d", "/lib/udev/rules.d", "/usr/lib/udev/rules.d"})
     for (const std::string& name : tree.list(folder, 1000).value_or({})) {
-      // A system has hundreds of udev rules. Only read files whose names suggest such a rule.
+      // A system has hundreds of files with udev rules. Only read those whose names suggest such a
+      // rule.
       if (name.find("nvidia") == std::string::npos && name.find("remove") == std::string::npos)
         continue;
       const std::string text = tree.read(folder + "/" + name).value_or("");
@@ -89,7 +90,8 @@ constexpr auto kLibraryFolders = std::to_array<std::string_view>(
      "/usr/lib/x86_64-linux-gnu/nvidia/current", "/usr/lib64", "/usr/lib64/nvidia", "/usr/lib",
      "/usr/lib/nvidia", "/run/opengl-driver/lib", "/usr/local/nvidia/lib64"});
 
-/// A library may be visible under several names (/usr/lib64 → lib); its real path counts once.
+/// Adds a library once, by its real path, because it may be visible under several names (/usr/lib64
+/// → lib).
 void add_library(const Tree& tree, std::vector<DriverLibrary>& found, const std::string& folder,
                  const std::string& file, std::string_view name) {
   const std::string version = file.substr(name.size() + 1);
@@ -103,8 +105,8 @@ void add_library(const Tree& tree, std::vector<DriverLibrary>& found, const std:
   if (!known) found.push_back({std::string(name), version, *real});
 }
 
-/// Whether the folder has libraries for programs of another width: on Fedora, /usr/lib has the
-/// 32-bit libraries. On Arch it has all libraries.
+/// Whether the folder has libraries for 32-bit programs: /usr/lib has them on Fedora. On Arch,
+/// /usr/lib has the 64-bit libraries.
 bool is_other_width(const Tree& tree, std::string_view folder) {
   return folder == "/usr/lib" && tree.exists("/usr/lib64/libc.so.6") &&
          tree.resolve("/usr/lib64").value_or("") != "/usr/lib";
@@ -127,7 +129,7 @@ void read_libraries(const Tree& tree, NvidiaFacts& facts) {
         if (file.starts_with(name) && file.size() > name.size() + 1)
           add_library(tree, found, folder, file, name);
     if (facts.library_version) continue;
-    // Only a name with a version counts. Other names do not tell the version.
+    // Only a file name that contains the version counts.
     const std::string real = tree.resolve(folder + "/libnvidia-ml.so.1").value_or("");
     const auto so = real.rfind(".so.");
     if (so != std::string::npos && real.size() > so + 6)
@@ -181,7 +183,8 @@ Fact<std::vector<DeviceNode>> read_nodes(const Tree& tree) {
   return found;
 }
 
-/// Reads lines "510 nvidia-uvm" of the character devices; block devices follow after them.
+/// Reads lines such as "510 nvidia-uvm" in the list of character devices. The list of block devices
+/// follows.
 Fact<std::multimap<std::string, unsigned>> read_majors(const Tree& tree) {
   return tree.read("/proc/devices").map([](const std::string& text) {
     std::multimap<std::string, unsigned> found;
@@ -198,8 +201,8 @@ Fact<std::multimap<std::string, unsigned>> read_majors(const Tree& tree) {
   });
 }
 
-/// Whether nvidia-modprobe can create nodes. It runs as root for any user who may execute it, and
-/// CUDA calls it automatically.
+/// Whether nvidia-modprobe can create device nodes. It runs as root for any user who may execute
+/// it, and CUDA starts it automatically.
 Fact<bool> read_helper(const Tree& tree) {
   constexpr mode_t kSetUserId = 04000;
   const auto node = tree.node("/usr/bin/nvidia-modprobe");
@@ -207,7 +210,7 @@ Fact<bool> read_helper(const Tree& tree) {
   return node && (node->mode & kSetUserId) != 0;
 }
 
-/// The version of an installed dpkg package: "535.183.06" for "535.183.06-1".
+/// The version of a package from dpkg, without the revision: "535.183.06" for "535.183.06-1".
 std::string packaged_version(const Tree& tree, std::string_view package) {
   const std::string status = tree.read("/var/lib/dpkg/status", 16 << 20).value_or("");
   const auto at = status.find("Package: " + std::string(package));
@@ -227,7 +230,8 @@ void read_fabric_manager(const Tree& tree, NvidiaFacts& facts) {
   facts.fabric_manager = packaged_version(tree, "nvidia-fabricmanager");
 }
 
-/// The folder with the driver's source from which DKMS builds modules: /usr/src/nvidia-535.129.03.
+/// The folder of the driver's source code from which DKMS builds modules:
+/// /usr/src/nvidia-535.129.03.
 Fact<std::string> read_source(const Tree& tree) {
   const auto names = tree.list("/usr/src");
   if (names.is_unreadable()) return names.why();

@@ -1,4 +1,4 @@
-// How systemd starts Ollama's server: the variables and the device permissions it gets.
+// How systemd starts Ollama's server: with which variables and with which access to devices.
 #include <algorithm>
 #include <optional>
 
@@ -10,7 +10,7 @@
 namespace berth::doctor {
 namespace {
 
-/// A unit together with its drop-in files. Later settings override earlier ones.
+/// A unit with its drop-in files. Later settings override earlier ones.
 struct Unit {
   OllamaService service;
   std::vector<std::string> files;   // EnvironmentFile=: "-/etc/default/ollama"
@@ -63,8 +63,8 @@ void read_environment_file(const std::string& text, const std::string& file,
   }
 }
 
-/// Adds the variables in the unit's environment files, which override the unit's own. For files
-/// that do not belong to Ollama, only records that they exist.
+/// Adds the variables in the unit's environment files, which override those in the unit. Files that
+/// do not belong to Ollama are not read: variables in them are unknown.
 Fact<OllamaService> with_borrowed(const Tree& tree, Unit unit) {
   std::optional<Unreadable> unknown;
   for (const std::string& named : unit.files) {
@@ -82,8 +82,8 @@ Fact<OllamaService> with_borrowed(const Tree& tree, Unit unit) {
   return service;
 }
 
-/// The server's permissions according to the unit. The last line of a setting wins, but groups
-/// accumulate.
+/// The server's permissions according to the unit's files. For most settings the last line counts,
+/// but groups add up.
 struct UnitRights {
   std::string user, groups;
   OllamaService::Setting locked;
@@ -112,8 +112,8 @@ void read_rights(const std::string& text, const std::string& file, UnitRights& r
   }
 }
 
-/// Whether the user is in the groups of the GPU nodes, by lines such as "render:x:992:ollama,ada".
-/// systemd can also store a member as a file of its own.
+/// Whether the user is a member of the group render, by a line such as "render:x:992:ollama,ada" or
+/// by a file of systemd for this membership.
 bool is_in_groups(const Tree& tree, const std::string& user) {
   const auto services = tree.read("/etc/nsswitch.conf");
   if (services.is_unreadable() || asks_a_directory(services.value_or(""), "group"))
@@ -142,7 +142,7 @@ void judge_rights(const Tree& tree, const UnitRights& rights, OllamaService& ser
 
 }  // namespace
 
-/// The unit, and the drop-in files from `systemctl edit`.
+/// Reads the unit and the drop-in files that `systemctl edit` creates.
 Fact<OllamaService> collect_ollama_service(const Tree& tree) {
   for (const char* folder :
        {"/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}) {

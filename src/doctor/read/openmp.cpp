@@ -1,4 +1,5 @@
-// Finds OpenMP runtimes of an environment: in the wheels' library folders and in its own lib.
+// Finds the OpenMP runtimes of a Python environment: in the wheels' library folders, and in the
+// environment's lib folder.
 #include <algorithm>
 #include <array>
 
@@ -10,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMostCopies = 50;
 
-/// "libgomp-a34b3233.so.1", "libiomp5.so", "libomp-012c7c0c.so".
+/// Matches names such as "libgomp-a34b3233.so.1", "libiomp5.so", "libomp-012c7c0c.so".
 bool is_runtime(std::string_view name, std::string_view begin) {
   return name.starts_with(begin) && name.size() > begin.size() &&
          (name[begin.size()] == '.' || name[begin.size()] == '-') &&
@@ -36,7 +37,7 @@ std::vector<OpenMp> find_openmp(const Tree& tree, const PythonFacts& facts) {
     for (const std::string& name : tree.list(entry.folder).value_or({}))
       if (name.ends_with(".libs")) add_from(tree, entry.folder + "/" + name, found);
   }
-  // All programs use the system's copies, so these do not count.
+  // Copies in the system's folders do not count, because all programs use them.
   if (facts.is_conda || facts.is_venv) add_from(tree, facts.prefix + "/lib", found);
   return found;
 }
@@ -46,8 +47,8 @@ std::vector<OpenMp> find_openmp(const Tree& tree, const PythonFacts& facts) {
 void read_openmp(const Tree& tree, PythonFacts& facts) {
   facts.openmp = tree.watched([&] { return Fact(find_openmp(tree, facts)); });
   if (!facts.path.is_whole()) facts.openmp.doubt(facts.path.why());
-  // If it is unknown whether this is a conda environment, it is unknown whether its own libraries
-  // count.
+  // If it is unknown whether this is a conda environment, it is also unknown whether the libraries
+  // in its lib folder count.
   facts.openmp.doubt(facts.conda);
 }
 

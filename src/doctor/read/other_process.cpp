@@ -25,7 +25,7 @@ Fact<std::string> part(const std::string& path, std::size_t limit) {
   return Unreadable{path, problem};
 }
 
-/// The words after the key of a line: "Uid:\t1000\t1000\t…".
+/// The words after a key: "1000", "1000", … in "Uid:\t1000\t1000\t…".
 std::vector<std::string_view> words_of(std::string_view text, std::string_view key) {
   std::vector<std::string_view> words;
   for (const std::string_view line : split(text, '\n')) {
@@ -55,7 +55,8 @@ std::string link_target(const std::string& path) {
   return target;
 }
 
-/// "/home/ada/train" of "/home/ada/train/lib/python3.11/site-packages/torch/_C.so".
+/// The environment that contains a library: "/home/ada/train" for
+/// "/home/ada/train/lib/python3.11/site-packages/torch/_C.so".
 std::string environment_around(std::string_view path) {
   for (const std::string_view library : {"/lib/python3.", "/lib64/python3."})
     if (const auto at = path.find(library); at != std::string_view::npos)
@@ -64,9 +65,9 @@ std::string environment_around(std::string_view path) {
   return "";
 }
 
-/// The name under which a process was started. Python searches for pyvenv.cfg next to this name,
-/// not next to a link's target. Some programs overwrite their arguments with a title, so a name
-/// that does not lead to this program is ignored.
+/// Finds the name under which a process was started. Python searches for pyvenv.cfg next to this
+/// name, not next to the target of a link. Some programs replace their arguments with a title, so a
+/// name that does not lead to the executed file is ignored.
 class StartedAs {
  public:
   StartedAs(const Tree& tree, std::string folder, const Environment& environment)
@@ -77,7 +78,7 @@ class StartedAs {
     if (executed.empty()) return "";
     for (const std::string& name : names())
       if (tree_.resolve(name).value_or("") == executed) return name;
-    // The files that the process has loaded show which environment it uses.
+    // If no name fits, the files that the process has loaded show which environment it uses.
     const std::string maps = slurp(folder_ + "/maps", 8 << 20).value_or("");
     for (const std::string_view line : split(maps, '\n')) {
       const std::string prefix =
@@ -109,7 +110,7 @@ class StartedAs {
   const Environment& environment_;
 };
 
-/// Whether mounts and root of the other process are the same as this process's.
+/// Whether the other process has the same mounts and root folder as this process.
 bool sees_our_files(const std::string& other, const std::string& own) {
   const std::string mounts = link_target(own + "/ns/mnt");
   struct stat one {

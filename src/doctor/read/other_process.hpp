@@ -1,5 +1,5 @@
-// A running process as the target: its files (in its own mount namespace), variables, identity and
-// limits. Read from /proc, which does not affect the process.
+// A running process as the target: its files (as its mount namespace shows them), variables,
+// identity and limits. Read from /proc, which does not affect the process.
 #pragma once
 
 #include <string>
@@ -14,22 +14,23 @@ namespace berth::doctor {
 
 struct OtherProcess {
   ProcessFacts facts;
-  bool same_files = false;  // the process sees the same files as this one
+  bool same_files = false;  // the process has the same root folder and mounts as this one
   std::string root;         // "/proc/4711/root", which can be the root of a Tree
-  /// The name under which the process was started, in that tree: for a virtual environment, its
-  /// Python and not the link's target. "" if unknown.
+  /// Path in that root under which the process was started. In a virtual environment, this is the
+  /// environment's Python and not the link's target. "" if unknown.
   std::string program;
-  std::vector<std::string> silent;  // mounts in that tree that do not answer
+  std::vector<std::string> silent;  // mounts below that root that do not respond
 };
 
-/// Fails with kNotFound (E0805: no such process). If the process belongs to another user, its data
-/// is unreadable.
+/// Fails with kNotFound (E0805: no such process). The facts of another user's process are
+/// unreadable.
 [[nodiscard]] Result<OtherProcess> other_process(std::int64_t pid,
                                                  const std::string& proc = "/proc");
 
-// Parses files of /proc/PID. Pure; the input is untrusted.
+// Parses files of /proc/PID. The input is untrusted.
 [[nodiscard]] Fact<Identity> identity_from_status(std::string_view status);
-/// Reads the soft limits: "Max locked memory   8388608   8388608   bytes".
+/// Reads the soft limits, the first of the two numbers: "Max locked memory   8388608   8388608
+/// bytes".
 void limits_from(std::string_view limits, ProcessFacts& facts);
 
 }  // namespace berth::doctor

@@ -51,7 +51,7 @@ TEST_CASE("the narrowest group around a process limits how many it may start") {
   facts = {};
   read_processes_limit(folder.path + "/7", folder.path + "/7", facts);
   CHECK(facts.cgroup_processes_limit.is_absent());
-  // No cgroup is visible, so it is unknown whether one limits.
+  // If no cgroup is visible, it is unknown whether a cgroup limits the number of processes.
   folder.put("7/mountinfo", "");
   read_processes_limit(folder.path + "/7", folder.path + "/7", facts);
   CHECK(facts.cgroup_processes_limit.is_unreadable());
@@ -117,7 +117,8 @@ TEST_CASE("soft limits are used, and unlimited means no limit") {
 
 namespace {
 
-/// A process that was started as `first`, in a root with a virtual environment.
+/// The program that is found for a process which was started as `first`, with a virtual environment
+/// in its root.
 std::string program_of(const std::string& first, const std::string& maps = "") {
   const TemporaryTree folder;
   folder.put("root/usr/bin/python3.11", "");

@@ -28,7 +28,7 @@ bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/// The value after a key, up to the end of the line or of its brackets: "'11.2'", "True",
+/// The value after a key, up to the end of the line or the closing bracket: "'11.2'", "True",
 /// "['sm_35', 'compute_86']". Works for Python assignments, pairs and JSON. "" if the key is
 /// missing.
 std::string_view behind(std::string_view text, std::string_view key) {
@@ -52,7 +52,7 @@ std::string_view behind(std::string_view text, std::string_view key) {
   return {};
 }
 
-/// The value after a key, without quotes. "" for None, False or a missing key.
+/// The value after a key, without quotes. "" for None and False, and if the key is missing.
 std::string word_behind(std::string_view text, std::string_view key) {
   std::string_view value = trim(behind(text, key));
   while (!value.empty() && (value.front() == '\'' || value.front() == '"')) value.remove_prefix(1);
@@ -67,7 +67,8 @@ Fact<bool> truth_behind(std::string_view text, std::string_view key) {
   return {};
 }
 
-/// The compute capability in a word: "8.6" for "sm_86", "12.0" for "compute_120"; "" if it is none.
+/// The compute capability in a word that starts with `begin`: "8.6" for "sm_86", "12.0" for
+/// "compute_120"; "" for other words.
 std::string capability_in(std::string_view word, std::string_view begin) {
   if (!word.starts_with(begin)) return "";
   word.remove_prefix(begin.size());
@@ -77,7 +78,7 @@ std::string capability_in(std::string_view word, std::string_view begin) {
   return std::string(digits.substr(0, digits.size() - 1)) + "." + digits.back();
 }
 
-/// Reads ['sm_60', 'compute_80'], or the form "3.5,7.0" of TensorFlow before 2.5.
+/// Reads a list such as ['sm_60', 'compute_80'], or "3.5,7.0" as TensorFlow wrote it before 2.5.
 void read_capabilities(std::string_view list, PackageBuild& build) {
   for (std::string_view word : split(list, ',')) {
     while (!word.empty() &&
@@ -150,7 +151,7 @@ Fact<std::vector<PackageBuild>> collect_package_builds(const Tree& tree,
         if (!text) continue;
         PackageBuild build = parse_package_build(row.package, *text);
         build.path = entry.folder + std::string(row.file);
-        // Only the first one in sys.path is imported.
+        // Python imports the first copy in sys.path.
         if (std::none_of(builds.begin(), builds.end(),
                          [&](const PackageBuild& other) { return other.package == build.package; }))
           builds.push_back(std::move(build));

@@ -1,6 +1,5 @@
-// Reads the settings of pip, uv and conda. Each program searches its own list of files, in which
-// later files override earlier ones. Files are parsed line by line, and only for the few relevant
-// keys.
+// Reads the settings of pip, uv and conda. Each program reads several files, and later files
+// override earlier ones. The files are parsed line by line, only for the keys that matter.
 #include "doctor/facts/package_index.hpp"
 #include "doctor/read/collectors.hpp"
 
@@ -26,7 +25,7 @@ void add_all(std::string_view list, const std::string& from, std::vector<IndexAd
     if (c != ' ' && c != '\t' && c != '\n' && c != ',') {
       word += c;
     } else if (!word.empty()) {
-      // uv can give an index a name: "name=https://…".
+      // For uv, an index can have a name: "name=https://…".
       const std::size_t equals = word.find('=');
       if (equals != std::string::npos && equals < word.find("://")) word.erase(0, equals + 1);
       if (into.size() < 20) into.push_back(index_address(word, from));
@@ -44,8 +43,8 @@ std::string unquoted(std::string_view text) {
   return std::string(trim(text.substr(0, text.find(" #"))));
 }
 
-/// Calls `see` for each key of an INI or TOML text, with the key's section. Joins a value that
-/// continues in indented lines or up to a closing bracket.
+/// Calls `see` for each key of an INI or TOML text, with the section of the key. A value may
+/// continue in indented lines, or up to a closing bracket.
 template <typename See>
 void each_setting(std::string_view text, See see) {
   std::string section, key, value;
@@ -89,7 +88,7 @@ void read_pip_file(const Tree& tree, const std::string& path, PackageIndex& inde
     if (text.is_unreadable()) index.main = text.why();
     return;
   }
-  // pip's [install] section overrides its [global] section, whatever their order in the file.
+  // pip's [install] section overrides its [global] section, even if it comes first in the file.
   for (const char* wanted : {"[global]", "[install]"})
     each_setting(*text,
                  [&](const std::string& section, const std::string& key, const std::string& value) {
@@ -144,7 +143,7 @@ PackageIndex read_pip(const Tree& tree, const Fact<Environment>& environment,
   return index;
 }
 
-/// Adds the quoted strings of a TOML list.
+/// Adds the strings in quotes of a TOML list.
 void add_quoted(std::string_view list, const std::string& from, std::vector<IndexAddress>& into) {
   std::size_t at = 0;
   while ((at = list.find_first_of("\"'", at)) != std::string_view::npos) {
@@ -205,8 +204,7 @@ PackageIndex read_uv(const Tree& tree, const Fact<Environment>& environment) {
         read_uv_file(tree, folder + "/uv/uv.toml", index);
       read_uv_file(tree, "/etc/uv/uv.toml", index);
       read_uv_file(tree, user_folder(environment) + "/uv/uv.toml", index);
-      // The project's settings file is in the working directory, or in the nearest parent that has
-      // one.
+      // The project's uv.toml is in the working directory, or in the nearest parent that has one.
       std::string folder = variable(environment, "PWD");
       while (folder.size() > 1 && folder.front() == '/' && !tree.exists(folder + "/uv.toml"))
         folder.erase(folder.rfind('/'));
@@ -226,7 +224,7 @@ PackageIndex read_uv(const Tree& tree, const Fact<Environment>& environment) {
   return index;
 }
 
-/// Channels from lines "  - name" after "channels:", or from a list in brackets.
+/// The channels in lines "  - name" after "channels:", or in a list in brackets after it.
 std::vector<std::string> channels_in(std::string_view text) {
   std::vector<std::string> channels;
   bool inside = false;
@@ -306,7 +304,7 @@ IndexAddress index_address(std::string_view text, const std::string& from) {
     out.url.erase(host + 3, at + 1 - (host + 3));
     out.has_secret = true;
   }
-  // conda puts tokens into the path. A query string may also contain one.
+  // conda's addresses have a token in the path. A query string may also contain a token.
   if (const std::size_t token = out.url.find("/t/", host); token != std::string::npos) {
     const std::size_t after = out.url.find('/', token + 3);
     out.url.erase(token, after == std::string::npos ? after : after - token);
@@ -322,7 +320,8 @@ IndexAddress index_address(std::string_view text, const std::string& from) {
 
 bool PackageIndex::is_mirror() const {
   if (no_index || main.is_unreadable()) return true;
-  // An index named by option is the only source, even PyPI: PyTorch's own may be unreachable.
+  // An index that was named with the option --index is the only source, even if it is PyPI:
+  // PyTorch's own index may be unreachable.
   return main && (!is_public(main->url) || main->from == "--index");
 }
 
@@ -339,7 +338,7 @@ std::string PackageIndex::all_of_torch() const {
 std::vector<std::string> PackageIndex::tags() const {
   std::vector<std::string> tags;
   const auto add = [&](const IndexAddress& one) {
-    // An index of nightly builds does not have releases.
+    // An index of nightly builds has no releases.
     if (one.url.find("/nightly/") == std::string::npos)
       tags.push_back(one.url.substr(one.url.rfind('/') + 1));
   };

@@ -124,7 +124,7 @@ TEST_CASE("a bundle records that there is a private index, but not its address")
             "https://github.com/…/x-1.0-cp310-cp310-linux_x86_64.whl"},
            {"https://download.pytorch.org/whl/cu126", "https://download.pytorch.org/whl/cu126"}})
     CHECK(without_hosts(url) == told);
-  // A recorded machine still has its mirror, although the address is redacted.
+  // In a recording, the address of the mirror is redacted, but it still counts as a mirror.
   system::TemporaryTree files;
   files.put("etc/pip.conf",
             redacted_package_settings("[global]\nindex-url = https://pypi.acme.corp/simple\n"));
@@ -133,8 +133,8 @@ TEST_CASE("a bundle records that there is a private index, but not its address")
 
 TEST_CASE("unreadable or malformed settings do no harm") {
   system::TemporaryTree files;
-  files.put("etc/pip.conf/x", "");         // it is not known whether PyPI is used
-  CHECK(read(files, {}).pip.is_mirror());  // not known to be PyPI
+  files.put("etc/pip.conf/x", "");         // unreadable, so the main index is unknown
+  CHECK(read(files, {}).pip.is_mirror());  // and must not be assumed to be PyPI
   for (const char* text : {"[", "[global", "=\n=", "index-url", "[global]\nindex-url =\n",
                            "[[index]]\nurl=\"", "channels:", "channels: [", "\n\n   \n"}) {
     files.put("named", text);

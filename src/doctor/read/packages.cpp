@@ -1,4 +1,5 @@
-// Finds packages whose installation dpkg has started but not finished.
+// Finds packages whose installation dpkg has started but not finished, and versions of installed
+// packages.
 #include <algorithm>
 #include <array>
 
@@ -9,8 +10,8 @@
 namespace berth::doctor {
 namespace {
 
-/// Whether this is a package of the driver or of the kernel. Kernel packages wait for the module's
-/// build.
+/// Whether this is a package of the driver or of the kernel. The installation of a kernel package
+/// waits until DKMS has built the driver's module.
 bool is_asked_for(std::string_view package) {
   constexpr auto kBegins = std::to_array<std::string_view>(
       {"nvidia-", "libnvidia-", "libcuda1", "linux-modules-nvidia", "linux-objects-nvidia",
@@ -20,7 +21,7 @@ bool is_asked_for(std::string_view package) {
                      [&](std::string_view begin) { return package.starts_with(begin); });
 }
 
-/// The value of a field in a paragraph of dpkg's status file, such as "\nStatus: ".
+/// The value of a field, such as "\nStatus: ", in a paragraph of dpkg's status file.
 std::string_view field(std::string_view paragraph, std::string_view name) {
   const auto at = paragraph.find(name);
   if (at == std::string_view::npos) return {};
@@ -28,8 +29,8 @@ std::string_view field(std::string_view paragraph, std::string_view name) {
   return trim(rest.substr(0, rest.find('\n')));
 }
 
-/// The state of an unfinished package: "half-configured" for "install ok half-configured"; "" if it
-/// is complete or to be removed.
+/// The state of an unfinished package: "half-configured" for "install ok half-configured"; "" if
+/// the package is complete or is to be removed.
 std::string_view unfinished_state(std::string_view status) {
   const auto words = split(status, ' ');
   if (words.size() != 3 || (words[0] != "install" && words[0] != "hold")) return {};

@@ -1,5 +1,5 @@
-// Reads the PCI bus from sysfs. Never reads the configuration space of a sleeping GPU, which would
-// wake it.
+// Reads the PCI bus from sysfs. The configuration space of a sleeping GPU is never read, because
+// that would wake the GPU.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -24,7 +24,7 @@ Fact<T> valued(const std::optional<T>& value) {
   return value ? Fact<T>(*value) : Fact<T>();
 }
 
-/// The number in a line. The fact is absent if the line has no number.
+/// The number in a line; absent if the line has no number.
 Fact<int> number(const Fact<std::string>& line) {
   if (line.is_unreadable()) return line.why();
   if (!line) return {};
@@ -32,7 +32,7 @@ Fact<int> number(const Fact<std::string>& line) {
   return value ? Fact<int>(static_cast<int>(*value)) : Fact<int>();
 }
 
-/// "16.0 GT/s PCIe".
+/// The number in a line such as "16.0 GT/s PCIe".
 Fact<double> speed(const Fact<std::string>& line) {
   if (line.is_unreadable()) return line.why();
   double value = 0;
@@ -76,7 +76,7 @@ Fact<AerCounts> read_errors(const Tree& tree, const std::string& folder) {
     for (const std::string_view line : split(*text, '\n')) {
       const auto blank = line.find(' ');
       if (blank == std::string_view::npos || line.starts_with("TOTAL_")) continue;
-      // Probing for a missing device causes these errors, even on healthy machines.
+      // Probing for a device that does not exist causes these errors, even on healthy machines.
       if (!correctable && (line.starts_with("UnsupReq") || line.starts_with("ACSViol"))) continue;
       const auto value = to_number(trim(line.substr(blank)));
       if (value && *value > 0)
@@ -98,7 +98,7 @@ Fact<bool> read_aspm(const Tree& tree, const std::string& folder) {
   return known ? Fact<bool>(any) : Fact<bool>();
 }
 
-/// Reads ids and class. Without them it is unknown whether the function is a GPU.
+/// Reads ids and class. If they cannot be read, it is unknown whether the function is a GPU.
 Fact<PciFunction> read_identity(const Tree& tree, const std::string& address) {
   return tree.watched([&]() -> Fact<PciFunction> {
     PciFunction one;
@@ -110,15 +110,15 @@ Fact<PciFunction> read_identity(const Tree& tree, const std::string& address) {
   });
 }
 
-/// Whether the bridge's ACS settings redirect requests between two devices below it to the root
-/// complex.
+/// Whether the bridge's ACS settings redirect requests between two devices below the bridge to the
+/// root complex.
 Fact<bool> redirects(const Tree& tree, const std::string& folder) {
   const auto config = tree.read(folder + "/config", 4096);
   if (config.is_unreadable()) return config.why();
   if (!config) return {};
   if (config->size() <= 256)
     return Unreadable{folder + "/config",
-                      EPERM};  // only root can read all of it; others get a truncated file
+                      EPERM};  // other users than root get only the first part of the file
   const auto word = [&](std::size_t at) -> std::uint32_t {
     std::uint32_t value = 0;
     for (std::size_t i = 0; i < 4 && at + i < config->size(); ++i)
@@ -139,7 +139,8 @@ bool is_address(std::string_view name) {
   return name.size() >= 12 && name[4] == ':' && name[7] == ':' && name[10] == '.';
 }
 
-/// The bridges between a function and its root, nearest first, from its real path.
+/// The bridges between a function and the root, nearest first, from the function's path in
+/// /sys/devices.
 std::vector<std::string> bridges_in(const std::string& real) {
   std::vector<std::string> above;
   for (const std::string_view part : split(real, '/'))
@@ -161,8 +162,8 @@ void read_bridges(const Tree& tree, const std::vector<std::string>& above, PciFu
   one.redirecting_bridges = std::move(redirecting);
 }
 
-/// Whether this bridge is part of a graphics card. AMD's larger cards have a switch between slot
-/// and chip. Its vendor id is ATI's since Navi, and AMD's on Vega.
+/// Whether this bridge is on a graphics card: AMD's larger cards have a switch between the slot and
+/// the chip. Its vendor id is ATI's on Navi and later cards, and AMD's on Vega.
 bool is_on_card(const Tree& tree, const std::string& bridge) {
   constexpr std::uint32_t kAti = 0x1002, kAmd = 0x1022, kVegaUp = 0x1470, kVegaDown = 0x1471;
   const auto vendor = hexadecimal(tree.line(bridge + "/vendor"));

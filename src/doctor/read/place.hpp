@@ -1,4 +1,4 @@
-// Helpers to locate files: a path's folder, and the value of a variable.
+// Helpers: the folder of a path, and the value of a variable.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace berth::doctor {
 
-/// The folder of a path: "/usr/bin" for "/usr/bin/python3"; "/" for "/python3" and for a name
-/// without a folder.
+/// The folder of a path: "/usr/bin" for "/usr/bin/python3"; "/" for "/python3", and for a name
+/// without a slash.
 [[nodiscard]] inline std::string parent(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string::npos || slash == 0 ? "/" : path.substr(0, slash);

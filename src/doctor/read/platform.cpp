@@ -14,7 +14,7 @@
 namespace berth::doctor {
 namespace {
 
-/// "key value" lines.
+/// The number in the line "KEY NUMBER"; 0 if there is no such line.
 std::int64_t property(std::string_view text, std::string_view key) {
   for (const std::string_view line : split(text, '\n'))
     if (line.starts_with(key) && line.size() > key.size() && line[key.size()] == ' ')
@@ -48,7 +48,7 @@ Fact<std::vector<KfdNode>> kfd_nodes(const Tree& tree) {
   return nodes;
 }
 
-/// "TensileLibrary_Type_HH_…_gfx1030.co" → gfx1030.
+/// Adds the target in a file name: gfx1030 for "TensileLibrary_Type_HH_…_gfx1030.co".
 void add_target(std::vector<std::string>& targets, const std::string& name) {
   const auto at = name.rfind("gfx");
   if (at == std::string::npos) return;
@@ -59,8 +59,8 @@ void add_target(std::vector<std::string>& targets, const std::string& name) {
   if (std::find(targets.begin(), targets.end(), target) == targets.end()) targets.push_back(target);
 }
 
-/// The folders in which rocBLAS may be, best first: PyTorch's wheel, AMD's wheels, then the
-/// system's.
+/// Folders in which rocBLAS may be. The first that exists counts: PyTorch's wheel, AMD's wheels,
+/// the system's.
 std::vector<std::string> rocblas_folders(const Tree& tree, const PythonFacts& python) {
   std::vector<std::string> folders;
   if (python.path && python.torch && python.torch->hip) {
@@ -76,8 +76,8 @@ std::vector<std::string> rocblas_folders(const Tree& tree, const PythonFacts& py
   return folders;
 }
 
-/// Uses the first folder that exists. AMD's wheels are read together, because each may have only
-/// one target.
+/// Reads the targets in the first folder that exists. AMD's wheels count as one folder, because
+/// each may have only one target.
 void read_rocblas(const Tree& tree, const PythonFacts& python, RocmFacts& facts) {
   std::vector<std::string> targets;
   for (const std::string& folder : rocblas_folders(tree, python)) {
@@ -95,7 +95,7 @@ void read_rocblas(const Tree& tree, const PythonFacts& python, RocmFacts& facts)
     for (const std::string& name : *names) add_target(targets, name);
   }
   if (!facts.rocblas_folder.empty()) facts.rocblas_targets = std::move(targets);
-  // If PyTorch is unreadable, it is unknown which rocBLAS runs.
+  // If PyTorch is unreadable, it is unknown which rocBLAS PyTorch loads.
   if (python.interpreter && python.torch.is_unreadable())
     facts.rocblas_targets = python.torch.why();
 }
@@ -118,7 +118,7 @@ Fact<bool> there(const Tree& tree, const std::string& path) {
   return node.has_value();
 }
 
-/// The CPU flags from "flags\t\t: fpu vme de …" of the first CPU.
+/// The flags in the first line "flags\t\t: fpu vme de …", which are those of the first CPU.
 Fact<std::set<std::string, std::less<>>> cpu_flags(const Tree& tree) {
   constexpr const char* kPath = "/proc/cpuinfo";
   const auto text = tree.read(kPath, 1 << 16);
@@ -233,7 +233,7 @@ void look_at_xla(const Tree& tree, const ProcessFacts& process, NamedPaths& name
     if (!flag.starts_with(kOption)) continue;
     const std::string folder(flag.substr(kOption.size()));
     named.xla_folder = folder;
-    // A relative path would depend on the working directory of the program.
+    // The meaning of a relative path depends on the program's working directory.
     named.xla_libdevice = folder.starts_with('/')
                               ? there(tree, folder + "/nvvm/libdevice/libdevice.10.bc")
                               : Fact<bool>(Unreadable{folder, 0});
@@ -247,15 +247,15 @@ std::string KfdNode::gfx() const {
 }
 
 bool KfdNode::integrated() const {
-  // Integrated GPUs of Raven, Renoir, Van Gogh, Rembrandt, Raphael, Phoenix, Strix and Strix Halo.
-  // Since 6.x, the kernel lists them in the same form as cards.
+  // The integrated GPUs of Raven, Renoir, Van Gogh, Rembrandt, Raphael, Phoenix, Strix and Strix
+  // Halo. Kernels since 6.x list them without a CPU, as they list graphics cards.
   constexpr auto kTargets = std::to_array<unsigned>(
       {90002, 90009, 90012, 100303, 100305, 100306, 110003, 110500, 110501, 110502, 110503});
   return with_processor || std::find(kTargets.begin(), kTargets.end(), target) != kTargets.end();
 }
 
-/// The ROCm release of AMD's driver. dpkg's version "1:6.8.5.60204-2070768.22.04" of amdgpu-dkms
-/// means ROCm 6.2.4.
+/// The ROCm release of AMD's driver: version "1:6.8.5.60204-2070768.22.04" of the package
+/// amdgpu-dkms belongs to ROCm 6.2.4.
 Fact<std::string> rocm_of_driver(const Tree& tree) {
   const auto status = tree.read("/var/lib/dpkg/status", 16 << 20);
   if (!status) return Unreadable{"/var/lib/dpkg/status", ENOENT};
@@ -273,8 +273,8 @@ Fact<std::string> rocm_of_driver(const Tree& tree) {
   return fmt::format("{}.{}.{}", number / 10'000, number / 100 % 100, number % 100);
 }
 
-/// ROCm's library in a folder of LD_LIBRARY_PATH. llama.cpp's archives and other programs keep all
-/// their files in a single folder.
+/// ROCm's library in a folder of LD_LIBRARY_PATH, as in llama.cpp's archives and other programs
+/// that have all their files in one folder.
 Fact<std::string> rocm_library(const Tree& tree, const Fact<Environment>& environment) {
   const std::string folders = variable(environment, "LD_LIBRARY_PATH");
   for (const std::string_view folder : split(folders, ':')) {
@@ -304,7 +304,7 @@ RocmFacts collect_rocm(const Tree& tree, const Fact<Environment>& environment,
   read_rocblas(tree, python, facts);
   facts.iommu_types = iommu_types(tree);
   facts.memory = tree.watched([&] { return collect_amd_memory(tree); });
-  // A machine without an AMD GPU does not need the rest.
+  // These facts only matter if the machine has an AMD GPU.
   if (!facts.nodes.is_absent())
     facts.linux_firmware = tree.watched([&] { return collect_linux_firmware(tree); });
   facts.wsl_runtime = collect_wsl_runtime(tree);

@@ -36,8 +36,8 @@ std::string word(const json& row, const char* key) {
              : "";
 }
 
-/// The target's variables, plus settings so that a framework does not reserve all GPU memory and
-/// does not write caches.
+/// The target's variables, and settings that keep frameworks from reserving all GPU memory and from
+/// writing caches.
 std::vector<std::string> variables_for(Environment variables) {
   for (const char* name : {"PYTHONINSPECT", "PYTHONSTARTUP", "PYTHONVERBOSE", "PYTHONDEBUG"})
     variables.erase(name);
@@ -154,7 +154,7 @@ class Round {
   std::vector<Running> running_;
 };
 
-/// The last line that is not empty. It is usually the error message of a program that failed.
+/// The last line that is not empty. For a program that failed, it is usually the error message.
 std::string last_line(std::string_view noise) {
   std::string last;
   for (const std::string_view line : split(noise, '\n'))
@@ -186,8 +186,8 @@ void read_row(const json& row, ProbeAnswer& answer, bool& done) {
   if (row.contains("cpu_build")) answer.state = kCpuBuild;
 }
 
-/// Records how an interpreter ended without a final answer. `status` is negative if it was killed
-/// or did not start.
+/// Records the end of an interpreter that gave no final answer. `status` is negative if it was
+/// killed or did not start.
 void tell_end(ProbeAnswer& answer, int status, bool had_turn, std::string_view noise) {
   using enum ProbeState;
   answer.state = status >= 0 ? kCrashed : had_turn ? kNoAnswer : kNotReached;
@@ -255,11 +255,12 @@ std::vector<std::string> frameworks_of(const Tree& tree, const PythonFacts& pyth
 ProbeFacts probe_target(const Sources& sources, const ProbeOptions& options) {
   const Environment environment = sources.process.environment.value_or({});
   const std::string interpreter = python_of_program(sources.tree, environment, sources.python);
-  // Only probe this machine's own files. In another container, the same path names another Python.
+  // Only probe a Python among this machine's own files. In a container, the same path names another
+  // file.
   if (!sources.tree.is_this_machine())
     return Unreadable{std::string(tr("the probe: the target is in another container")), 0};
-  // With another user's variables, that user's Python would run as this user. PYTHONPATH alone
-  // would be a security hole.
+  // With another user's variables, this user would run code that the other user chose, through
+  // PYTHONPATH for example. That would be a security hole.
   if (const auto& who = sources.process.identity; who && who->uid != ::geteuid())
     return Unreadable{
         std::string(tr("the probe: the process belongs to another user, who must run it")), 0};

@@ -1,6 +1,5 @@
-// Runs one kernel with each GPU framework of the target (--deep), using the target's interpreter.
-// Each framework runs in its own process and session, which is killed afterwards with all its
-// children.
+// Runs one kernel with each GPU framework of the target (--deep), in the target's interpreter. Each
+// framework has its own process and session. At the end, all processes in it are killed.
 #pragma once
 
 #include <chrono>
@@ -14,22 +13,21 @@ namespace berth::doctor {
 
 struct ProbeOptions {
   std::chrono::milliseconds deadline{
-      14'000};  // in total; the last of the 15 seconds is needed to kill processes
+      14'000};  // for all frameworks; the last of the 15 seconds is for killing processes
   std::chrono::milliseconds turn{6'000};  // time for one framework, while others wait for the GPU
-  /// Called once, after a second, with the names of the frameworks that are still running: "torch,
-  /// cupy".
+  /// Called once, after a second, with the names of the frameworks that still run: "torch, cupy".
   std::function<void(const std::string&)> on_slow;
 };
 
-/// The frameworks that `import` would find, according to files.
+/// The frameworks that Python could import, according to the files in sys.path.
 [[nodiscard]] std::vector<std::string> frameworks_of(const Tree& tree, const PythonFacts& python);
 
-/// The frameworks are imported in parallel, but use the GPU one after another, because a GPU in
-/// exclusive mode accepts only one process. A PyTorch without CUDA is not run.
+/// All frameworks are imported in parallel, but use the GPU one after another, because a GPU in
+/// exclusive mode accepts only one process. A PyTorch without CUDA is not started.
 [[nodiscard]] ProbeFacts probe_target(const Sources& sources, const ProbeOptions& options);
 
-/// Interprets a framework's output lines (from python_probe.py). `status` is from wait(); -1 if the
-/// process was killed. `noise`: the end of its stderr. Pure.
+/// Interprets the output of python_probe.py for a framework. `status` is from wait(); -1 if the
+/// process was killed. `noise`: the end of its stderr.
 [[nodiscard]] ProbeAnswer answer_from(const std::string& framework, std::string_view lines,
                                       int status, bool had_turn, std::string_view noise);
 

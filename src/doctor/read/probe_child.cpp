@@ -29,8 +29,8 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return all;
 }
 
-/// Moves `ends` to the descriptors that the program expects. They are first duplicated above 3, so
-/// that none is overwritten.
+/// Makes `ends` the descriptors 0 to 3 of the program. They are first duplicated to numbers from 10
+/// on, so that none is overwritten.
 void place_descriptors(std::array<int, 4> ends) {
   for (int& one : ends) one = ::fcntl(one, F_DUPFD, 10);
   for (int i = 0; i < 4; ++i) ::dup2(ends[static_cast<std::size_t>(i)], i);
@@ -49,7 +49,7 @@ void place_descriptors(std::array<int, 4> ends) {
   ::_exit(127);
 }
 
-/// Children of the process, according to the kernel. None if the kernel does not list them.
+/// The children of the process, according to the kernel. Empty if the kernel has no such list.
 std::vector<pid_t> children_of(pid_t pid) {
   const std::string id = std::to_string(pid);
   std::vector<pid_t> all;
@@ -59,8 +59,8 @@ std::vector<pid_t> children_of(pid_t pid) {
   return all;
 }
 
-/// Ends the program and everything that it started. The supervisor is a subreaper, so orphans of
-/// the program become its children, even detached ones. It kills its children until none is left.
+/// Kills the program and everything that it started. This process is a subreaper: detached
+/// descendants of the program become its children. It kills its children until none remains.
 void end_all(pid_t program) {
   for (int round = 0; round < 400; ++round) {
     ::kill(-program, SIGKILL);
@@ -75,7 +75,8 @@ void end_all(pid_t program) {
   }
 }
 
-/// Waits until the program ends or the caller no longer needs it, and then ends all processes.
+/// Waits until the program ends and reports its status. Kills all processes when the caller closes
+/// its end of `life`.
 [[noreturn]] void keep(int life, pid_t program) {
   bool told = false;
   for (;;) {
@@ -107,7 +108,7 @@ void end_all(pid_t program) {
   keep(3, program);
 }
 
-/// Appends the data that is available. Returns false at end of file.
+/// Appends the available data. Returns false at end of file.
 bool drain(Descriptor& from, std::string& into, std::size_t most, bool keep_end) {
   std::array<char, 16384> buffer{};
   for (int reads = 0; reads < 64; ++reads) {
@@ -132,7 +133,7 @@ ProbeChild::ProbeChild(const std::vector<std::string>& words,
   if (::pipe2(answers.data(), O_CLOEXEC | O_NONBLOCK) != 0) return;
   answers_.reset(answers[0]);
   const Descriptor their_answers(answers[1]);
-  // The program's end of the pipe blocks, so that no output is lost.
+  // The end that the program writes to must block, so that no output is lost.
   ::fcntl(answers[1], F_SETFL, 0);
   if (::pipe2(noise.data(), O_CLOEXEC | O_NONBLOCK) != 0) return;
   noise_.reset(noise[0]);
@@ -169,12 +170,12 @@ void ProbeChild::read() {
   int status = 0;
   const ssize_t got = ::recv(life_.get(), &status, sizeof status, MSG_DONTWAIT);
   if (got == sizeof status) status_ = status;
-  if (got == 0) status_ = SIGKILL;  // the supervisor was killed, and with it the program
+  if (got == 0) status_ = SIGKILL;  // the supervisor was killed, which also kills the program
 }
 
 void ProbeChild::say_go() {
   const char go = '\n';
-  // If the program has already ended, a write would raise SIGPIPE, which is ignored.
+  // If the program has already ended, the write raises SIGPIPE, which must not end this process.
   struct sigaction ignore {
   }, before{};
   ignore.sa_handler = SIG_IGN;
@@ -187,8 +188,8 @@ void ProbeChild::end() {
   if (keeper_ <= 0) return;
   life_.reset();
   go_.reset();
-  // A process that is blocked in the driver cannot be killed. After a short time, leave it to the
-  // supervisor.
+  // A process that is blocked in the driver cannot be killed. Stop waiting after a short time; the
+  // supervisor goes on.
   for (int tries = 0; tries < 200 && ::waitpid(keeper_, nullptr, WNOHANG) == 0; ++tries)
     ::poll(nullptr, 0, 5);
   keeper_ = -1;

@@ -19,7 +19,7 @@ ProbeAnswer answer(std::string_view lines, int status = 0, bool had_turn = true,
 
 constexpr int kExit3 = 3 << 8;
 
-/// Waits until `done` holds; false after 5 s.
+/// Waits until `done` returns true; false if that takes more than 5 s.
 template <typename Done>
 bool soon(Done done) {
   for (int tries = 0; tries < 500; ++tries) {

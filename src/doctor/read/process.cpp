@@ -40,7 +40,7 @@ Fact<std::uint64_t> limit(__rlimit_resource_t resource) {
   return static_cast<std::uint64_t>(value.rlim_cur);
 }
 
-/// The cgroups whose pids limits apply to a process: its own and all their parents.
+/// The cgroups whose pids limits apply to a process: its own, and all above it.
 std::vector<std::string> counting_groups(const std::string& mounts, const std::string& groups) {
   const auto counts = [](const std::vector<std::string>& controllers) {
     return std::find(controllers.begin(), controllers.end(), "pids") != controllers.end();
@@ -92,7 +92,7 @@ void read_processes_limit(const std::string& process, const std::string& viewer,
   if (folders.empty()) return unread("pids.max", ENOENT);
   std::int64_t least = -1;
   for (const std::string& folder : folders) {
-    // The root cgroup has no such file. "max" means that there is no limit.
+    // The root cgroup has no file pids.max. "max" means that there is no limit.
     const auto text = slurp(folder + "/pids.max", 64, &error);
     if (!text && error != ENOENT) return unread(folder + "/pids.max", error);
     const auto most = text ? to_number(trim(*text)) : std::nullopt;
@@ -101,7 +101,7 @@ void read_processes_limit(const std::string& process, const std::string& viewer,
     const std::int64_t left = *most - now.value_or(0);
     if (least >= 0 && left >= least) continue;
     least = std::max<std::int64_t>(left, 0);
-    // Processes that already run in the cgroup count against the limit.
+    // Processes that already run in the cgroup count against its limit.
     facts.cgroup_processes_limit = static_cast<std::uint64_t>(least);
   }
 }
@@ -116,8 +116,8 @@ void read_shm(const std::string& folder, ProcessFacts& facts) {
   }
 }
 
-/// Whether the user has an entry in the account files. Does not use the C library's functions: a
-/// directory service may not answer for minutes, and its client code would be loaded into this
+/// Whether the user has an entry in /etc/passwd. The C library's functions are not used: a
+/// directory service may take minutes to answer, and its client code would be loaded into this
 /// process.
 Fact<bool> own_account(const Tree& tree) {
   const auto accounts = tree.read("/etc/passwd", 1 << 20);
@@ -128,7 +128,7 @@ Fact<bool> own_account(const Tree& tree) {
 }
 
 Environment own_environment() {
-  // pyenv depends on the folder. PWD may be outdated, so use the real folder.
+  // pyenv's choice depends on the working directory. PWD may be outdated, so use the real one.
   Environment environment = environment_of(environ);
   std::array<char, PATH_MAX> here{};
   if (::getcwd(here.data(), here.size()) != nullptr)

@@ -1,4 +1,4 @@
-// Finds programs other than Python's whose compute backends are files next to them.
+// Finds programs that are not in Python and have their compute backends in separate files.
 #include <algorithm>
 #include <array>
 
@@ -25,8 +25,8 @@ void add_ggml(const Tree& tree, const std::string& folder, GgmlProgram& found) {
   }
 }
 
-/// Searches for backends next to the program, in the neighbouring lib folder, and in the folders of
-/// the separate ggml packages of Homebrew and Debian.
+/// Searches for backends next to the program, in lib folders next to its folder, and in the folders
+/// of Homebrew's and Debian's separate ggml packages.
 GgmlProgram look_around(const Tree& tree, const std::string& program) {
   GgmlProgram found;
   found.program = program;
@@ -45,8 +45,8 @@ GgmlProgram look_around(const Tree& tree, const std::string& program) {
   return found;
 }
 
-/// The library folder of Ollama: its default, or a distribution's. Fedora uses /usr/lib64, Debian
-/// the architecture's folder. "" none.
+/// The library folder of Ollama: the default of its installer, or that of a distribution. Fedora
+/// uses /usr/lib64, Debian the architecture's folder. "" none.
 Fact<std::string> ollama_folder(const Tree& tree, const std::string& prefix) {
   for (const char* part :
        {"/lib/ollama", "/lib64/ollama", "/libexec/ollama", "/lib/x86_64-linux-gnu/ollama",
@@ -60,7 +60,7 @@ Fact<std::string> ollama_folder(const Tree& tree, const std::string& prefix) {
 
 }  // namespace
 
-/// Finds Ollama in the places that its installer and distributions use.
+/// Finds Ollama where its installer and distributions install it.
 Fact<OllamaFiles> collect_ollama(const Tree& tree) {
   for (const char* program : {"/usr/local/bin/ollama", "/usr/bin/ollama"}) {
     const auto node = tree.node(program);
@@ -76,7 +76,7 @@ Fact<OllamaFiles> collect_ollama(const Tree& tree) {
     const auto names = tree.list(files.folder, 500);
     if (names.is_unreadable()) return names.why();
     files.libraries = names.value_or({});
-    // From 0.4 to 0.5.7, each backend was a program in a folder of its own.
+    // In 0.4 to 0.5.7, each backend was a program in its own folder.
     const auto runners = tree.list(files.folder + "/runners", 100);
     if (runners.is_unreadable()) return runners.why();
     for (const std::string& name : runners.value_or({}))

@@ -12,7 +12,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-/// The versions in a version file; "#" starts a comment.
+/// The version names in a version file; "#" starts a comment.
 Names versions_in(std::string_view text) {
   Names names;
   for (const std::string_view line : split(text, '\n')) {
@@ -39,7 +39,8 @@ Names chosen_versions(const Tree& tree, const Fact<Environment>& environment,
   return versions_in(tree.read(root + "/version", 4096).value_or(""));
 }
 
-/// The newest installed version with this prefix: "3.12.1" for "3.12" or "python-3.12"; "" none.
+/// The newest installed version that `name` abbreviates: "3.12.1" for "3.12" or "python-3.12"; ""
+/// none.
 std::string installed(const Tree& tree, const std::string& root, std::string name) {
   if (tree.exists(root + "/versions/" + name)) return name;
   if (name.starts_with("python-")) return installed(tree, root, name.substr(7));
@@ -71,7 +72,8 @@ std::string behind_shim(const Tree& tree, const Fact<Environment>& environment,
     }
     const std::string prefix = root + "/versions/" + installed(tree, root, name);
     if (prefix.ends_with('/')) continue;
-    // A recorded machine may have packages but no interpreter.
+    // A recorded machine may have packages but no interpreter, so a missing bin folder does not
+    // matter.
     if (tree.exists(prefix + "/bin/" + program) || tree.node(prefix + "/bin").is_absent())
       return prefix + "/bin/" + program;
   }

@@ -1,5 +1,5 @@
-// pyenv replaces each program of its Pythons with a shim, a shell script that starts the same
-// program of the version that is selected for the current folder.
+// pyenv replaces each program of its Pythons with a shim: a shell script that starts the same
+// program in the Python version that is selected for the current folder.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Determines a Python's prefix, version and sys.path from files, as site.py does.
+// Determines the prefix, version and sys.path of a Python from files, as its site.py would.
 #include <algorithm>
 #include <cerrno>
 
@@ -13,8 +13,8 @@
 namespace berth::doctor {
 namespace {
 
-/// The newest version such as "3.11" that has a folder in PREFIX/lib; "2.7" if there is no Python
-/// 3.
+/// The newest version, such as "3.11", for which PREFIX/lib has a folder; "2.7" if there is only
+/// Python 2.
 std::string library_version(const Tree& tree, const std::string& prefix) {
   std::string best;
   for (const std::string& name : tree.list(prefix + "/lib").value_or({})) {
@@ -73,8 +73,8 @@ class PathBuilder {
   void add(const std::string& folder, PathOrigin origin) {
     if (folder.empty() || path_.size() >= 200) return;
     const Fact<Node> node = tree_.node(folder);
-    // Python skips unreadable folders. If one of its own folders is unreadable, report that
-    // instead.
+    // Python skips unreadable folders. Its own folders stay in the list, so that a later read
+    // reports the error.
     if (node.is_absent() || (!node && origin != PathOrigin::kOwn)) return;
     // In a venv, lib64 is a link to lib.
     const std::string real = tree_.resolve(folder).value_or(folder);
@@ -83,7 +83,7 @@ class PathBuilder {
     path_.push_back({folder, origin});
   }
 
-  /// Adds a site folder and the folders that its .pth files add.
+  /// Adds a site-packages folder, and the folders in its .pth files.
   void add_site(const std::string& folder, PathOrigin origin) {
     add(folder, origin);
     std::size_t files = 0;
@@ -130,9 +130,9 @@ std::vector<PathEntry> search_path(const Tree& tree, const Fact<Environment>& en
   return path;
 }
 
-/// The interpreter in a script's first line: "#!/home/ada/venv/bin/python3". If this is too long
-/// for the kernel, the first line names sh, and the second line has the quoted path. "" if there is
-/// none.
+/// The interpreter in a script's first line: "#!/home/ada/venv/bin/python3". If the path is too
+/// long for the kernel, the first line names sh, and the second line has the path in quotes. "" if
+/// there is none.
 std::string interpreter_of(std::string_view script) {
   for (const std::string_view line : split(script.substr(0, script.find("import")), '\n')) {
     const std::size_t at = line.find('/');
@@ -143,13 +143,13 @@ std::string interpreter_of(std::string_view script) {
   return "";
 }
 
-/// The folders of PATH, or those that a shell uses by default.
+/// The folders of PATH, or a shell's default folders.
 std::string search_folders(const Fact<Environment>& environment) {
   const std::string path = variable(environment, "PATH");
   return path.empty() ? kUsualPath : path;
 }
 
-/// The interpreter that the pip in PATH uses.
+/// The interpreter of the pip that is first in PATH.
 std::string pip_in_path(const Tree& tree, const Fact<Environment>& environment) {
   const std::string path = search_folders(environment);
   for (const std::string_view folder : split(path, ':'))
@@ -166,7 +166,7 @@ bool is_framework(std::string_view name) {
 
 Fact<OtherPip> find_other_pip(const Tree& tree, const Fact<Environment>& environment,
                               const PythonFacts& facts, const Place& own) {
-  // If the user named a Python, another pip in PATH does not matter.
+  // If the user named another Python than the default one, the pip in PATH does not matter.
   PythonFacts scratch;
   const std::string usual = default_python(tree, environment);
   if (usual.empty() || place_of(tree, usual, scratch).prefix != own.prefix) return {};
@@ -193,7 +193,7 @@ Fact<OtherPip> find_other_pip(const Tree& tree, const Fact<Environment>& environ
   return pip;
 }
 
-/// The architecture of programs in this tree, according to its loader.
+/// The CPU architecture of programs in this tree: which loader exists shows it.
 Fact<std::string> machine_of(const Tree& tree) {
   for (const char* path : {"/lib64/ld-linux-x86-64.so.2", "/usr/lib/x86_64-linux-gnu"})
     if (tree.exists(path)) return std::string("x86_64");
@@ -205,7 +205,7 @@ Fact<std::string> machine_of(const Tree& tree) {
   return Unreadable{"/proc/cpuinfo", ENOENT};
 }
 
-/// "3.11.2" if files next to the interpreter show it, otherwise "3.11".
+/// "3.11.2" if files next to the interpreter contain the full version, otherwise "3.11".
 std::string release_of(const Tree& tree, const Place& place, const PythonFacts& facts) {
   if (!place.release.empty()) return place.release;
   for (const CondaPackage& package : facts.conda.value_or({}))
@@ -244,8 +244,7 @@ void cannot_be_read(PythonFacts& facts, const Unreadable& why) {
 std::string default_python(const Tree& tree, const Fact<Environment>& environment) {
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"})
     if (const std::string prefix = variable(environment, name); !prefix.empty()) {
-      // The contents of this environment are unknown, and packages of another Python would be
-      // wrong.
+      // The environment is active but unreadable. Another Python would be the wrong choice.
       if (tree.node(prefix).is_unreadable()) return prefix + "/bin/python";
       for (const char* program : {"/bin/python", "/bin/python3", "/lib"})
         if (tree.exists(prefix + program)) return prefix + "/bin/python";
@@ -261,7 +260,7 @@ std::string default_python(const Tree& tree, const Fact<Environment>& environmen
         folder.starts_with('/') && tree.exists(python) &&
         library_version(tree, parent(std::string(folder))) == "2.7")
       return python;
-  // A recorded machine may have packages but no interpreter. The interpreter is not read anyway.
+  // A recorded machine may have packages but no interpreter. Their folders are enough.
   for (const char* prefix : {"/opt/venv", "/opt/conda", "/usr/local", "/usr"})
     if (!library_version(tree, prefix).empty()) return std::string(prefix) + "/bin/python3";
   return "";
@@ -278,7 +277,7 @@ std::optional<Unreadable> why_not_searched(const Tree& tree, const Fact<Environm
     if (python.is_unreadable()) return python.why();
     any = any || there.has_value();
   }
-  // If no folder of PATH exists, the root is only partly visible, and its programs may be
+  // If no folder of PATH exists, only a part of the file system is visible, and programs may be
   // elsewhere.
   if (!any) return Unreadable{path, ENOENT};
   return std::nullopt;
@@ -294,7 +293,7 @@ PythonFacts unreadable_python(const Unreadable& why) {
 std::string python_of_program(const Tree& tree, const Fact<Environment>& environment,
                               const std::string& program) {
   if (program.find("python", program.rfind('/') + 1) == std::string::npos) return "";
-  // /proc/PID/exe is the target of the link in a virtual environment.
+  // /proc/PID/exe leads to the interpreter to which the virtual environment's python links.
   const std::string venv = variable(environment, "VIRTUAL_ENV") + "/bin/python";
   const auto real = tree.resolve(venv);
   return real && *real == tree.resolve(program).value_or(program) ? venv : program;
@@ -307,7 +306,7 @@ PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environmen
   const std::string real = behind_shim(tree, environment, interpreter);
   facts.interpreter = real.empty() ? interpreter : real;
   Place place = place_of(tree, *facts.interpreter, facts);
-  // If all packages are in the user's folder, the system's standard library was not recorded.
+  // If the standard library was not recorded, the packages in the user's folder show the version.
   if (place.version.empty() && !facts.is_venv)
     place.version = library_version(tree, user_base(environment));
   facts.prefix = place.prefix;
@@ -316,7 +315,7 @@ PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environmen
   facts.is_conda = tree.exists(place.prefix + "/conda-meta");
   if (place.version.empty()) {
     Unreadable why{place.prefix + "/lib/python3.*", ENOENT};
-    // Denied access must not look like "absent", which rules may ignore.
+    // Denied access must not look like an absent file, which rules may ignore.
     if (const auto library = tree.list(parent(parent(interpreter)) + "/lib");
         library.is_unreadable())
       why = library.why();
@@ -329,8 +328,8 @@ PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environmen
       (tree.exists(place.base_prefix + "/lib/python" + place.version + "/EXTERNALLY-MANAGED"));
   facts.path =
       tree.watched([&] { return Fact(search_path(tree, environment, place, facts.is_venv)); });
-  // If the variables are unknown, folders from them may be missing in sys.path and in the library
-  // search.
+  // If the variables are unknown, sys.path and the library search may lack folders that variables
+  // name.
   if (environment.is_unreadable() && environment.why().error_number != 0)
     facts.path.doubt(environment.why());
   read_packages(tree, environment, facts);

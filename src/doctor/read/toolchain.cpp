@@ -14,7 +14,7 @@
 namespace berth::doctor {
 namespace {
 
-/// The first program of that name in PATH; "" none.
+/// The path of the first program named `name` in PATH; "" none.
 std::string program(const Tree& tree, const Fact<Environment>& environment, std::string_view name) {
   if (name.starts_with('/')) return tree.exists(std::string(name)) ? std::string(name) : "";
   std::string path = variable(environment, "PATH");
@@ -26,8 +26,8 @@ std::string program(const Tree& tree, const Fact<Environment>& environment, std:
   return "";
 }
 
-/// The toolkit's version, from {"cuda": {"version": "12.5.82"}}, "CUDA Version 10.1.243", or the
-/// folder's name "cuda-12.5".
+/// The toolkit's version, from its file with {"cuda": {"version": "12.5.82"}} or "CUDA Version
+/// 10.1.243", or from the folder's name "cuda-12.5".
 std::string version_of_toolkit(const Tree& tree, const std::string& folder) {
   const auto document =
       nlohmann::json::parse(tree.read(folder + "/version.json").value_or(""), nullptr, false);
@@ -92,7 +92,7 @@ std::vector<Toolkit> nvvm_toolkits(const Tree& tree, const Fact<Environment>& en
   return found;
 }
 
-/// The toolkit that PyTorch extensions and most build scripts use.
+/// The folder of the toolkit that PyTorch extensions and most build scripts use.
 std::string toolkit_for_building(const Tree& tree, const Fact<Environment>& environment) {
   for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
     if (const std::string home = variable(environment, name);
@@ -143,16 +143,15 @@ Fact<std::vector<std::string>> other_ptxas(const Tree& tree, const Fact<Environm
   for (const std::string& folder : folders)
     if (folder.starts_with('/') && tree.exists(folder + "/bin/ptxas"))
       found.push_back(folder + "/bin/ptxas");
-  // If the tree has no programs, they were not recorded. An interpreter counts as a program: if it
-  // exists, its folder was recorded.
+  // Without any program in the tree, programs were not recorded. The interpreter also counts: if it
+  // exists, the programs in its folder were recorded.
   if (found.empty() && !tree.exists("/bin/sh") && !tree.exists("/usr/bin/env") &&
       !tree.exists(python.prefix + "/bin/python3"))
     return Unreadable{"ptxas", 0};
   return found;
 }
 
-/// Reads the limit from "… unsupported GNU version! gcc versions later than 12 are not supported!
-/// …".
+/// The number in "… unsupported GNU version! gcc versions later than 12 are not supported! …".
 int newest_gcc_in(std::string_view header) {
   constexpr std::string_view kWords = "gcc versions later than ";
   const std::size_t at = header.find(kWords);
@@ -162,13 +161,13 @@ int newest_gcc_in(std::string_view header) {
 }
 
 Fact<CompilerLimit> compiler_limit(const Tree& tree, const Fact<Environment>& environment) {
-  // Skip if the user has chosen the compiler.
+  // No limit applies if the user has chosen the host compiler.
   if (!variable(environment, "NVCC_CCBIN").empty() ||
       variable(environment, "NVCC_PREPEND_FLAGS").find("ccbin") != std::string::npos ||
       variable(environment, "NVCC_APPEND_FLAGS").find("ccbin") != std::string::npos)
     return {};
   const std::string toolkit = toolkit_for_building(tree, environment);
-  // A distribution's nvcc selects a suitable compiler through its nvcc.profile.
+  // A distribution's nvcc has a suitable host compiler in its nvcc.profile.
   if (toolkit.empty() || toolkit == "/usr" || toolkit.starts_with("/usr/lib/")) return {};
   for (const char* below : {"/include", "/targets/x86_64-linux/include",
                             "/targets/sbsa-linux/include", "/targets/aarch64-linux/include"}) {
@@ -179,8 +178,8 @@ Fact<CompilerLimit> compiler_limit(const Tree& tree, const Fact<Environment>& en
   return {};
 }
 
-/// glibc declares cospi and sinpi since 2.41, and rsqrt since 2.42. The declarations match if
-/// CUDA's header has something after the parameters ("noexcept (true)", a macro).
+/// glibc declares cospi and sinpi since 2.41, and rsqrt since 2.42. CUDA's declarations match them
+/// if something follows the parameters ("noexcept (true)", a macro).
 Fact<HeaderClash> header_clash(const Tree& tree, const Fact<Environment>& environment,
                                const PythonFacts& python, const std::string& compiler) {
   const std::string toolkit = toolkit_for_building(tree, environment);
@@ -209,8 +208,8 @@ Fact<HeaderClash> header_clash(const Tree& tree, const Fact<Environment>& enviro
   return {};
 }
 
-/// GCC's major version: 13 for "x86_64-linux-gnu-gcc-13", otherwise from the only folder in the
-/// neighbouring lib/gcc/TRIPLE.
+/// GCC's major version: 13 for "x86_64-linux-gnu-gcc-13". Without a number in the name, from the
+/// folders lib/gcc/TRIPLE/VERSION next to its bin folder, if they agree.
 int version_of_gcc(const Tree& tree, const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
   if (name.find("gcc") == std::string::npos && name.find("g++") == std::string::npos) return 0;
@@ -226,7 +225,7 @@ int version_of_gcc(const Tree& tree, const std::string& path) {
       const Version numbers = version_of(version);
       if (numbers.empty()) continue;
       if (found != 0 && found != numbers.front())
-        return 0;  // there are several, so it is unknown which one is used
+        return 0;  // several versions, so it is unknown which one is used
       found = numbers.front();
     }
   }
@@ -242,7 +241,7 @@ Fact<HostCompiler> host_compiler(const Tree& tree, const Fact<Environment>& envi
   return HostCompiler{real, version_of_gcc(tree, real)};
 }
 
-/// Whether the nearest mount above the folder is noexec: "36 35 98:0 / /tmp rw,noexec - tmpfs tmpfs
+/// Whether the mount that contains the folder is noexec: "36 35 98:0 / /tmp rw,noexec - tmpfs tmpfs
 /// rw".
 bool is_noexec(const std::string& mounts, const std::string& folder) {
   std::string_view nearest, options;
@@ -261,8 +260,8 @@ bool is_noexec(const std::string& mounts, const std::string& folder) {
   return std::find(all.begin(), all.end(), "noexec") != all.end();
 }
 
-/// The cache folder of Triton, if it is on a noexec file system. torch.compile sets another cache
-/// folder for Triton, inside its own.
+/// A cache folder of Triton that is on a noexec file system. Under torch.compile, Triton's cache is
+/// in the cache folder of torch.compile.
 Fact<std::string> cache_without_exec(const Tree& tree, const Fact<Environment>& environment) {
   const auto mounts = tree.read("/proc/self/mountinfo", 1 << 20);
   if (mounts.is_unreadable()) return mounts.why();
@@ -288,7 +287,8 @@ Fact<bool> any_compiler(const Tree& tree, const Fact<Environment>& environment) 
       if (const auto file = tree.node(std::string(folder) + "/" + name); file.is_unreadable())
         return file.why();
   }
-  // If the tree has no programs, they were not recorded, so none is reported as missing.
+  // Without any program in the tree, programs were not recorded, so a missing compiler proves
+  // nothing.
   if (tree.exists("/bin/sh") || tree.exists("/usr/bin/env")) return false;
   return Unreadable{"gcc", 0};
 }
@@ -296,7 +296,7 @@ Fact<bool> any_compiler(const Tree& tree, const Fact<Environment>& environment) 
 void read_python_header(const Tree& tree, const PythonFacts& python, ToolchainFacts& facts) {
   const std::string version = python.version.value_or("");
   const auto there = [&](const std::string& folder) { return tree.exists(python.base + folder); };
-  // In a virtual environment, pyvenv.cfg names the folder of the base Python.
+  // For a virtual environment, pyvenv.cfg names the folder of the base Python.
   const auto settings = tree.read(python.prefix + "/pyvenv.cfg");
   if (version.empty() || python.base.empty() || settings.is_unreadable() ||
       !(there("/lib/python" + version) || there("/lib64/python" + version) ||
@@ -311,8 +311,8 @@ void read_python_header(const Tree& tree, const PythonFacts& python, ToolchainFa
   facts.has_python_header = header.is_unreadable() ? Fact<bool>(header.why()) : header.has_value();
 }
 
-/// Libraries as `ldconfig -p` lists them. Without a cache (as in a bundle), those that ldconfig
-/// would find.
+/// Paths of a library, as `ldconfig -p` lists them. Without the loader's cache (as in a bundle),
+/// the paths that ldconfig would find.
 std::vector<std::string> cached(const Tree& tree, const std::string& name) {
   std::vector<std::string> found;
   if (const auto bytes = tree.read("/etc/ld.so.cache", 16 << 20)) {
@@ -333,7 +333,8 @@ std::vector<std::string> cached(const Tree& tree, const std::string& name) {
 
 Fact<bool> links_cuda(const Tree& tree, const Fact<Environment>& environment,
                       const std::vector<std::string>& libraries) {
-  // If no linker was recorded, its files are not reported as missing.
+  // Without a cache and a linker, the linker's files were not recorded, so a missing file proves
+  // nothing.
   if (!tree.exists("/etc/ld.so.cache") && program(tree, environment, "ld").empty())
     return Unreadable{"/etc/ld.so.cache", 0};
   std::vector<std::string> folders{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",

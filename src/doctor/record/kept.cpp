@@ -7,8 +7,8 @@
 namespace berth::doctor {
 namespace {
 
-/// Whether the path matches the pattern. Patterns are rows of this room, so backtracking is
-/// bounded.
+/// Whether the path matches the pattern. Patterns come only from the tables in this folder, so the
+/// recursion is bounded.
 bool matches_path(std::string_view pattern, std::string_view path) {
   if (pattern.empty()) return path.empty();
   if (pattern.front() != '*')
@@ -33,12 +33,12 @@ const Kept* find_kept(std::span<const Kept> rows, std::string_view path) {
 
 std::optional<std::string> redacted_file(std::string_view path, std::string_view text) {
   const bool of_kernel = path.starts_with("/proc/") || path.starts_with("/sys/");
-  // A text file with zero bytes is not what it appears to be.
+  // A text file with zero bytes has unexpected content, so nothing of it is kept.
   if (!of_kernel && text.find('\0') != std::string_view::npos) return std::nullopt;
   if (const Kept* row = find_kept(kept_of_system(), path)) return row->keep(text);
   if (of_kernel) return std::nullopt;
   if (const Kept* row = find_kept(kept_of_programs(), path)) return row->keep(text);
-  // Files whose kind their content tells: what runs a script, and whether a file is a library.
+  // Files whose content shows their kind: a script (only its first line is kept), and an ELF file.
   if (text.starts_with("#!")) return std::string(text.substr(0, text.find('\n'))) + "\n";
   if (text ==
       "\x7f"

@@ -1,6 +1,6 @@
-// What a recording keeps of each file that was read: two tables of paths, the only place where a
-// file's content can get into a recording. A file with no row here is left out, so a new reader
-// leaks nothing until a row says what may leave the machine.
+// What a recording keeps of each file that was read: two tables of paths. A file's content gets
+// into a recording only through a row of these tables. A file without a row is left out, so a new
+// reader of files leaks nothing until someone adds a row.
 #pragma once
 
 #include <optional>
@@ -11,12 +11,13 @@
 namespace berth::doctor {
 
 struct Kept {
-  std::string_view files;  // "*" stands for a name or a part of one, "**" for any text
-  std::optional<std::string> (*keep)(std::string_view text);  // nullopt: nothing
-  bool (*is_one)(std::string_view path) = nullptr;  // instead of `files`: the reader's own test
+  std::string_view files;  // "*" stands for a name or a part of it, "**" for any text
+  std::optional<std::string> (*keep)(std::string_view text);  // nullopt: the file is left out
+  /// If set, this test of the path applies instead of `files`.
+  bool (*is_one)(std::string_view path) = nullptr;
 };
 
-/// A row's function from one that returns a text.
+/// Makes a function for Kept::keep from one that always returns a text.
 template <auto Function>
 std::optional<std::string> kept(std::string_view text) {
   return Function(text);
@@ -26,12 +27,12 @@ std::optional<std::string> kept(std::string_view text) {
   return std::string(text);
 }
 
-/// Files of the kernel, the hardware and the system. The first row that matches counts.
+/// Rows for files of the kernel, the hardware and the system. The first row that matches counts.
 [[nodiscard]] std::span<const Kept> kept_of_system();
-/// Settings of programs and services, and files of packages.
+/// Rows for settings of programs and services, and for files of packages.
 [[nodiscard]] std::span<const Kept> kept_of_programs();
 
-/// The row for a path; nullptr if there is none.
+/// The row of `rows` for a path; nullptr if there is none.
 [[nodiscard]] const Kept* find_kept(std::span<const Kept> rows, std::string_view path);
 
 }  // namespace berth::doctor

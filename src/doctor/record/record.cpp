@@ -18,7 +18,7 @@
 namespace berth::doctor {
 namespace {
 
-/// Whether it is an ELF file. Rules read only parts of these.
+/// Whether this is an ELF file. Rules read only some parts of ELF files.
 bool is_library(const Recording::File& file) {
   const auto head = file.parts.find(0);
   return head != file.parts.end() && head->second.starts_with(
@@ -26,8 +26,7 @@ bool is_library(const Recording::File& file) {
                                          "ELF");
 }
 
-/// A variable whose value is the path of a file, and the standard path of a file with the same
-/// format.
+/// A variable whose value is the path of a file, and the standard path of the same kind of file.
 struct NamedFile {
   const char* variable;
   std::string_view kind;
@@ -37,27 +36,27 @@ constexpr auto kNamedFiles = std::to_array<NamedFile>({{"NCCL_CONF_FILE", "/etc/
                                                        {"UV_CONFIG_FILE", "/etc/uv/uv.toml"},
                                                        {"CONDARC", "/etc/conda/.condarc"}});
 
-/// What redaction must know about the machine.
+/// Facts about the machine that redaction needs.
 struct Known {
   std::string host;          // real host name of this machine
   std::string service_user;  // user of Ollama's service
   std::map<std::string, std::string_view> named;
 };
 
-/// Adds everything that was read to a recorded machine. Remembers the first error.
+/// Adds everything that was read to a recorded machine. Keeps the first error.
 class Writer {
  public:
   Writer(RecordedMachine& machine, Redaction& redaction, const ShareablePaths& paths, Known known)
       : machine_(machine), redaction_(redaction), paths_(paths), known_(std::move(known)) {}
 
   void take_links(const std::map<std::string, std::string>& links) {
-    // From the open files of processes, only those of the driver are kept.
+    // Of the open files of processes, keep only the driver's nodes.
     for (const auto& [path, target] : links)
       if (paths_.shareable(path) == path &&
           (!path.starts_with("/proc/") || path.find("/fd/") == std::string::npos ||
            target.starts_with("/dev/nvidia")))
         links_.emplace(redaction_.apply(path), redaction_.apply(target));
-    // Finds the real path of each link by resolving the links above it. A file that is reached
+    // Moves each link to its real path, by resolving the links above it. A link that is reached
     // through /usr/local/cuda → cuda-12.4 is not a second link.
     for (int steps = 0; steps < 4; ++steps) {
       std::map<std::string, std::string> placed;
@@ -71,7 +70,7 @@ class Writer {
     }
   }
 
-  /// The path as written in the bundle; "" if it is omitted.
+  /// The path in the bundle; "" if it is omitted.
   [[nodiscard]] std::string shareable(const std::string& path) {
     return redaction_.apply(paths_.shareable(path));
   }
@@ -90,7 +89,7 @@ class Writer {
     for (const auto& [path, target] : links_) make(path.substr(0, path.rfind('/')));
   }
 
-  /// Adds a name to a folder, in the form in which the bundle has it.
+  /// Adds a name to a folder. Both are written as in the bundle.
   void name_in(const std::string& folder, const std::string& name) {
     const std::string above = shareable(folder);
     if (above.empty()) return;
@@ -99,14 +98,14 @@ class Writer {
       machine_.files.put_file(at, FileTree::Content());
   }
 
-  /// Whether the file was read completely, or as far as its reader goes.
+  /// Whether the file was read completely, or up to its reader's limit.
   [[nodiscard]] static bool is_text(const Recording::File& file) {
     return file.parts.size() == 1 && file.parts.begin()->first == 0 &&
            file.parts.begin()->second.size() == file.size && (file.size <= 4 || !is_library(file));
   }
 
-  /// Writes the file at its real path. Text that was read completely is written first and is not
-  /// overwritten.
+  /// Writes the file at its real path. If text was read completely under one path, a partial copy
+  /// from another path does not replace it.
   void file(const std::string& path, const Recording::File& file) {
     const std::string name = shareable(path);
     if (name.empty()) return;
@@ -130,7 +129,8 @@ class Writer {
       return entry->content.write(0, text->find('\0') == std::string::npos
                                          ? redaction_.apply(*text)
                                          : redaction_.apply_in_place(*text));
-    // Parts that were not read take no space, so a library of a gigabyte needs only a few rows.
+    // Parts that were not read take no space, so even a library of a gigabyte needs only a few
+    // rows.
     entry->content.resize(file.size);
     if (!is_library(file)) return;
     for (const auto& [offset, bytes] : file.parts)
@@ -147,14 +147,14 @@ class Writer {
   }
 
   [[nodiscard]] const std::string& failed() const { return failed_; }
-  /// The number of files that were reduced to what rules read.
+  /// The number of files that were reduced to the parts that rules read.
   [[nodiscard]] int shortened() const { return shortened_; }
-  /// Files that were omitted.
+  /// Paths of the files that were omitted.
   [[nodiscard]] const std::vector<std::string>& omitted() const { return omitted_; }
 
  private:
-  /// The path with all links resolved except in its last component. A file behind a link is written
-  /// at the link's target.
+  /// The path after all links in it are resolved. A file behind a link is written at the link's
+  /// target.
   [[nodiscard]] std::string real(const std::string& path) const {
     std::string done;
     std::vector<std::string> left;
@@ -183,7 +183,7 @@ class Writer {
     return done;
   }
 
-  /// Where a path is in the bundle; creates its parent folders.
+  /// The place of a path in the bundle. Creates the parent folders.
   std::string place(const std::string& path) {
     const auto slash = path.rfind('/');
     const std::string above = real(path.substr(0, slash));
@@ -191,7 +191,7 @@ class Writer {
     return above + path.substr(slash);
   }
 
-  /// If text was cut off, only its complete lines can be redacted.
+  /// The text to redact. If it was cut off, without its last line, which is incomplete.
   [[nodiscard]] static std::string redacted_end(const Recording::File& file) {
     const std::string& all = file.parts.begin()->second;
     return file.is_cut && all.find('\0') == std::string::npos ? all.substr(0, all.rfind('\n') + 1)
@@ -226,7 +226,7 @@ class Writer {
   Redaction& redaction_;
   const ShareablePaths& paths_;
   Known known_;
-  std::map<std::string, std::string> links_;  // already redacted
+  std::map<std::string, std::string> links_;  // paths and targets are redacted
   std::set<std::string> whole_;
   std::vector<std::string> omitted_;
   std::string failed_;
@@ -240,8 +240,8 @@ Redaction names_of(const Sources& sources, const std::string& host) {
     return sources.process.variable(name).value_or("");
   };
   for (const char* name : {"USER", "LOGNAME", "SUDO_USER"}) redaction.hide_user(variable(name));
-  // The users of services and containers may have no account entry, but their home folder is still
-  // private.
+  // The user of a service or container may have no entry in /etc/passwd, but the home folder's name
+  // is private.
   const std::string home = variable("HOME");
   redaction.hide_user(home.substr(home.rfind('/') + 1));
   if (const auto users = sources.tree.read("/etc/passwd", 1 << 20))
@@ -260,8 +260,8 @@ void write_tree(const Recording& seen, const ShareablePaths& paths, Writer& writ
   for (const bool whole : {true, false})
     for (const auto& [path, file] : seen.files)
       if (Writer::is_text(file) == whole) writer.file(path, file);
-  // Keeps the other names in a folder, which matter ("libcuda.so.535.183" next to ".570.124").
-  // Names of processes and home folders are not kept.
+  // Keeps the names of files that were not read, because rules compare them ("libcuda.so.535.183"
+  // next to ".570.124"). Names in /proc and of home folders are left out.
   for (const auto& [path, names] : seen.folders) {
     if (path.starts_with("/proc") || has_homes(path)) continue;
     for (const std::string& name : paths.names_in(path))
@@ -270,7 +270,7 @@ void write_tree(const Recording& seen, const ShareablePaths& paths, Writer& writ
   writer.links();
 }
 
-/// The environment as written in the bundle; `dropped` receives the names of omitted variables.
+/// The environment in the bundle, as text. `dropped` receives the names of omitted variables.
 std::string rows_of(const Environment& environment, std::set<std::string>& dropped) {
   std::string rows;
   for (const auto& [name, value] : redacted_environment(environment, dropped))
@@ -278,7 +278,7 @@ std::string rows_of(const Environment& environment, std::set<std::string>& dropp
   return rows;
 }
 
-/// The network interfaces that settings of NCCL and Gloo name: "eth0,ib".
+/// The network interfaces that variables of NCCL and Gloo name, separated by commas: "eth0,ib".
 std::string interfaces_in(const ProcessFacts& process) {
   std::string names;
   for (const char* name : {"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"})

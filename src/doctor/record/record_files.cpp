@@ -23,7 +23,7 @@ bool is_one_file(const std::string& path) {
   return path.ends_with(".machine");
 }
 
-/// Writes bytes at an offset. Returns 0 or errno.
+/// Writes `bytes` at an offset of the file. Returns 0 or errno.
 int put(int fd, std::uint64_t offset, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
@@ -60,7 +60,8 @@ Status write_entry(const std::string& path, const FileTree::Entry& entry) {
   }
   const Descriptor fd = create(path);
   if (!fd) return cannot_write(path, errno);
-  // The file is sparse: only parts that were read use blocks, even for a library of a gigabyte.
+  // Makes a sparse file: only the parts that were read use blocks, even for a library of a
+  // gigabyte.
   if (::ftruncate(fd.get(), static_cast<off_t>(entry.content.size())) != 0)
     return cannot_write(path, errno);
   for (const auto& [offset, page] : entry.content.pages())

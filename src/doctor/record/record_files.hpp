@@ -8,9 +8,9 @@
 
 namespace berth::doctor {
 
-/// Checks where a bundle shall be written. A path that ends in ".machine" is a file, which must not
-/// exist yet. Any other path is a folder, which must not exist or be empty. Fails with E0804, as
-/// does the next function.
+/// Checks a path for a bundle. If it ends in ".machine", it is a file, which must not exist.
+/// Otherwise it is a folder, which must not exist or be empty. Fails with E0804, like
+/// write_record().
 [[nodiscard]] Status check_record_path(const std::string& path);
 [[nodiscard]] Status write_record(const RecordedMachine& machine, const std::string& path);
 [[nodiscard]] Error record_not_written(const std::string& what);

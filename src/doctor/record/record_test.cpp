@@ -20,7 +20,7 @@ using berth::system::TemporaryTree;
 namespace record_test {
 namespace {
 
-/// A machine with an unbound GPU, and a user called marie.
+/// A machine with a GPU that is bound to no driver, and a user called marie.
 Sources machine(const TemporaryTree& folder) {
   folder.put("proc/modules", "nvidia 1 0 - Live 0x0\n");
   folder.put("home/marie/venv/pyvenv.cfg", "");
@@ -47,7 +47,7 @@ Sources machine(const TemporaryTree& folder) {
   return sources;
 }
 
-/// The environment in a bundle of a user with only a home folder.
+/// The environment in a bundle, for a user with this home folder.
 std::string redacted_of_home(const std::string& home) {
   const TemporaryTree folder, bundle;
   Sources sources = machine(folder);
@@ -73,7 +73,7 @@ TEST_CASE("a recorded machine is diagnosed as the machine itself") {
   for (std::size_t i = 0; i < here.findings.size(); ++i) {
     CHECK(there.findings[i].id == here.findings[i].id);
     auto redacted = here.findings[i].evidence;
-    for (std::string& line : redacted)  // the log line without the program's name
+    for (std::string& line : redacted)  // in the log line, the program's name is redacted
       if (const auto at = line.find("train.py"); at != std::string::npos) line.replace(at, 8, "…");
     CHECK(there.findings[i].evidence == redacted);
   }
@@ -152,7 +152,7 @@ TEST_CASE("a bundle contains no names, tokens or command lines") {
   }
   CHECK(all.find("VIRTUAL_ENV=/home/user1/venv") != std::string::npos);
   CHECK(all.find("pid=4711, name=…, Ch 8") != std::string::npos);
-  CHECK(all.find("HF_TOKEN") != std::string::npos);  // it was omitted
+  CHECK(all.find("HF_TOKEN") != std::string::npos);  // among the names of omitted variables
 }
 
 TEST_CASE("a name of two letters is hidden where it names a folder") {
@@ -203,7 +203,7 @@ TEST_CASE("a text that cannot be redacted is left out, and counts as not checked
   const auto again = from_bundle(bundle.path + "/b");
   REQUIRE(again);
   CHECK(collect(*again).container.engines.daemon_json.is_unreadable());
-  // Larger than the reader's limit, so it is truncated; it is redacted nevertheless.
+  // The file is larger than the reader's limit, so it is cut off. Redaction applies to it anyway.
   CHECK(slurp(bundle.path + "/b/root/etc/containerd/config.toml").value_or("x").find("secret") ==
         std::string::npos);
 }

@@ -23,7 +23,7 @@ bool is_shareable(std::string_view name) {
           !contains_any(name, share::machine_parts()));
 }
 
-/// Whether the word is a name with a port, or an address with colons: "gpu8:1234", "fe80::1",
+/// Whether the word is a host with a port, or an IPv6 address: "gpu8:1234", "fe80::1",
 /// "[fe80::1]:80".
 bool is_address_with_colons(std::string_view word) {
   const std::size_t last = word.rfind(':');
@@ -40,8 +40,8 @@ bool is_address_with_colons(std::string_view word) {
          word.find_first_not_of("0123456789abcdefABCDEF:[]%") == word.npos;
 }
 
-/// Whether the word is an address: "10.0.0.7:1234", "gpu7.corp.example", "//fs/x". That is four
-/// numbers, or words with dots that are not a file name.
+/// Whether the word is the address of a host: "10.0.0.7:1234", "gpu7.corp.example", "//fs/x". These
+/// are four numbers, or words with dots that are not the name of a file.
 bool is_address(std::string_view word) {
   if (word.starts_with("//") || is_address_with_colons(word)) return true;
   word = word.substr(0, word.find(':'));
@@ -60,8 +60,8 @@ bool is_address(std::string_view word) {
          std::find(kFiles.begin(), kFiles.end(), last) == kFiles.end();
 }
 
-/// Whether a value of Ollama's variables is kept: a switch, a number or a file. Others may list
-/// hosts.
+/// Whether the value of an OLLAMA_ variable may be kept: a switch, a number, a duration, a path or
+/// a backend. Other values may contain hosts.
 bool is_plain_setting(std::string_view value) {
   constexpr auto kWords = std::to_array<std::string_view>({"true", "false", "on", "off"});
   return value.starts_with('/') || value.starts_with("cpu") || value.starts_with("cuda") ||
@@ -69,8 +69,8 @@ bool is_plain_setting(std::string_view value) {
          std::find(kWords.begin(), kWords.end(), value) != kWords.end();
 }
 
-/// Whether the word says nothing about the user: a number, a path, a GPU, or common words. "gpu8"
-/// is the name of a machine.
+/// Whether the word may be kept because it does not identify the user: a number, a path, a GPU, or
+/// a common word without digits ("gpu8" is the name of a machine).
 bool is_everybodys(std::string_view word) {
   constexpr std::string_view kDigits = "0123456789";
   return word.starts_with('/') || word.starts_with("GPU-") || word.starts_with("MIG-") ||
@@ -84,7 +84,7 @@ bool is_asked(std::string_view name) {
          share::has(share::variables_read_whole(), name);
 }
 
-/// Keeps the entry of "name=value:name=value" that a rule reads.
+/// Keeps the only entry of GLIBC_TUNABLES ("name=value:name=value") that a rule reads.
 std::string redacted_tunables(std::string_view value) {
   std::string redacted;
   for (const std::string_view one : split(value, ':'))
@@ -99,7 +99,7 @@ std::string redacted_value(std::string_view name, const std::string& value) {
       (name.starts_with("OLLAMA_") && !is_plain_setting(value)) ||
       (name.ends_with("_DEVICE") && value.find('/') != std::string::npos))
     return "…";
-  // Rules only need to know whether a compiler is selected. The rest contains paths and
+  // Rules only need to know whether these flags choose a host compiler. They also contain paths and
   // definitions.
   if (name.starts_with("NVCC_") && name.ends_with("_FLAGS"))
     return value.find("ccbin") != std::string::npos ? "-ccbin …" : value.empty() ? "" : "…";
@@ -119,8 +119,8 @@ std::string redacted_value(std::string_view name, const std::string& value) {
   return value;
 }
 
-/// Replaces the program's name before a pid: "python3[4711]: segfault …" → "…[4711]: segfault …";
-/// also in "traps: python3[4711] general …".
+/// Replaces the name of the program before a pid: "python3[4711]: segfault …" → "…[4711]: segfault
+/// …". In "traps: python3[4711] general …" too.
 std::string without_word_before_pid(std::string_view line) {
   for (auto at = line.find('['); at != std::string_view::npos; at = line.find('[', at + 1)) {
     const auto end = line.find_first_not_of("0123456789", at + 1);
@@ -147,8 +147,9 @@ std::string replaced(std::string_view line, std::string_view begin, char end) {
   return redacted;
 }
 
-/// Replaces the program's name in "oom-kill:…,task_memcg=/user.slice/…,task=train.py,pid=4711" and
-/// in "Killed process 4711 (train.py)".
+/// Replaces the name of the killed program in
+/// "oom-kill:…,task_memcg=/user.slice/…,task=train.py,pid=4711" and in "Killed process 4711
+/// (train.py)".
 std::string without_ended_name(std::string_view line) {
   std::string redacted = replaced(line, "task_memcg=", ',');
   for (const auto& [begin, end] : {std::pair(",task=", ','), std::pair("Killed process ", ')')}) {
@@ -164,22 +165,22 @@ std::string without_ended_name(std::string_view line) {
   return redacted;
 }
 
-/// Replaces the program's name: "Xid …: 31, pid=4711, name=python, Ch 8" → "… pid=4711, name=…, Ch
-/// 8"; "INFO: task python:4711 blocked …" → "INFO: task …:4711 blocked …".
+/// Replaces the names of programs in a line: "Xid …: 31, pid=4711, name=python, Ch 8" → "…
+/// pid=4711, name=…, Ch 8"; "INFO: task python:4711 blocked …" → "INFO: task …:4711 blocked …".
 std::string without_process_name(std::string_view line) {
   if (contains_any(line, std::to_array<std::string_view>({"oom-kill:", "Out of memory: Killed"})))
     return without_ended_name(line);
   if (line.find("blocked for more than") != std::string_view::npos)
     return replaced(line, "task ", ':');
   std::string redacted = without_word_before_pid(line);
-  // A name may contain a comma. In an Xid line, the text after the name begins with a space.
+  // A program's name may contain a comma. In an Xid line, ", " ends the name.
   if (const auto at = redacted.find(", name="); at != std::string::npos) {
     const auto stop = redacted.find(", ", at + 7);
     redacted.replace(at + 7, (stop == std::string::npos ? redacted.size() : stop) - at - 7, "…");
   } else {
     redacted = replaced(redacted, "name=", ',');
   }
-  // The formats that amdgpu, i915 and the kernel use.
+  // The formats in which amdgpu, i915 and the kernel write a program's name.
   for (const auto& [begin, end] :
        {std::pair("rocess ", " pid"), std::pair("thread ", " pid"), std::pair("Comm: ", " "),
         std::pair("comm=\"", "\""), std::pair("Lockdown: ", ":"), std::pair(", in ", " […")}) {
@@ -200,7 +201,7 @@ Environment redacted_environment(const Environment& environment, std::set<std::s
     if (share::has(share::variables_as_set(), name))
       redacted.emplace(
           name, value.empty() || value == "localhost" || value.starts_with("127.") ? value : "…");
-    // For rootless Docker, DOCKER_HOST is a socket in this user's folder.
+    // Rootless Docker's DOCKER_HOST is a socket in the user's folder.
     else if (name == "DOCKER_HOST")
       redacted.emplace(name, value.starts_with("unix:///run/user/") ? "unix:///run/user/…" : "…");
     else if (name == "DOCKER_CONTEXT")
@@ -220,7 +221,7 @@ std::string redacted_log(std::string_view log) {
   for (const std::string_view line : split(log, '\n'))
     if (contains_any(line, share::log_words()) && line.find("ommand line:") == line.npos &&
         line.find("audit") == line.npos && line.find("apparmor=") == line.npos) {
-      // A line has the form "Nov 23 01:28:19 gpu7 kernel: NVRM: …".
+      // Removes the start of a line from syslog: "Nov 23 01:28:19 gpu7 kernel: NVRM: …".
       const auto kernel = line.find(" kernel: ");
       const bool is_of_host_kernel = kernel < 64 && !line.starts_with('[');
       redacted += without_process_name(is_of_host_kernel ? line.substr(kernel + 9) : line) + "\n";

@@ -1,4 +1,4 @@
-// What a recording keeps of programs' settings and packages' files: what rules read.
+// What a recording keeps of programs' settings and packages' files: only what rules read.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -27,16 +27,17 @@ bool is_engine_word(std::string_view word) {
          is_common(word.substr(equals + 1));
 }
 
-/// The word; for a path with private folders, only its last component.
+/// The word if it is common. Of a path with private folders, only the last component. Otherwise
+/// "…".
 std::string engine_word(std::string_view word) {
   if (is_engine_word(word)) return std::string(word);
   const std::string_view last = word.substr(word.rfind('/') + 1);
   return word.starts_with('/') && is_common(last) ? "/…/" + std::string(last) : "…";
 }
 
-/// Replaces words in JSON, TOML and INI of container engines with "…", except words that belong to
-/// engines and drivers. Works line by line and without comments, so that an unbalanced quote does
-/// not invert the rest.
+/// Replaces words in the settings (JSON, TOML, INI) of container engines with "…", except common
+/// words. Works line by line and drops comments, so that an unbalanced quote affects only its own
+/// line.
 std::string engine_settings(std::string_view text) {
   std::string redacted;
   for (const std::string_view line : split(text, '\n')) {
@@ -70,7 +71,7 @@ bool is_makers(std::string_view kind) {
          kind.starts_with("intel.com/") || kind.find(".nvidia.com/") != kind.npos;
 }
 
-/// Reduces a CDI specification to its kind, devices, and required files, as lines.
+/// Reduces a CDI specification to lines with its kind, its devices, and the files that it requires.
 std::string device_specification(std::string_view text) {
   std::string lines(text), redacted;
   if (trim(text).starts_with('{'))
@@ -110,11 +111,11 @@ std::string device_specification(std::string_view text) {
   return redacted;
 }
 
-/// Removes every address from a line of requirements or metadata: "acme-lib @ …".
+/// Replaces the addresses in a line of requirements or metadata: "acme-lib @ …".
 std::string without_address(std::string_view line) {
   const std::size_t mark = std::min(line.find('@'), line.find("://"));
   if (mark == std::string_view::npos) return std::string(line);
-  // A name before the mark is kept. If there is none, the address begins at the mark.
+  // Keeps the name before the mark "@". If there is none, the word with the mark is the address.
   const std::size_t begin = line.find_last_of(" \t", mark) + 1;
   const bool is_name =
       line[mark] == '@' && line.substr(begin, mark - begin).find_first_of(":/") == line.npos;
@@ -124,7 +125,7 @@ std::string without_address(std::string_view line) {
 std::string package_metadata(std::string_view text) {
   std::string redacted;
   for (std::string_view line : split(text, '\n')) {
-    if (trim(line).empty()) break;  // the description follows
+    if (trim(line).empty()) break;  // the description follows the empty line
     const std::string_view key = line.substr(0, std::min(line.find(':'), line.size()));
     if (!share::has(share::metadata_keys(), key)) continue;
     redacted += without_address(line) + "\n";
@@ -141,10 +142,9 @@ std::string lines_of(std::string_view text, Keep keep) {
   return redacted;
 }
 
-/// The part of a server's variable that rules read: for CUDA_VISIBLE_DEVICES the value, for some
-/// others only that they are set, and "" for the rest. A name that begins with OLLAMA_ may have
-/// only capital letters, digits and "_", so that a line of a multi-line value is not taken for a
-/// variable.
+/// What rules need of a server's variable: for CUDA_VISIBLE_DEVICES the value, for some others that
+/// they are set; "" for the rest. A name that begins with OLLAMA_ may only have capital letters,
+/// digits and "_". Otherwise, a line of a multi-line value could look like a variable.
 std::string ollamas_variable(std::string_view setting) {
   const std::size_t equals = std::min(setting.find('='), setting.size());
   const std::string_view name = trim(setting.substr(0, equals));
@@ -164,7 +164,7 @@ std::string ollamas_variable(std::string_view setting) {
   return is_asked ? std::string(name) + "=…" : "";
 }
 
-/// The variables from Environment= in a unit: "A=1" 'B=2' C=3.
+/// Redacts the variables in an Environment= line of a unit: "A=1" 'B=2' C=3.
 std::string ollamas_variables(std::string_view words) {
   std::string kept;
   while (!(words = trim(words)).empty()) {
@@ -180,7 +180,8 @@ std::string ollamas_variables(std::string_view words) {
   return kept;
 }
 
-/// The permissions in a unit that rules read. An account other than Ollama's own is private.
+/// Keeps the permissions in a unit that rules read. The name of an account other than Ollama's own
+/// is private.
 std::string ollamas_right(std::string_view key, std::string_view value) {
   const std::string begin = std::string(key) + "=";
   if (key == "User") return begin + std::string(redacted_service_user(value)) + "\n";
@@ -195,8 +196,8 @@ std::string ollamas_right(std::string_view key, std::string_view value) {
   return "";
 }
 
-/// The part of a unit that rules read: variables from `Environment="OLLAMA_VULKAN=1" "TOKEN=…"`,
-/// and the fact that it names environment files.
+/// What rules need of a unit: variables in `Environment="OLLAMA_VULKAN=1" "TOKEN=…"`, permissions,
+/// and whether it names environment files.
 std::string ollamas_settings(std::string_view text) {
   std::string redacted;
   for (const std::string& joined : joined_lines(text, false)) {
@@ -222,7 +223,7 @@ std::string ollamas_settings(std::string_view text) {
   return redacted;
 }
 
-/// An environment file, which has one variable per line.
+/// Redacts an environment file, which has one variable per line.
 std::string ollamas_file(std::string_view text) {
   std::string redacted;
   for (const std::string& line : joined_lines(text, false)) {
@@ -232,7 +233,7 @@ std::string ollamas_file(std::string_view text) {
   return redacted;
 }
 
-/// Lines of gres.conf, without node names and without resources other than GPUs.
+/// Keeps the lines of gres.conf about GPUs, without names of nodes.
 std::string slurms_gpus(std::string_view text) {
   std::string redacted;
   for (const std::string& line : joined_lines(text, true)) {
@@ -255,7 +256,7 @@ std::string slurms_gpus(std::string_view text) {
   return redacted;
 }
 
-/// {"cuda": {"version": "12.5.82"}}.
+/// Keeps the version of a toolkit: {"cuda": {"version": "12.5.82"}}.
 std::string toolkit_version(std::string_view text) {
   const auto document = nlohmann::json::parse(text, nullptr, false);
   nlohmann::json redacted = nlohmann::json::object();
@@ -265,21 +266,21 @@ std::string toolkit_version(std::string_view text) {
   return redacted.dump() + "\n";
 }
 
-/// The address from which a wheel was installed, reduced to its file name. It shows what the wheel
-/// was built for.
+/// Keeps the file name of the address from which a wheel was installed. It shows for which versions
+/// the wheel was built.
 std::string wheel_address(std::string_view text) {
   const auto document = nlohmann::json::parse(text, nullptr, false);
   nlohmann::json redacted = nlohmann::json::object();
   if (document.is_object() && document.contains("url") && document["url"].is_string()) {
     const std::string url = document["url"].get<std::string>();
-    // "file:" alone has no slash.
+    // "file:" without a slash has no file name.
     const std::string name = url.substr(std::min(url.rfind('/'), url.size()));
     redacted["url"] = url.starts_with("file:") ? "file:///…" + name : without_hosts(url);
   }
   return redacted.dump() + "\n";
 }
 
-/// NCCL's settings, redacted like variables of the same names.
+/// Redacts NCCL's settings in the same way as variables of these names.
 std::string nccl_settings(std::string_view text) {
   std::string redacted;
   for (const std::string_view line : split(text, '\n')) {
@@ -305,7 +306,7 @@ std::string environment_settings(std::string_view text) {
   });
 }
 
-/// What a package's build file says about the build, without the name of the build machine.
+/// What a package's build file contains about the build, without the name of the build machine.
 std::string package_build(std::string_view text) {
   const auto document = nlohmann::json::parse(text, nullptr, false);
   if (document.is_object()) {
@@ -329,7 +330,8 @@ std::string torch_version(std::string_view text) {
   });
 }
 
-/// Keeps only whether Docker Desktop is used. Docker's other settings contain tokens.
+/// Keeps only whether the context of Docker Desktop is selected. Other settings of Docker contain
+/// tokens.
 std::string docker_context(std::string_view text) {
   const auto document = nlohmann::json::parse(text, nullptr, false);
   const bool is_desktop =
@@ -337,7 +339,7 @@ std::string docker_context(std::string_view text) {
   return is_desktop ? "{\"currentContext\":\"desktop-linux\"}\n" : "{}\n";
 }
 
-/// The program that the kernel starts, without its arguments.
+/// The program that a Jupyter kernel starts, without its arguments.
 std::string notebook_kernel(std::string_view text) {
   const auto document = nlohmann::json::parse(text, nullptr, false);
   if (!document.is_object() || !document.contains("argv") || !document["argv"].is_array() ||
@@ -413,7 +415,7 @@ std::string opencl_library(std::string_view text) {
   return text.find("nvidia") < text.find('\n') ? "libnvidia-opencl.so.1\n" : "…\n";
 }
 
-/// The file with ROCm's version contains only a number.
+/// Keeps a file that contains only a version number, such as that of ROCm.
 std::optional<std::string> number(std::string_view text) {
   if (text.find_first_not_of("0123456789.-\n") != text.npos) return std::nullopt;
   return std::string(text);

@@ -1,5 +1,5 @@
-// Reduces the settings of pip, uv and conda to the package indices that they use and the builds
-// that these have.
+// Reduces the settings of pip, uv and conda to the package indices that they use, and the builds
+// that these indices have.
 #include <algorithm>
 #include <array>
 
@@ -11,26 +11,26 @@
 namespace berth::doctor {
 namespace {
 
-/// Whether the host is public, so that its name says nothing about the user.
+/// Whether the host is public, so that its name does not identify the user.
 bool is_everybodys(std::string_view host) {
   return share::has(share::public_hosts(), host);
 }
 
-/// Whether the word is a switch, a number, or a public channel.
+/// Whether the word may be kept: a switch, a number, or a public channel.
 bool is_plain(std::string_view word) {
   return word.find_first_not_of("0123456789") == std::string_view::npos ||
          share::has(share::index_words(), word);
 }
 
-/// Whether each user has a path on this host, so that the path is private.
+/// Whether this public host has a path for each user, so that the path is private.
 bool is_of_people(std::string_view host) {
   constexpr auto kHosts = std::to_array<std::string_view>(
       {"conda.anaconda.org", "github.com", "huggingface.co", "storage.googleapis.com"});
   return std::find(kHosts.begin(), kHosts.end(), host) != kHosts.end();
 }
 
-/// Whether a part of an address says which builds an index has: "cu126", "rocm6.2", "whl"; or
-/// "NAME-1.0-cp310-cp310-linux_x86_64.whl".
+/// Whether a part of an address shows which builds an index has: "cu126", "rocm6.2", "whl", or the
+/// name of a wheel "NAME-1.0-cp310-cp310-linux_x86_64.whl".
 bool is_of_build(std::string_view part) {
   const auto numbered = [&](std::string_view name, std::string_view digits, std::size_t most) {
     return part.starts_with(name) && part.size() > name.size() &&
@@ -43,8 +43,8 @@ bool is_of_build(std::string_view part) {
          (!part.empty() && part[0] > '9' && is_plain(part));
 }
 
-/// Replaces a private host: "https://index-host/…/cu126". Rules only need to know that there is an
-/// index, for which builds it is, and whether these are nightly builds.
+/// Replaces a private host and path: "https://index-host/…/cu126". Rules need to know that an index
+/// is configured, for which builds it is, and whether these are nightly builds.
 std::string without_host(const std::string& url) {
   const std::size_t host = url.find("://") + 3;
   const std::size_t end = std::min(url.find('/', host), url.size());
@@ -71,7 +71,7 @@ std::string redacted_scheme(std::string_view scheme) {
   return is_known ? std::string(scheme) : "…";
 }
 
-/// Whether rules read the value of this key: pip's and uv's indices, conda's channels.
+/// Whether rules read the values of this key: pip's and uv's indices, conda's channels.
 bool is_read_by_rules(std::string_view key) {
   constexpr auto kKeys = std::to_array<std::string_view>(
       {"index-url", "extra-index-url", "no-index", "url", "default", "explicit", "channels"});

@@ -1,5 +1,5 @@
-// Replaces names of people, machines and devices in text. A path component where a user's or a
-// machine's name is expected is always replaced. Elsewhere, only known account names are replaced.
+// Replaces names of users, machines and devices in text. Where a path has the name of a user or a
+// machine, that component is always replaced. Elsewhere, only the known names are replaced.
 #include <algorithm>
 #include <array>
 
@@ -11,11 +11,11 @@ namespace {
 
 constexpr std::string_view kEnds = "/\\:\"'` \t\r\n,;<>|()[]{}&*?=";
 constexpr std::size_t kLongestName = 64;
-// Names that are not private: they exist on every system, or are placeholders.
+// Names that do not identify a user: they exist on every system, or are placeholders.
 constexpr auto kNobody =
     std::to_array<std::string_view>({"root", "nobody", "localhost", "user", "home", "..", "."});
-// Names of accounts and hosts that are also names of systems, packages or folders. Replacing such a
-// word everywhere would change the facts.
+// Names of accounts and hosts that systems, packages or folders also have. Replacing these words
+// everywhere would change the facts.
 constexpr auto kWords = std::to_array<std::string_view>(
     {"admin",   "alma",   "amazon", "amd",    "arch",    "backup", "bin",      "centos",  "compute",
      "conda",   "core",   "cuda",   "data",   "debian",  "dev",    "develop",  "docker",  "driver",
@@ -80,7 +80,7 @@ std::pair<std::size_t, std::size_t> serial_in(std::string_view text) {
                                     : std::pair<std::size_t, std::size_t>();
 }
 
-/// Length of the address or id at the start of the text; 0 if there is none. For example
+/// Length of the MAC address or id at the start of the text; 0 if there is none. Examples:
 /// "00:11:22:33:44:55", "enx001122334455", "3f2504e0-4f89-11d3-9a0c-0305e82c3301".
 std::size_t address_at(std::string_view text) {
   const auto matches = [&](std::string_view shape) {
@@ -89,7 +89,7 @@ std::size_t address_at(std::string_view text) {
       if (shape[i] == 'h' ? !is_hex(text[i]) : text[i] != shape[i]) return false;
     return text.size() == shape.size() || !in_word(text[shape.size()]);
   };
-  // This is the GUID of the Secure Boot variable, which is the same on all machines.
+  // The GUID in the name of the variable SecureBoot, which is the same on all machines.
   if (text.starts_with("8be4df61-93ca-11d2-aa0d-00e098032b8c")) return 0;
   for (const std::string_view shape : {"hh:hh:hh:hh:hh:hh", "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh",
                                        "enxhhhhhhhhhhhh", "wlxhhhhhhhhhhhh", "wwxhhhhhhhhhhhh"})
@@ -97,16 +97,16 @@ std::size_t address_at(std::string_view text) {
   return 0;
 }
 
-/// What the next component of a path means.
+/// What is known about the next component of a path.
 struct Place {
   enum class Names { kAnything, kPerson, kMachine } names = Names::kAnything;
   std::string_view initials;  // "d" in /home/d/dave
   bool has_blanks = false;    // "/mnt/c/Users/Ada Lovelace"
-  bool is_below = false;      // it has a parent component
+  bool is_below = false;      // it follows another component
   bool of_system = false;     // the path begins with /usr, /etc or similar
 
-  /// The meaning of the component after `part`. `is_first`: `part` is the first component of an
-  /// absolute path; `is_word`: no slash is before it.
+  /// The Place of the component after `part`, which is at this Place. `is_first`: `part` is the
+  /// first component of an absolute path; `is_word`: no slash precedes `part`.
   [[nodiscard]] Place below(std::string_view part, bool is_first, bool is_word) const {
     Place next = *this;
     next.is_below = true;
@@ -127,7 +127,7 @@ struct Place {
     return next;
   }
   [[nodiscard]] bool is_for_name(std::string_view part) const {
-    // "/srv/x/home" may itself be a home folder that contains .config.
+    // In "/srv/x/home/.config", "home" may be the home folder itself, so ".config" is no user.
     if (names == Names::kAnything || !names_somebody(part) || part.starts_with('.')) return false;
     return initials.empty() || (part.starts_with(initials) && part.size() > 2 &&
                                 !part.starts_with("lib") && !is_one_of(part, kWords));
@@ -168,7 +168,8 @@ void Redaction::hide_host(const std::string& name) {
   if (!names_somebody(name)) return;
   Name& whole = name_of(name, true);
   whole.everywhere = !is_one_of(name, kWords);
-  // "gpu7" and "gpu7.corp.example" are the same machine. "10" of an IP address is not a name.
+  // "gpu7" and "gpu7.corp.example" are the same machine. "10" of an IP address is not a machine's
+  // name.
   const std::string first = name.substr(0, name.find('.'));
   if (first.size() > 2 && is_letter(first[0]))
     names_.try_emplace(first, Name{whole.by, 0, !is_one_of(first, kWords), true});
@@ -181,13 +182,13 @@ std::string Redaction::replaced(std::string_view name, bool is_host) {
   return one.by + std::string(name.substr(plain.size()));
 }
 
-/// The longest known name that begins at `begin`; empty if there is none.
+/// The longest known name in `part` that begins at `begin`; empty if there is none.
 std::string_view Redaction::known_at(std::string_view part, std::size_t begin,
                                      bool is_whole_part) const {
   for (std::size_t end = std::min(part.size(), begin + kLongestName); end > begin; --end) {
     if (end < part.size() && in_word(part[end])) continue;
     const std::string_view name = part.substr(begin, end - begin);
-    // A name of two letters would match everywhere, so it is only replaced as the name of a folder.
+    // A name of two letters would match in many words, so it is only replaced as a whole component.
     if (name.size() < 3 && (!is_whole_part || name.size() < part.size())) continue;
     if (const auto found = names_.find(name); found != names_.end() && found->second.everywhere)
       return name;
@@ -196,7 +197,7 @@ std::string_view Redaction::known_at(std::string_view part, std::size_t begin,
 }
 
 /// Replaces known names in `part`, which is a path component or a word. `is_folder`: a slash
-/// follows.
+/// follows `part`.
 std::string Redaction::without_known(std::string_view part, bool is_below, bool of_system,
                                      bool is_folder) {
   std::string out;
@@ -211,7 +212,7 @@ std::string Redaction::without_known(std::string_view part, bool is_below, bool 
     const bool is_host = names_.find(name)->second.is_host;
     const bool goes_on = end + 1 < part.size() && part[end] == '.' && in_word(part[end + 1]);
     const std::size_t mark = part.find('@', end);
-    if (is_host && goes_on && (!is_below || is_folder)) {  // its domain
+    if (is_host && goes_on && (!is_below || is_folder)) {  // also replaces the domain
       while (end < part.size() && (in_word(part[end]) || part[end] == '-' ||
                                    (part[end] == '.' && end + 1 < part.size())))
         ++end;
@@ -268,8 +269,8 @@ std::string Redaction::apply_in_place(std::string_view bytes) {
     const bool is_known = out[end] == '/' && !known_at(part, 0, false).empty() &&
                           known_at(part, 0, false).size() == part.size();
     if ((!is_home || part.starts_with('.')) && !is_known) continue;
-    // The length stays the same, because offsets are fixed: "/home/user1//lib" is the same folder
-    // as "/home/user1/lib".
+    // The length must stay the same, because offsets are fixed. "/home/user1//lib" is the same
+    // folder as "/home/user1/lib".
     std::string by = replaced(part, false);
     if (by.size() > part.size()) by = std::string(part.size(), 'x');
     by.resize(part.size(), '/');
@@ -279,7 +280,7 @@ std::string Redaction::apply_in_place(std::string_view bytes) {
 }
 
 std::vector<std::string> Redaction::report() const {
-  std::map<std::pair<std::size_t, std::string>, int> times;  // user2 before user10
+  std::map<std::pair<std::size_t, std::string>, int> times;  // in this order: user2, user10
   for (const auto& [name, one] : names_)
     if (one.times > 0) times[{one.by.size(), one.by}] += one.times;
   if (devices_ > 0) times[{0, "GPU-…"}] = devices_;
@@ -293,7 +294,8 @@ std::vector<std::string> Redaction::report() const {
   return lines;
 }
 
-/// Returns a new GPU uuid. Prefixes stay prefixes: "GPU-8a" is still a prefix of "GPU-8a31…".
+/// Returns another GPU uuid. Abbreviations still match: if "GPU-8a" is a prefix of a uuid, their
+/// replacements have the same relation.
 std::string Redaction::device(std::string_view name) {
   constexpr std::string_view kDigits = "0123456789abcdefABCDEF";
   std::string out(name.substr(0, 4));
@@ -314,8 +316,8 @@ std::string Redaction::device(std::string_view name) {
   return out;
 }
 
-/// Replaces a MAC address, disk id or machine id with another of equal length. The same id has the
-/// same replacement everywhere.
+/// Replaces a MAC address, disk id or machine id by another one of equal length. The same id always
+/// has the same replacement.
 std::string Redaction::unit(std::string_view name) {
   const auto [found, is_new] = units_.try_emplace(std::string(name), "");
   if (!is_new) return found->second;

@@ -1,4 +1,4 @@
-// What a recording keeps of the kernel's and the system's files: what rules read.
+// What a recording keeps of the kernel's and the system's files: only what rules read.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -15,8 +15,8 @@
 namespace berth::doctor {
 namespace {
 
-// Parameters that are kept from the kernel's command line, which may also contain passwords, disk
-// ids and addresses.
+// Parameters of the kernel's command line that may be kept. Others may contain passwords, disk ids
+// and addresses.
 constexpr auto kShareableParameters =
     std::to_array<std::string_view>({"nvidia",
                                      "nouveau",
@@ -62,7 +62,7 @@ constexpr auto kShareableParameters =
                                      "numa_balancing"});
 constexpr auto kCompiles = std::to_array<std::string_view>(
     {"ninja", "nvcc", "cicc", "cudafe++", "ptxas", "fatbinary", "cc1plus"});
-// Installers. Rules need to know whether an installation is running.
+// Names of installers, which show whether an installation is running.
 constexpr auto kInstalls =
     std::to_array<std::string_view>({"dpkg", "apt", "apt-get", "unattended-upgr"});
 
@@ -80,15 +80,15 @@ std::string lines_of(std::string_view text, Keep keep) {
   return redacted;
 }
 
-/// Whether a kernel parameter is kept: "nvidia-drm.modeset=1", "ro". "root=UUID=…" does not match
-/// "ro".
+/// Whether a parameter of the kernel may be kept: "nvidia-drm.modeset=1", "ro". The whole name must
+/// match, so "root=UUID=…" is not "ro".
 bool is_shareable_parameter(std::string_view word) {
   const std::string_view name = word.substr(0, word.find('='));
   return name.starts_with("nvidia") || is_one_of(name, kShareableParameters) ||
          is_one_of(name.substr(0, name.find('.')), kShareableParameters);
 }
 
-/// Replaces unknown words in a parameter: "modprobe.blacklist=nouveau,mine" →
+/// Replaces uncommon words in a parameter's value: "modprobe.blacklist=nouveau,mine" →
 /// "modprobe.blacklist=nouveau,…". Numbers are kept.
 std::string redacted_parameter(std::string_view word) {
   const std::size_t equals = word.find('=');
@@ -112,8 +112,8 @@ std::string command_line(std::string_view text) {
   return redacted + "\n";
 }
 
-/// Keeps mount point, options and type from /proc/PID/mountinfo; the rest contains servers, their
-/// folders and passwords. Sources are kept only for folders of container engines.
+/// Keeps mount point, options and type in /proc/PID/mountinfo. The other fields contain servers,
+/// folders and passwords. For mounts of container engines, the root becomes the engine's folder.
 std::string mounts(std::string_view text) {
   std::string redacted;
   for (const std::string_view line : split(text, '\n')) {
@@ -134,7 +134,7 @@ std::string mounts(std::string_view text) {
   return redacted;
 }
 
-/// Keeps the engine that a cgroup belongs to. The rest contains users and names.
+/// Keeps which container engine a cgroup belongs to. Its other parts contain users and names.
 std::string groups(std::string_view text) {
   std::string redacted;
   for (const std::string_view line : split(text, '\n')) {
@@ -153,7 +153,7 @@ std::string groups(std::string_view text) {
   return redacted;
 }
 
-/// Whether a program's name is kept: NVIDIA's programs, compilers and installers.
+/// Whether a program's name may be kept: NVIDIA's programs, Python, compilers and installers.
 bool is_shareable_program(std::string_view name) {
   const std::string_view word = name.substr(0, name.find_first_of(")\n"));
   return name.starts_with("nv-") || name.starts_with("nvidia-") || is_one_of(word, kCompiles) ||
@@ -168,7 +168,7 @@ std::string process_state(std::string_view text) {
   return std::string(text.substr(0, open + 1)) + "…" + std::string(text.substr(close));
 }
 
-/// The names of modules, without memory addresses.
+/// Keeps the names of modules, without their memory addresses.
 std::string modules(std::string_view text) {
   std::string redacted;
   for (const std::string_view line : split(text, '\n')) {
@@ -178,7 +178,8 @@ std::string modules(std::string_view text) {
   return redacted;
 }
 
-/// Removes the builder: "… Release Build  (root@gpu7)  Mon …" → "… Release Build  Mon …".
+/// Removes the user and machine that built a module: "… Release Build  (root@gpu7)  Mon …" → "…
+/// Release Build  Mon …".
 std::string without_builder(std::string_view text) {
   std::string redacted(text);
   for (auto mark = redacted.find('@'); mark != std::string::npos; mark = redacted.find('@', mark)) {
@@ -193,12 +194,12 @@ std::string without_builder(std::string_view text) {
   return redacted;
 }
 
-/// The name of a process, or nothing of it.
+/// The name of a process if it may be kept; otherwise "…".
 std::string process_name(std::string_view text) {
   return is_shareable_program(text) ? std::string(text) : "…\n";
 }
 
-/// The environment of the first process shows its container manager, if it names itself there.
+/// Keeps the container manager that the variable `container` of the first process names.
 std::string container_manager(std::string_view text) {
   for (const std::string_view row : split(text, '\0'))
     if (row.starts_with("container=") && row.size() < 30 &&
@@ -222,15 +223,15 @@ std::string processor(std::string_view text) {
   });
 }
 
-/// The types of SELinux that rules know.
+/// Keeps the SELinux type if rules know it.
 std::string security_label(std::string_view text) {
   return text.find(":container_t:") != text.npos       ? "…:…:container_t:…\n"
          : text.find(":svirt_lxc_net_t:") != text.npos ? "…:…:svirt_lxc_net_t:…\n"
                                                        : "…\n";
 }
 
-/// Removes the Device Serial Number from a PCI function's extended capabilities. It is the MAC
-/// address of a network card.
+/// Removes the Device Serial Number from the extended capabilities of a PCI function, because a
+/// network card's number contains its MAC address.
 std::string without_serial(std::string_view config) {
   std::string redacted(config);
   const auto byte = [&](std::size_t at) -> std::uint32_t {
@@ -254,7 +255,7 @@ std::string system_of(std::string_view text) {
   });
 }
 
-/// Keeps whether accounts and groups are looked up in files or in a directory.
+/// Keeps whether accounts and groups are looked up in local files or in a directory service.
 std::string name_services(std::string_view text) {
   std::string redacted;
   for (const std::string_view line : split(text, '\n')) {
@@ -274,7 +275,7 @@ std::string name_services(std::string_view text) {
   return redacted;
 }
 
-/// Keeps lines about GPU drivers. The commands that such a line runs are removed.
+/// Keeps the lines about GPU drivers, without the commands that they run.
 std::string module_settings(std::string_view text) {
   std::string redacted;
   for (const std::string_view whole : split(text, '\n')) {
@@ -299,7 +300,7 @@ std::string module_settings(std::string_view text) {
   return redacted;
 }
 
-/// Keeps the udev rules that remove GPUs from the bus, and the one that links their nodes.
+/// Keeps udev rules that remove GPUs from the bus, and those that create links to their nodes.
 std::string device_rules(std::string_view text) {
   std::string redacted;
   for (const std::string_view line : split(text, '\n'))
@@ -311,7 +312,7 @@ std::string device_rules(std::string_view text) {
   return redacted;
 }
 
-/// Keeps the kernel for which the build was, and what failed.
+/// Keeps the kernel release of a module build, and the lines about its failure.
 std::string build_log(std::string_view text) {
   std::string redacted = "for kernel";
   std::string head(text.substr(0, 256));
@@ -328,15 +329,15 @@ std::string build_log(std::string_view text) {
   redacted += "\n";
   for (const std::string_view line : split(text, '\n')) {
     if (!contains_any(line, kWords)) continue;
-    // Keeps the part of an error after the file position. The path before it is private.
+    // The text from "error:" on is kept. The file position before it contains a private path.
     const std::size_t at = line.find("error:");
     redacted += std::string(at == line.npos ? line : line.substr(at)).substr(0, 400) + "\n";
   }
   return redacted;
 }
 
-/// Keeps where depmod found NVIDIA's modules and, for Docker on a Jetson, whether iptables' tables
-/// are modules.
+/// Keeps where depmod found NVIDIA's modules and whether iptables' tables are modules, which
+/// matters for Docker on a Jetson.
 std::string driver_modules(std::string_view text) {
   std::string redacted;
   for (const std::string_view line : split(text, '\n')) {
@@ -349,7 +350,7 @@ std::string driver_modules(std::string_view text) {
   return redacted;
 }
 
-/// Keeps "[gpu]" followed by "enabled=false".
+/// Keeps a section "[gpu]" with "enabled=false".
 std::string wsl_settings(std::string_view text) {
   std::string redacted;
   bool inside = false;
@@ -396,7 +397,7 @@ constexpr char kBootTime[] = "btime ", kMemory[] = "MemTotal:", kModel[] = "Mode
 constexpr auto kKept = std::to_array<Kept>({
     {"/proc/cmdline", kept<command_line>},
     {"/proc/stat", kept<lines_that_begin<kBootTime>>},
-    // Without who built the kernel, and where.
+    // The user and machine that built the kernel are removed.
     {"/proc/version",
      [](std::string_view text) -> std::optional<std::string> {
        return fmt::format("Linux version ({})\n", kernel_compiler(text));
@@ -461,7 +462,7 @@ std::string redacted_hosts(std::string_view text, std::string_view own) {
     bool is_wanted = false;
     for (const std::string_view word : split(row, ' ')) {
       if (word.empty()) continue;
-      if (kept.empty()) {  // the address only matters if it is this machine's
+      if (kept.empty()) {  // only loopback addresses are kept
         const bool is_here = word.starts_with("127.") || word == "::1";
         kept = is_here ? word : "192.0.2.1";
         continue;
@@ -490,11 +491,11 @@ std::string redacted_folders(std::string_view text,
 std::string redacted_loader_cache(std::string_view bytes,
                                   const std::function<bool(const std::string&)>& matters) {
   std::string redacted(bytes);
-  std::set<std::string, std::less<>> names;  // of relevant files
+  std::set<std::string, std::less<>> names;  // names of the files that matter
   const auto each = [&](auto see) {
     for (std::size_t at = 0; at < redacted.size();) {
       const std::size_t end = std::min(redacted.find('\0', at), redacted.size());
-      // The table before the names is binary.
+      // Skips the table before the names, which is binary.
       if (end - at > 3 && std::all_of(redacted.begin() + static_cast<std::ptrdiff_t>(at),
                                       redacted.begin() + static_cast<std::ptrdiff_t>(end),
                                       [](char c) { return c >= ' ' && c <= '~'; }))
@@ -510,7 +511,7 @@ std::string redacted_loader_cache(std::string_view bytes,
   each([&](std::size_t at, std::size_t end) {
     const std::string word = redacted.substr(at, end - at);
     if (at < 0x30 || word.starts_with("glibc-ld.so.cache") || word.starts_with("ld.so-")) return;
-    // A name can be the end of another file's path, so the end may have to stay.
+    // The text of a name can be the end of another file's path, so the end may have to stay.
     const std::size_t kept = names.contains(last(word)) ? last(word).size() : 0;
     if (word[0] == '/' ? !matters(word) : kept == 0)
       std::fill(redacted.begin() + static_cast<std::ptrdiff_t>(at),

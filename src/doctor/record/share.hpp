@@ -1,4 +1,4 @@
-// The word lists of data/shareable.toml, which says what each is for.
+// The word lists of data/shareable.toml. That file explains what each list is for.
 #pragma once
 
 #include <algorithm>

@@ -22,7 +22,7 @@ bool is_library(std::string_view name) {
          share::begins_with_any(name, share::libraries());
 }
 
-/// Whether it is a name from Python package metadata or one of the packages' own files.
+/// Whether the name is that of Python package metadata, or of a file that a known package contains.
 bool is_of_package(std::string_view name) {
   return name.ends_with(".dist-info") || name.ends_with(".egg-info") || name.ends_with(".pth") ||
          name.ends_with(".libs") || name.starts_with("_rocm_sdk_") ||
@@ -34,19 +34,19 @@ bool is_below_packages(std::string_view folder) {
          folder.find("/dist-packages/") != std::string_view::npos;
 }
 
-/// Whether the names in this folder are given by the kernel or by vendors, so that all may be kept.
+/// Whether the names in this folder come from the kernel or from vendors, so that all may be kept.
 bool tells_all(std::string_view folder) {
   return share::begins_with_any(folder, share::open_folders()) ||
          folder.find("/Cellar/ggml") != std::string_view::npos;
 }
 
-/// Whether every name in this folder is read, because the order may matter.
+/// Whether programs read all files of this folder in the order of their names.
 bool is_ordered(std::string_view folder) {
   return std::any_of(share::ordered_folders().begin(), share::ordered_folders().end(),
                      [&](std::string_view end) { return folder.ends_with(end); });
 }
 
-/// The parts of a name that rules search for.
+/// The words in a name for which rules search, each with "-" before it.
 std::string asked_words(std::string_view name) {
   std::string found;
   for (const char* word :
@@ -61,7 +61,7 @@ std::string ending_of(std::string_view name) {
   return "";
 }
 
-/// Replaces private names so that the sort order does not change.
+/// Replaces private names in such a way that the sort order does not change.
 std::map<std::string, std::string> in_order(const std::vector<std::string>& names) {
   std::map<std::string, std::string> redacted;
   std::string before = "0-";
@@ -77,7 +77,7 @@ std::map<std::string, std::string> in_order(const std::vector<std::string>& name
   return redacted;
 }
 
-/// The name of a package in the spelling that its folder and metadata use.
+/// A package's name as its folder and its metadata write it: in lower case, with "_".
 std::string plain_name(std::string_view name) {
   std::string plain;
   for (const char c : name)
@@ -86,7 +86,7 @@ std::string plain_name(std::string_view name) {
   return plain;
 }
 
-/// Whether the name contains an address that is replaced everywhere: "enx001122334455".
+/// Whether the name is a MAC address, which redaction replaces everywhere: "enx001122334455".
 bool has_address(std::string_view name) {
   return name.size() == 15 &&
          share::begins_with_any(name, std::to_array<std::string_view>({"enx", "wlx", "wwx"}));
@@ -121,7 +121,7 @@ bool is_common(std::string_view name) {
       if (!is_path_word(word)) return false;
       digits = 0;
     } else if (std::isdigit(static_cast<unsigned char>(name[at])) != 0) {
-      if (++digits > 8) return false;  // so many digits are a serial number or an address
+      if (++digits > 8) return false;  // a long number is a serial number or an address
       ++at;
     } else if (std::string_view("._-+:@~/").find(name[at]) != std::string_view::npos) {
       digits = 0;
@@ -168,7 +168,7 @@ std::map<std::string, std::string> shareable_names(const std::string& folder,
 ShareablePaths::ShareablePaths(const Recording& seen, std::string_view interfaces,
                                std::string words)
     : seen_(seen), words_(std::move(words)) {
-  std::set<std::string> built;  // folders of PyTorch's extension builds, each with a lock file
+  std::set<std::string> built;  // folders in which PyTorch builds extensions, each with a lock
   for (const auto& [path, file] : seen.files)
     if (path.ends_with("/lock")) built.insert(path.substr(0, path.rfind('/', path.size() - 6)));
   for (const auto& [folder, names] : seen.folders) {
@@ -178,7 +178,7 @@ ShareablePaths::ShareablePaths(const Recording& seen, std::string_view interface
       const auto found = redacted.find(name);
       if (found != redacted.end() && found->second == name) continue;
       ++hidden_names_;
-      // The target of a private link is private as well.
+      // If the name of a link is private, its target is private too.
       if (found != redacted.end()) hide_target(folder + "/" + name);
     }
   }
@@ -198,8 +198,8 @@ void ShareablePaths::take_lists() {
   }
 }
 
-/// Hides power supplies of devices such as a mouse or headphones. Their name may contain a serial
-/// number or an address, and they do not power the machine.
+/// Hides power supplies of devices such as a mouse or headphones. They do not power the machine,
+/// and their names may contain a serial number or an address.
 void ShareablePaths::hide_devices() {
   const std::string folder = "/sys/class/power_supply/";
   for (auto file = seen_.files.lower_bound(folder); file != seen_.files.end(); ++file) {
@@ -216,7 +216,8 @@ void ShareablePaths::hide_devices() {
   }
 }
 
-/// Hides the chain of links that starts here, and the targets. A file is written at its own path.
+/// Hides all targets in the chain of links that starts at `path`, because a file is written at its
+/// own path.
 void ShareablePaths::hide_target(std::string path) {
   for (int steps = 0; steps < 40; ++steps) {
     const auto link = seen_.links.find(path);
@@ -233,7 +234,7 @@ void ShareablePaths::hide_target(std::string path) {
       for (const std::string_view part : parts)
         if (!part.empty()) target += "/" + std::string(part);
     }
-    // An alternative that the distribution provides is kept.
+    // A target with a common name, such as a distribution's alternative, is kept.
     if (!is_common(target)) hidden_.insert(target);
     path = target;
   }
