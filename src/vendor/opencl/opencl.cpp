@@ -29,8 +29,8 @@ namespace {
 
 constexpr std::size_t kMostBytes = 1 << 20;
 
-/// In the child: closes all descriptors except the pipe, which becomes 3; discards the output of
-/// platforms; ends if the parent dies.
+/// In the scanning process: closes all descriptors except the pipe, which becomes 3; discards the
+/// output of platforms; ends if the parent dies.
 void isolate(int pipe, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
@@ -68,6 +68,47 @@ std::string new_cache_folder() {
   // Skip exit handlers: they belong to the parent, and those of the platforms would wait for their
   // threads.
   ::_exit(told ? 0 : 1);
+}
+
+/// Signals that the process between Berth and the scan waits for or ignores.
+sigset_t awaited_signals() {
+  sigset_t all;
+  ::sigemptyset(&all);
+  for (const int one : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGCHLD}) ::sigaddset(&all, one);
+  return all;
+}
+
+/// A process between Berth and the scan. It removes the folder when the scan ends, when Berth asks
+/// by SIGTERM, or when Berth itself ends, also by SIGKILL or Ctrl-C. `before`: Berth's signal mask.
+[[noreturn]] void be_the_guardian(int pipe, pid_t parent, const std::string& library,
+                                  const std::string& cache_folder, const sigset_t& before) {
+  ::signal(SIGCHLD, SIG_DFL);
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  const pid_t own = ::getpid();
+  const pid_t scan = ::getppid() == parent ? ::fork() : -1;
+  if (scan == 0) {
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    be_the_child(pipe, own, library, cache_folder);
+  }
+  ::close(pipe);
+  ::syscall(SYS_close_range, 0U, ~0U, 0U);
+  sigset_t wanted;
+  ::sigemptyset(&wanted);
+  ::sigaddset(&wanted, SIGTERM);
+  ::sigaddset(&wanted, SIGCHLD);
+  while (scan > 0) {
+    const int signal = ::sigwaitinfo(&wanted, nullptr);
+    if (signal == SIGCHLD && ::waitpid(scan, nullptr, WNOHANG) != scan) continue;
+    if (signal < 0 && errno == EINTR) continue;
+    if (signal == SIGCHLD) break;
+    ::kill(scan, SIGKILL);
+    while (::waitpid(scan, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    break;
+  }
+  std::error_code ignored;
+  if (!cache_folder.empty()) std::filesystem::remove_all(cache_folder, ignored);
+  ::_exit(0);
 }
 
 /// Reads everything that the child writes until it closes the pipe; nullopt if the time is over
@@ -138,13 +179,17 @@ Reader::Reader(std::string library)
   const Descriptor writing(ends[1]);
   cache_folder_ = new_cache_folder();
   const pid_t parent = ::getpid();
+  const sigset_t awaited = awaited_signals();
+  sigset_t before;
+  ::pthread_sigmask(SIG_BLOCK, &awaited, &before);
   child_ = ::fork();
-  if (child_ == 0) be_the_child(writing.get(), parent, library_, cache_folder_);
+  if (child_ == 0) be_the_guardian(writing.get(), parent, library_, cache_folder_, before);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 Reader::~Reader() {
   if (child_ > 0) {
-    ::kill(child_, SIGKILL);
+    ::kill(child_, SIGTERM);
     while (::waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
     }
   }

@@ -1,7 +1,10 @@
 #include "vendor/opencl/opencl.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -111,6 +114,38 @@ TEST_CASE("looking leaves no file behind, neither in the cache nor in the tempor
   CHECK(fs::is_empty(pattern));
   ::unsetenv("TMPDIR");
   fs::remove_all(pattern);
+}
+
+TEST_CASE("a program that is killed while it looks leaves no file and no process behind") {
+  namespace fs = std::filesystem;
+  for (const int signal : {SIGKILL, SIGINT, SIGTERM}) {
+    std::string pattern = (fs::temp_directory_path() / "berth-test-XXXXXX").string();
+    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
+    const pid_t program = ::fork();
+    if (program == 0) {
+      ::setpgid(0, 0);
+      ::signal(signal, SIG_DFL);  // doctest's handler would report a failure
+      ::setenv("TMPDIR", pattern.c_str(), 1);
+      ::setenv("FAKE_OPENCL", "hang", 1);
+      static_cast<void>(opencl::Reader(FAKE_OPENCL_LIBRARY).finish(1000s));
+      ::_exit(0);
+    }
+    const auto until = [&](bool is_empty) {
+      const auto end = std::chrono::steady_clock::now() + 60s;
+      while (fs::is_empty(pattern) != is_empty && std::chrono::steady_clock::now() < end)
+        ::usleep(5000);
+      return fs::is_empty(pattern) == is_empty;
+    };
+    CHECK(until(false));
+    ::usleep(signal == SIGKILL ? 0 : 100'000);
+    // Ctrl-C reaches the whole group. SIGKILL is sent to the program alone.
+    ::kill(signal == SIGINT ? -program : program, signal);
+    int status = 0;
+    REQUIRE(::waitpid(program, &status, 0) == program);
+    CHECK(WTERMSIG(status) == signal);
+    CHECK(until(true));
+    fs::remove_all(pattern);
+  }
 }
 
 TEST_CASE("the real library lists real devices") {
