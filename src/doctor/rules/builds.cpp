@@ -1,5 +1,5 @@
 // Rule FW21, and the parts of FW07 and ENV10 about packages other than PyTorch: builds for the CPU,
-// for another vendor's GPUs, or with another toolkit.
+// for another vendor's GPUs, or that compile with an unsuitable toolkit.
 #include <algorithm>
 #include <array>
 
@@ -18,7 +18,7 @@
 namespace berth::doctor {
 namespace {
 
-/// Whether another package is built for CUDA. If so, the user may use that one for the GPU.
+/// Whether a framework that can use CUDA is installed. The user may use that framework for the GPU.
 bool has_gpu_framework(Examination& look) {
   if (!torch_cuda(look).empty()) return true;
   const auto* all = look.see(look.facts.python.distributions);
@@ -32,7 +32,7 @@ bool has_gpu_framework(Examination& look) {
   });
 }
 
-/// Whether FW21 already reports this package by name.
+/// Whether the table of CPU builds has this package, which FW21 then reports by its name.
 bool is_listed(Examination& look, const Distribution& one) {
   const auto& rows = look.knowledge.compatibility().cpu_builds;
   return std::any_of(rows.begin(), rows.end(), [&](const CpuBuild& row) {
@@ -48,7 +48,7 @@ Finding& found_cpu_build(Examination& look, const Distribution& one, bool wanted
   return finding;
 }
 
-/// Whether no framework is installed, so that only this package can do the computing.
+/// Whether no framework is installed, so that only this package can compute.
 bool is_alone(Examination& look) {
   const auto* all = look.see(look.facts.python.distributions);
   return all != nullptr && std::none_of(all->begin(), all->end(), [](const Distribution& one) {
@@ -58,7 +58,8 @@ bool is_alone(Examination& look) {
          });
 }
 
-/// "faiss-gpu-cu12", and the same project's packages for other CUDA versions.
+/// Whether this is the package `name` ("faiss-gpu-cu12"), or the same project's package for another
+/// CUDA version.
 bool is_build_for_gpu(const Distribution& one, std::string_view name) {
   const std::size_t mark = name.find("-gpu");
   return one.name == name ||
@@ -72,7 +73,7 @@ bool has_build_for_gpu(Examination& look, std::string_view name) {
          });
 }
 
-/// Whether file sizes show that this package was installed over a GPU package.
+/// Whether file sizes show that this CPU package replaced the files of a GPU package.
 bool has_won(Examination& look, const std::string& package) {
   const auto* won = look.see(look.facts.parts.over_gpu_build);
   return won != nullptr && std::find(won->begin(), won->end(), package) != won->end();
@@ -106,8 +107,8 @@ void listed_cpu_builds(Examination& look) {
       continue;
     if (row.beside_torch && torch_cuda(look).empty()) continue;
     if (row.quiet && (has_gpu_framework(look) || !is_alone(look))) continue;
-    // Both packages install the same files. So the package names do not show which package's files
-    // are in place.
+    // Both packages install files with the same paths, so their names do not show which package's
+    // files exist.
     const std::string name = row.use.substr(0, row.use.find_first_of(" ["));
     if (has_won(look, row.package)) {
       found_over_gpu_build(look, *one, name);
@@ -115,7 +116,7 @@ void listed_cpu_builds(Examination& look) {
     }
     if (name != row.package && has_build_for_gpu(look, name)) continue;
     Finding& finding = found_cpu_build(look, *one, row.beside_torch);
-    // The package was installed on purpose, and another framework uses the GPU. So this package
+    // If another framework can use the GPU, a package named "-cpu" was installed on purpose and
     // usually only loads data.
     if (one->name.ends_with("-cpu") && has_gpu_framework(look)) finding.severity = Severity::kInfo;
     finding.evidence.push_back(row.source);
@@ -127,7 +128,8 @@ void listed_cpu_builds(Examination& look) {
     }
     const std::size_t blank = std::min(row.use.find(' '), row.use.size());
     std::string wanted = row.use.substr(0, blank);
-    // If both names belong to one project, keep the release, whose extra exists since 2.14.
+    // Both names may belong to one project. Then keep the release; the project has the extra since
+    // 2.14.
     if (one->name == name + "-cpu")
       wanted = (is_older(one->version, "2.14") ? name : wanted) +
                "==" + one->version.substr(0, one->version.find('+'));
@@ -139,14 +141,14 @@ void listed_cpu_builds(Examination& look) {
   }
 }
 
-/// Reports builds for the CPU next to a PyTorch for CUDA, by their local version: torch-scatter
+/// Reports packages whose local version shows a CPU build, beside a PyTorch for CUDA: torch-scatter
 /// 2.1.2+pt24cpu, dgl 1.1.3+cpu.
 void tagged_for_the_processor(Examination& look) {
   const auto* all = look.see(look.facts.python.distributions);
   if (all == nullptr || torch_cuda(look).empty()) return;
   for (const Distribution& one : *all) {
     const std::string_view tag = local_part(one.version);
-    // FW01 and FW05 check torch and its companion packages.
+    // FW01 and FW05 check torch, torchvision and torchaudio.
     if (!tag.ends_with("cpu") || one.name == "torch" || one.name == "torchvision" ||
         one.name == "torchaudio" || !is_torch_extension(one.name))
       continue;
@@ -159,8 +161,8 @@ void tagged_for_the_processor(Examination& look) {
   }
 }
 
-/// The same for conda packages, by their build names: pytorch-scatter-2.1.2-py310_torch_2.4.0_cpu,
-/// dgl-2.1.0-…_cpu_….
+/// Reports conda packages whose build name shows a CPU build, beside a PyTorch for CUDA:
+/// pytorch-scatter-2.1.2-py310_torch_2.4.0_cpu, dgl-2.1.0-…_cpu_….
 void conda_extensions(Examination& look) {
   const auto* all = look.see(look.facts.python.conda);
   if (all == nullptr || torch_cuda(look).empty()) return;
@@ -187,8 +189,8 @@ void conda_extensions(Examination& look) {
   }
 }
 
-/// Reports extensions that were compiled on this machine without nvcc. Their version may not show
-/// this, but their file names do.
+/// Reports extensions that were compiled on this machine without nvcc. File names show this, even
+/// if the version does not.
 void processor_halves(Examination& look) {
   const auto* files = look.see_whole(look.facts.imports.processor_halves);
   if (files == nullptr || files->empty() || torch_cuda(look).empty()) return;
@@ -198,7 +200,7 @@ void processor_halves(Examination& look) {
   std::replace(name.begin(), name.end(), '_', '-');
   const auto package = look.facts.python.distribution(name);
   const Distribution* one = look.see(package);
-  // A version that ends in "cpu" is reported elsewhere.
+  // tagged_for_the_processor() reports a version that ends in "cpu".
   if (one != nullptr && local_part(one->version).ends_with("cpu")) return;
   Finding& finding = look.found(text("{} is built for the CPU only, beside a PyTorch for CUDA {}",
                                      one == nullptr ? name : named(*one), torch_cuda(look)));
@@ -212,8 +214,8 @@ void processor_halves(Examination& look) {
             "https://data.pyg.org/whl")});
 }
 
-/// Reports packages whose name or release is for GPUs, but whose build information has no GPU
-/// support. FW13 checks conda's packages.
+/// Reports packages whose name or release should support GPUs, but whose build information shows no
+/// GPU support. FW13 checks conda's packages.
 void by_stated_builds(Examination& look) {
   const auto* all = look.see(look.facts.builds);
   if (all == nullptr) return;
@@ -266,8 +268,8 @@ void llama_cpp(Examination& look) {
            "compiles it here, which needs nvcc; without --no-cache-dir pip reuses the old build")});
 }
 
-/// llama-cpp-python before 0.3 has a single library, and the libraries it links to show the
-/// backend. Its builds for CUDA and ROCm needed another option at that time.
+/// llama-cpp-python before 0.3 has one library. The libraries to which it links show the backend.
+/// The option to build it for CUDA also had another name before 0.2.80.
 void older_llama_cpp(Examination& look) {
   const auto package = look.facts.python.distribution("llama-cpp-python");
   const Distribution* one = look.see(package);
@@ -291,7 +293,7 @@ void older_llama_cpp(Examination& look) {
            "compiles it here, which needs nvcc; without --no-cache-dir pip reuses the old build")});
 }
 
-/// Checks llama.cpp from Homebrew or a distribution, whose backends are libraries in the same
+/// Checks llama.cpp from Homebrew or a distribution. Its backends are separate libraries in one
 /// folder.
 void ggml_program(Examination& look) {
   const GgmlProgram* program = look.see(look.facts.platform.ggml);
@@ -303,7 +305,7 @@ void ggml_program(Examination& look) {
       if (name.find(word) != std::string::npos) return;
   Finding& finding = look.found(text("{} is built for the CPU only: it does not use the {}",
                                      program->program, seen_gpus(look).front().name));
-  // Another framework uses the GPU, so this program may be unused.
+  // If another framework can use the GPU, the user may not need this program for it.
   if (has_gpu_framework(look)) finding.severity = Severity::kWarning;
   finding.evidence.push_back(text("none of its libraries is for a GPU: {}",
                                   fmt::format("{}", fmt::join(program->libraries, ", "))));
@@ -374,7 +376,7 @@ void other_vendor(Examination& look) {
     Finding& finding = look.found(
         nvidia ? text("{} is built for AMD's ROCm, but the GPU is from NVIDIA", named(one))
                : text("{} is built for NVIDIA's CUDA, but the GPU is from AMD", named(one)));
-    // Another installed framework has a suitable build.
+    // PyTorch has a suitable build, so the user may not use this package for the GPU.
     if (torch && (nvidia ? torch->cuda.has_value() : torch->hip.has_value()))
       finding.severity = Severity::kWarning;
     finding.evidence.push_back(one.path);
@@ -388,8 +390,8 @@ void other_vendor(Examination& look) {
 
 namespace {
 
-/// CuPy 14 takes NVRTC from a wheel, but the headers from the toolkit in CUDA_PATH. Since 12.8,
-/// NVRTC needs types that older headers lack.
+/// CuPy 14 takes NVRTC from a wheel, but headers from the toolkit in CUDA_PATH. NVRTC 12.8 and
+/// newer need types that older headers lack.
 void headers_older_than_compiler(Examination& look) {
   const auto* all = look.see(look.facts.python.distributions);
   const Toolkit* toolkit = look.see(look.facts.toolchain.building);
@@ -424,8 +426,8 @@ void headers_older_than_compiler(Examination& look) {
        text("or wheels of the toolkit's release")});
 }
 
-/// FlashInfer on PyPI has no kernels. It compiles each one at first use, unless a second package
-/// contains them.
+/// The package of FlashInfer on PyPI contains no kernels. It compiles each kernel at first use,
+/// unless a second package contains it.
 void flashinfer_without_nvcc(Examination& look) {
   const auto package = look.facts.python.distribution("flashinfer-python");
   const Distribution* one = look.see(package);
@@ -438,7 +440,7 @@ void flashinfer_without_nvcc(Examination& look) {
     return;
   Finding& finding =
       look.found(text("there is no nvcc, which {} needs to compile at run time", named(*one)));
-  // On older GPUs, inference servers use other kernels.
+  // On GPUs before 10.0, inference servers other than SGLang use other kernels.
   const bool is_chosen = has("sglang") || (!gpus.front().capability.empty() &&
                                            !is_older(gpus.front().capability, "10.0"));
   finding.severity = is_chosen ? Severity::kWarning : Severity::kInfo;

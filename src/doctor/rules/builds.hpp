@@ -1,5 +1,5 @@
-// What a package was built for, according to its name and version. Also rules about builds that do
-// not match this machine's GPUs.
+// What a package was built for, according to its name and version. Also rules about packages whose
+// build does not support this machine's GPUs.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace berth::doctor {
 
-/// Whether the package is compiled against PyTorch, so that each of its builds needs a certain
+/// Whether the package is compiled against PyTorch. Each of its builds then needs a certain
 /// PyTorch.
 [[nodiscard]] bool is_torch_extension(std::string_view name);
 /// The CUDA version in a build tag: "12.4" for "pt24cu124", "12" for "cu12torch2.5cxx11abitrue"; ""
@@ -27,7 +27,7 @@ void torch_too_old_for_xpu(Examination& look);
 /// Part of FW07: packages other than PyTorch that are built for GPUs of another vendor.
 void other_vendor(Examination& look);
 
-/// Part of ENV10: code that is compiled at run time, and the toolkit it uses.
+/// Part of ENV10: packages that compile code at run time with an unsuitable toolkit.
 void toolkit_for_building(Examination& look);
 
 }  // namespace berth::doctor

@@ -12,7 +12,7 @@ using namespace berth::doctor;
 namespace builds_test {
 namespace {
 
-/// AlphaFold's environment: JAX with CUDA, and TensorFlow to load data.
+/// An environment like AlphaFold's: JAX for CUDA, and TensorFlow only to load data.
 Facts alphafold() {
   Facts facts = tests::workstation("580.95.05", "13.0");
   facts.python.distributions = std::vector<Distribution>{
@@ -76,7 +76,7 @@ TEST_CASE("of several GPUs a package serves none where all are alike and too old
   gpus.back().pci_address = "0000:02:00.0";
   facts.driver.gpus = gpus;
   CHECK(asked("FW04", facts).size() == 1);
-  gpus.back().compute_capability = std::string("8.6");  // perhaps the intended one
+  gpus.back().compute_capability = std::string("8.6");  // the package may be for this GPU
   facts.driver.gpus = gpus;
   CHECK(asked("FW04", facts).empty());
 }
@@ -96,12 +96,12 @@ TEST_CASE("vLLM has served no Volta since 0.21") {
 TEST_CASE("an Ollama as large as its libraries has them inside") {
   Facts facts = alphafold();
   facts.platform.ollama = OllamaFiles{"/usr/local/bin/ollama", "/usr/local/lib/ollama", {}, 0};
-  CHECK(asked("FW24", facts).empty());  // recorded without content
+  CHECK(asked("FW24", facts).empty());  // the program's content was not recorded
   facts.platform.ollama =
       OllamaFiles{"/usr/local/bin/ollama", "/usr/local/lib/ollama", {}, 30'000'000};
   REQUIRE(asked("FW24", facts).size() == 1);
   CHECK(asked("FW24", facts).front().severity == Severity::kWarning);
-  // A distribution's package may have its libraries in a separate folder. Then the finding is only
+  // A distribution may have the libraries in a separate package, so the finding is only
   // information.
   facts.platform.ollama = OllamaFiles{"/usr/bin/ollama", "/usr/lib/ollama", {}, 30'000'000};
   REQUIRE(asked("FW24", facts).size() == 1);
@@ -113,7 +113,7 @@ TEST_CASE("an Ollama as large as its libraries has them inside") {
                                       "/usr/local/lib/ollama",
                                       {"libcublas.so.12", "libcudart.so.12"},
                                       200'000'000};
-  CHECK(asked("FW24", facts).empty());  // 0.3.7 to 0.3.14
+  CHECK(asked("FW24", facts).empty());  // as in 0.3.7 to 0.3.14
 }
 
 TEST_CASE("the size of Ollama is that of the program behind the link") {

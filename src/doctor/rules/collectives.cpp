@@ -1,5 +1,5 @@
-// Rule RT16: GPUs whose first NCCL exchange hangs or fails because of NCCL's or the driver's
-// release.
+// Rule RT16: GPUs whose first communication through NCCL hangs or fails, because the release of
+// NCCL or of the driver has a fault.
 #include <algorithm>
 #include <array>
 
@@ -13,7 +13,7 @@
 namespace berth::doctor {
 namespace {
 
-/// PyTorch's wheels require an exact NCCL version, which may be older than the GPUs.
+/// Reports an NCCL that is too old for the GPUs: PyTorch's wheels require an exact version of NCCL.
 void older_than_gpus(Examination& look) {
   constexpr std::string_view kFirst = "2.26.5";
   const auto gpus = seen_gpus(look);
@@ -35,7 +35,8 @@ void older_than_gpus(Examination& look) {
                          text("2.8 and newer contain a newer NCCL")});
 }
 
-/// Several RTX 4090 cards, which have no peer access, with an old driver that reports peer access.
+/// Reports several RTX 4090 with an old driver that reports peer access between them. These cards
+/// do not support it.
 void offered_peers(Examination& look) {
   constexpr std::uint32_t kRtx4090 = 0x2684;
   constexpr std::string_view kFixed = "525.105.17";
@@ -46,7 +47,7 @@ void offered_peers(Examination& look) {
   if (count < 2 || driver.version.empty() || !is_older(driver.version, kFixed) ||
       !variable_or_empty(look, "NCCL_P2P_DISABLE").empty())
     return;
-  // Skip pairs for which the driver itself reports no peer access.
+  // The driver does not have the fault if it reports a pair without peer access.
   const auto& without = look.facts.driver.peer_pairs_unsupported;
   if (without && !without->empty()) return;
   Finding& finding =

@@ -8,7 +8,7 @@ using namespace berth::doctor;
 namespace collectives_test {
 namespace {
 
-/// Two identical GPUs with PyTorch's wheels.
+/// A machine with two identical GPUs and PyTorch's wheels.
 Facts pair(const char* driver, const char* capability, std::uint32_t device, const char* nccl) {
   Facts facts = tests::workstation(driver, "12.8");
   GpuAnswer gpu = facts.driver.gpus->front();

@@ -15,7 +15,7 @@
 namespace berth::doctor {
 namespace {
 
-/// The first of these packages that is installed.
+/// The first of `names` that is an installed package.
 const Distribution* first_of(Examination& look, std::initializer_list<std::string_view> names) {
   const auto* all = look.see(look.facts.python.distributions);
   if (all == nullptr) return nullptr;
@@ -25,7 +25,7 @@ const Distribution* first_of(Examination& look, std::initializer_list<std::strin
   return nullptr;
 }
 
-/// The toolkit whose NVVM Numba uses.
+/// The toolkit whose NVVM Numba uses. `knows_wheels`: Numba also searches in wheels.
 const Toolkit* toolkit_of_numba(const std::vector<Toolkit>& all, bool knows_wheels) {
   const auto found = std::find_if(all.begin(), all.end(), [&](const Toolkit& one) {
     return knows_wheels || one.from != Toolkit::From::kWheel;
@@ -33,8 +33,8 @@ const Toolkit* toolkit_of_numba(const std::vector<Toolkit>& all, bool knows_whee
   return found == all.end() ? nullptr : &*found;
 }
 
-/// Whether Numba links with nvJitLink (or an earlier tool for this purpose), which accepts PTX that
-/// is newer than the driver.
+/// Whether Numba links with nvJitLink or one of its predecessors, which accept PTX that is newer
+/// than the driver.
 bool links_by_itself(Examination& look, const Distribution* numba_cuda) {
   if (first_of(look, {"pynvjitlink-cu12", "pynvjitlink", "cubinlinker", "cubinlinker-cu11"}))
     return true;
@@ -42,14 +42,14 @@ bool links_by_itself(Examination& look, const Distribution* numba_cuda) {
          first_of(look, {"nvidia-nvjitlink", "nvidia-nvjitlink-cu12", "cuda-core"}) != nullptr;
 }
 
-/// The first CUDA release with the same PTX version: 12.5 for 12.6.
+/// The first CUDA release that has the same PTX version as `cuda`: 12.5 for 12.6.
 std::string ptx_of(const std::string& cuda) {
   const std::string release = beginning(cuda);
   return release == "12.6" ? "12.5" : release;
 }
 
-/// Reports numba-cuda without a CUDA toolkit. This package is only for GPUs, so it then compiles
-/// nothing.
+/// Reports numba-cuda without a CUDA toolkit. This package compiles for GPUs only, so it cannot
+/// compile anything.
 void no_nvvm(Examination& look, const Distribution& numba_cuda) {
   if (first_of(look, {"nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc", "nvidia-nvvm", "cuda-toolkit",
                       "nvidia-cuda-nvcc-cu11"}) != nullptr ||
@@ -72,7 +72,8 @@ bool compiles_for_gpus(Examination& look) {
   return first_of(look, {"cuda-python", "cudf-cu12", "cuml-cu12"}) != nullptr;
 }
 
-/// New releases of Numba no longer support old toolkits. With such a toolkit they find no GPU.
+/// Reports a toolkit that new releases of Numba no longer support. With this toolkit, they find no
+/// GPU.
 bool toolkit_too_old_for_numba(Examination& look, const Distribution& numba,
                                const Toolkit& toolkit) {
   if (numba.name != "numba") return false;
@@ -92,8 +93,8 @@ bool toolkit_too_old_for_numba(Examination& look, const Distribution& numba,
   return true;
 }
 
-/// Numba 0.46 stopped reading these variables. Users who set them to locate NVVM usually have no
-/// other NVVM.
+/// Reports variables that Numba ignores since 0.46. A user who sets them to locate NVVM usually has
+/// no other NVVM.
 bool numbapro_unheeded(Examination& look, const Distribution& numba,
                        const std::vector<Toolkit>& toolkits) {
   if (numba.name != "numba" || is_older(numba.version, "0.46") || !toolkits.empty()) return false;
@@ -156,7 +157,7 @@ void ptx_newer(Examination& look) {
   finding.fix.push_back({"", text("set CUDA_HOME to a toolkit of CUDA {} for Numba", driver.cuda)});
 }
 
-/// The installed package that compiles with Triton or nvcc in nearly every run; nullptr if there is
+/// The first installed package that compiles with Triton in nearly every run; nullptr if there is
 /// none.
 const Distribution* compiles_by_triton(Examination& look) {
   return first_of(look, {"vllm", "sglang", "unsloth", "liger-kernel", "flash-linear-attention",
@@ -188,7 +189,7 @@ void gcc_too_new(Examination& look) {
   finding.fix.push_back({"", text("use a newer toolkit, whose nvcc accepts newer compilers")});
 }
 
-/// Reports a C library that declares some functions differently from CUDA's headers.
+/// Reports functions that the C library declares in another way than CUDA's headers.
 void headers_clash(Examination& look) {
   const HeaderClash* clash = look.see(look.facts.toolchain.clash);
   const Toolkit* toolkit = look.see(look.facts.toolchain.building);
@@ -199,7 +200,7 @@ void headers_clash(Examination& look) {
       look.found(text("nvcc of CUDA{} compiles nothing here: the C library declares {} too, but "
                       "differently from CUDA's header",
                       cuda, clash->function));
-  // Most users of PyTorch compile nothing with it.
+  // Most programs that use PyTorch compile no extensions.
   if (who == nullptr) finding.severity = Severity::kInfo;
   finding.evidence = {fmt::format("{}: {}(double x)", clash->cuda_header, clash->function),
                       fmt::format("{}: {}, noexcept", clash->libc_header, clash->function),
@@ -219,7 +220,7 @@ void headers_clash(Examination& look) {
       {"", text("or compile in an image (nvidia/cuda:…-devel), whose C library is older")});
 }
 
-/// Triton compiles a launcher with the system's C compiler and Python's headers.
+/// Triton compiles its launcher with the system's C compiler and Python's headers.
 void triton_cannot_compile(Examination& look) {
   const Distribution* triton = first_of(look, {"triton", "pytorch-triton"});
   if (triton == nullptr || seen_gpus(look).empty()) return;
@@ -246,7 +247,7 @@ void triton_cannot_compile(Examination& look) {
       on_system(look, "python_headers", text("a Python from conda or uv includes them"), version));
 }
 
-/// Triton writes compiled libraries to its cache. They cannot be loaded from a noexec file system:
+/// Triton writes compiled libraries to its cache. Loading them from a noexec file system fails:
 /// "failed to map segment from shared object".
 void triton_cannot_run(Examination& look) {
   const Distribution* triton = first_of(look, {"triton", "pytorch-triton"});
@@ -264,8 +265,8 @@ void triton_cannot_run(Examination& look) {
        text("or any folder on another file system; for a container: --tmpfs /tmp:exec")});
 }
 
-/// PyTorch compiles extensions with the ninja in PATH. A ninja inside an environment is in PATH
-/// only while this environment is active.
+/// PyTorch compiles extensions with the ninja in PATH. If ninja is installed in an environment, it
+/// is in PATH only while the environment is active.
 void no_ninja(Examination& look) {
   const Distribution* who = first_of(look, {"gsplat", "nerfacc", "xlstm", "exllamav2"});
   if (who == nullptr || torch_cuda(look).empty() || seen_gpus(look).empty() ||
@@ -274,7 +275,7 @@ void no_ninja(Examination& look) {
   const bool installed = first_of(look, {"ninja"}) != nullptr;
   Finding& finding = look.found(
       text("there is no ninja in PATH, which {} needs to compile at run time", named(*who)));
-  // The user may activate the environment before using it.
+  // The user may activate the environment before running the program.
   if (installed) finding.severity = Severity::kInfo;
   finding.evidence = {who->path, "https://github.com/pytorch/pytorch/pull/147698"};
   if (installed)
@@ -285,8 +286,8 @@ void no_ninja(Examination& look) {
     finding.fix.push_back({install_command(look.facts.python, {"ninja"}), ""});
 }
 
-/// A build that was killed left its lock file. Every import of that extension then waits for the
-/// lock without a message.
+/// A killed build leaves its lock file. Every later import of that extension waits for the lock,
+/// without a message.
 void lock_left(Examination& look) {
   const auto* locks = look.see(look.facts.parts.build_locks);
   if (locks == nullptr || locks->empty()) return;
@@ -318,7 +319,7 @@ void host_compiler(Examination& look) {
   if (look.findings().empty()) headers_clash(look);
 }
 
-/// Triton finds the driver's library with ldconfig.
+/// Triton searches for the driver's library with ldconfig.
 void libcuda_for_triton(Examination& look) {
   const Distribution* triton = first_of(look, {"triton", "pytorch-triton"});
   if (triton == nullptr || seen_gpus(look).empty() || is_older(triton->version, "2.1") ||
@@ -326,7 +327,7 @@ void libcuda_for_triton(Examination& look) {
       !variable_or_empty(look, "TRITON_LIBCUDA_PATH").empty())
     return;
   const FoundLibrary* cuda = look.see(look.facts.libraries.cuda);
-  if (cuda == nullptr) return;  // LIB01
+  if (cuda == nullptr) return;  // reported by LIB01
   const auto* cached = look.see_whole(look.facts.toolchain.cached_cuda);
   if (cached == nullptr) return;
   const std::string folder = cuda->path.substr(0, cuda->path.rfind('/'));
@@ -362,7 +363,7 @@ void libcuda_for_triton(Examination& look) {
                          text("newer Triton releases need neither")});
 }
 
-/// Triton assembles GPU code with the ptxas in its own wheel, regardless of installed toolkits.
+/// Triton assembles GPU code with the ptxas in its own wheel, even if a toolkit is installed.
 void ptxas_too_old(Examination& look) {
   const Distribution* triton = first_of(look, {"triton", "pytorch-triton"});
   if (triton == nullptr || conda_package(look, "triton") != nullptr ||
@@ -384,7 +385,7 @@ void ptxas_too_old(Examination& look) {
              named(*triton), row->cuda, gpu.name,
              who == nullptr ? text("torch.compile and every kernel in Triton's language")
                             : named(*who)));
-    // Programs that only run PyTorch's own kernels do not need ptxas.
+    // Programs that only run PyTorch's own kernels need no ptxas.
     if (who == nullptr) finding.severity = Severity::kWarning;
     finding.evidence = {
         triton->path, row->source,
@@ -403,8 +404,8 @@ void ptxas_too_old(Examination& look) {
   }
 }
 
-/// The system's library that TensorFlow loads. nullptr if its file name does not contain the
-/// release.
+/// The library from the system that TensorFlow loads. nullptr if its file name does not contain the
+/// full version.
 const CudaLibrary* taken(Examination& look, const std::string& begin) {
   const auto* all = look.see_whole(look.facts.python.libraries);
   if (all == nullptr) return nullptr;

@@ -10,7 +10,7 @@ using namespace berth::doctor;
 namespace compilers_test {
 namespace {
 
-/// A workstation whose Python packages compile code for its GPU.
+/// A workstation with Python packages that compile code for its GPU.
 Facts healthy() {
   Facts facts = tests::workstation("550.54.15", "12.4");
   PythonFacts& python = facts.python;
@@ -56,7 +56,7 @@ TEST_CASE("Numba with a newer NVVM than the driver is named, unless nvJitLink he
   CHECK(!holds("FW16", facts));
   facts.toolchain.nvvm =
       std::vector<Toolkit>{{Toolkit::From::kSystem, "/usr/local/cuda", "12.5.0"}};
-  CHECK(severity("FW16", facts) == Severity::kInfo);  // usually for the CPU
+  CHECK(severity("FW16", facts) == Severity::kInfo);  // Numba is usually used for the CPU
   add(facts, "numba-cuda", "0.11.0");
   CHECK(severity("FW16", facts) == Severity::kError);
   SUBCASE("12.6 has the PTX of 12.5") {
@@ -96,7 +96,7 @@ TEST_CASE("a compiler that is too new, or none, is named to whom it matters") {
   CHECK(severity("FW19", facts) == Severity::kInfo);
   add(facts, "deepspeed", "0.15.0");
   CHECK(severity("FW19", facts) == Severity::kWarning);
-  facts.toolchain.compiler = HostCompiler{"/usr/bin/gcc", 0};  // a compiler of unknown version
+  facts.toolchain.compiler = HostCompiler{"/usr/bin/gcc", 0};  // its version is unknown
   CHECK(!holds("FW19", facts));
   add(facts, "triton", "3.2.0");
   facts.toolchain.has_python_header = false;
@@ -187,8 +187,8 @@ TEST_CASE("TensorFlow with an older CUDA than it was tested with is named") {
   CHECK(with("12.2.140", From::kSystem));
   CHECK(!with("12.5.82", From::kSystem));
   CHECK(!with("12.8.57", From::kVariable));
-  CHECK(!with("12", From::kSystem));       // the link has no release
-  CHECK(!with("12.2.140", From::kWheel));  // LIB07
+  CHECK(!with("12", From::kSystem));       // the file name has no full version
+  CHECK(!with("12.2.140", From::kWheel));  // LIB07 checks wheels
   CHECK(!with("12.2.140", From::kConda));
 }
 
@@ -224,7 +224,7 @@ TEST_CASE("a C library that declares a function of CUDA's otherwise") {
   CHECK(!holds("FW19", facts));
   facts.toolchain.clash = HeaderClash{"/usr/local/cuda/include/crt/math_functions.h",
                                       "/usr/include/bits/mathcalls.h", "cospi"};
-  CHECK(severity("FW19", facts) == Severity::kInfo);  // no installed package compiles
+  CHECK(severity("FW19", facts) == Severity::kInfo);  // no package compiles
   add(facts, "torch", "2.8.0");
   CHECK(severity("FW19", facts) == Severity::kInfo);  // most programs compile nothing
   add(facts, "deepspeed", "0.16.0");

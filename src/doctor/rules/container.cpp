@@ -1,6 +1,6 @@
 // Rules CTR for a container with NVIDIA GPUs, checked from inside the container: which files and
-// devices it received, and which accesses are blocked. Containers do not hide the host's PCI bus
-// and kernel modules, so these show the host's GPUs.
+// devices it has, and which accesses are denied. Containers do not hide the PCI bus and the
+// kernel's modules, so the host's GPUs are visible.
 #include <algorithm>
 #include <array>
 
@@ -14,7 +14,7 @@
 namespace berth::doctor {
 namespace {
 
-/// Whether this is an application container such as Docker's, and not a cluster's container or a
+/// Whether this is an application container such as Docker's, and not a pod of Kubernetes or a
 /// system container.
 bool is_plain(const std::string& kind) {
   return kind == "docker" || kind == "podman" || kind == "container";
@@ -27,10 +27,10 @@ Fix start_with_gpus(const std::string& kind) {
   return {"docker run --gpus all IMAGE", text("restart the container like this")};
 }
 
-/// Whether there are no NVIDIA nodes and no WSL node. Jetson nodes have other names and do not
-/// count.
+/// Whether there are no GPU nodes: neither NVIDIA's nor WSL's. On a Jetson, the nodes have other
+/// names.
 bool has_no_nodes(Examination& look) {
-  // A Jetson is recognized by its kernel's name.
+  // Whether this is a Jetson is known from the name of the kernel.
   if (!look.facts.machine.is_jetson && look.see(look.facts.machine.kernel) == nullptr) return false;
   if (look.facts.machine.is_jetson) {
     const auto* tegra = look.see(look.facts.nodes.tegra);
@@ -40,8 +40,8 @@ bool has_no_nodes(Examination& look) {
   return nodes != nullptr && nodes->empty() && look.missing(look.facts.nodes.dxg);
 }
 
-/// Whether only the driver's control nodes exist. Either someone passed nodes by hand, or zero GPUs
-/// were requested from the runtime.
+/// Whether only the driver's control nodes exist: either the user passed single nodes, or requested
+/// no GPU from the runtime.
 bool has_control_nodes_only(Examination& look) {
   const auto* nodes = look.see_whole(look.facts.nodes.nvidia);
   const auto gpus = look.facts.nodes.nvidia_gpus();
@@ -55,7 +55,7 @@ bool masks_gpus(const Fact<std::string>& visible) {
   return visible && (*visible == "void" || *visible == "none" || visible->empty());
 }
 
-/// The nodes as a list: "/dev/nvidiactl, /dev/nvidia-uvm".
+/// The paths of all NVIDIA nodes: "/dev/nvidiactl, /dev/nvidia-uvm".
 std::string control_nodes(Examination& look) {
   std::string names;
   for (const GpuNode& one : look.facts.nodes.nvidia.value_or({}))
@@ -96,7 +96,7 @@ void no_gpu_passed(Examination& look) {
   finding.fix.push_back(start_with_gpus(kind));
 }
 
-/// Whether a cgroup v1 device list has no row that allows reading and writing 195:*.
+/// Whether no row of a cgroup v1 device list allows reading and writing of NVIDIA's nodes (195:*).
 bool list_denies(const std::string& list) {
   for (const std::string_view row : split(list, '\n')) {
     if (row.starts_with("a ")) return false;
@@ -106,8 +106,8 @@ bool list_denies(const std::string& list) {
   return true;
 }
 
-/// A check on the host: the container runtime is configured not to write device filters. This
-/// setting is meant for engines that may not write them.
+/// Checks on the host whether the container runtime is configured to write no device filters. This
+/// setting is for engines that have no permission to write them, such as rootless ones.
 void filter_not_written(Examination& look) {
   const auto& engines = look.facts.container.engines;
   const auto* socket = look.see(engines.docker_socket);
@@ -125,7 +125,7 @@ void filter_not_written(Examination& look) {
        text("rootless containers on this machine that do not use CDI then lose their GPUs")});
 }
 
-/// A job of a scheduler: all device nodes are visible, but the job's cgroup allows no GPU.
+/// Reports a scheduler's job that sees the device nodes, but whose cgroup allows no GPU.
 void job_without_gpu(Examination& look) {
   const auto gpus = look.facts.nodes.nvidia_gpus();
   const auto* nodes = look.see(gpus);
@@ -149,7 +149,7 @@ void job_without_gpu(Examination& look) {
                                      "with DeviceAllow, a container")});
 }
 
-/// WSL has only one GPU node. NVIDIA's runtime also adds it to a container's device filter.
+/// WSL has a single GPU node. NVIDIA's runtime must add it to the device filter of a container.
 void wsl_node_filtered(Examination& look) {
   const GpuNode* node = look.see(look.facts.nodes.dxg);
   if (node == nullptr || node->node.open_error != EPERM) return;
@@ -231,14 +231,14 @@ void capabilities(Examination& look) {
 }
 
 void driver_in_image(Examination& look) {
-  // A system container has its own driver installation, as a machine has. DRV05 then checks for a
-  // mismatch.
+  // A system container has its own driver installation, like a machine. DRV05 reports a mismatch
+  // there.
   const std::string kind = container_kind(look);
   if (kind.empty() || kind == "lxc") return;
   const auto* cuda = look.see(look.facts.files.cuda);
   const auto* module = look.see(look.facts.files.kernel_module);
   if (cuda == nullptr || module == nullptr || cuda->empty()) return;
-  // Images may contain the driver package for nvidia-smi, which has NVML's library and no other.
+  // An image may contain only the package with nvidia-smi, which has NVML's library but not CUDA's.
   const auto is_own = [&](const LibraryFile& one) {
     return !one.version().empty() && one.version() != *module && !contains(one.path, "/compat/");
   };
@@ -246,8 +246,8 @@ void driver_in_image(Examination& look) {
   const bool by_nvml = !is_own(cuda->front()) && nvml != nullptr && !nvml->empty();
   const LibraryFile& wins = by_nvml ? nvml->front() : cuda->front();
   if (!is_own(wins)) return;
-  // On GPUs that support it, the container toolkit itself puts an image's compat library before the
-  // driver's library.
+  // On GPUs that support compat libraries, the container toolkit itself gives the image's compat
+  // library priority over the driver's library.
   const auto& compat = look.facts.files.compat;
   if (compat.is_unreadable()) {
     look.see(compat);
@@ -256,7 +256,7 @@ void driver_in_image(Examination& look) {
   if (compat && compat->version() == wins.version() && is_older(*module, wins.version()) &&
       look.facts.driver.cuda_init.value_or(0) == 0)
     return;
-  // On a Jetson the library name contains no driver version: libcuda.so.1.1.
+  // On a Jetson, the file name of the library has no driver version: libcuda.so.1.1.
   if (look.facts.machine.is_jetson || is_older(wins.version(), "100")) return;
   if (look.missing(look.facts.nodes.nvidia_node("/dev/nvidiactl"))) return;
   Finding& finding =
@@ -270,8 +270,8 @@ void driver_in_image(Examination& look) {
   finding.fix.push_back(std::move(purge));
 }
 
-/// The product name of a GPU that is not for data centres; forward compatibility does not work on
-/// it. "" if there is none.
+/// The product name of a consumer GPU, on which CUDA's forward compatibility does not work; "" if
+/// there is none.
 std::string consumer_gpu(Examination& look) {
   const auto* gpus = look.see(look.facts.driver.gpus);
   if (gpus == nullptr) return "";
@@ -322,8 +322,8 @@ void pod_without_claim(Examination& look) {
   const bool none = has_no_nodes(look);
   if (none ? !machine_has_nvidia(look) : !takes_all) return;
   const std::string wanted = gpu_variable_of_image(look);
-  // Kubernetes assigns GPUs by uuid. A user who starts a container by hand does not usually know
-  // these uuids.
+  // Kubernetes assigns GPUs by uuid. A user who starts a container by hand usually does not know
+  // the uuids.
   const bool given = none && value && (value->starts_with("GPU-") || value->starts_with("MIG-"));
   Finding& finding =
       look.found(given  ? text("the pod was assigned a GPU, but its runtime does not provide any")
@@ -333,8 +333,8 @@ void pod_without_claim(Examination& look) {
   const Fact<int>& init = look.facts.driver.nvml_init;
   const bool works = !none && !(init && *init != 0);
   if (wanted.empty()) finding.severity = Severity::kWarning;
-  // The cluster provides the GPUs in another way, and the variable still has the image's default
-  // "all". This is not a problem.
+  // The cluster provides the GPUs in another way, and the variable only has the image's default
+  // "all".
   if (works) finding.severity = Severity::kInfo;
   finding.evidence.push_back(look.facts.container.marker);
   if (none)
@@ -357,15 +357,15 @@ void pod_without_claim(Examination& look) {
               "NVIDIA's runtime the default of all pods")});
 }
 
-/// Whether GPUs communicate over the network: on several machines, or on one machine between
-/// processes that cannot use faster transports.
+/// Whether GPUs communicate over the network: between machines, or on one machine if variables
+/// disable NCCL's faster transports.
 bool exchanges_by_network(Examination& look) {
   if (spans_machines(look)) return true;
   return is_on(variable_or_empty(look, "NCCL_P2P_DISABLE")) &&
          is_on(variable_or_empty(look, "NCCL_SHM_DISABLE"));
 }
 
-/// Many machines have RDMA adapters that only serve as Ethernet adapters.
+/// Whether the user probably needs RDMA. On many machines, the adapters are only used for Ethernet.
 bool wants_rdma(Examination& look) {
   if (is_on(variable_or_empty(look, "NCCL_IB_DISABLE"))) return false;
   if (!variable_or_empty(look, "NCCL_IB_HCA").empty() || exchanges_by_network(look)) return true;
@@ -387,7 +387,7 @@ void ulimits(Examination& look) {
                     *limit / 1024)
              : text("this shell's limit for locked memory is {} KiB, too little for RDMA",
                     *limit / 1024));
-  // On one machine the GPUs use faster transports.
+  // On one machine, the GPUs use faster transports than RDMA.
   if (!inside && !exchanges_by_network(look)) finding.severity = Severity::kInfo;
   finding.evidence.push_back(
       fmt::format("RLIMIT_MEMLOCK: {}; /sys/class/infiniband/{}", *limit, adapters->front()));
@@ -406,8 +406,8 @@ void ulimits(Examination& look) {
             "then restart it")});
 }
 
-/// Whether programs here use much shared memory: DataLoader workers, ranks on several GPUs, servers
-/// with worker processes. Also true if shared memory is already in use.
+/// Whether programs in this container need much shared memory: DataLoader workers, ranks on several
+/// GPUs, servers with worker processes. Also true if more than half of it is in use.
 bool wants_shared_memory(Examination& look, std::uint64_t size) {
   if (look.facts.process.shm_used_bytes.value_or(0) > size / 2) return true;
   if (nvidia_count(look).value_or(0) > 1 || gpus_on_bus(look, kVendorAmd).size() > 1) return true;

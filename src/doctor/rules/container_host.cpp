@@ -1,5 +1,5 @@
-// Rules CTR for a machine that provides GPUs to containers: whether everything is set up. Also
-// checks what an image requires of the driver.
+// Rules CTR for a machine that provides GPUs to containers: whether its container engines are set
+// up for them. Also checks the driver that an image requires.
 #include <algorithm>
 #include <array>
 
@@ -15,8 +15,8 @@
 namespace berth::doctor {
 namespace {
 
-/// Whether this is a machine (not a container) whose NVIDIA driver is loaded. Without the driver,
-/// other rules report the problem.
+/// Whether this is a machine (not a container) whose NVIDIA driver is loaded. A missing driver is
+/// reported by other rules.
 bool is_machine_with_driver(Examination& look) {
   if (!look.missing(look.facts.container.kind)) return false;
   if (in_wsl(look)) return false;
@@ -64,7 +64,7 @@ void char_links(Examination& look) {
        text("or: the engine itself then passes the nodes")});
 }
 
-/// Reports a Docker that needs NVIDIA's container toolkit but is not configured to use it.
+/// Reports a Docker without NVIDIA's container toolkit.
 void docker_without_toolkit(Examination& look) {
   const auto& engines = look.facts.container.engines;
   const auto* docker = look.see(engines.docker);
@@ -74,8 +74,8 @@ void docker_without_toolkit(Examination& look) {
   Finding& finding =
       look.found(text("Docker on this machine cannot give a GPU to a container: NVIDIA's container "
                       "toolkit is not installed"));
-  // If the settings name the toolkit, every container with a GPU fails. Otherwise the user may not
-  // need it.
+  // If Docker's settings name the toolkit, every container with a GPU fails. Otherwise the user may
+  // need no GPUs in containers.
   const bool named = engines.daemon_json && contains(*engines.daemon_json, "nvidia");
   if (!named) finding.severity = Severity::kWarning;
   finding.evidence.push_back(
@@ -90,8 +90,8 @@ void docker_without_toolkit(Examination& look) {
                         text("from NVIDIA's package source; restarts running containers")));
 }
 
-/// The toolkit runs ldconfig in every container with a GPU. If the configured ldconfig does not
-/// exist, none of them starts.
+/// The toolkit runs the configured ldconfig in every container with a GPU. If that file does not
+/// exist, no such container starts.
 void ldconfig_of_toolkit(Examination& look) {
   const auto* path = look.see(look.facts.container.engines.no_ldconfig);
   if (path == nullptr) return;
@@ -106,8 +106,8 @@ void ldconfig_of_toolkit(Examination& look) {
        text("the path on Debian, Fedora and similar systems; Ubuntu has /sbin/ldconfig.real")});
 }
 
-/// Up to 1.7, the library only knows the device files of cgroup v1. On a system without them it
-/// writes no device filter.
+/// Up to 1.7, the library can only write the device filters of cgroup v1. On a machine with cgroup
+/// v2, containers get no devices.
 void library_before_cgroup_v2(Examination& look) {
   constexpr std::string_view kFirst = "1.8.0";
   const auto& engines = look.facts.container.engines;
@@ -120,7 +120,7 @@ void library_before_cgroup_v2(Examination& look) {
     look.see(config);
     return;
   }
-  // With either of these settings, the toolkit writes no device filter.
+  // With either setting, the library writes no device filter, so its version does not matter.
   if (config && (toml_sets(*config, "no-cgroups", "true") || contains(*config, "mode = \"cdi\"")))
     return;
   Finding& finding =
@@ -147,7 +147,8 @@ bool is_rootless_docker(Examination& look) {
   return contains(variable_or_empty(look, "DOCKER_HOST"), "/run/user/");
 }
 
-/// Two Dockers are installed, and the `docker` command uses the one in a virtual machine.
+/// Reports that `docker` uses Docker Desktop, which runs in a virtual machine, although another
+/// Docker is installed.
 void wrong_context(Examination& look, const std::string& by) {
   Finding& finding =
       look.found(text("docker uses Docker Desktop here, which runs in a virtual machine without "
@@ -160,8 +161,8 @@ void wrong_context(Examination& look, const std::string& by) {
        text("images and containers of the Docker that is used now are not copied")});
 }
 
-/// With userns-remap, root in the container is an unprivileged user on the host. The toolkit's hook
-/// then may not write device rules.
+/// With userns-remap, root in a container is an unprivileged user on the host. The toolkit's hook
+/// may then fail to write the device filter.
 void remapped_users(Examination& look) {
   const auto& engines = look.facts.container.engines;
   const std::string* settings = look.see(engines.daemon_json);
@@ -207,8 +208,8 @@ void docker_flavour(Examination& look) {
           ? text("Docker is installed as a snap, which cannot see NVIDIA's container toolkit")
           : text("Docker Desktop on Linux runs in a virtual machine without the GPU"));
   finding.evidence.push_back(snap != nullptr ? *snap : *desktop);
-  // The commands run one after the other, because both Dockers at once would compete for the
-  // socket.
+  // The new Docker is installed after the old one is removed, because both at once would use the
+  // same socket.
   finding.fix.push_back(on_system_between(
       look, "docker", snap != nullptr ? "sudo snap remove docker" : "",
       "sudo nvidia-ctk runtime configure --runtime=docker\n"
@@ -234,7 +235,7 @@ void requirement(Examination& look) {
   if (satisfies(*wanted, driver) != Satisfied::kNo) return;
   Finding& finding = look.found(text("the image requires {}, but driver {} supports CUDA {}",
                                      first_condition(*wanted), driver.version, driver.cuda));
-  // The container is running, so the runtime accepted the requirement. Within a major release,
+  // The container is running, so the runtime accepted the driver. Within a major version of CUDA,
   // programs usually work.
   const bool same_major =
       contains(first_condition(*wanted), "=" + driver.cuda.substr(0, driver.cuda.find('.') + 1));
@@ -252,7 +253,7 @@ void requirement(Examination& look) {
        text("skips the check; code that is compiled at start (PTX) may still fail")});
 }
 
-/// Whether engines prefer another spec of the same kind: /var/run comes before /etc.
+/// Whether engines prefer another spec of the same kind: those in /var/run override those in /etc.
 bool is_shadowed(const CdiSpec& spec, const std::vector<CdiSpec>& all) {
   return spec.path.starts_with("/etc/") &&
          std::any_of(all.begin(), all.end(), [&](const CdiSpec& other) {
@@ -281,8 +282,8 @@ void stale_spec(Examination& look, const CdiSpec& spec) {
   finding.fix.push_back(generate_again(spec));
 }
 
-/// The kernel assigns nvidia_uvm a new major number at every load. Most specs contain no number and
-/// are not affected.
+/// Reports a spec with an outdated major number: the kernel assigns nvidia_uvm a new one at every
+/// load. Most specs contain no number.
 void stale_number(Examination& look, const CdiSpec& spec) {
   const auto& majors = look.facts.nvidia.majors;
   if (spec.uvm_major == 0 || !majors) return;
@@ -295,7 +296,7 @@ void stale_number(Examination& look, const CdiSpec& spec) {
   finding.fix.push_back(generate_again(spec));
 }
 
-/// The CDI kind that the runtime requests if it is not the default kind; otherwise "".
+/// The CDI kind that the runtime is configured to request; "" if it is the default kind.
 std::string kind_of_runtime(const std::string& config) {
   for (const std::string_view line : split(config, '\n')) {
     if (!trim(line).starts_with("default-kind")) continue;
@@ -325,7 +326,7 @@ void unresolvable(Examination& look, const std::vector<CdiSpec>& specs) {
   const bool unknown =
       spec == nullptr || (!device.empty() && std::find(spec->devices.begin(), spec->devices.end(),
                                                        device) == spec->devices.end());
-  // A Kubernetes device plugin requests individual GPUs.
+  // The device plugin of Kubernetes requests single GPUs.
   const bool by_one =
       device.empty() && only_all && look.facts.container.engines.kubelet.has_value();
   if (!unknown && !by_one) return;
@@ -344,7 +345,7 @@ void unresolvable(Examination& look, const std::vector<CdiSpec>& specs) {
        text("requests the kind with one device per GPU")});
 }
 
-/// The toolkit is installed only for Podman, but no CDI spec was generated.
+/// Reports a missing CDI spec on a machine with the toolkit and Podman, but without other engines.
 void podman_without_spec(Examination& look) {
   const auto& engines = look.facts.container.engines;
   const auto* specs = look.see(engines.cdi);
@@ -372,8 +373,8 @@ void cdi_stale(Examination& look) {
   if (is_machine_with_driver(look)) podman_without_spec(look);
 }
 
-/// If a CDI spec has a format that is too new, Podman ignores all of it and only reports an
-/// "unresolvable" device.
+/// If a CDI spec has a newer format than Podman can read, Podman ignores the spec and only reports
+/// an "unresolvable" device.
 void spec_too_new(Examination& look, const std::vector<CdiSpec>& specs, const std::string& podman) {
   const auto& formats = look.knowledge.compatibility().podman_cdi;
   const auto row = std::find_if(formats.rbegin(), formats.rend(), [&](const PodmanCdi& one) {

@@ -11,12 +11,13 @@
 namespace berth::doctor {
 namespace {
 
-/// The settings that the node's container engine reads, without comments; `path` is the first file.
+/// The settings that the container engine of a Kubernetes node reads, without comments; `path` is
+/// the first file.
 struct NodeSettings {
   std::string path, text;
-  std::string unread;      // a file that mentions NVIDIA, but that the other files do not import
-  std::string old_names;   // a file that uses the plugin's name of version 2
-  bool new_names = false;  // whether another file uses the plugin's name of version 3
+  std::string unread;      // a file that mentions NVIDIA, but that the engine does not read
+  std::string old_names;   // a file with the name that the plugin has in version 2 of the format
+  bool new_names = false;  // whether a file has the plugin's name of version 3
 };
 
 std::string without_comments(std::string_view toml) {
@@ -26,8 +27,8 @@ std::string without_comments(std::string_view toml) {
   return text;
 }
 
-/// The settings that are in effect. k3s and RKE2 contain their own containerd, and generate its
-/// settings at start.
+/// Collects the settings that have an effect. k3s and RKE2 start their own containerd and generate
+/// its settings, so they ignore the files in /etc.
 NodeSettings settings_of_node(const std::vector<RuntimeSettings>& files) {
   NodeSettings read;
   const bool rancher = std::any_of(files.begin(), files.end(), [](const RuntimeSettings& file) {
@@ -52,7 +53,7 @@ NodeSettings settings_of_node(const std::vector<RuntimeSettings>& files) {
   return read;
 }
 
-/// Why NVIDIA's part of these settings has no effect; "" if it has one.
+/// Why NVIDIA's runtime in these settings has no effect; "" if it has one.
 std::string ignored_words(const NodeSettings& read) {
   for (const std::string_view line : split(read.text, '\n'))
     if (trim(line).starts_with("disabled_plugins") && contains(line, "cri\""))
@@ -62,8 +63,9 @@ std::string ignored_words(const NodeSettings& read) {
                ? ""
                : text("{} configures NVIDIA's runtime, but the engine here reads {}", read.unread,
                       read.path);
-  // containerd 2 renamed the plugin. It merges all files before it converts the old name, and uses
-  // the highest version number for all of them: https://github.com/containerd/containerd/pull/12891
+  // containerd 2 gave the plugin another name. It merges all files before it converts old names,
+  // and applies the highest version number to all of them:
+  // https://github.com/containerd/containerd/pull/12891
   if (!contains(read.text, "version = 3") || read.new_names || read.old_names.empty()) return "";
   return read.old_names == read.path ? text(
                                            "{} is of version 3, but uses the plugin name of "
@@ -82,14 +84,14 @@ bool node_without_runtime(Examination& look) {
   const auto* files = look.see(engines.node_runtimes);
   const auto* specs = look.see(engines.cdi);
   if (files == nullptr || specs == nullptr) return false;
-  // A registered device plugin gives pods their GPUs without NVIDIA's runtime, for example on GKE.
+  // A registered device plugin can give GPUs to pods without NVIDIA's runtime, for example on GKE.
   const auto* sockets = look.see(engines.plugin_sockets);
   if (engines.plugin_sockets.is_unreadable() || (sockets != nullptr && has_gpu_plugin(*sockets)))
     return false;
   const NodeSettings read = settings_of_node(*files);
   const std::string why = ignored_words(read);
   if (!specs->empty() || (why.empty() && contains(read.text, "nvidia"))) return false;
-  // Docker's packages disable the CRI part of containerd. The kubelet then uses another runtime.
+  // Docker's packages disable the CRI in containerd. The kubelet then uses another engine.
   const bool by_crio = std::any_of(files->begin(), files->end(), [](const RuntimeSettings& file) {
     return contains(file.path, "/crio/") && contains(file.text, "nvidia");
   });
@@ -118,8 +120,8 @@ bool node_without_runtime(Examination& look) {
   return true;
 }
 
-/// Whether the kubelet runs without GPU support: without a device plugin of any vendor, and without
-/// a driver for resource claims.
+/// Whether the kubelet runs, but has neither a GPU device plugin of any vendor nor a driver for
+/// resource claims.
 bool offers_no_gpu(Examination& look) {
   const auto& engines = look.facts.container.engines;
   const auto* sockets = look.see_whole(engines.plugin_sockets);
@@ -128,16 +130,16 @@ bool offers_no_gpu(Examination& look) {
          !has_gpu_plugin(*sockets);
 }
 
-/// Whether a setting makes NVIDIA's runtime the default: "default_runtime_name = 'nvidia'", or for
-/// Docker '"default-runtime": "nvidia"'.
+/// Whether the setting `key` makes NVIDIA's runtime the default: "default_runtime_name = 'nvidia'",
+/// or '"default-runtime": "nvidia"' for Docker.
 bool is_default(std::string_view text, std::string_view key) {
   for (const std::string_view line : split(text, '\n'))
     if (contains(line, key) && contains(line.substr(line.find(key)), "nvidia")) return true;
   return false;
 }
 
-/// NVIDIA's runtime is configured but is not the default, so pods must request it by name. NVIDIA's
-/// device plugin does not do this if it is installed as documented. It then finds no GPUs.
+/// Reports a runtime of NVIDIA's that is configured but not the default, so pods must request it by
+/// name. NVIDIA's device plugin, installed as documented, does not request it and finds no GPUs.
 void not_the_default(Examination& look) {
   const auto& engines = look.facts.container.engines;
   const auto* node = look.see(engines.kubelet);

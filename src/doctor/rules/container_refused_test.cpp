@@ -1,4 +1,4 @@
-// Containers that run, containers that are denied access, and CDI specs.
+// Tests of containers that run, of containers that are denied access, and of CDI specs.
 #include <doctest/doctest.h>
 
 #include <cerrno>
@@ -90,7 +90,7 @@ TEST_CASE("a CDI spec is found where it lies in /run alone, and counted once beh
   linked.put("var/x", "");
   std::filesystem::create_directory_symlink("../run", linked.path + "/var/run");
   CHECK(collect_cdi(Tree(linked.path)).value_or({}).size() == 1);
-  // An absolute link, as on real machines.
+  // The link is absolute, as on real machines.
   const berth::system::TemporaryTree absolute;
   absolute.put("run/cdi/nvidia.yaml", spec);
   absolute.put("var/x", "");

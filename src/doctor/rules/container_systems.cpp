@@ -1,5 +1,5 @@
-// Rules CTR for other containers than Docker's: system containers (LXC), rootless containers,
-// Apptainer, and containers for AMD GPUs. Also for container packages with known faults.
+// Rules CTR for system containers (LXC), rootless containers, Apptainer, and containers with AMD
+// GPUs. Also for container packages with known faults.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -14,15 +14,15 @@
 namespace berth::doctor {
 namespace {
 
-/// Whether the label is an SELinux label. These have four parts:
-/// "system_u:system_r:svirt_lxc_net_t:s0". An AppArmor label is one word.
+/// Whether the label is one of SELinux, which has four parts:
+/// "system_u:system_r:svirt_lxc_net_t:s0". A label of AppArmor is one word.
 bool is_of_selinux(const std::string& label) {
   return std::count(label.begin(), label.end(), ':') >= 3;
 }
 
-/// A node's mode allows everyone to open it, but access is denied. The usual process labels differ
-/// between systems (container_t, svirt_lxc_net_t, spc_t). For other labels, SELinux counts as the
-/// cause only if NVML's answer confirms it.
+/// Reports a node whose mode allows access for all users, but whose access is denied. Label types
+/// differ between systems (container_t, svirt_lxc_net_t, spc_t). If the type is not container_t,
+/// the finding also needs NVML's error "no permission".
 void selinux(Examination& look) {
   if (container_kind(look).empty()) return;
   const auto* label = look.see(look.facts.container.label);
@@ -46,7 +46,7 @@ void selinux(Examination& look) {
                            text("for this container only; dmesg shows which rule denied it")});
     return;
   }
-  // This SELinux boolean exists in policies that use the name container_t.
+  // Policies with the type container_t have the boolean container_use_devices.
   if (!shown.empty() && !contains(shown, ":container_t:")) {
     finding.fix.push_back({"docker run --security-opt label=disable --gpus all IMAGE",
                            text("for this container only: SELinux no longer confines it")});
@@ -67,7 +67,7 @@ void rootless_groups(Examination& look) {
   const auto control = look.facts.nodes.nvidia_node("/dev/nvidiactl");
   if (const auto* one = look.see(control)) nodes.push_back(*one);
   if (const auto* kfd = look.see(look.facts.nodes.kfd)) nodes.push_back(*kfd);
-  // NVIDIA's render nodes are for graphics; CUDA does not open them.
+  // NVIDIA's render nodes do not matter: CUDA does not open them.
   const bool of_others = !gpus_on_bus(look, kVendorAmd).empty() ||
                          !gpus_on_bus(look, kVendorIntel).empty() || !machine_has_nvidia(look);
   if (const auto* render = look.see(look.facts.nodes.render))
@@ -75,8 +75,8 @@ void rootless_groups(Examination& look) {
                  [&](const GpuNode& one) {
                    return one.vendor == 0 ? of_others : one.vendor != kVendorNvidia;
                  });
-  // The control node may be open to everyone while a group owns the GPU nodes. One GPU node that
-  // can be opened is enough.
+  // A group may own only the GPU nodes, while all users may open the control node. If one GPU node
+  // can be opened, the container has a GPU.
   const auto gpus = look.facts.nodes.nvidia_gpus();
   const auto* own = look.see(gpus);
   if (own != nullptr && std::all_of(own->begin(), own->end(), [](const GpuNode& one) {
@@ -99,7 +99,8 @@ void rootless_groups(Examination& look) {
   }
 }
 
-/// The NVIDIA node that is missing in a CUDA container, or to which access is denied; "" none.
+/// The first NVIDIA node that a container with CUDA needs and that is missing or denied; "" none.
+/// `denied`: access is denied.
 std::string lacking_node(Examination& look, bool& denied) {
   const auto* nodes = look.see(look.facts.nodes.nvidia);
   if (nodes == nullptr) return "";
@@ -123,7 +124,8 @@ void lxc_nodes(Examination& look) {
   const auto* nvml = look.see(look.facts.files.nvml);
   Finding& finding = look.found(denied ? text("the system container may not open {}", path)
                                        : text("the system container was not given {}", path));
-  // The container received nothing of NVIDIA's driver. Most containers do not need the host's GPU.
+  // Nothing of NVIDIA's driver was passed to the container. Most containers do not need the host's
+  // GPU.
   if (nodes->empty() && (nvml == nullptr || nvml->empty())) finding.severity = Severity::kInfo;
   finding.evidence.push_back(fmt::format("{}; {}: {}", look.facts.container.marker, path,
                                          denied ? "EPERM" : tr("missing")));
@@ -168,7 +170,7 @@ void lxc(Examination& look) {
   lxc_nested(look);
 }
 
-/// An installed package that uses ROCm, according to its name or version.
+/// The first installed package that uses ROCm, according to its name or version; "" none.
 std::string rocm_package(Examination& look) {
   const TorchBuild* torch = look.see(look.facts.python.torch);
   if (torch != nullptr && torch->hip) return fmt::format("torch {}", torch->version);
@@ -180,7 +182,7 @@ std::string rocm_package(Examination& look) {
   return "";
 }
 
-/// What shows that ROCm is meant to be used in this container; "" nothing.
+/// The folder, package or variable that shows that the container is for ROCm; "" none.
 std::string rocm_sign(Examination& look) {
   if (const auto* folder = look.see(look.facts.rocm.folder)) return *folder;
   if (std::string package = rocm_package(look); !package.empty()) return package;
@@ -200,7 +202,7 @@ void rocm_container(Examination& look) {
   if (render == nullptr || look.facts.nodes.kfd.is_unreadable()) return;
   if (!no_kfd && !render->empty()) return;
   const std::string sign = rocm_sign(look);
-  // If only one of them is missing, the container was still meant to have a GPU.
+  // Without /dev/kfd and without a sign of ROCm, the container is not meant to use the GPU.
   if (sign.empty() && no_kfd) return;
   Finding& finding =
       look.found(text("the container was not given {}", no_kfd ? "/dev/kfd" : "/dev/dri/renderD*"));
@@ -241,8 +243,8 @@ bool holds(Examination& look, const std::string& when) {
   return engines.packages && engines.packages->contains(when);
 }
 
-/// Since Docker 28, containers get a rule in iptables' raw table, and do not start if the kernel
-/// has no such table.
+/// Docker 28 and newer add rules to iptables' raw table for each container. If the kernel has no
+/// such table, containers do not start.
 void docker_without_raw_table(Examination& look, const std::map<std::string, std::string>& all) {
   const auto* raw = look.see(look.facts.container.engines.raw_table);
   if (!look.facts.machine.is_jetson || raw == nullptr || *raw) return;

@@ -25,7 +25,7 @@ std::vector<GpuNode> nvidia_nodes(int open_error = 0) {
           nvidia_node("/dev/nvidia-uvm", open_error)};
 }
 
-/// A healthy container of this kind with one GPU.
+/// A container of this kind with one GPU and without problems.
 Facts healthy(const std::string& kind) {
   Facts facts;
   facts.machine.kernel = std::string("6.8.0-45-generic");
@@ -221,11 +221,11 @@ TEST_CASE("what cannot be read of a container makes no rule find anything, or ca
 }
 
 TEST_CASE("look-alikes of a container without its GPU are left alone") {
-  // Podman's CDI sets "void" so that NVIDIA's runtime does not do the same work again.
+  // Podman with CDI sets "void", so that NVIDIA's runtime does not pass the devices again.
   Facts podman = healthy("podman");
   set(podman, "NVIDIA_VISIBLE_DEVICES", "void");
   CHECK(first(podman).empty());
-  // The machine has no GPU, so the container was not denied one.
+  // The machine has no GPU.
   Facts bare = healthy("docker");
   without_nodes(bare);
   bare.machine.pci = std::vector<PciFunction>{};
@@ -240,12 +240,12 @@ TEST_CASE("look-alikes of a container without its GPU are left alone") {
   CHECK(first(jetson).empty());
   jetson.nodes.tegra = std::vector<GpuNode>{};
   CHECK(first(jetson) == "CTR01");
-  // An image's default "all" in a cluster that provides GPUs in another way.
+  // The image sets "all", and the cluster provides GPUs in another way.
   Facts pod = healthy("kubernetes");
   set(pod, "NVIDIA_VISIBLE_DEVICES", "all");
   pod.driver.nvml_init = 0;
   CHECK(diagnose_with(container_rules_all(), pod, {}).findings.at(0).severity == Severity::kInfo);
-  // A Radeon that is not used for computing.
+  // A container without ROCm does not need the Radeon.
   Facts radeon = healthy("docker");
   amd(radeon);
   radeon.rocm.folder = {};
@@ -277,7 +277,7 @@ TEST_CASE("a rootless container may have lost the group of the GPUs alone, or of
     nodes[at].node.open_error = EACCES;
     facts.nodes.nvidia = nodes;
   };
-  close(1);  // another user's; /dev/nvidia1 is ours
+  close(1);  // the node of another GPU; /dev/nvidia1 can be opened
   CHECK(first(facts).empty());
   close(3);
   CHECK(first(facts) == "CTR12");
@@ -343,7 +343,7 @@ TEST_CASE("of a node's settings those count that what runs there reads") {
       said({{kContainerd,
              "version = 3\n[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.nvidia]\n"}})
           .empty());
-  // The highest version of all files applies to each.
+  // The highest version in any file applies to all files.
   constexpr const char* kThird =
       "version = 3\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n"
       "[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]\n";
@@ -357,7 +357,7 @@ TEST_CASE("of a node's settings those count that what runs there reads") {
   CHECK(
       said({{kContainerd, std::string("disabled_plugins = [\"cri\"]\n") + kNvidia}}).find("CRI") !=
       std::string::npos);
-  // Docker's own containerd, with a kubelet that uses CRI-O or cri-dockerd.
+  // Docker's containerd, while the kubelet uses CRI-O or cri-dockerd.
   constexpr const char* kOff = "disabled_plugins = [\"cri\"]\n";
   CHECK(said({{kContainerd, kOff}, {"/etc/crio/crio.conf.d/99-nvidia.toml", kNvidia}}).empty());
   has_docker = true;
@@ -404,7 +404,7 @@ TEST_CASE("a node whose device plugin has to name NVIDIA's runtime, and does not
   engines.cdi = std::vector<CdiSpec>{};
   engines.kubelet = {};
   CHECK_MESSAGE(said(facts).empty(), "no node");
-  // For a Docker in which the kubelet starts its pods.
+  // The kubelet starts its pods in Docker.
   engines.kubelet = std::string("/var/lib/kubelet");
   engines.node_runtimes = {};
   engines.docker = std::string("/usr/bin/dockerd");
@@ -436,12 +436,12 @@ TEST_CASE("a node whose GPUs a plugin of another name, or of a cloud, has regist
                              "nvidiaGPU-1712345678.sock"}) {
     CAPTURE(plugin);
     CHECK(said(kKnown, plugin).empty());
-    // GKE's containerd does not know NVIDIA's runtime; its plugin provides the nodes.
+    // GKE's containerd is not configured for NVIDIA's runtime: the device plugin passes the nodes.
     CHECK(said(kUnknown, plugin).empty());
   }
   REQUIRE(said(kUnknown, "rdma.sock").size() == 1);
   engines.plugin_sockets = Unreadable{"/var/lib/kubelet/device-plugins", EACCES};
-  // Without root it is unknown whether the node has a fault.
+  // Without root, the sockets of device plugins are unreadable, so the rule cannot be checked.
   const auto unseen = diagnose_with(container_rules_all(), facts, {});
   CHECK(unseen.findings.empty());
   CHECK(std::any_of(unseen.not_checked.begin(), unseen.not_checked.end(), [](const auto& one) {
@@ -478,7 +478,7 @@ TEST_CASE("a CDI spec serves each Podman that reads its format") {
   using Pairs = std::vector<std::pair<const char*, const char*>>;
   for (const auto& [podman, format] :
        Pairs{{"4.9.3", "0.6.0"}, {"5.1.0", "0.7.0"}, {"5.5.0", "1.0.0"}, {"5.9.1", "1.2.0"}}) {
-    const auto shown = podman;  // clang cannot capture bindings
+    const auto shown = podman;  // clang cannot capture structured bindings
     CAPTURE(shown);
     Facts facts = healthy("");
     with_podman(facts, podman, format);

@@ -13,8 +13,8 @@
 namespace berth::doctor {
 namespace {
 
-/// The NVRTC package in a conda environment. Up to CUDA 11 NVRTC is part of cudatoolkit; since 12
-/// it is a separate package.
+/// The package with NVRTC in a conda environment: cudatoolkit up to CUDA 11, cuda-nvrtc since CUDA
+/// 12.
 const CondaPackage* compiler_of_conda(Examination& look) {
   const CondaPackage* one = conda_package(look, "cuda-nvrtc");
   return one != nullptr ? one : conda_package(look, "cudatoolkit");
@@ -23,9 +23,9 @@ const CondaPackage* compiler_of_conda(Examination& look) {
 struct Compiler {
   std::string who;           // "pycuda 2024.1"
   std::string cuda;          // "11.0"
-  std::string path;          // the file that shows which compiler it is
-  bool takes_newer = false;  // for a GPU that is too new for it, it generates PTX for an older one
-  bool may_be_idle = false;  // the package is often only used on the CPU
+  std::string path;          // the file that shows the compiler's version
+  bool takes_newer = false;  // generates PTX of an older GPU if it does not support a GPU yet
+  bool may_be_idle = false;  // the package is often used only for the CPU
 };
 
 std::optional<Compiler> compiler_by_toolkit(Examination& look, const char* name, bool takes_newer) {
@@ -56,8 +56,8 @@ std::optional<Compiler> compiler_of_numba(Examination& look) {
   return Compiler{named(*numba), found->version, found->folder, true, numba->name == "numba"};
 }
 
-/// Reports the first compiler that cannot generate code for a GPU, because the compiler is too new
-/// or too old.
+/// Reports that the compiler cannot generate code for the GPU. `newer`: the GPU is too new;
+/// otherwise it is too old.
 void found_without(Examination& look, const Compiler& compiler, const SeenGpu& gpu,
                    const ArchToolkits& bounds, bool newer) {
   const std::string cuda = beginning(compiler.cuda);
@@ -107,11 +107,12 @@ void compiler_without_gpu(Examination& look, bool newer) {
 
 namespace {
 
-/// The NVRTC that a package uses: from conda if the package is from conda, otherwise from a wheel.
+/// The NVRTC that a package uses: conda's if the package is from conda, otherwise the one in a
+/// wheel.
 struct Beside {
   std::string cuda;  // "11.8"; "" none
   std::string path;
-  std::string wish;  // its package name in conda; "" if it is a wheel
+  std::string wish;  // name of conda's package; "" for a wheel
 };
 
 Beside compiler_beside(Examination& look, bool of_conda) {
@@ -174,7 +175,7 @@ void ptx_newer_than_driver(Examination& look) {
 }
 
 void older_ptxas_first(Examination& look) {
-  // In these releases, XLA used the first ptxas in PATH and generated PTX of CUDA 12.4 for it.
+  // In these releases, XLA uses the first ptxas in PATH, and gives it PTX of CUDA 12.4.
   constexpr std::string_view kReleases = "0.4.31-0.5", kWritten = "12.4";
   const Toolkit* first = look.see(look.facts.toolchain.ptxas);
   const auto* all = look.see(look.facts.python.distributions);
@@ -206,8 +207,8 @@ void older_ptxas_first(Examination& look) {
 }
 
 void no_ptxas(Examination& look) {
-  // In this release, Keras compiles its optimizers with XLA. In other releases, the driver compiles
-  // what ptxas cannot.
+  // In this release, Keras compiles its optimizers with XLA, which needs ptxas. Other releases let
+  // the driver compile the PTX.
   constexpr std::string_view kReleases = "2.11";
   const auto package = look.facts.python.distribution("tensorflow");
   const Distribution* tensorflow = look.see(package);

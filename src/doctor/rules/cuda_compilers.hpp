@@ -1,4 +1,4 @@
-// Programs that compile for the GPU at run time with an installed CUDA compiler: parts of FW02,
+// Packages that compile for the GPU at run time with an installed CUDA compiler: parts of FW02,
 // FW03, FW04, ENV11 and LIB10.
 #pragma once
 
@@ -6,10 +6,10 @@
 
 namespace berth::doctor {
 
-/// FW02: compilers whose PTX is newer than the driver. Minor-version compatibility does not include
-/// PTX.
+/// FW02: compilers whose PTX the driver does not accept, because it is older. Minor-version
+/// compatibility does not extend to PTX.
 void ptx_newer_than_driver(Examination& look);
-/// FW03 and FW04: a compiler that does not yet support the GPU, or no longer supports it.
+/// FW03 and FW04: a compiler that does not support the GPU yet (`newer`), or no longer.
 void compiler_without_gpu(Examination& look, bool newer);
 /// ENV11: an old ptxas in PATH that JAX uses instead of the one in its wheels.
 void older_ptxas_first(Examination& look);

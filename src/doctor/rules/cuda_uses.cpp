@@ -23,12 +23,12 @@ void add_jax_and_cupy(const Distribution& one, std::vector<CudaUse>& uses) {
   }
 }
 
-/// The CUDA version in a package's name: "13" for cudf-cu13, "13.0" for nvidia-dali-cuda130, "11.2"
-/// for mxnet-cu112; "" none.
+/// The CUDA version in the name of a package: "13" for cudf-cu13, "13.0" for nvidia-dali-cuda130,
+/// "11.2" for mxnet-cu112; "" none.
 std::string cuda_in_name(const std::string& name) {
   const std::size_t dash = name.rfind("-cu");
   if (dash == std::string::npos || name.starts_with("jax-") || name.starts_with("cupy-")) return "";
-  // NVIDIA's own libraries are covered by the packages that require them.
+  // NVIDIA's own libraries count only through the packages that require them.
   if (name.starts_with("nvidia-") && !name.starts_with("nvidia-dali")) return "";
   std::string digits = name.substr(dash + 3);
   if (digits.starts_with("da")) digits = digits.substr(2);
@@ -38,8 +38,8 @@ std::string cuda_in_name(const std::string& name) {
   return digits.size() == 2 && digits[0] == '1' ? digits : cuda_of_tag("cu" + digits);
 }
 
-/// Whether only GPU programs use this wheel. NCCL is not such a wheel: XGBoost requires it even on
-/// the CPU.
+/// Whether only GPU programs need this wheel. NCCL is not in the list, because XGBoost requires it
+/// even for the CPU.
 bool is_for_computing(std::string_view wheel) {
   constexpr auto kNames = std::to_array<std::string_view>(
       {"nvidia-cuda-runtime", "nvidia-cublas", "nvidia-cudnn", "nvidia-cuda-nvrtc", "nvidia-cufft",
@@ -54,14 +54,14 @@ bool is_for_computing(std::string_view wheel) {
 std::string cuda_of_wheel(Examination& look, const std::string& wheel) {
   if (const std::size_t at = wheel.rfind("-cu"); at != std::string::npos)
     if (std::string major = beginning(wheel.substr(at + 3), 1); !major.empty()) return major;
-  // The runtime, cuBLAS and NVRTC have CUDA's version number. Other libraries have their own.
+  // The runtime, cuBLAS and NVRTC have the same version numbers as CUDA. Other libraries do not.
   if (wheel != "nvidia-cuda-runtime" && wheel != "nvidia-cublas" && wheel != "nvidia-cuda-nvrtc")
     return "";
   const auto has = look.facts.python.distribution(wheel);
   return has ? beginning(has->version, 1) : "";
 }
 
-/// Whether other code already determines this package's build.
+/// Whether other functions determine the CUDA version of this package.
 bool is_known(std::string_view name) {
   return name == "torch" || name == "tensorflow" || name == "onnxruntime-gpu" ||
          name.starts_with("nvidia-") || name.starts_with("jax") || name.starts_with("cupy");
@@ -72,9 +72,9 @@ bool names(const Distribution& one, const std::string& wheel) {
                      [&](const std::string& row) { return parse_requirement(row).name == wheel; });
 }
 
-/// Whether the user requested the extra in "nvidia-cublas-cu12; extra == 'cuda'". This is so if all
-/// its wheels are installed and no other package requires one of them. A single wheel may be
-/// installed for any reason.
+/// Whether the user requested the extra in the marker of "nvidia-cublas-cu12; extra == 'cuda'": all
+/// of its wheels are installed, and no other package requires them. A single wheel proves nothing,
+/// because it may be installed for another reason.
 bool was_asked_for(Examination& look, const Distribution& one, const std::string& marker) {
   const auto* all = look.see_whole(look.facts.python.distributions);
   if (all == nullptr) return false;
@@ -109,7 +109,7 @@ void add_required(Examination& look, const Distribution& one, std::vector<CudaUs
 void add_opened(Examination& look, std::vector<CudaUse>& uses) {
   for (const Opens& row : look.knowledge.compatibility().opens) {
     const auto package = look.facts.python.distribution(row.package);
-    // conda's builds use other CUDA versions.
+    // The rows are for wheels; conda's builds use other CUDA versions.
     if (row.cuda.empty() || !package || !in_range(package->version, row.versions) ||
         conda_package(look, row.package) != nullptr)
       continue;
@@ -122,14 +122,14 @@ void add_opened(Examination& look, std::vector<CudaUse>& uses) {
 std::string cuda_of_library(std::string_view name) {
   constexpr std::string_view kRuntime = "libcudart.so.", kBlas = "libcublas.so.";
   if (name.starts_with(kRuntime)) return beginning(name.substr(kRuntime.size()));
-  // Before CUDA 11, cuBLAS's file name lacked CUDA's minor version, which mattered at that time.
+  // Before CUDA 11, the minor version also mattered, and cuBLAS's file name does not contain it.
   if (name.starts_with(kBlas) && !is_older(name.substr(kBlas.size()), "11"))
     return beginning(name.substr(kBlas.size()), 1);
   return "";
 }
 
-/// Adds libraries from folders of wheels in LD_LIBRARY_PATH. A user sets these for programs that do
-/// not search the wheels themselves.
+/// Adds a library in a wheel's folder that LD_LIBRARY_PATH names. Users set this for programs that
+/// do not search the wheels themselves.
 void add_pointed_to(Examination& look, std::vector<CudaUse>& uses) {
   const auto* all = look.see(look.facts.python.libraries);
   if (all == nullptr) return;
@@ -143,7 +143,7 @@ void add_pointed_to(Examination& look, std::vector<CudaUse>& uses) {
   }
 }
 
-/// The CUDA version in a package's local version: "12.1" for dgl 2.1.0+cu121, llama-cpp-python
+/// The CUDA version in the local version of a package: "12.1" for dgl 2.1.0+cu121, llama-cpp-python
 /// 0.3.2+cu124, torch-scatter 2.1.2+pt24cu124.
 std::string cuda_behind_the_plus(const Distribution& one) {
   // For PyTorch and its companion packages, version.py determines the CUDA version.
@@ -151,7 +151,7 @@ std::string cuda_behind_the_plus(const Distribution& one) {
   return cuda_in_tag(local_part(one.version));
 }
 
-/// Adds the CUDA version of a conda environment, which all its packages use.
+/// Adds the CUDA version of a conda environment. All packages in the environment use it.
 void add_conda(Examination& look, std::vector<CudaUse>& uses) {
   const CondaPackage* cuda = conda_package(look, "cuda-version");
   if (cuda == nullptr) cuda = conda_package(look, "cudatoolkit");
@@ -170,8 +170,8 @@ void add_onnx(Examination& look, const Distribution& one, std::vector<CudaUse>& 
     uses.push_back({"ONNX Runtime " + one.version, build->cuda, build->path});
     return;
   }
-  // Before CUDA 11, onnxruntime needed exactly the system's libraries. FW15 reports which of them
-  // are missing.
+  // Releases for CUDA before 11 need exactly that version from the system. FW15 reports missing
+  // libraries.
   for (const OnnxRelease& row : look.knowledge.compatibility().onnx)
     if (!row.cuda.empty() && !is_older(row.cuda, "11") && in_range(one.version, row.version))
       uses.push_back({"ONNX Runtime " + one.version, row.cuda, one.path});
@@ -183,7 +183,7 @@ void add_paddle(Examination& look, const Distribution& one, std::vector<CudaUse>
   const PackageBuild* build = stated_build(look, one.name);
   std::string cuda = build == nullptr ? "" : build->cuda;
   const std::size_t post = one.version.rfind(".post");
-  // Before 2.0, the number after ".post" is CUDA's major version and then cuDNN's: 1.8.5.post97.
+  // Before 2.0, the number after ".post" is the major versions of CUDA and cuDNN: 1.8.5.post97.
   const std::string tag = post == std::string::npos ? "" : one.version.substr(post + 5);
   if (cuda.empty() && !tag.empty() && is_older(one.version, "2.0"))
     cuda = tag.size() < 2 ? "" : beginning(tag.substr(0, tag.size() - 1), 1) + ".0";

@@ -1,4 +1,4 @@
-// Which packages in the target's environment were built with which CUDA.
+// Which packages in the target's environment were built for which CUDA version.
 #pragma once
 
 #include <optional>
@@ -10,19 +10,20 @@
 
 namespace berth::doctor {
 
-/// A package that was built with a CUDA version or that uses CUDA libraries of this version.
+/// A package, and the CUDA version for which it was built or whose libraries it uses.
 struct CudaUse {
   std::string what;  // "PyTorch 2.4.1+cu121"
-  std::string cuda;  // "12.1", or "12" if any release of that major works
+  std::string cuda;  // "12.1"; "12" if every release of that major version works
   std::string path;  // the file that shows the version
-  std::optional<Framework> framework = std::nullopt;  // the framework for which to look up recipes
-  std::string package = {};  // the package's name if it contains the CUDA version; otherwise ""
+  std::optional<Framework> framework = std::nullopt;  // the framework, to look up a recipe for it
+  std::string package = {};  // name of the package if the CUDA version is part of it; otherwise ""
 };
 
-/// Frameworks whose build is known, from their own files or from their release.
+/// Frameworks. Their CUDA version is known from their own files or from the release.
 [[nodiscard]] std::vector<CudaUse> framework_uses(Examination& look);
-/// All other packages. Their CUDA version is that of CUDA libraries that a file links to, that a
-/// package requires as wheels or is known to open, or that LD_LIBRARY_PATH provides.
+/// All other packages. Their CUDA version is that of CUDA libraries: a file of the package links to
+/// them, the package requires them as wheels or is known to open them, or LD_LIBRARY_PATH provides
+/// them.
 [[nodiscard]] std::vector<CudaUse> library_uses(Examination& look);
 
 }  // namespace berth::doctor

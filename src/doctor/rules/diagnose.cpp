@@ -1,13 +1,14 @@
-// Which of several findings is the cause? Four criteria decide, in this order.
-// 0. A user who pastes an error asks about that error. Findings that can cause it come first,
-//    preceded by their own causes. Without any, the error itself is first (ERR01). Information,
-//    and rules without a confirming public case, only move up among findings that are equal
-//    by 1 and 2.
-// 1. Problems that make the GPU unusable come before those that slow it down. A lesser finding
-//    that explains a greater one counts as the greater.
-// 2. A rule without a confirming public case never comes before one with such a case.
-// 3. A cause comes before what it explains; otherwise the lower layer comes first. A GPU without
-//    a driver is more informative than a library that does not find it.
+// Sorts findings so that the first one is the most likely cause of the others. Four criteria apply,
+// in this order.
+// 0. If the user pasted an error, findings that can cause it come first, and before them the causes
+//    of these findings. If no finding can cause it, the error itself comes first (ERR01). Two kinds
+//    of findings only move up among findings that are equal by criteria 1 and 2: information, and
+//    findings of unproven rules.
+// 1. Problems that make the GPU unusable come before those that slow it down. A finding that
+//    explains a worse one counts as equally bad.
+// 2. An unproven rule (no public case confirms it) comes after all proven rules.
+// 3. A cause comes before what it explains. Otherwise, the lower layer comes first: "no driver"
+//    tells the user more than "a library finds no GPU".
 #include "doctor/rules/diagnose.hpp"
 
 #include <algorithm>
@@ -60,21 +61,22 @@ const char* words_for(ProbeState state) {
 }
 
 bool may_explain(std::string_view patterns, const Finding& cause, const Finding& other) {
-  // An error of the program itself in the log, or a GPU assigned to a guest, causes nothing worse.
+  // Information explains no problem. Examples: a program's own Xid in the log, a GPU that is
+  // assigned to a virtual machine.
   if (cause.id == other.id || cause.severity == Severity::kInfo) return false;
   if (cause.confidence == Confidence::kLow && other.confidence != Confidence::kLow) return false;
   for (const std::string_view pattern : split(patterns, ' '))
     if (!pattern.empty() && matches(pattern, other.id)) return true;
-  // A probe shows that something fails, but not why. So any problem in a lower layer that makes the
-  // GPU unusable explains it. In the same way, any problem of the machine explains a driver failure
-  // of unknown cause.
+  // A probe shows that something fails, but not why. Any problem in a lower layer that makes the
+  // GPU unusable may explain it. In the same way, any problem of the machine may explain a driver
+  // failure of unknown cause (DRV28).
   if (weight_of(cause.severity) != 2) return false;
   return (other.id.starts_with("PRB") && cause.layer < other.layer) ||
          (other.id == "DRV28" && cause.layer <= Layer::kContainer);
 }
 
-/// If a finding says that something cannot work, but every framework of the target just did it,
-/// lower the finding's confidence.
+/// Lowers the confidence of findings that say that something cannot work, if the probe ran a kernel
+/// in every framework of the target.
 void doubt_what_was_tried(Diagnosis& diagnosis, const ProbeFacts& probe) {
   if (!probe) return;
   std::string ran;
@@ -105,13 +107,13 @@ std::vector<model::Probed> probed_of(const std::vector<ProbeAnswer>& answers) {
   return all;
 }
 
-/// Whether the rule is about the pasted text itself.
+/// Whether the rule reports the pasted text itself.
 bool is_about_the_text(std::string_view id) {
   return id == "ERR01" || id == "RT02";
 }
 
-/// How strongly a pasted error suggests this rule: 0 not at all, 1 as one of many causes, 2
-/// clearly.
+/// How strongly a pasted error suggests this rule: 0: not at all; 1: as one of several possible
+/// causes; 2: clearly.
 int weight_in_error(const std::vector<Recognised>& error, const std::string& id) {
   int most = 0;
   for (const Recognised& one : error)
@@ -125,8 +127,7 @@ std::string_view explained_by_rule(std::span<const Rule> rules, const std::strin
   return "";
 }
 
-/// Facts come from untrusted files, in particular from bundles. Text is made printable before it is
-/// shown.
+/// Makes text printable, because facts come from untrusted files, in particular from bundles.
 std::string fit_to_show(const std::string& text) {
   std::string shown;
   for (const std::string_view line : split(text, '\n'))
@@ -146,8 +147,8 @@ void complete(Finding& finding, const Rule& rule) {
   finding.confidence = rule.proven ? Confidence::kHigh : Confidence::kLow;
 }
 
-/// Whether the driver reports a GPU, or a GPU's node exists. The latter helps on WSL and in
-/// containers that do not show the PCI bus.
+/// Whether the driver reports a GPU, or a GPU's node exists. Nodes matter on WSL and in containers
+/// that do not show the PCI bus.
 bool shows_gpu(const Facts& facts) {
   return (facts.driver.gpus && !facts.driver.gpus->empty()) ||
          !facts.nodes.nvidia_gpus().value_or({}).empty() || facts.nodes.kfd.has_value();
@@ -162,8 +163,8 @@ bool has_gpu_on_bus(const Facts& facts) {
 constexpr std::array<std::string_view, 5> kFrameworks{"torch", "tensorflow", "jax", "onnxruntime",
                                                       "cupy"};
 
-/// Whether the Python has every framework that the message's line names. If the line names no
-/// framework, one installed framework is enough.
+/// Whether the target's Python has every framework that the line of the message names. If the line
+/// names none, one installed framework is enough.
 bool has_frameworks(const Recognised& message, const Facts& facts) {
   const auto is_named = [&](std::string_view framework) {
     const auto is_same = [](char a, char b) { return (a | 0x20) == b; };
@@ -183,15 +184,16 @@ bool has_frameworks(const Recognised& message, const Facts& facts) {
                        : std::all_of(named.begin(), named.end(), is_there);
 }
 
-/// Whether this rule had something to examine: a framework, or a toolkit together with a framework.
+/// Whether the facts that the rule examines exist: an installed framework for FW rules; a toolkit
+/// and a framework for ENV10 and ENV11.
 bool had_subject(const std::string& rule, const Recognised& message, const Facts& facts) {
   const bool about_toolkit = rule == "ENV10" || rule == "ENV11";
   if (about_toolkit && !facts.toolchain.building) return false;
   return !(about_toolkit || rule.starts_with("FW")) || has_frameworks(message, facts);
 }
 
-/// Whether every possible cause of the message was examined: all its rules ran, there is a GPU, and
-/// each rule had something to examine.
+/// Whether every possible cause of the message was examined: there is a GPU, all rules of the
+/// message ran, and the facts that they examine exist.
 bool was_compared(const Recognised& message, const Diagnosis& diagnosis, const Facts& facts) {
   if (message.rules.empty() || !(shows_gpu(facts) || has_gpu_on_bus(facts))) return false;
   return std::all_of(message.rules.begin(), message.rules.end(), [&](const std::string& rule) {
@@ -224,7 +226,7 @@ std::vector<model::KnownMessage> messages_of(const std::vector<Recognised>& erro
   return messages;
 }
 
-/// For each finding, the indices of the findings that it may explain.
+/// For each finding, the indices of all findings that it may explain.
 std::vector<std::vector<std::size_t>> explanations(const std::vector<Finding>& findings,
                                                    std::span<const Rule> rules) {
   std::vector<std::vector<std::size_t>> explained(findings.size());
@@ -237,11 +239,10 @@ std::vector<std::vector<std::size_t>> explanations(const std::vector<Finding>& f
   return explained;
 }
 
-/// The summary if nothing is wrong. It may say "no GPU", but must not say so if nothing was
-/// checked.
+/// The verdict if nothing is wrong. It states that there is no GPU only if HW01 was checked.
 std::string verdict_without_faults(const Diagnosis& diagnosis, bool has_gpu) {
   if (model::is_empty_look(diagnosis)) return std::string(tr("nothing could be checked"));
-  // If the rule that looks for a GPU (HW01) could not run, it is unknown whether there is one.
+  // If HW01, the rule that looks for a GPU, could not run, it is unknown whether there is a GPU.
   const bool looked = std::none_of(diagnosis.not_checked.begin(), diagnosis.not_checked.end(),
                                    [](const NotChecked& one) { return one.id == "HW01"; });
   if (!looked && !has_gpu)
@@ -258,8 +259,8 @@ void order_by_cause(std::vector<Finding>& findings, std::span<const Rule> rules,
                     const std::vector<Recognised>& error) {
   const std::size_t count = findings.size();
   const auto explained = explanations(findings, rules);
-  // An explanation can only lead up one layer at a time. The bound prevents an endless loop if the
-  // rule table contains a cycle by mistake.
+  // Each round passes weights from findings to their causes, at most `count` times. The limit
+  // prevents an endless loop if the rules explain each other in a cycle by mistake.
   std::vector<int> depth(count, 0);
   std::vector<int> weight(count), named_by_error(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -319,9 +320,9 @@ Diagnosis diagnose_with(std::span<const Rule> rules, const Facts& facts, const K
         rule.look(examination);
       else if (!check_on_request(rule.id, examination, request, diagnosis.findings))
         continue;
-      // Each rule itself decides how to treat a missing file ("/proc/modules" of a kernel without
-      // modules, or ENODATA for a simulated machine) and facts that were not requested. Denied
-      // access always makes a rule "not checked".
+      // ENOENT and ENODATA do not count here. Each rule itself decides how to treat a missing file
+      // ("/proc/modules" of a kernel without modules) and a fact that a simulated machine does not
+      // have. Denied access always makes a rule "not checked".
       for (const Unreadable& why : log.entries())
         if ((why.error_number != ENOENT || is_unmounted(why)) && why.error_number != ENODATA)
           examination.note_unreadable(why);

@@ -1,4 +1,4 @@
-// diagnose() turns facts into a diagnosis. Pure.
+// diagnose() runs the rules on facts and returns a diagnosis.
 #pragma once
 
 #include <string>
@@ -18,20 +18,19 @@ namespace berth::doctor {
                                         const std::vector<std::string>& only = {},
                                         const RequestFacts& request = {});
 
-/// Like diagnose(), but with other rules than the built-in ones, for tests.
+/// Like diagnose(), but with these rules instead of the built-in ones, for tests.
 [[nodiscard]] model::Diagnosis diagnose_with(std::span<const Rule> rules, const Facts& facts,
                                              const Knowledge& knowledge,
                                              const RequestFacts& request = {});
 
-/// Sorts findings. A cause comes before what it explains; otherwise the order is by layer,
-/// severity, and confidence. A finding never comes before a proven one that explains it. Findings
-/// related to a pasted error come first, after their causes; an unproven rule only moves up among
-/// similar findings.
+/// Sorts findings so that the most likely cause comes first, by the criteria in diagnose.cpp. Also
+/// sets `explains` and `explained_by` of each finding. `error` has the known messages in a pasted
+/// text.
 void order_by_cause(std::vector<model::Finding>& findings, std::span<const Rule> rules,
                     const std::vector<Recognised>& error = {});
 
-/// The answers of the probes, and the result for each known message of a pasted text. If `facts` is
-/// null, there was no machine to examine.
+/// The results of the probe, and for each known message in a pasted text the rules that were
+/// checked. `facts` is null if no machine was examined.
 [[nodiscard]] model::DiagnosisParts parts_of(const RequestFacts& request,
                                              const model::Diagnosis& diagnosis,
                                              const Facts* facts = nullptr);

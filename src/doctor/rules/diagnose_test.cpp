@@ -109,7 +109,7 @@ TEST_CASE("the finding of a pasted error comes first, after the finding that exp
   CHECK(order(rules) == without);
   CHECK(with({"FW2"}, 2) == Ids{"DRV1", "FW2", "HW1", "LIB3", "NEW1", "SEE1"});
   CHECK(with({"LIB*"}, 1) == Ids{"LIB3", "HW1", "DRV1", "FW2", "NEW1", "SEE1"});
-  // Information and unconfirmed rules do not move above a confirmed rule.
+  // Information (SEE1) and unproven rules (NEW1) do not move above a proven rule.
   CHECK(with({"SEE1", "NEW1", "OTHER"}, 2) == without);
 }
 
@@ -131,7 +131,7 @@ TEST_CASE("a pasted error that nothing explains is the first finding, with its n
   CHECK(first(none, "AssertionError: Torch not compiled with CUDA enabled")
             .starts_with("ERR01 device = "));
   CHECK(first(none, "No module named 'torch'") == "ERR01 berth doctor -- python train.py");
-  // The finding about the GPUs replaces it.
+  // If RT02 reports the GPUs' memory, its finding replaces ERR01.
   Facts full;
   GpuAnswer gpu;
   gpu.pci_address = "0000:01:00.0";
@@ -139,7 +139,7 @@ TEST_CASE("a pasted error that nothing explains is the first finding, with its n
   gpu.memory_used_bytes = 23ULL << 30;
   full.driver.gpus = std::vector{gpu};
   CHECK(first(full, "CUDA out of memory. Tried to allocate 2.00 GiB.") == "RT02 berth ps");
-  // No error was pasted, or it contains no known message.
+  // No finding if no error was pasted, or if the text has no known message.
   CHECK(diagnose(none, Knowledge{}, {"ERR01"}).findings.empty());
   RequestFacts asked;
   asked.error = read_error_text("all is well");
@@ -168,7 +168,7 @@ TEST_CASE("a message counts as compared only if everything that could explain it
   const char* ptx = "the provided PTX was compiled with an unsupported toolchain";
   Facts none;
   none.machine.pci = std::vector<PciFunction>{};
-  CHECK_FALSE(compared(none, ptx));  // no GPU, no Python: nothing could be examined
+  CHECK_FALSE(compared(none, ptx));  // nothing could be examined: no GPU, no Python
   Facts facts;
   facts.driver.gpus = std::vector<GpuAnswer>{{}};
   facts.toolchain.building = Unreadable{"nvcc", 0};
@@ -257,8 +257,8 @@ TEST_CASE("a kernel that does not run is a finding that any GPU failure explains
   CHECK(found[0].id == "DRV1");
   CHECK(found[1].explained_by == "DRV1");
   CHECK(found[1].title == "torch 2.9 cannot run a kernel on its GPU 1");
-  // There is no finding if the probe was not requested, if there is no usable GPU, if the framework
-  // works, or if it is for the CPU.
+  // No finding if the probe was not requested, if there is no usable GPU, if the framework works,
+  // or if it is built for the CPU.
   CHECK(diagnose_with(rules, with_gpu(), {}).checked.empty());
   Facts none;
   none.driver.gpus = std::vector<GpuAnswer>{};
@@ -328,7 +328,8 @@ TEST_CASE("a pasted out-of-memory error is a finding only where the GPUs show it
   Facts facts;
   CHECK(titles(facts, "2.00 GiB").empty());
   facts.driver.gpus = std::vector{gpu("0000:01:00.0", 1), gpu("0000:02:00.0", 1)};
-  // The allocation would succeed now. Which process used the memory at that time is unknown.
+  // There is enough free memory now, and it is unknown which process used it when the error
+  // occurred.
   CHECK(titles(facts, "2.00 GiB").empty());
   CHECK(titles(facts, "95.00 GiB").find("no GPU here has more than 24.0 GiB") != std::string::npos);
   facts.driver.gpus = std::vector{gpu("0000:01:00.0", 23), gpu("0000:02:00.0", 1)};
@@ -385,7 +386,7 @@ TEST_CASE("a machine with an unreadable bus is not called healthy") {
   const auto seen = diagnose(facts, Knowledge{}, {"HW01"});
   REQUIRE(seen.not_checked.size() == 1);
   CHECK(seen.not_checked.front().why == "/sys is not visible here at all");
-  // A fact is also recorded as unreadable if a rule reads it only incidentally.
+  // A fact counts as unreadable even if the rule only tests whether it has a value.
   const std::vector<Rule> passing{
       {"X1", kLow, Severity::kFatal, true, "", "",
        [](Examination& look) { static_cast<void>(look.facts.machine.pci.has_value()); }},
@@ -393,7 +394,8 @@ TEST_CASE("a machine with an unreadable bus is not called healthy") {
   const auto more = diagnose_with(passing, facts, {});
   CHECK(more.not_checked.size() == 1);
   CHECK(more.checked == std::vector<std::string>{"X2"});
-  // If no rule looked for a GPU, the machine is not called healthy.
+  // If HW01 could not look for a GPU, the verdict must not say that nothing is wrong with the
+  // machine.
   const std::vector<Rule> blind_and_seeing{
       {"HW01", kLow, Severity::kInfo, true, "", "",
        [](Examination& look) { static_cast<void>(look.see(look.facts.machine.pci)); }},

@@ -49,7 +49,7 @@ void compute_mode(Examination& look) {
     if (mode == nullptr || *mode == "default") continue;
     const bool held = gpu.processes_memory_bytes.value_or(0) > 0;
     const bool prohibited = *mode == "prohibited";
-    // If the only process is an MPS server, other programs can still share the GPU.
+    // If an MPS server uses the GPU, other programs can still share it.
     const auto& server = look.facts.nvidia.mps_control;
     if (!prohibited && look.facts.driver.cuda_init.value_or(1) == 0 &&
         (look.see(server) != nullptr || server.is_unreadable()))
@@ -58,8 +58,8 @@ void compute_mode(Examination& look) {
         prohibited ? text("GPU {} is set to accept no programs", gpu.pci_address)
         : held     ? text("GPU {} accepts only one program, and one is using it", gpu.pci_address)
                    : text("GPU {} accepts only one program", gpu.pci_address));
-    // Some clusters use this compute mode on purpose. While no process uses the GPU, no program is
-    // blocked.
+    // Some clusters use this mode on purpose. It blocks programs only while another process uses
+    // the GPU.
     if (!prohibited && !held) finding.severity = Severity::kInfo;
     finding.evidence.push_back(text("NVML: its compute mode is “{}”", printable(*mode)));
     finding.fix.push_back({fmt::format("sudo nvidia-smi -i {} -c 0", pasted(gpu.pci_address)),
@@ -133,7 +133,7 @@ void cc_not_ready(Examination& look) {
   }
 }
 
-/// The meaning of a cuInit error code that no other rule reports.
+/// What a cuInit error code means, for codes that no other rule reports.
 const char* meaning_of(int code) {
   switch (code) {
     case 2:
@@ -152,15 +152,15 @@ const char* meaning_of(int code) {
   }
 }
 
-/// Whether other rules know this cuInit error code and its causes.
+/// Whether other rules report this cuInit error code and its causes.
 bool is_known_code(int code) {
   constexpr auto kKnown =
       std::to_array({0, 34, 35, 101, 719, 802, 803, 804, 805, 806, 807, 808, 809, 999});
   return std::find(kKnown.begin(), kKnown.end(), code) != kKnown.end();
 }
 
-/// Whether everything that other rules check is in order: nodes exist and can be opened, and the
-/// log has no error.
+/// Whether other rules have nothing to report: the module is loaded, all nodes can be opened, and
+/// the log has no error of the driver.
 bool ways_are_open(Examination& look) {
   const auto* nodes = look.see(look.facts.nvidia.nodes);
   if (nodes == nullptr || nodes->empty() || !is_loaded(look, "nvidia") ||
@@ -180,7 +180,7 @@ void advise_restart(Finding& finding) {
        text("reloads the driver if no program uses the GPU; otherwise reboot")});
 }
 
-/// The administrator has configured the driver to exclude GPUs.
+/// Whether the administrator configured the driver to exclude GPUs.
 bool excludes_gpus(Examination& look) {
   const auto& all = look.facts.nvidia.parameters;
   if (!all) return false;
@@ -191,8 +191,8 @@ bool excludes_gpus(Examination& look) {
   return false;
 }
 
-/// Reports GPUs that are bound to the driver on the bus, but that the driver's library does not
-/// list. This is correct for a process that may open only some of the nodes.
+/// Reports GPUs that the bus shows as bound to the driver, but that NVML does not list. Returns
+/// false if the process may open only some GPU nodes, because then a short list is correct.
 bool gpus_unlisted(Examination& look) {
   constexpr int kNoDevice = 100;
   const auto& driver = look.facts.driver;
@@ -232,7 +232,7 @@ bool gpus_unlisted(Examination& look) {
   return true;
 }
 
-/// The driver fails and no known cause explains this. The failure itself is reported.
+/// Reports an error of the driver for which no other rule has an explanation.
 void unexplained(Examination& look) {
   if (!may_concern_nvidia(look.facts) || look.facts.machine.is_wsl ||
       look.facts.machine.is_jetson || !ways_are_open(look))

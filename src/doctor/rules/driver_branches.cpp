@@ -1,5 +1,5 @@
-// Rules DRV06 to DRV08: whether the kind (open or proprietary) and the branch of NVIDIA's module
-// support the installed GPUs.
+// Rules DRV06 to DRV08: whether NVIDIA's module supports the installed GPUs, by its kind (open or
+// proprietary) and its branch.
 #include <algorithm>
 #include <array>
 
@@ -16,19 +16,19 @@ std::string describe(const PciFunction& gpu) {
   return fmt::format("{} (10de:{:04x})", gpu.address, gpu.device);
 }
 
-/// The proprietary module supports no GPU from Blackwell on. NVIDIA's device ids increase with each
-/// generation.
+/// Whether the GPU is Blackwell or newer, which the proprietary module does not support. NVIDIA's
+/// device ids increase with each generation.
 bool is_from_blackwell(const PciFunction& gpu) {
   constexpr std::uint32_t kFirst = 0x2900;
   return gpu.device >= kFirst;
 }
 
-/// One machine has a GPU from before Turing and a GPU from after Hopper. Neither kind of module
-/// supports both.
+/// Reports a machine with a GPU older than Turing and one that is Blackwell or newer: the open
+/// module does not support the former, the proprietary module does not support the latter.
 bool told_of_both_kinds(Examination& look, Finding& finding) {
   const PciFunction *old = nullptr, *blackwell = nullptr;
   for (const auto* gpu : nvidia_gpus(look)) {
-    if (gpu->driver.value_or("") == "vfio-pci") continue;  // the GPU is assigned to a guest
+    if (gpu->driver.value_or("") == "vfio-pci") continue;  // assigned to a virtual machine
     if (is_before_turing(*gpu)) old = gpu;
     if (is_from_blackwell(*gpu)) blackwell = gpu;
   }
@@ -72,8 +72,8 @@ void open_module_old_gpu(Examination& look) {
                                   "580"));
 }
 
-/// The first driver branch that supports this GPU. No public table is complete, so this leads only
-/// to a warning unless the driver itself rejects the GPU.
+/// The first driver branch that supports this GPU. The table may be incomplete, so a rule may only
+/// warn, unless the driver itself rejects the GPU.
 int first_branch_for(const Examination& look, const PciFunction& gpu) {
   int branch = 0;
   for (const auto& one : look.knowledge.compatibility().first_branches)
@@ -81,7 +81,8 @@ int first_branch_for(const Examination& look, const PciFunction& gpu) {
   return branch;
 }
 
-/// A new GPU that does not answer with the proprietary module. The log may not show the reason.
+/// A Blackwell GPU that does not answer although the proprietary module is new enough for it;
+/// nullptr if there is none. The log may not show the reason.
 const PciFunction* needs_open_module(Examination& look) {
   const bool* open = look.see(look.facts.nvidia.open_module);
   if (open == nullptr || *open) return nullptr;
@@ -118,7 +119,7 @@ void proprietary_module_new_gpu(Examination& look) {
                             : on_system(look, "driver_open", "", "580"));
 }
 
-/// Reports a GPU that is newer than the driver. The driver ignores such GPUs.
+/// Reports a GPU that is too new for the driver, which ignores such GPUs.
 bool not_served_yet(Examination& look) {
   const std::string line = newest_line(look, {"NVRM", "is not supported by the"});
   const std::string version =
@@ -145,7 +146,7 @@ bool not_served_yet(Examination& look) {
   return false;
 }
 
-/// The last driver branch that supports this GPU. 0: newer branches also support it.
+/// The last driver branch that supports this GPU; 0: there is none yet.
 int last_branch_for(const Examination& look, const PciFunction& gpu) {
   for (const auto& one : look.knowledge.compatibility().last_branches)
     if (static_cast<int>(gpu.device) >= one.from && static_cast<int>(gpu.device) <= one.to)
@@ -153,8 +154,8 @@ int last_branch_for(const Examination& look, const PciFunction& gpu) {
   return is_before_turing(gpu) ? 580 : 0;
 }
 
-/// The version of the loaded module, or of the libraries if none is loaded. If libraries have
-/// several versions, the oldest.
+/// The version of the loaded module, or else of the driver's libraries: the one that the loader
+/// would choose, or the oldest.
 std::string installed_version(const NvidiaFacts& nvidia) {
   if (nvidia.module_version) return *nvidia.module_version;
   if (nvidia.library_version) return *nvidia.library_version;
@@ -166,7 +167,8 @@ std::string installed_version(const NvidiaFacts& nvidia) {
   return oldest == libraries.end() ? "" : oldest->version;
 }
 
-/// Whether the GPU has no driver, or NVIDIA's driver was queried and does not know this GPU.
+/// Whether no driver uses the GPU: none is bound to it, or NVIDIA's driver was queried and does not
+/// list it.
 bool is_left_alone(Examination& look, const PciFunction& gpu) {
   constexpr int kNotLoaded = 9;
   if (gpu.driver.is_absent()) return true;
@@ -178,8 +180,8 @@ bool is_left_alone(Examination& look, const PciFunction& gpu) {
                       [&](const GpuAnswer& one) { return one.pci_address == gpu.address; });
 }
 
-/// The older branch may not support the GPUs that work now. In that case, no branch supports all of
-/// them.
+/// Suggests to install an older branch, unless GPUs that work now need a newer one. Then no branch
+/// supports all GPUs.
 void advise_branch(Examination& look, Finding& finding,
                    const std::vector<const PciFunction*>& working, int branch) {
   for (const PciFunction* gpu : working)

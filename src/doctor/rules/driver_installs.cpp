@@ -37,8 +37,8 @@ void two_installs(Examination& look) {
                 pasted(libraries->front().path) + " " + pasted(libraries->back().path)));
 }
 
-/// The parts of a kernel's name that are no numbers. "6.10.6-200.fc40.x86_64" and
-/// "6.11.3-200.fc41.x86_64" belong to one series of kernels; "6.6.47-1-lts" belongs to another.
+/// The letters in a kernel's name, which identify its series. "6.10.6-200.fc40.x86_64" and
+/// "6.11.3-200.fc41.x86_64" are of one series; "6.6.47-1-lts" is of another.
 std::string line_of(std::string_view kernel) {
   std::string letters;
   for (const char c : kernel)
@@ -46,7 +46,7 @@ std::string line_of(std::string_view kernel) {
   return letters;
 }
 
-/// Compares all numbers in the names from left to right: "6.8.0-45" < "6.8.0-107".
+/// Compares the numbers in two kernels' names from left to right: "6.8.0-45" < "6.8.0-107".
 bool is_older_kernel(std::string_view one, std::string_view other) {
   const auto numbers = [](std::string_view name) {
     std::vector<std::int64_t> found;
@@ -65,8 +65,8 @@ bool has_module(const std::vector<ModuleFile>& files, std::string_view kernel) {
                      [&](const ModuleFile& file) { return file.kernel == kernel; });
 }
 
-/// An update removed the files of the running kernel. Modules that are not loaded yet can then no
-/// longer be loaded.
+/// Reports that an update removed the files of the running kernel. Modules that are not loaded yet
+/// cannot be loaded until a reboot.
 bool kernel_removed(Examination& look, const std::string& running,
                     const std::vector<std::string>& kernels) {
   const bool any = std::any_of(kernels.begin(), kernels.end(), [](const std::string& name) {
@@ -82,7 +82,7 @@ bool kernel_removed(Examination& look, const std::string& running,
   return true;
 }
 
-/// The next boot will use a newer kernel that has no NVIDIA module.
+/// Reports that the next boot will start a newer kernel, for which there is no NVIDIA module.
 void next_kernel_without_module(Examination& look, const std::string& running,
                                 const std::vector<std::string>& kernels) {
   const auto* files = look.see(look.facts.nvidia.modules_on_disk);
@@ -127,7 +127,7 @@ void reboot_pending(Examination& look) {
     next_kernel_without_module(look, *running, *kernels);
 }
 
-/// dpkg was interrupted. Every later apt command stops at the same place.
+/// Reports that dpkg was interrupted. Every later apt command fails at the same package.
 void unfinished(Examination& look) {
   if (look.facts.machine.in_container || (nvidia_gpus(look).empty() && !is_loaded(look, "nvidia")))
     return;
@@ -137,9 +137,9 @@ void unfinished(Examination& look) {
     return !one.name.starts_with("linux-headers-") && !one.name.starts_with("linux-image-");
   };
   const auto first = std::find_if(packages->begin(), packages->end(), is_drivers);
-  // An unfinished kernel package matters only if NVIDIA's module is built for it.
+  // An unfinished kernel package only matters if DKMS builds NVIDIA's module for it.
   if (first == packages->end() && look.see(look.facts.nvidia.source) == nullptr) return;
-  // If dpkg is running now, the other packages are waiting for it.
+  // If dpkg runs now, the installation is still in progress.
   for (const std::string& name : look.facts.machine.processes.value_or({}))
     if (name == "dpkg" || name == "apt-get" || name == "apt" || name.starts_with("unattended-upgr"))
       return;

@@ -1,5 +1,5 @@
-// Rules DRV01 to DRV05, DRV09, DRV10: whether NVIDIA's kernel module exists, matches kernel and
-// GPUs, and has initialized its GPUs.
+// Rules DRV01 to DRV05, DRV09, DRV10: whether NVIDIA's kernel module exists, matches the kernel and
+// the GPUs, and could initialize the GPUs.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -18,14 +18,14 @@ std::string describe(const PciFunction& gpu) {
   return fmt::format("{} (10de:{:04x})", gpu.address, gpu.device);
 }
 
-/// The nvidia.ko for the running kernel; nullptr if there is none or this is unknown.
+/// The nvidia.ko for this kernel; nullptr if there is none.
 const ModuleFile* file_for(const std::vector<ModuleFile>& files, const std::string& kernel) {
   const auto found = std::find_if(files.begin(), files.end(),
                                   [&](const ModuleFile& file) { return file.kernel == kernel; });
   return found == files.end() ? nullptr : &*found;
 }
 
-/// NVIDIA GPUs, if NVIDIA's module is known not to be loaded.
+/// The NVIDIA GPUs if it is certain that NVIDIA's module is not loaded; otherwise empty.
 std::vector<const PciFunction*> gpus_without_module(Examination& look) {
   auto gpus = nvidia_gpus(look);
   if (!gpus.empty() && !is_not_loaded(look, "nvidia")) gpus.clear();
@@ -68,7 +68,7 @@ void module_missing(Examination& look) {
   finding.fix.push_back(on_system(look, "driver", ""));
 }
 
-/// The module file exists, but the kernel rejected it because it was built for another kernel.
+/// Reports a module that the kernel rejected because it was built for another kernel.
 void module_refused(Examination& look, const std::string& kernel, const ModuleFile& file) {
   std::string line = newest_line(look, {"nvidia", "version magic"});
   if (line.empty()) line = newest_line(look, {"nvidia", "disagrees about version of symbol"});
@@ -100,7 +100,7 @@ void module_not_for_kernel(Examination& look) {
   if (files->empty()) finding.evidence.push_back(text("{} exists", *source));
   finding.evidence.push_back(text("no nvidia.ko under /lib/modules/{}", *kernel));
   for (const ModuleFile& file : *files) finding.evidence.push_back(text("{} exists", file.path));
-  // Proxmox reports its system as Debian, but its kernel headers have other package names.
+  // Proxmox identifies itself as Debian, but its packages of kernel headers have other names.
   if (kernel->ends_with("-pve"))
     finding.fix.push_back(
         {fmt::format("sudo apt install {}-headers-{}\nsudo dkms autoinstall -k {} "
@@ -116,7 +116,7 @@ void module_not_for_kernel(Examination& look) {
   add_build_failure(look, finding);
 }
 
-/// Reports an unsigned amdgpu module from AMD's DKMS package.
+/// Reports that Secure Boot rejected the amdgpu module from AMD's DKMS package.
 void secure_boot_amd(Examination& look) {
   const auto* functions = look.see(look.facts.machine.pci);
   if (functions == nullptr || !is_not_loaded(look, "amdgpu")) return;
@@ -140,7 +140,7 @@ void secure_boot(Examination& look) {
   const auto* kernel = look.see(look.facts.machine.kernel);
   const auto& files = look.facts.nvidia.modules_on_disk;
   const ModuleFile* file = files && kernel ? file_for(*files, *kernel) : nullptr;
-  // If there is a module only for other kernels, Secure Boot is not the problem.
+  // If modules exist only for other kernels, Secure Boot is not the cause.
   if (files && !files->empty() && file == nullptr) return;
   std::string line;
   if (const auto* log = look.see(look.facts.machine.kernel_log)) {
@@ -201,15 +201,15 @@ void nouveau(Examination& look) {
                         "", text("after NVIDIA's driver is installed")));
 }
 
-/// Whether the machine booted after the module's file was installed, but still loaded another
-/// module. The same would happen at the next reboot.
+/// Whether the matching module was installed before the last boot, but another one was loaded. A
+/// further reboot would not change this.
 bool was_there_at_start(Examination& look, Finding& finding) {
   const std::string* kernel = look.see(look.facts.machine.kernel);
   const auto* files = look.see(look.facts.nvidia.modules_on_disk);
   const ModuleFile* file =
       files != nullptr && kernel != nullptr ? file_for(*files, *kernel) : nullptr;
   const std::int64_t* started = look.see(look.facts.machine.started);
-  // Allow one day of difference, because the clock may have been set later.
+  // One day of tolerance, because the clock may have been set after the boot.
   constexpr std::int64_t kDay = 86'400;
   if (file == nullptr || started == nullptr || !file->changed || *file->changed + kDay > *started)
     return false;
@@ -264,7 +264,7 @@ void driver_mismatch(Examination& look) {
        text("if that still differs from the library, install both from one source and version")});
 }
 
-/// Whether NVML lists the GPU of this log line as healthy now.
+/// Whether NVML now lists the GPU of this log line, without an error.
 bool works_by_now(const Facts& facts, const std::string& line) {
   for (const GpuAnswer& gpu : facts.driver.gpus.value_or({}))
     if (gpu.pci_address.size() >= 10 && gpu.error.is_absent() &&
@@ -315,8 +315,8 @@ void gsp_file_missing(Examination& look) {
   if (line.find("gsp") == std::string::npos) line.clear();
   const auto& firmware = look.facts.nvidia.firmware;
   const auto& driver = look.facts.driver;
-  // All firmware files are of other versions, and the driver does not answer. If it answers, the
-  // files may be elsewhere or the GPU may need none.
+  // Files exist only for other driver versions. This matters only if the driver does not work:
+  // otherwise the files are in another folder, or the GPU needs none.
   const bool other = firmware && !firmware->empty() &&
                      std::find(firmware->begin(), firmware->end(), *version) == firmware->end();
   const bool silent = driver.nvml_init.value_or(0) != 0 ||

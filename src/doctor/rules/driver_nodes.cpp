@@ -12,8 +12,8 @@ namespace {
 
 constexpr int kCudaUnknown = 999, kLaunchFailure = 719;
 
-/// Whether "apptainer exec --nv" started this container: the driver's libraries are present, and
-/// /dev is the host's.
+/// Whether the container was started with "apptainer exec --nv": it has the driver's libraries, and
+/// its /dev is the host's.
 bool is_given_by_apptainer(Examination& look) {
   const auto* kind = look.see(look.facts.container.kind);
   const auto& names = look.facts.container.singularity_libraries;
@@ -22,8 +22,8 @@ bool is_given_by_apptainer(Examination& look) {
                      [](const std::string& name) { return name.starts_with("libcuda.so"); });
 }
 
-/// The driver uses the GPU, but no node exists. Either nothing has created them (no desktop, no
-/// nvidia-modprobe), or a service has its own /dev.
+/// Reports that the driver uses a GPU, but no node exists. Either nothing created the nodes (there
+/// is no desktop and no nvidia-modprobe), or a service has its own /dev.
 void no_node_at_all(Examination& look) {
   const bool by_apptainer = is_given_by_apptainer(look);
   if (!by_apptainer &&
@@ -49,8 +49,8 @@ void no_node_at_all(Examination& look) {
   }
 }
 
-/// Reports a node whose number belongs to no driver now. It was created by hand, or before the
-/// module was loaded again.
+/// Reports a node whose major number belongs to no driver. The node was created by hand, or before
+/// the module was last loaded.
 bool node_without_driver(Examination& look, const std::vector<DeviceNode>& nodes) {
   for (const DeviceNode& one : nodes) {
     const int error = one.node.open_error.value_or(0);
@@ -72,8 +72,8 @@ bool node_without_driver(Examination& look, const std::vector<DeviceNode>& nodes
   return false;
 }
 
-/// The current major number of nvidia_uvm: from the kernel's list, or else from the log line at
-/// loading ("Loaded the UVM driver, major device number 510.").
+/// The current major number of nvidia_uvm, from /proc/devices, or else from the log line "Loaded
+/// the UVM driver, major device number 510."
 std::optional<unsigned> number_of_uvm(Examination& look) {
   if (const auto* majors = look.see(look.facts.nvidia.majors)) {
     const auto row = majors->find("nvidia-uvm");
@@ -90,8 +90,8 @@ std::optional<unsigned> number_of_uvm(Examination& look) {
   return number ? std::optional(static_cast<unsigned>(*number)) : std::nullopt;
 }
 
-/// Reports a node whose number belongs to another driver or to none. A udev rule of a package
-/// created it with a fixed number, or an outdated CDI spec passed it to a container.
+/// Reports a node whose major number is not the current one of nvidia_uvm. A udev rule created it
+/// with a fixed number, or an outdated CDI spec passed it to a container.
 bool node_of_another_number(Examination& look, const std::vector<DeviceNode>& nodes) {
   const auto node = std::find_if(nodes.begin(), nodes.end(), [](const DeviceNode& one) {
     return one.path == "/dev/nvidia-uvm";
@@ -137,9 +137,11 @@ void uvm_missing(Examination& look) {
   const auto uvm = look.facts.nvidia.node("/dev/nvidia-uvm");
   const auto& cuda = look.facts.driver.cuda_init;
   if (cuda && *cuda == 0) return;
-  // Opening a node loads its module. It is a problem only if CUDA reports that this failed.
+  // Opening an existing node loads the module. If the module is not loaded, it only matters if CUDA
+  // returned an error.
   if (!uvm.is_absent() && !(unloaded && cuda)) return;
-  // Outside a container, CUDA creates the nodes itself at start if nvidia-modprobe is allowed to.
+  // Outside a container, CUDA creates the nodes when it starts, if nvidia-modprobe has the
+  // permission to.
   const Fact<bool>& helper = look.facts.nvidia.modprobe_helper;
   const bool helps_itself =
       !look.facts.machine.in_container && (helper.value_or(false) || helper.is_unreadable());
@@ -164,7 +166,7 @@ void uvm_missing(Examination& look) {
             "ExecStartPre=/usr/bin/nvidia-modprobe -c 0 -u")});
 }
 
-/// On a Jetson, the nodes belong to the group video or render.
+/// Reports nodes of a Jetson that the user may not open. They belong to the group video or render.
 void tegra_permission(Examination& look) {
   const auto* nodes = look.see(look.facts.nodes.tegra);
   const auto* identity = look.see(look.facts.process.identity);
@@ -181,8 +183,8 @@ void tegra_permission(Examination& look) {
   }
 }
 
-/// Whether the node's mode is the one that the module's parameter sets. nvidia-modprobe does not
-/// change it.
+/// Whether the node's mode is the one that the module's parameter DeviceFileMode sets. Then
+/// nvidia-modprobe would not change it.
 bool is_set_by_driver(Examination& look, const Node& node) {
   const auto& all = look.facts.nvidia.parameters;
   if (!all || !all->contains("DeviceFileMode")) return false;
@@ -192,7 +194,7 @@ bool is_set_by_driver(Examination& look, const Node& node) {
 
 void node_permission(Examination& look) {
   constexpr gid_t kOverflow =
-      65534;  // the kernel shows this id for groups outside the user namespace; CTR12 reports these
+      65534;  // id of groups outside the user namespace, which CTR12 reports
   if (look.facts.machine.is_jetson) return tegra_permission(look);
   if (!driver_runs(look)) return;
   const auto* nodes = look.see(look.facts.nvidia.nodes);
@@ -245,7 +247,7 @@ void uvm_after_suspend(Examination& look) {
   const int* cuda = look.see(look.facts.driver.cuda_init);
   if (cuda == nullptr || (*cuda != kCudaUnknown && *cuda != kLaunchFailure)) return;
   if (look.facts.driver.nvml_init.value_or(0) != 0) return;
-  // If nodes are missing or cannot be opened, that is the cause.
+  // Nodes that are missing or cannot be opened are another cause, which other rules report.
   const auto uvm = look.facts.nvidia.node("/dev/nvidia-uvm");
   if (uvm.is_absent() || (uvm && uvm->node.open_error.value_or(0) != 0)) return;
   const int slept = look.facts.machine.suspends.value_or(0);

@@ -15,8 +15,8 @@ namespace {
 
 constexpr int kCudaNotReady = 802, kCudaMps = 805, kCudaMpsFull = 808;
 
-/// Describes the problem if service and driver have different versions; "" if they are equal or
-/// unknown.
+/// The problem if the fabric manager and the driver have different versions; "" if the versions are
+/// equal or unknown.
 std::string fabric_version_trouble(const NvidiaFacts& nvidia) {
   const std::string module = nvidia.module_version.value_or("");
   const std::string service = nvidia.fabric_manager.value_or("");
@@ -28,7 +28,7 @@ std::string fabric_version_trouble(const NvidiaFacts& nvidia) {
 
 struct Fabric {
   int switches = 0;
-  bool unfinished = false;  // a GPU reports that its fabric setup is not finished
+  bool unfinished = false;  // a GPU reports that the setup of its fabric is not finished
   bool finished = false;
   std::string state;
 };
@@ -72,7 +72,8 @@ void describe_fabric(Examination& look, Finding& finding, const Fabric& fabric, 
       text("in exactly the driver's version; then start the programs again"), branch));
 }
 
-/// A single GPU in confidential computing mode returns the same code; rule DRV27 reports that case.
+/// Whether confidential computing is not ready on a GPU. CUDA then returns the same code 802, which
+/// DRV27 reports.
 bool waits_for_attestation(Examination& look) {
   const auto& gpus = answers(look);
   return std::any_of(gpus.begin(), gpus.end(),
@@ -89,16 +90,16 @@ void fabric_manager(Examination& look) {
   if (cuda != nullptr && *cuda == 0) return;
   if (const auto& log = look.facts.machine.kernel_log;
       log && !newest_line(*log, {"devmem_alloc_pagemap"}).empty())
-    return;  // DRV14 reports another cause of the same code
+    return;  // DRV14 reports this cause of code 802
   const auto* processes = look.see(look.facts.machine.processes);
   const auto has = [&](std::string_view name) {
     return processes != nullptr &&
            std::find(processes->begin(), processes->end(), name) != processes->end();
   };
-  // The kernel truncates names to 15 characters.
+  // The kernel truncates names of processes to 15 characters.
   const bool runs = has("nv-fabricmanage");
   const std::string trouble = fabric_version_trouble(look.facts.nvidia);
-  // Containers and guests do not show the host's processes.
+  // Containers and virtual machines do not show the processes of the host.
   const bool sees_host = !look.facts.machine.in_container && processes != nullptr;
   const bool absent = fabric.switches > 0 && sees_host && !runs && !fabric.finished;
   if (!refused && !fabric.unfinished && !absent && trouble.empty()) return;
@@ -139,8 +140,8 @@ void mps(Examination& look) {
   if (!may_concern_nvidia(look.facts)) return;
   const auto named = look.facts.process.variable("CUDA_MPS_PIPE_DIRECTORY");
   const int* cuda = look.see(look.facts.driver.cuda_init);
-  // 805: no connection to the MPS server; 806, 807: it failed or is not ready; 808, 809: too many
-  // users.
+  // 805: no connection to the MPS server; 806, 807: the server failed or is not ready; 808, 809: it
+  // has too many clients.
   if (cuda == nullptr || *cuda < kCudaMps || *cuda > kCudaMpsFull + 1) return;
   Finding& finding =
       look.found(*cuda < kCudaMpsFull
@@ -168,7 +169,8 @@ void mps(Examination& look) {
                          text("ends it: programs then use the GPU without MPS")});
 }
 
-/// GB200 and GB300: NVLink connects several machines, which share memory through an IMEX channel.
+/// Reports a missing IMEX channel. On GB200 and GB300, NVLink connects several machines, which
+/// share memory through such a channel.
 void no_imex_channel(Examination& look) {
   const auto& gpus = answers(look);
   const bool linked = std::any_of(gpus.begin(), gpus.end(), [](const GpuAnswer& gpu) {
@@ -183,7 +185,7 @@ void no_imex_channel(Examination& look) {
     return;
   Finding& finding = look.found(
       text("there is no IMEX channel: the GPUs cannot reach those of other machines over NVLink"));
-  // A job on a single machine needs no IMEX channel.
+  // A job on one machine needs no IMEX channel.
   if (!spans_machines(look)) finding.severity = Severity::kInfo;
   finding.evidence = {fmt::format("/dev/nvidia-caps-imex-channels/channel0: {}", tr("missing")),
                       text("NVML: the fabric's state is “{}”", "completed"),

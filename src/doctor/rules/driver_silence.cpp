@@ -1,5 +1,5 @@
-// Rules DRV29 and DRV30: the library cannot be used, or a GPU does not answer. Only queries of the
-// running driver show this. Other rules look for the causes in files and logs.
+// Rules DRV29 and DRV30: the driver's library cannot be used, or a GPU does not answer. Only a
+// query of the driver shows this; other rules search files and logs for the cause.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -32,7 +32,7 @@ void advise_reinstall(Examination& look, Finding& finding) {
             "installed it")});
 }
 
-/// Whether access to a node was denied, which the rules about nodes report.
+/// Whether access to a node is denied, which other rules report.
 bool nodes_are_refused(Examination& look) {
   const auto* nodes = look.see(look.facts.nvidia.nodes);
   return nodes != nullptr && std::any_of(nodes->begin(), nodes->end(), [](const DeviceNode& one) {
@@ -62,7 +62,7 @@ void library_fails(Examination& look) {
       : is_one_of(*id, {"E0306", "E0310"}) ? text("the library of NVIDIA's driver crashes")
       : *id == "E0311" ? text("the library of NVIDIA's driver does not finish loading")
                        : text("NVIDIA's driver cannot be queried"));
-  // Without an NVIDIA GPU, an unusable library does not matter.
+  // Without an NVIDIA GPU, the library is not needed.
   if (!machine_has_nvidia(look)) finding.severity = Severity::kWarning;
   finding.evidence.push_back(message.empty() ? *id : fmt::format("{} ({})", message, *id));
   if (refused) return advise_permission(finding);
@@ -94,7 +94,7 @@ void gpu_silent(Examination& look) {
       silent.push_back(&gpu);
   if (silent.empty()) return;
   if (silent.size() > 1 && silent.size() == answers(look).size()) {
-    // No GPU answers, so the cause is the driver or the bus that they share.
+    // If no GPU answers, the cause is the driver or the bus, which all GPUs share.
     Finding& finding = look.found(text("none of the {} NVIDIA GPUs answers", silent.size()));
     finding.evidence.push_back(text("NVML was queried, but no GPU answered in time"));
     finding.fix.push_back({kAskTheLog, text("the kernel's messages about it")});
