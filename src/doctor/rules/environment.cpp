@@ -1,4 +1,5 @@
-// Rules ENV about single variables that configure libraries, and about files that variables name.
+// Rules ENV about single variables that configure libraries, and about the files that variables
+// name.
 #include <algorithm>
 #include <array>
 
@@ -53,15 +54,15 @@ void ld_preload(Examination& look) {
   }
 }
 
-/// Whether a package is installed that searches for libnvvm or nvcc in CUDA_HOME at run time.
+/// Whether a package is installed that needs libnvvm or nvcc from CUDA_HOME at run time.
 bool compiles_at_run_time(Examination& look) {
   for (const char* name : {"numba", "numba-cuda", "pycuda", "deepspeed", "cupy"})
     if (look.facts.python.distribution(name)) return true;
   return false;
 }
 
-/// Reports CUDA_HOME=$CUDA_HOME:/usr/local/cuda, which is written as if it were PATH. CUDA_HOME is
-/// one folder and not a list.
+/// Reports a list such as CUDA_HOME=$CUDA_HOME:/usr/local/cuda. Unlike PATH, CUDA_HOME must be a
+/// single folder.
 bool is_list(Examination& look, const char* name) {
   const std::string value = variable_or_empty(look, name);
   if (value.find(':') == std::string::npos) return false;
@@ -95,8 +96,8 @@ void cuda_home(Examination& look) {
                          text("lists the installed toolkits; only building extensions needs one")});
 }
 
-/// Compares the nvcc that is used for builds with the driver, which must run the compiled code, and
-/// with PyTorch, whose extensions it compiles.
+/// Compares the nvcc that builds extensions with the driver, which must run the compiled code, and
+/// with PyTorch, for which the extensions are built.
 void nvcc_newer(Examination& look) {
   const Toolkit* toolkit = look.see(look.facts.toolchain.building);
   if (toolkit == nullptr || version_of(toolkit->version).size() < 2 || seen_gpus(look).empty() ||
@@ -110,15 +111,14 @@ void nvcc_newer(Examination& look) {
   };
   // CUDA 12.6 has the same PTX version as 12.5.
   const bool same_ptx = nvcc == "12.6" && driver.cuda == "12.5";
-  // The nvcc belongs to an image. Within a major release, an image's toolkit may be newer than the
-  // driver.
+  // An image may contain a newer toolkit than the driver's CUDA, within one major version.
   const bool of_image = look.facts.machine.in_container || look.facts.container.kind.has_value();
   const bool newer = !driver.cuda.empty() && !same_ptx && is_older(driver.cuda, nvcc);
   if (newer && (differs(driver.cuda) || !of_image)) {
     Finding& finding =
         look.found(text("nvcc is from CUDA {}, but the driver only accepts code of CUDA up to {}",
                         nvcc, driver.cuda));
-    // Within a major release, machine code works on an older driver. Only PTX does not.
+    // Within a major version, an older driver runs the machine code, but rejects the PTX.
     finding.severity = differs(driver.cuda) ? Severity::kWarning : Severity::kInfo;
     finding.evidence = {fmt::format("{}: CUDA {}", toolkit->folder, toolkit->version)};
     if (!driver.version.empty())
@@ -153,8 +153,8 @@ void nvcc_path(Examination& look) {
                     look.facts.process.variable("CUDA_PATH").has_value();
   const auto* other = look.see(home ? named.cuda_home_nvcc_target : named.usual_nvcc);
   if (other == nullptr || *other == *first) return;
-  // Without CUDA_HOME, extensions are compiled with the nvcc in PATH. If this is the distribution's
-  // nvcc, a user with a newer toolkit may not expect that.
+  // Without CUDA_HOME, the nvcc in PATH compiles extensions. Report it only if it is the
+  // distribution's, because a user with another toolkit may not expect that.
   if (!home && !first->starts_with("/usr/bin/") && !first->starts_with("/usr/lib/")) return;
   Finding& finding =
       look.found(text("the nvcc in PATH is not the toolkit's: {}, not {}", *first, *other));
@@ -167,7 +167,7 @@ void nvcc_path(Examination& look) {
                          text("then rebuild the extension")});
 }
 
-/// Converts a GPU version to the kernel's target number: 10.3.0 → 100300.
+/// Converts a GPU version to the number that the kernel uses: 10.3.0 → 100300.
 std::optional<unsigned> target_of(std::string_view version) {
   const auto parts = split(version, '.');
   if (parts.size() != 3) return std::nullopt;
@@ -185,7 +185,7 @@ void hsa_override(Examination& look) {
   if (nodes == nullptr || nodes->empty()) return;
   const auto wanted = target_of(value);
   if (wanted) {
-    // Targets of one generation have the same instructions: code for 10.3.0 runs on 10.3.1, and
+    // All targets of one generation have the same instructions: code for 10.3.0 runs on 10.3.1, and
     // code for 11.0.0 on 11.5.1.
     if (std::any_of(nodes->begin(), nodes->end(),
                     [&](const KfdNode& node) { return node.target / 10000 == *wanted / 10000; }))
@@ -258,7 +258,7 @@ void nccl_interface(Examination& look, const std::vector<std::string>& interface
                       interfaces);
 }
 
-/// All adapters that the variable names exist, but none has a link. NCCL only uses active ports.
+/// Reports that no adapter in the variable has an active port. NCCL only uses active ports.
 void adapters_down(Examination& look, std::string_view value, bool exact) {
   const char* name = "NCCL_IB_HCA";
   const auto* ports = look.see(look.facts.rdma.ports);
@@ -281,7 +281,8 @@ void adapters_down(Examination& look, std::string_view value, bool exact) {
       {"ibstat", text("INIT means no subnet manager, DOWN means no cable or no peer")});
 }
 
-/// Parses "mlx5_0:1,mlx5_1", "=mlx5_0", "^mlx5_3". The names are prefixes, except after "=".
+/// Checks a value such as "mlx5_0:1,mlx5_1", "=mlx5_0", "^mlx5_3". After "=", names are complete;
+/// otherwise they are prefixes.
 void infiniband_adapters(Examination& look) {
   const char* name = "NCCL_IB_HCA";
   const std::string value = variable_or_empty(look, name);
@@ -304,7 +305,7 @@ void socket_interface(Examination& look) {
   const std::string gloo = variable_or_empty(look, "GLOO_SOCKET_IFNAME");
   if (nccl.empty() && gloo.empty()) return;
   const auto& known = look.facts.platform.interfaces;
-  // Gloo does not support "^", so a value with it is always wrong.
+  // Gloo does not support "^", so such a value is wrong even if the interfaces are unknown.
   const std::vector<std::string> none;
   if (!known && contains(gloo, "^")) return gloo_interface(look, none);
   const auto* interfaces = look.see(known);
@@ -318,7 +319,7 @@ void socket_interface(Examination& look) {
                         *interfaces);
 }
 
-/// Whether no pair of GPUs supports peer access, so that the variable has no effect.
+/// Whether no pair of GPUs supports peer access. NCCL_P2P_DISABLE then has no effect.
 bool peers_are_impossible(const DriverAnswers& driver) {
   if (!driver.peer_pairs_unsupported || !driver.gpus) return false;
   const std::size_t count = driver.gpus->size();

@@ -20,7 +20,7 @@ GpuAnswer gpu(const std::string& name, const std::string& uuid) {
   return one;
 }
 
-/// Two GPUs of one model and correct variables.
+/// A machine with two GPUs of one model, and variables without problems.
 Facts healthy() {
   Facts facts;
   facts.machine.kernel = std::string("6.8.0-45-generic");
@@ -209,7 +209,7 @@ TEST_CASE("variables that only look wrong are left alone") {
         set(f, "CUDA_VISIBLE_DEVICES", "0");
         set(f, "HSA_OVERRIDE_GFX_VERSION", "11.0.0");
       },
-      // Without a GPU, nothing is disabled.
+      // On a machine without a GPU, the variable hides nothing.
       [](Facts& f) {
         f.driver.gpus = std::vector<GpuAnswer>{};
         f.machine.pci = std::vector<PciFunction>{};

@@ -1,4 +1,4 @@
-// Rule FW06: packages that are compiled against another PyTorch release than the installed one.
+// Rule FW06: packages that were compiled for another release of PyTorch than the installed one.
 #include <algorithm>
 #include <array>
 
@@ -14,21 +14,21 @@
 namespace berth::doctor {
 namespace {
 
-/// For which PyTorch an extension was compiled, and what shows it.
+/// The PyTorch release for which an extension was compiled, and the evidence for it.
 struct BuiltFor {
   std::string torch;  // "2.2"; "" unknown
   std::string because;
   bool other_abi = false;
 };
 
-/// Whether a PyTorch uses the new C++ ABI. Wheels from PyTorch's index use the old one before 2.6
-/// and the new one since 2.7. In 2.6, only the build for CUDA 12.6 uses the new one.
+/// Whether this PyTorch uses the new C++ ABI. Wheels from PyTorch's index use the old ABI before
+/// 2.6 and the new one since 2.7. In 2.6, only the build for CUDA 12.6 uses the new ABI.
 bool has_new_abi(const std::string& torch) {
   if (in_range(torch, "2.6")) return local_part(torch).starts_with("cu126");
   return !is_older(torch, "2.6");
 }
 
-/// "…+cu122torch2.2cxx11abiTRUE-cp310-…whl"
+/// Uses the wheel's address: "…+cu122torch2.2cxx11abiTRUE-cp310-…whl".
 BuiltFor by_url(const Distribution& one, const std::string& torch) {
   const std::size_t at = one.url.rfind("torch");
   const std::size_t abi = one.url.rfind("cxx11abi");
@@ -38,9 +38,9 @@ BuiltFor by_url(const Distribution& one, const std::string& torch) {
           one.path + "/direct_url.json: " + one.url, new_abi != has_new_abi(torch)};
 }
 
-/// Gets the PyTorch from the version of PyG packages, such as torch-scatter 2.1.2+pt24cu124.
+/// Uses the local version of PyG's packages, such as torch-scatter 2.1.2+pt24cu124.
 BuiltFor by_version(const Distribution& one) {
-  // This package has the same release numbers as PyTorch.
+  // The releases of this package have the same numbers as those of PyTorch.
   if (one.name == "intel-extension-for-pytorch") return {beginning(one.version), one.path};
   const std::string_view tag = local_part(one.version);
   const std::size_t end = tag.find_first_not_of("0123456789", 2);
@@ -49,7 +49,7 @@ BuiltFor by_version(const Distribution& one) {
   return {fmt::format("{}.{}", tag[2], tag.substr(3, end - 3)), one.path};
 }
 
-/// pytorch-scatter-2.1.2-py310_torch_2.4.0_cu124 from conda.
+/// Uses the build name of conda's packages: pytorch-scatter-2.1.2-py310_torch_2.4.0_cu124.
 BuiltFor by_conda(const CondaPackage& one) {
   constexpr std::string_view kMark = "_torch_";
   const std::size_t at = one.build.find(kMark);
@@ -57,15 +57,16 @@ BuiltFor by_conda(const CondaPackage& one) {
   return {beginning(std::string_view(one.build).substr(at + kMark.size())), one.path};
 }
 
-/// xformers records the PyTorch that it was compiled with. Since 0.0.33, one build supports several
-/// releases.
+/// Uses xformers' record of the PyTorch that compiled it. Since 0.0.33, one build supports several
+/// releases of PyTorch.
 BuiltFor by_stated_build(Examination& look, const Distribution& one) {
   const PackageBuild* build = stated_build(look, one.name);
   if (build == nullptr || build->torch.empty() || !is_older(one.version, "0.0.33")) return {};
   return {beginning(build->torch), text("{}: built with PyTorch {}", build->path, build->torch)};
 }
 
-/// For packages whose releases are each compiled for one PyTorch and require exactly that one.
+/// Uses the requirement "torch==" of packages that are compiled for exactly one PyTorch in each
+/// release.
 BuiltFor by_pin(const Distribution& one) {
   if (one.name != "xformers" && one.name != "vllm" && one.name != "torchtext" &&
       one.name != "torch-tensorrt")
@@ -76,7 +77,7 @@ BuiltFor by_pin(const Distribution& one) {
   return {};
 }
 
-/// The name on PyPI of a conda package: torch-scatter for conda's pytorch-scatter.
+/// PyPI's name of a conda package: torch-scatter for conda's pytorch-scatter.
 std::string name_on_pypi(const std::string& name) {
   constexpr auto kOfConda = std::to_array<std::string_view>(
       {"pytorch-scatter", "pytorch-sparse", "pytorch-cluster", "pytorch-spline-conv"});
@@ -85,15 +86,16 @@ std::string name_on_pypi(const std::string& name) {
              : "torch" + name.substr(7);
 }
 
-/// Whether the package is published as binaries, each release for one PyTorch. Users do not compile
-/// it.
+/// Whether the package is published as binaries, where each release is for one PyTorch. Other
+/// packages are usually compiled by their users.
 bool is_published_compiled(std::string_view name) {
   constexpr auto kNames = std::to_array<std::string_view>(
       {"xformers", "vllm", "torchtext", "torch-tensorrt", "intel-extension-for-pytorch"});
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
-/// The version that a package requires of `name`: "==2.6.0"; "" if it names none.
+/// The exact version of `name` that a package requires: "==2.6.0"; "" if it requires no exact
+/// version.
 std::string pin_of(const Distribution& one, std::string_view name) {
   for (const std::string& row : one.needs)
     if (const Requirement need = parse_requirement(row);
@@ -102,7 +104,7 @@ std::string pin_of(const Distribution& one, std::string_view name) {
   return "";
 }
 
-/// The PyTorch that an extension was built for, with the matching companion packages.
+/// The PyTorch for which an extension was built, and the matching torchvision and torchaudio.
 std::vector<std::string> torch_of(const PythonFacts& python, const Distribution& one,
                                   const BuiltFor& built) {
   const std::string pin = pin_of(one, "torch");
@@ -113,8 +115,8 @@ std::vector<std::string> torch_of(const PythonFacts& python, const Distribution&
   return words;
 }
 
-/// Whether that PyTorch release, built for `cuda` ("": PyPI's build), supports the installed GPUs.
-/// True unless it is known not to.
+/// Whether the PyTorch `release`, built for `cuda` ("": PyPI's build), supports the installed GPUs.
+/// False only if the tables say that it lacks kernels.
 bool serves_gpus(Examination& look, const std::string& release, std::string cuda) {
   const Compatibility& known = look.knowledge.compatibility();
   for (const TorchRelease& row : known.torch)
@@ -127,9 +129,8 @@ bool serves_gpus(Examination& look, const std::string& release, std::string cuda
   });
 }
 
-/// Suggests to reinstall the PyTorch that the extension was built for, from its original index, if
-/// that build works on this machine. Otherwise suggests to update the extension for the current
-/// PyTorch.
+/// Suggests the PyTorch for which the extension was built, if it supports the installed GPUs. Also
+/// suggests to update the extension.
 void advise_its_torch(Examination& look, Finding& finding, const Distribution& one,
                       const BuiltFor& built) {
   const std::string tag(local_part(one.version)), cuda = cuda_of_tag(tag);
@@ -143,8 +144,8 @@ void advise_its_torch(Examination& look, Finding& finding, const Distribution& o
                               beginning(look.facts.python.torch->version))});
 }
 
-/// An unmaintained package has no release for this PyTorch, and may never get one. Suggests its
-/// successor.
+/// Suggests the successor of a package that is no longer maintained, because it may never have a
+/// release for this PyTorch.
 void advise_successor(Examination& look, Finding& finding, const std::string& package) {
   for (const Successor& row : look.knowledge.compatibility().successors) {
     if (row.package != package) continue;
@@ -178,8 +179,8 @@ void extension_built_for(Examination& look, const std::string& name, const std::
   advise_successor(look, finding, name);
 }
 
-/// An extension for one CUDA major (+cu118) next to a PyTorch for another (CUDA 12): they need two
-/// different runtimes.
+/// Reports an extension for another CUDA major version than PyTorch's (+cu118 with CUDA 12). The
+/// two need different CUDA runtimes.
 void extension_of_other_cuda(Examination& look, const std::vector<Distribution>& all) {
   const Version torch = version_of(torch_cuda(look));
   if (torch.empty()) return;
@@ -215,8 +216,8 @@ void extension_symbols(Examination& look) {
   }
 }
 
-/// Whether the compiler used another C++ ABI than PyTorch. Names of c10 functions that contain
-/// std::string show it.
+/// Whether the extension was compiled with another C++ ABI than PyTorch. Names of c10 functions
+/// with a std::string parameter show the ABI.
 bool is_of_other_abi(const PythonFacts& python, const std::string& symbol) {
   constexpr std::string_view kError = "_ZN3c105ErrorC";
   if (!symbol.starts_with(kError) || !python.has_pytorchs_own_build() ||
@@ -227,8 +228,8 @@ bool is_of_other_abi(const PythonFacts& python, const std::string& symbol) {
   return symbol.ends_with("ESs") && has_new_abi(torch);
 }
 
-/// If PyTorch's own libraries were not recorded, uses a table of symbols that its release is known
-/// to lack.
+/// For recordings without PyTorch's own libraries: uses a table of symbols and of the releases that
+/// lack them.
 void extension_symbols_by_release(Examination& look) {
   const auto* symbols = look.see_whole(look.facts.imports.torch_symbols);
   const TorchBuild* torch = look.see(look.facts.python.torch);
@@ -258,8 +259,8 @@ void extension_symbols_by_release(Examination& look) {
   }
 }
 
-/// Reports extensions that link to a library that this PyTorch lacks. Releases split PyTorch into
-/// different libraries: 1.5 added libtorch_cpu.so, and 1.9 to 1.12 had libtorch_cuda_cu.so.
+/// Reports extensions that link to a library that this PyTorch does not have. Its libraries differ
+/// between releases: libtorch_cpu.so exists since 1.5, libtorch_cuda_cu.so only in 1.9 to 1.12.
 void extension_links(Examination& look) {
   const auto* links = look.see_whole(look.facts.imports.torch_links);
   const auto* own = look.see_whole(look.facts.python.torch_libraries);

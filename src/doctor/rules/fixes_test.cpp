@@ -1,4 +1,4 @@
-// Fixes must have no unintended effects.
+// Tests that fixes have no unintended effects.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -189,11 +189,11 @@ TEST_CASE("a fix speaks the package manager of the system that was looked at") {
   CHECK(on(leap, "initramfs").command.starts_with("sudo dracut"));
   CHECK(on(arch, "initramfs").command.starts_with("sudo mkinitcpio"));
   CHECK(on(derived, "driver").command.find("pacman") != std::string::npos);
-  // Amazon Linux has no EPEL; DKMS is in its own repository.
+  // Amazon Linux has no EPEL, but has DKMS in its own repository.
   const OsRelease amazon{"amzn", {"fedora"}, "2023", "Amazon Linux 2023", false};
   CHECK(on(amazon, "driver").command.find("nvidia-driver:open-dkms") != std::string::npos);
   CHECK(on(amazon, "driver").says.find("EPEL") == std::string::npos);
-  // The program that signs a module, and the path of its key.
+  // Systems differ in the program that signs a module, and in the path of its key.
   CHECK(on(ubuntu, "module_key").command.find("shim-signed/mok/MOK.der") != std::string::npos);
   CHECK(on(debian, "module_key").command.find("/var/lib/dkms/mok.pub") != std::string::npos);
   CHECK(on(fedora, "module_key").command.find("akmods/certs/public_key") != std::string::npos);
@@ -225,7 +225,7 @@ TEST_CASE("a system that no row is about gets words, and never another's command
         "package manager of Void Linux");
   CHECK(on_system(look, "initramfs", "").says ==
         "a new initial RAM disk, and a reboot: see the documentation of Void Linux");
-  // From inside a container the host's system is unknown.
+  // Inside a container, the system of the host is unknown.
   facts.machine.system = OsRelease{"ubuntu", {"debian"}, "24.04", "Ubuntu", false};
   facts.machine.in_container = true;
   CHECK(on_system(look, "driver_branch", "", "470").command.empty());
@@ -278,7 +278,7 @@ TEST_CASE("a module that is forbidden is mended where it is forbidden") {
   facts.nvidia.modprobe =
       std::vector<ModprobeLine>{{"/etc/modprobe.d/my own.conf", "install nvidia /bin/false"}};
   CHECK(fix_of(facts, "DRV01").find("'/etc/modprobe.d/my own.conf'") != std::string::npos);
-  // A line about another module does not block this one.
+  // A line about another module does not block module nvidia.
   facts.nvidia.modprobe = std::vector<ModprobeLine>{{"/x", "blacklist nvidiafb"}};
   facts.platform.command_line = std::string("quiet module_blacklist=nouveau,nvidia_drm nomodeset");
   CHECK(fix_of(facts, "DRV01").find("/etc/default/grub") == std::string::npos);
@@ -299,7 +299,7 @@ TEST_CASE("no older driver is offered that would take a newer GPU out of use") {
   CHECK(found().fix.size() == 1);
   CHECK(found().fix[0].command.empty());
   CHECK(found().fix[0].says.find("410") != std::string::npos);
-  // The evidence must not name a GPU that works.
+  // The evidence must not contain a GPU that works.
   for (const std::string& line : found().evidence)
     CHECK(line.find("0000:01:00.0") == std::string::npos);
   edit(facts.machine.pci, [](auto& all) { all.erase(all.begin()); });

@@ -1,5 +1,5 @@
-// Rules FW02, FW03, FW04, FW07, FW12, XPU01: a framework's build compared with the driver and the
-// GPUs.
+// Rules FW02, FW03, FW04, FW07, FW12, XPU01: whether a framework's build is compatible with the
+// driver and the GPUs.
 #include <algorithm>
 #include <array>
 
@@ -17,16 +17,16 @@
 namespace berth::doctor {
 namespace {
 
-/// Compares CUDA versions if both are known, because on WSL the driver version is that of the
-/// Windows driver.
+/// Whether the driver is too old for a CUDA version. CUDA versions count before driver versions,
+/// because on WSL the latter is that of the Windows driver.
 bool too_old(const Compatibility& known, const SeenDriver& driver, const std::string& cuda) {
   const Version wanted = version_of(cuda), has = version_of(driver.cuda);
   if (wanted.empty()) return false;
   if (!has.empty() && has[0] < wanted[0]) return true;
   if (!has.empty() && has[0] > wanted[0]) return false;
   if (!has.empty() && wanted[0] < 11) return is_older(driver.cuda, cuda);
-  // The driver itself reports this CUDA version. With forward compatibility, the answer comes from
-  // the compat libcuda.
+  // If the driver reports this CUDA version or a newer one, it supports it. With forward
+  // compatibility, this version is that of the compat libcuda.
   if (!has.empty() && !is_older(driver.cuda, cuda)) return false;
   const std::string lowest = known.driver_for(cuda);
   return !driver.version.empty() && !lowest.empty() && is_older(driver.version, lowest);
@@ -38,13 +38,14 @@ void add_torch_fix(Examination& look, Finding& finding) {
                 wish_of(look, Framework::kTorch, torch ? torch->version : std::string()));
 }
 
-/// The build for another CUDA has another package name, so the installed package must be removed.
+/// Removes the installed package first, because the build for another CUDA version has another
+/// name.
 void replace_package(Examination& look, Finding& finding, const CudaUse& use) {
   if (!add_reinstall(look, finding, wish_of(look, *use.framework)) ||
       look.facts.python.is_externally_managed)
     return;
   std::vector<std::string> names{use.package};
-  // JAX's CUDA runtime consists of two packages.
+  // JAX's CUDA support consists of two packages.
   if (use.framework == Framework::kJax)
     names.push_back(use.package.substr(0, use.package.rfind('-')) + "-pjrt");
   std::string& command = finding.fix.back().command;
@@ -57,14 +58,14 @@ std::string said(const SeenDriver& driver) {
   return text("the driver is {}, made for CUDA up to {}", driver.version, driver.cuda);
 }
 
-/// An image that is too new for the driver and relies on compat libraries, which only data centre
-/// GPUs support.
+/// Reports an image that is too new for the driver and relies on compat libraries, although only
+/// data centre GPUs support them.
 void image_too_new(Examination& look, const SeenDriver& driver) {
   const auto image = look.facts.process.variable("CUDA_VERSION");
   const std::string* cuda = look.see(image);
   if (cuda == nullptr || driver.cuda.empty() || !is_older(driver.cuda, beginning(*cuda))) return;
   if (look.facts.driver.cuda_init.value_or(0) != 804) return;
-  // The image itself says that it supports this driver. CTR14 reports why it still does not work.
+  // If the image declares that it supports this driver, CTR14 reports why it does not work.
   const std::string says = variable_or_empty(look, "NVIDIA_REQUIRE_CUDA");
   const std::string gpu = seen_gpus(look).empty() ? "" : seen_gpus(look).front().name;
   if (!says.empty() && !look.missing(look.facts.files.compat) &&
@@ -82,7 +83,7 @@ void image_too_new(Examination& look, const SeenDriver& driver) {
                 beginning(*cuda), driver.cuda)});
 }
 
-/// The first package whose CUDA is too new for the driver.
+/// The first package that needs a newer CUDA than the driver supports; nullptr if there is none.
 const CudaUse* too_new(const Compatibility& known, const SeenDriver& driver,
                        const std::vector<CudaUse>& uses) {
   const auto one = std::find_if(uses.begin(), uses.end(), [&](const CudaUse& use) {
@@ -91,8 +92,8 @@ const CudaUse* too_new(const Compatibility& known, const SeenDriver& driver,
   return one == uses.end() ? nullptr : &*one;
 }
 
-/// NVIDIA's Python bindings contain the CUDA runtime. A driver that only supports an older CUDA
-/// rejects it, whatever the other frameworks need.
+/// Reports NVIDIA's Python bindings if they are too new. They contain a CUDA runtime, which the
+/// driver may reject even if it supports all frameworks.
 void bindings_too_new(Examination& look) {
   const SeenDriver driver = nvidia_driver(look);
   const Version has =
@@ -140,7 +141,7 @@ void framework_too_new(Examination& look) {
   Finding& finding =
       look.found(text("the NVIDIA driver ({}) is too old for {}, which was built with CUDA {}", has,
                       use->what, use->cuda));
-  // The frameworks work with this driver, so this package may not be used for the GPU.
+  // The frameworks work with this driver, so the user may not use this package for the GPU.
   if (frameworks_fit) finding.severity = Severity::kWarning;
   finding.evidence.push_back(said(driver));
   finding.evidence.push_back(fmt::format("{}: CUDA {}", use->path, use->cuda));
@@ -178,7 +179,8 @@ bool is_newer_than(const Compatibility& known, const std::string& cuda,
   return false;
 }
 
-/// Which kernels conda-forge's builds have for a GPU, over all releases.
+/// Which kernels conda-forge's builds for this CUDA version have for a GPU, the same in all
+/// releases.
 Kernels conda_kernels(const Compatibility& known, const std::string& cuda,
                       const std::string& capability) {
   for (const WheelArch& row : known.conda_archs)
@@ -186,7 +188,8 @@ Kernels conda_kernels(const Compatibility& known, const std::string& cuda,
   return Kernels::kUnknown;
 }
 
-/// Whether the driver rejects the PTX of this CUDA version because it is newer than the driver.
+/// Whether the driver rejects the PTX of this CUDA version because the PTX is newer than the
+/// driver.
 bool ptx_is_too_new(Examination& look, const std::string& cuda) {
   const SeenDriver driver = nvidia_driver(look);
   return !driver.cuda.empty() && is_older(driver.cuda, beginning(cuda));
@@ -332,7 +335,7 @@ void wrong_backend(Examination& look) {
   }
 }
 
-/// The Python is too old for the release that supports the GPU.
+/// Reports that the release of PyTorch that supports the GPU needs another Python.
 void python_unsupported(Examination& look) {
   const std::string* python = look.see(look.facts.python.version);
   const TorchBuild* torch = look.see(look.facts.python.torch);
@@ -361,11 +364,11 @@ void torch_without_xpu(Examination& look) {
   auto cards = cards_on_bus(look, kVendorIntel);
   const auto extension = look.facts.python.distribution("intel-extension-for-pytorch");
   const bool is_card = !cards.empty();
-  // An integrated GPU is only expected to work if Intel's extension is installed.
+  // Without Intel's extension, PyTorch is not expected to use an integrated GPU.
   if (!is_card && extension) cards = gpus_on_bus(look, kVendorIntel);
   if (torch == nullptr || cards.empty() || !look.missing(torch->xpu)) return;
-  // This build is for another vendor's card. Intel's extension itself adds support for Intel GPUs,
-  // except for its CPU builds on PyPI.
+  // The build may be for another vendor's card. Intel's extension adds support for Intel GPUs
+  // itself, except for the CPU build on PyPI.
   if (!seen_gpus(look).empty() || has_rocm_gpu(look)) return;
   if (extension && (local_part(extension->version).starts_with("xpu") ||
                     local_part(extension->version).starts_with("gpu")))

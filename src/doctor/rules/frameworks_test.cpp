@@ -11,7 +11,7 @@ using namespace berth::doctor;
 namespace frameworks_test {
 namespace {
 
-/// A workstation with a GPU of 2022, its driver, and a suitable PyTorch.
+/// A workstation with a GPU from 2022, a matching driver, and a PyTorch that supports the GPU.
 Facts healthy() {
   Facts facts = tests::workstation("580.95.05", "13.0");
   PythonFacts& python = facts.python;
@@ -210,7 +210,7 @@ TEST_CASE("without a GPU a CPU build is no fault, and neither is an old driver")
     facts.driver.gpus = std::vector<GpuAnswer>{};
     facts.machine.pci = std::vector<PciFunction>{};
     const std::string id = mutation.id;
-    // These faults break imports even on a machine without a GPU.
+    // These faults break imports even without a GPU.
     if (id == "FW05" || id == "FW06" || id == "FW18" || id.starts_with("LIB")) continue;
     CHECK_MESSAGE(first(facts).empty(), id);
   }
@@ -357,7 +357,7 @@ TEST_CASE("a processor's GPU counts where ROCm is meant for it, and not beside N
   facts.rocm.nodes = std::vector<KfdNode>{{"1", "0000:c4:00.0", 110003, false}};
   CHECK(first(facts).empty());
   facts.nodes.kfd = GpuNode{"/dev/kfd", {}, 0};
-  CHECK(first(facts).empty());  // the node exists on every machine with amdgpu
+  CHECK(first(facts).empty());  // every machine with amdgpu has this node
   facts.container.kind = std::string("docker");
   CHECK(first(facts) == "FW07");
   facts.container.kind = {};
@@ -376,7 +376,7 @@ TEST_CASE("conda's PyTorch of its own channel has the kernels of its toolkit's t
     return first(facts);
   };
   CHECK(built("py3.7_cuda10.1.243_cudnn7.6.3_0") == "FW03");
-  CHECK(built("cuda101py37h02f0884_0").empty());  // conda-forge's: its list of GPUs is unknown
+  CHECK(built("cuda101py37h02f0884_0").empty());  // conda-forge's, with unknown GPUs
 }
 
 TEST_CASE("a build of somebody else's is judged by the code in its files, or not at all") {
@@ -391,14 +391,14 @@ TEST_CASE("a build of somebody else's is judged by the code in its files, or not
   CHECK(found.findings.empty());
   CHECK(std::none_of(found.checked.begin(), found.checked.end(),
                      [](const std::string& id) { return id == "FW03"; }));
-  // conda-forge's list is known up to CUDA 12.6.
+  // For CUDA up to 12.6, it is known for which GPUs conda-forge's builds have kernels.
   set_torch(facts, "2.5.1.post306", "12.6");
   CHECK(first(facts).starts_with("FW0"));
   set_gpu(facts, "NVIDIA GeForce RTX 4090", "8.9");
   CHECK(first(facts).empty());
   set_gpu(facts, "Orin (nvgpu)", "8.7");
   set_torch(facts, "2.7.1.post306", "12.9");
-  // A card's SASS does not run on a Jetson.
+  // Machine code for other GPUs does not run on a Jetson.
   facts.python.torch_code = TorchCode{"/env/lib/libtorch_cuda.so", {"8.0", "8.6", "9.0"}, ""};
   CHECK(first(facts).starts_with("FW0"));
   facts.python.torch_code = TorchCode{"/env/lib/libtorch_cuda.so", {"8.0", "8.7"}, ""};
@@ -422,7 +422,7 @@ TEST_CASE("an older nvJitLink that a variable puts before the wheel's is named w
   REQUIRE(found.size() == 1);
   CHECK(found[0].evidence[0].find("/usr/local/cuda-12.1/lib64/") != std::string::npos);
   CHECK(found[0].evidence[1].find("/venv/site/nvidia/nvjitlink/lib/") != std::string::npos);
-  // Newer ones also work, and PyTorch finds its own dependencies by RPATH first.
+  // A newer nvJitLink also works.
   for (const char* version : {"12.8.93", "12.9.41", "12"}) {
     Facts other = healthy();
     add(other, "nvidia-nvjitlink-cu12", "12.8.61");
@@ -463,7 +463,7 @@ TEST_CASE("an Intel card alone asks for a PyTorch with XPU") {
   CHECK(diagnose(facts, Knowledge{}, {"XPU01"}).findings.empty());
   torch.xpu = Fact<std::string>();
   facts.python.torch = torch;
-  add(facts, "intel-extension-for-pytorch", "2.3.0");  // PyPI's, which is a CPU build
+  add(facts, "intel-extension-for-pytorch", "2.3.0");  // the CPU build from PyPI
   CHECK(diagnose(facts, Knowledge{}, {"XPU01"}).findings.size() == 1);
   card.address = "0000:00:02.0";
   card.device = 0x4680;

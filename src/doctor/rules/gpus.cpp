@@ -18,7 +18,7 @@ std::vector<SeenGpu> on_the_bus(Examination& look) {
     for (const std::string& model : *models)
       gpus.push_back({model, "", known.capability_of(model)});
   if (!gpus.empty()) return gpus;
-  // A Jetson's GPU is part of the chip and is not on a bus.
+  // A Jetson's GPU is part of the chip, so it is not on the PCI bus.
   if (look.facts.machine.is_jetson) {
     const std::string* chip = look.see(look.facts.machine.tegra);
     return {{text("Jetson's GPU"), "", chip == nullptr ? "" : known.capability_of(*chip)}};
@@ -35,15 +35,15 @@ std::vector<SeenGpu> on_the_bus(Examination& look) {
   return gpus;
 }
 
-/// Whether ROCm is meant to be used: it is installed, or the container received /dev/kfd.
+/// Whether ROCm is set up: it is installed, or /dev/kfd was passed to the container.
 bool is_rocm_meant(Examination& look) {
   if (look.see(look.facts.rocm.folder) != nullptr) return true;
   const GpuNode* kfd = look.see(look.facts.nodes.kfd);
   return kfd != nullptr && look.see(look.facts.container.kind) != nullptr;
 }
 
-/// Whether this is an AMD GPU since Vega, as ROCm's runtime lists it. PyTorch never supported older
-/// ones. Integrated GPUs count as display adapters, unless ROCm has no other GPU here.
+/// Whether this node of ROCm's runtime is a GPU that its PyTorch supports: Vega or newer. An
+/// integrated GPU counts only if there is no NVIDIA GPU and ROCm is set up.
 bool is_rocm_gpu(Examination& look, const KfdNode& node) {
   constexpr unsigned kVega = 90000;
   if (node.target < kVega) return false;
@@ -81,8 +81,8 @@ bool has_rocm_gpu(Examination& look) {
 
 namespace {
 
-/// The CUDA version of a libcuda from the compat package, if it is newer than the module and the
-/// GPU supports it. It then replaces the module's own CUDA version. "" if this does not apply.
+/// The version of a libcuda from the compat package, if it is newer than the module and the GPU
+/// supports it. Its CUDA version then replaces that of the module. Otherwise "".
 std::string forward_compatible(Examination& look, const std::string& module) {
   const auto& cuda = look.facts.libraries.cuda;
   if (!cuda || module.empty() ||
@@ -91,7 +91,7 @@ std::string forward_compatible(Examination& look, const std::string& module) {
     return "";
   const DriverAnswers& answers = look.facts.driver;
   if (answers.cuda_init) return *answers.cuda_init == 0 ? cuda->version : "";
-  // The driver was not queried. Forward compatibility is only for data centre GPUs.
+  // The driver was not queried. Consumer GPUs do not support forward compatibility.
   for (const SeenGpu& gpu : seen_gpus(look))
     if (gpu.name.find("GeForce") != std::string::npos ||
         gpu.name.find("TITAN") != std::string::npos)
@@ -113,7 +113,8 @@ SeenDriver nvidia_driver(Examination& look) {
   driver.cuda = answers.cuda_version.value_or("");
   if (driver.cuda.empty() && !driver.version.empty())
     driver.cuda = look.knowledge.compatibility().cuda_of_driver(driver.version);
-  // On a Jetson, the compat package provides a newer CUDA than its release has.
+  // On a Jetson without the compat package, the release of Jetson Linux determines the CUDA
+  // version.
   if (driver.cuda.empty() && look.facts.machine.l4t && look.facts.files.compat.is_absent())
     for (const JetsonCuda& row : look.knowledge.compatibility().jetsons)
       if (row.l4t == *look.facts.machine.l4t) driver.cuda = row.cuda;
@@ -132,7 +133,7 @@ std::string torch_cuda(Examination& look) {
   const TorchBuild* torch = look.see(look.facts.python.torch);
   if (torch == nullptr) return "";
   const std::string* cuda = look.see(torch->cuda);
-  // Before 1.5, the CUDA version contained the toolkit's patch number: "10.1.243".
+  // Before 1.5, PyTorch's CUDA version also had the patch number: "10.1.243".
   return cuda == nullptr ? "" : beginning(*cuda);
 }
 

@@ -1,5 +1,5 @@
-// What rules about frameworks need to know of GPUs and drivers, whatever the source: the driver's
-// library, the kernel's files, or the bus with a name table.
+// What rules about frameworks need to know about GPUs and drivers. The source is the driver's
+// library, the kernel's files, or the bus with a table of names.
 #pragma once
 
 #include <string>
@@ -15,10 +15,11 @@ struct SeenGpu {
   std::string capability;  // "6.1"; "" unknown
 };
 
-/// NVIDIA GPUs. Empty if there are none, or if no source was readable (which is recorded).
+/// NVIDIA GPUs. Empty if there are none, or if no source could be read (the examination records
+/// this).
 [[nodiscard]] std::vector<SeenGpu> seen_gpus(Examination& look);
 /// Whether there is an AMD GPU that ROCm's PyTorch supports. Integrated GPUs count only if there is
-/// no NVIDIA GPU and ROCm is meant to be used (is_rocm_meant()).
+/// no NVIDIA GPU and ROCm is set up.
 [[nodiscard]] bool has_rocm_gpu(Examination& look);
 
 struct SeenDriver {
@@ -31,9 +32,9 @@ struct SeenDriver {
 /// PyTorch's CUDA version ("12.4"), from version.py or from the requirements of its wheel. "" none
 /// or unknown.
 [[nodiscard]] std::string torch_cuda(Examination& look);
-/// The conda package with this name; conda's builds differ from PyPI's.
+/// The conda package with this name; nullptr if it is not installed by conda.
 [[nodiscard]] const CondaPackage* conda_package(Examination& look, std::string_view name);
-/// The name of a distribution in messages.
+/// The name and version of a distribution, for messages.
 [[nodiscard]] std::string named(const Distribution& one);
 
 }  // namespace berth::doctor

@@ -1,4 +1,4 @@
-// For tests: the basic rules, and a healthy machine with two GPUs, to be modified.
+// For tests: the basic rules, and a machine with two GPUs and without faults, which tests modify.
 #pragma once
 
 #include <string>

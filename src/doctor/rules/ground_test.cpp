@@ -1,4 +1,4 @@
-// The basic rules, each with one fault in a healthy machine.
+// Tests of the basic rules. Each test adds one fault to a machine without faults.
 #include <doctest/doctest.h>
 
 #include <cerrno>
@@ -84,7 +84,7 @@ std::vector<Mutation> branch_mutations() {
            for (PciFunction& gpu : all) gpu.device = 0x1c81;
          });
        }},
-      // There is no log line: the module prints none if it has the GPU, and here it is not loaded.
+      // There is no log line: the module is not loaded, or has the GPU and prints nothing.
       {"DRV08",
        [](Facts& f) {
          edit(f.machine.pci, [](auto& all) {
@@ -362,23 +362,23 @@ TEST_CASE("each fault of a machine is the first finding, by its own rule") {
 
 TEST_CASE("harmless look-alikes of faults have no finding") {
   const std::vector<std::function<void(Facts&)>> looks{
-      // an idle link in a low-power state
+      // An idle link is in a low-power state.
       [](Facts& f) {
         first_gpu(f, [](auto& gpu) { gpu.link.gigatransfers = 2.5; });
         first_answer(f, [](auto& gpu) { gpu.utilization_percent = 0.0; });
       },
-      // the first CUDA program loads nvidia_uvm
+      // The first CUDA program loads nvidia_uvm.
       [](Facts& f) {
         f.nvidia.nodes = std::vector{node("/dev/nvidia0")};
         f.nvidia.modprobe_helper = true;
         f.driver.cuda_init = Unreadable{"cuda_init", 0};
       },
-      // a suspend without consequences
+      // The machine was suspended, but nothing failed.
       [](Facts& f) {
         f.machine.suspends = 3;
         log(f, "PM: suspend exit");
       },
-      // an IOMMU with GPUs on NVSwitches whose fabric manager has finished
+      // The IOMMU is on, but the GPUs communicate over NVSwitches, whose fabric is ready.
       [](Facts& f) {
         edit(f.machine.pci, [](auto& all) {
           for (PciFunction& gpu : all) gpu.iommu = std::string("DMA");
@@ -389,16 +389,16 @@ TEST_CASE("harmless look-alikes of faults have no finding") {
           all.push_back(one);
         });
       },
-      // Debian's default on every machine; irrelevant for a single machine
+      // Debian's default on every machine. It does not matter for a single machine.
       [](Facts& f) { f.machine.host_name_address = std::string("127.0.1.1"); },
-      // WSL's GPU is not on its bus
+      // WSL's GPU is not on the PCI bus.
       [](Facts& f) {
         f.machine.is_wsl = true;
         f.machine.pci = std::vector<PciFunction>{};
         f.machine.modules = std::vector<std::string>{};
         f.nvidia.module_version = {};
       },
-      // a virtual machine's links are emulated
+      // The links in a virtual machine are emulated.
       [](Facts& f) {
         f.machine.is_virtual = true;
         first_gpu(f, [](auto& gpu) { gpu.link.width = 1; });

@@ -1,4 +1,4 @@
-// Rules HW: what the PCI bus shows, independent of drivers.
+// Rules HW about what the PCI bus shows, independent of drivers.
 #include <algorithm>
 #include <array>
 
@@ -28,7 +28,7 @@ Expectation expectation(Examination& look) {
     return {Severity::kFatal, text("NVIDIA's module is loaded, which only happens with a GPU")};
   const auto& kernel = look.facts.machine.kernel;
   if (look.facts.machine.in_container || !kernel) return {};
-  // On a laptop, an external GPU may be unplugged, or the firmware may have disabled the GPU to
+  // On a laptop, an external GPU may be unplugged, or the firmware may have switched the GPU off to
   // save power.
   if (look.facts.machine.is_laptop) return {};
   for (const ModuleFile& file : look.facts.nvidia.modules_on_disk.value_or({}))
@@ -42,7 +42,7 @@ bool has_nvidia(const std::vector<PciFunction>& functions) {
                      [](const PciFunction& one) { return one.is_nvidia_gpu(); });
 }
 
-/// Reports a laptop whose firmware is set to disable the GPU.
+/// Reports a laptop whose firmware switched the GPU off.
 bool switched_off(Examination& look, const std::vector<PciFunction>& functions) {
   const auto* file = look.see(look.facts.machine.switched_off);
   if (file == nullptr || has_nvidia(functions)) return false;
@@ -55,8 +55,8 @@ bool switched_off(Examination& look, const std::vector<PciFunction>& functions) 
   return true;
 }
 
-/// A laptop that was switched to its integrated GPU. The system then removes the other GPU from the
-/// bus.
+/// Reports a laptop that was switched to its integrated GPU. A udev rule then removes the other GPU
+/// from the bus.
 bool taken_off_the_bus(Examination& look, const std::vector<PciFunction>& functions) {
   const auto* rule = look.see(look.facts.nvidia.remover);
   if (rule == nullptr || has_nvidia(functions)) return false;
@@ -73,13 +73,12 @@ bool taken_off_the_bus(Examination& look, const std::vector<PciFunction>& functi
   return true;
 }
 
-/// An external GPU in an enclosure that was not authorized. The kernel does not show devices inside
-/// it.
+/// Reports an enclosure for an external GPU that was not authorized. The kernel does not show the
+/// devices in it.
 bool locked_out(Examination& look, const std::vector<PciFunction>& functions) {
   const auto* boxes = look.see(look.facts.machine.locked_out);
   const bool has_one = has_nvidia(functions);
-  // Docks and displays connect there too. Without an installed driver for the missing GPU, no GPU
-  // is expected.
+  // Docks and displays are also such devices. Without an installed driver, no GPU is expected.
   const bool wanted = !look.facts.nvidia.modules_on_disk.value_or({}).empty() ||
                       !look.facts.nvidia.libraries.value_or({}).empty();
   if (boxes == nullptr || boxes->empty() || has_one || !wanted) return false;
@@ -93,18 +92,18 @@ bool locked_out(Examination& look, const std::vector<PciFunction>& functions) {
 }
 
 void no_gpu_on_bus(Examination& look) {
-  // On WSL and Jetson the GPU is not on the PCI bus: it belongs to the host, or is part of the
+  // On WSL and Jetson, the GPU is not on the PCI bus: it is a device of the host, or part of the
   // chip.
   if (look.facts.machine.is_wsl || look.facts.machine.is_jetson) return;
   const auto* functions = look.see_whole(look.facts.machine.pci);
   if (functions == nullptr) return;
-  // Behind a hypervisor, the driver may have a GPU although the visible bus shows none.
+  // In a virtual machine, the driver may have a GPU that the visible bus does not show.
   if (look.facts.driver.gpus && !look.facts.driver.gpus->empty()) return;
   if (switched_off(look, *functions) || taken_off_the_bus(look, *functions) ||
       locked_out(look, *functions))
     return;
-  // Most machines have no NVIDIA GPU. This is only a problem if something suggests that there
-  // should be one.
+  // Most machines have no NVIDIA GPU. Its absence is only a problem if there is a reason to expect
+  // one.
   const Expectation expected = expectation(look);
   const bool any = std::any_of(functions->begin(), functions->end(), [&](const PciFunction& one) {
     return expected.severity == Severity::kInfo ? is_known_gpu(one) : one.is_nvidia_gpu();
@@ -130,8 +129,8 @@ void no_gpu_on_bus(Examination& look) {
                                            "and in a virtual machine the passthrough")});
 }
 
-/// Whether another rule reports this GPU: if NVIDIA's module is not loaded, no GPU is bound (DRV01
-/// to DRV04).
+/// Whether DRV01 to DRV04 report this GPU: NVIDIA's module is not loaded, so no NVIDIA GPU is
+/// bound.
 bool waits_for_module(Examination& look, const PciFunction& one) {
   return one.vendor == kNvidia && !look.facts.machine.has_module("nvidia").value_or(true);
 }
@@ -143,7 +142,7 @@ void gpu_unbound(Examination& look) {
     if (!is_known_gpu(one) || waits_for_module(look, one) || !look.missing(one.driver)) continue;
     Finding& finding = look.found(text("no driver is bound to the GPU at {}", one.address));
     if (one.vendor == kIntel && !is_intel_card(one))
-      finding.severity = Severity::kInfo;  // usually a server's console
+      finding.severity = Severity::kInfo;  // usually for a server's console
     finding.evidence.push_back(
         fmt::format("/sys/bus/pci/devices/{}/driver: {}", one.address, tr("missing")));
     if (const auto& log = look.facts.machine.kernel_log)
@@ -166,8 +165,7 @@ void gpu_unbound(Examination& look) {
 
 constexpr std::string_view kVfioIds = "vfio-pci.ids=";
 
-/// The setting that binds this GPU to vfio-pci at every boot, usually to use it in a virtual
-/// machine.
+/// The setting that binds this GPU to vfio-pci at every boot, usually for a virtual machine.
 struct Binding {
   std::string evidence, file;  // file: the modprobe configuration; "" for the kernel's command line
   std::string word;            // the word on the kernel's command line
@@ -190,7 +188,8 @@ Fix off_command_line(Examination& look, const std::string& word, const std::stri
       text("if no virtual machine needs it any more: this parameter assigns it at every boot"));
 }
 
-/// Removes this device from a modprobe line, or removes the line if no other device is left.
+/// Removes the device with this id from a modprobe line, or the whole line if it names no other
+/// device.
 Fix off_modprobe(Examination& look, const std::string& file, const std::string& id) {
   std::string says =
       text("if no virtual machine needs it any more: this line assigns it at every boot");
@@ -217,8 +216,8 @@ void take_back(Examination& look, Finding& finding, const PciFunction& gpu) {
                                              : off_modprobe(look, binding.file, id));
 }
 
-/// An AMD or Intel card is assigned to a virtual machine, and the machine has no other GPU of this
-/// vendor.
+/// Reports an AMD or Intel card that is assigned to a virtual machine. It is only information if
+/// the machine keeps another GPU of this vendor.
 void given_away(Examination& look, const std::vector<PciFunction>& functions) {
   for (const std::uint32_t vendor : {kVendorAmd, kVendorIntel}) {
     const PciFunction* given = nullptr;
@@ -262,7 +261,7 @@ void gpu_bound_elsewhere(Examination& look) {
       continue;
     Finding& finding = look.found(text(
         "{} is bound to the GPU at {}, so NVIDIA's driver cannot use it", *driver, one.address));
-    // A machine with two GPUs often keeps one for the host and gives one to a guest.
+    // A machine with two GPUs often keeps one and assigns the other to a virtual machine.
     if (another && *driver == "vfio-pci") finding.severity = Severity::kInfo;
     finding.evidence.push_back(
         fmt::format("/sys/bus/pci/devices/{}/driver → {}", one.address, *driver));
@@ -295,8 +294,8 @@ void report_bar(Examination& look, const std::string& where, const std::string& 
       on_system(look, "kernel_argument", text("let the kernel assign it"), "pci=realloc"));
 }
 
-/// For AMD and Intel GPUs: the kernel found no address space for a BAR, or amdgpu reports error
-/// -12. The GPU has had no driver since then.
+/// Reports an AMD or Intel GPU without a driver, for which the kernel found no address space (log
+/// lines about a BAR, or amdgpu's error -12).
 bool others_without_room(Examination& look) {
   const auto& log = look.facts.machine.kernel_log;
   if (!log) return false;
@@ -313,8 +312,8 @@ bool others_without_room(Examination& look) {
   return false;
 }
 
-/// The log line that says that the kernel found no address space for BAR1. "" if there is none, or
-/// if the GPU got a driver later.
+/// The log line that says that the kernel found no address space for BAR1; "" if there is none, or
+/// if a driver is bound to the GPU.
 std::string refused_bar(const PciFunction& gpu, const std::vector<std::string>& log) {
   if (!gpu.driver.is_absent()) return "";
   for (const std::string_view words : {"failed to assign", "no space"})
@@ -322,8 +321,8 @@ std::string refused_bar(const PciFunction& gpu, const std::vector<std::string>& 
   return "";
 }
 
-/// Reports a BAR1 without an address, according to the log and to the file `resource`, where BAR1
-/// of an NVIDIA GPU is line 1.
+/// Reports an NVIDIA GPU whose BAR1 has no address, according to the log or to the file `resource`,
+/// where BAR1 has index 1.
 void bar_unassigned(Examination& look) {
   if (others_without_room(look)) return;
   if (!may_concern_nvidia(look.facts)) return;
@@ -339,7 +338,7 @@ void bar_unassigned(Examination& look) {
                  fmt::format("/sys/bus/pci/devices/{}/resource: BAR1 0x0", gpu->address));
       return;
     }
-    // All BARs are below 4 GiB and the GPU was not initialized, with no other known cause.
+    // The GPU could not be initialized, its BAR1 is below 4 GiB, and the log shows no other cause.
     const auto& log = look.facts.machine.kernel_log;
     if ((*starts)[1] >= kFourGib || !log) continue;
     const std::string line = newest_line(*log, {"NVRM", "RmInitAdapter failed"});
@@ -365,8 +364,9 @@ void bar_unassigned(Examination& look) {
   report_bar(look, where, quoted_line(line));
 }
 
-/// The kernel's message for a GPU that failed during initialization. It is not an Xid: "The NVIDIA
-/// GPU 0000:b3:00.0", and in the next lines "fallen off the bus and is not responding to commands".
+/// The log line about a GPU that was lost while the driver initialized it. This message is not an
+/// Xid: "The NVIDIA GPU 0000:b3:00.0", followed by "fallen off the bus and is not responding to
+/// commands".
 std::string lost_at_start(const std::vector<std::string>& log, const std::string& address) {
   constexpr std::size_t kLinesOfOneMessage = 3;
   for (std::size_t i = log.size(); i-- > 0;) {
@@ -377,7 +377,7 @@ std::string lost_at_start(const std::vector<std::string>& log, const std::string
   return "";
 }
 
-/// Whether the driver reports this GPU as lost.
+/// Whether NVML reports this GPU as lost.
 bool is_said_lost(Examination& look, const PciFunction& gpu) {
   constexpr int kLost = 15;
   for (const GpuAnswer& answer : look.facts.driver.gpus.value_or({}))
@@ -392,7 +392,7 @@ void gpu_lost(Examination& look) {
     const bool said = is_said_lost(look, *gpu);
     const auto& log = look.facts.machine.kernel_log;
     const std::string line = log ? lost_at_start(*log, gpu->address) : "";
-    // The GPU may have recovered later during the same boot.
+    // If a driver is bound now, the GPU has recovered since that log line.
     const bool never_came = !line.empty() && gpu->driver.is_absent();
     if (!said && !never_came && (gone == nullptr || !*gone)) continue;
     Finding& finding = look.found(text("the GPU at {} has fallen off the bus", gpu->address));

@@ -71,7 +71,7 @@ TEST_CASE("a GPU lost before its start has no Xid, and is recognised by the kern
       "NVRM: The NVIDIA GPU 0000:01:00.0", "NVRM: (PCI ID: 10de:26b5) installed in this system has",
       "NVRM: fallen off the bus and is not responding to commands."};
   CHECK(first(facts) == "HW08");
-  facts.machine.pci = std::vector{nvidia_gpu(std::string("nvidia"))};  // it came back
+  facts.machine.pci = std::vector{nvidia_gpu(std::string("nvidia"))};  // the GPU has recovered
   CHECK(first(facts).empty());
   PciFunction other = nvidia_gpu({});
   other.address = "0000:41:00.0";

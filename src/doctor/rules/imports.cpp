@@ -1,4 +1,5 @@
-// Rules LIB04, LIB05, LIB12, LIB13: the libraries that frameworks get from the loader at import.
+// Rules LIB04, LIB05, LIB12, LIB13: libraries that the loader finds, or does not find, when
+// frameworks are imported.
 #include <algorithm>
 #include <array>
 
@@ -24,8 +25,8 @@ bool has_cudnn_wheel(Examination& look) {
          });
 }
 
-/// Suggests to install NVIDIA's wheels. If the package does not search their folders, also adds
-/// these to LD_LIBRARY_PATH.
+/// Suggests to install NVIDIA's wheels. If the package does not search in wheels, also adds their
+/// folders to LD_LIBRARY_PATH.
 model::Fix wheels_for(Examination& look, const Distribution& one, const Opens& row) {
   std::vector<std::string> words;
   for (const std::string_view word : split(row.use, ' ')) words.emplace_back(word);
@@ -42,8 +43,8 @@ model::Fix wheels_for(Examination& look, const Distribution& one, const Opens& r
   return fix;
 }
 
-/// Names all wheels with libraries that the package opens. With only one of them, it would fail at
-/// the next library.
+/// Adds the folders of all wheels with libraries that the package opens. With only one folder, the
+/// package would fail at the next library.
 model::Fix name_wheels_of(const Opens& row, const std::vector<CudaLibrary>& libraries) {
   std::vector<std::string> folders;
   for (const CudaLibrary& one : libraries)
@@ -53,7 +54,8 @@ model::Fix name_wheels_of(const Opens& row, const std::vector<CudaLibrary>& libr
   return name_in_library_path(folders);
 }
 
-/// Reports missing libraries that packages open by name, which their files do not show.
+/// Reports missing libraries that packages open by name. The files of these packages do not link to
+/// the libraries.
 void opened_by_name(Examination& look) {
   const auto* libraries = look.see_whole(look.facts.python.libraries);
   if (libraries == nullptr || seen_gpus(look).empty()) return;
@@ -81,7 +83,7 @@ void opened_by_name(Examination& look) {
     const auto wheel =
         std::find_if(libraries->begin(), libraries->end(),
                      [&](const CudaLibrary& other) { return other.name == *missing; });
-    // If PyTorch is unreadable, it is unknown whether it opens the wheels' libraries first.
+    // A PyTorch for CUDA would load the wheels' libraries first. Whether it is one is unknown.
     const auto& torch = look.facts.python.torch;
     if (torch.is_unreadable() || (torch && torch->cuda.is_unreadable())) return;
     Finding& finding = look.found(
@@ -89,7 +91,7 @@ void opened_by_name(Examination& look) {
             ? text("{} needs {}, which is missing", named(*one), *missing)
             : text("{} does not find {}: it is in a wheel, where the loader does not search",
                    named(*one), *missing));
-    // PyTorch is built for CUDA, so it may be what uses the GPU.
+    // With a PyTorch for CUDA, the package is probably meant to use the GPU.
     if (!torch_cuda(look).empty()) finding.severity = Severity::kError;
     finding.evidence.push_back(one->path);
     if (wheel != libraries->end()) {
@@ -114,8 +116,8 @@ void opened_by_name(Examination& look) {
   }
 }
 
-/// Packages that open files without a version in the name. Only NVIDIA's development packages
-/// contain such files.
+/// Reports packages that open libraries by names without a version. Only NVIDIA's development
+/// packages have such files.
 void opened_without_number(Examination& look) {
   const auto* libraries = look.see_whole(look.facts.python.libraries);
   if (libraries == nullptr || seen_gpus(look).empty()) return;
@@ -151,8 +153,8 @@ void opened_without_number(Examination& look) {
   }
 }
 
-/// Reports libraries that PyTorch's wheel requires and that are not installed. PyTorch was
-/// installed without its dependencies, or they were removed.
+/// Reports libraries that PyTorch's wheel requires and that are missing: PyTorch was installed
+/// without its dependencies, or they were removed.
 void torch_without_its_libraries(Examination& look) {
   const auto package = look.facts.python.distribution("torch");
   const Distribution* torch = look.see(package);
@@ -185,8 +187,8 @@ void torch_without_its_libraries(Examination& look) {
   }
 }
 
-/// Jetson builds of TensorRT link to the DLA compiler. It is part of the driver in JetPack 5 and 6,
-/// and containers get it from the host; JetPack 7 has none.
+/// Reports a missing DLA compiler, to which TensorRT's builds for Jetsons link. It is part of the
+/// driver in JetPack 5 and 6; containers get it from the host. JetPack 7 has none.
 void tensorrt_without_dla(Examination& look) {
   if (!look.facts.machine.is_jetson) return;
   const auto* libraries = look.see_whole(look.facts.python.libraries);
@@ -203,7 +205,7 @@ void tensorrt_without_dla(Examination& look) {
   const int l4t = look.facts.machine.l4t.value_or(0);
   const bool made_for_jetpack =
       tensorrt != nullptr && local_part(tensorrt->version).starts_with("jp");
-  // With JetPack 4, not all boards have a DLA before TensorRT 8.2.
+  // With JetPack 4, TensorRT before 8.2 is left out, because some boards have no DLA.
   const bool has_accelerator =
       (l4t >= kJetPack5 && l4t <= kJetPack6) ||
       (l4t == kJetPack4 && tensorrt != nullptr && !is_older(tensorrt->version, "8.2"));
@@ -211,7 +213,7 @@ void tensorrt_without_dla(Examination& look) {
   Finding& finding = look.found(
       text("TensorRT {} needs libnvdla_compiler.so, a part of a Jetson's driver, which is missing",
            tensorrt == nullptr ? library->version : tensorrt->version));
-  // Nothing in this Python uses the TensorRT of the image.
+  // Nothing in this Python uses the image's TensorRT.
   if (tensorrt == nullptr) finding.severity = Severity::kInfo;
   finding.evidence.push_back(library->path());
   if (tensorrt != nullptr) finding.evidence.push_back(tensorrt->path);
@@ -226,8 +228,8 @@ void tensorrt_without_dla(Examination& look) {
                               "with --runtime nvidia")});
 }
 
-/// A build from PyTorch's index whose metadata names no NVIDIA packages, and that does not contain
-/// the libraries. An installer that trusts the metadata omits them.
+/// Reports a wheel from PyTorch's index that contains no CUDA libraries and whose metadata does not
+/// require NVIDIA's packages. An installer that trusts the metadata does not install them.
 void torch_without_any_library(Examination& look) {
   const auto package = look.facts.python.distribution("torch");
   const Distribution* torch = look.see(package);
@@ -239,13 +241,13 @@ void torch_without_any_library(Examination& look) {
       !look.facts.python.has_pytorchs_own_build() || conda_package(look, "pytorch") != nullptr ||
       seen_gpus(look).empty() || is_older(torch->version, "2.1"))
     return;
-  // With fewer requirements, METADATA may be incomplete and proves nothing.
+  // If METADATA lists only a few requirements, it may be incomplete and proves nothing.
   constexpr std::size_t kOwnNeeds = 5;
   if (torch->needs.size() < kOwnNeeds) return;
   if (std::any_of(torch->needs.begin(), torch->needs.end(),
                   [](const std::string& row) { return row.starts_with("nvidia-"); }))
     return;
-  // PyTorch's own files were readable, and no CUDA library is installed anywhere.
+  // PyTorch's folder could be read, and no CUDA library was found anywhere.
   if (std::find(own->begin(), own->end(), "libtorch_cuda.so") == own->end() ||
       std::any_of(libraries->begin(), libraries->end(), [](const CudaLibrary& one) {
         return one.name.starts_with("libcublas") || one.name.starts_with("libcudnn");
@@ -265,8 +267,8 @@ void torch_without_any_library(Examination& look) {
             "CUDA, for example cu124")});
 }
 
-/// A build that uses the system's CUDA, on a system with another CUDA. These are usually builds for
-/// Jetsons: each JetPack has its own wheels. If links are unknown, file names decide.
+/// Reports a PyTorch that links to the system's CUDA, while the system has another version. This
+/// happens on Jetsons, where each JetPack needs its own wheels. File names show the versions.
 void built_for_other_cuda(Examination& look) {
   if (!look.facts.machine.is_jetson || seen_gpus(look).empty()) return;
   const std::string cuda = torch_cuda(look);
@@ -284,7 +286,7 @@ void built_for_other_cuda(Examination& look) {
     if (one.name.starts_with("libcudart.so.") && other == nullptr) other = &one;
   }
   const TorchBuild& torch = *look.facts.python.torch;
-  // JetPack 4 images get CUDA from the host, and only work on a host with the same JetPack.
+  // Images for JetPack 4 get CUDA from the host, so they need a host with the same JetPack.
   if (other == nullptr && (container_kind(look).empty() || !is_older(cuda, "11"))) return;
   Finding& finding = look.found(
       other == nullptr ? text("PyTorch {} was built with CUDA {} and needs {}, which is missing",
@@ -303,8 +305,8 @@ void built_for_other_cuda(Examination& look) {
     finding.fix.push_back(*std::move(jetson));
 }
 
-/// Whether the library is found in another way than by the loader, or FW11 and FW15 report it in
-/// more detail.
+/// Whether the package finds the library without the loader, or FW11 and FW15 report it in more
+/// detail.
 bool is_brought(Examination& look, const LinkedLibrary& one) {
   if (one.package == "onnxruntime-gpu" || one.package == "cupy") return true;
   return !one.wheel.empty() &&
@@ -320,7 +322,7 @@ void soname_missing(Examination& look) {
   if (look.findings().empty()) built_for_other_cuda(look);
   const auto* all = look.see_whole(look.facts.imports.libraries);
   const auto& torch = look.facts.python.torch;
-  // A PyTorch for ROCm first loads AMD's ROCm wheels if they are installed.
+  // A PyTorch for ROCm loads the libraries in AMD's ROCm wheels first, if these are installed.
   const bool rocm = torch && torch->hip && !look.facts.python.distribution("rocm-sdk-core") &&
                     !look.facts.python.distribution("rocm");
   if (all == nullptr || all->empty() || (seen_gpus(look).empty() && !rocm)) return;
@@ -331,7 +333,7 @@ void soname_missing(Examination& look) {
   const LinkedLibrary& first = missing.front();
   Finding& finding = look.found(
       text("{} needs {}, but the loader finds no such file", first.needed_by, first.name));
-  // If the package is not a framework itself, the frameworks still work.
+  // If the package is not a framework, the frameworks still work.
   constexpr auto kFrameworks = std::to_array<std::string_view>(
       {"torch", "jax", "tensorflow", "ctranslate2", "flash-attn", "bitsandbytes"});
   if (std::find(kFrameworks.begin(), kFrameworks.end(), first.package) == kFrameworks.end())
@@ -350,7 +352,7 @@ void symbol_missing(Examination& look) {
   const auto* all = look.see_whole(look.facts.imports.symbols);
   if (all == nullptr) return;
   for (const MissingSymbol& one : *all) {
-    if (one.library.find("libc10") != std::string::npos) continue;  // FW06
+    if (one.library.find("libc10") != std::string::npos) continue;  // reported by FW06
     const std::string library = one.library.substr(one.library.rfind('/') + 1);
     Finding& finding = look.found(text("{} loads a {} that does not have {}: the import fails",
                                        one.wanted_by, library, one.symbol));
@@ -395,15 +397,15 @@ void libc_too_old(Examination& look) {
                          "libstdcxx-ng")});
 }
 
-/// The version of the C library, from its file or from the system's release; "" unknown.
+/// The version of the C library, from its file or from the release of the system; "" unknown.
 std::string libc_of(Examination& look) {
   if (const auto* own = look.see(look.facts.imports.libc)) return *own;
   const auto* system = look.see(look.facts.machine.system);
   if (system == nullptr) return "";
   for (const SystemLibc& row : look.knowledge.compatibility().system_libcs) {
     if (row.system != system->id) continue;
-    // A rolling release has a libc as new as its kernel, unless the kernel is not the
-    // distribution's own.
+    // In a rolling release, the kernel's version shows how new the libc is. In a container, the
+    // kernel is the host's and shows nothing.
     const std::string* kernel = look.see(look.facts.machine.kernel);
     if (row.kernel.empty() ? !system->version.empty() && !is_older(system->version, row.release)
                            : kernel != nullptr && !look.facts.machine.in_container &&
@@ -413,8 +415,8 @@ std::string libc_of(Examination& look) {
   return "";
 }
 
-/// Whether the user has restored glibc's old behaviour. If a tunable is repeated, the last one
-/// counts.
+/// Whether the user has set the tunable that allows executable stacks, as before glibc 2.41. If the
+/// tunable is repeated, the last value counts.
 bool allows_executable_stacks(Examination& look) {
   const std::string tunables = variable_or_empty(look, "GLIBC_TUNABLES");
   constexpr std::string_view kName = "glibc.rtld.execstack=";
@@ -424,8 +426,8 @@ bool allows_executable_stacks(Examination& look) {
   return value == "2";
 }
 
-/// Since 2.41, glibc's dlopen() no longer makes the stack executable. It rejects libraries that
-/// require this.
+/// Reports libraries that require an executable stack: dlopen() of glibc 2.41 and newer rejects
+/// them.
 void stack_refused(Examination& look) {
   const std::string libc = libc_of(look);
   if (libc.empty() || is_older(libc, "2.41") || allows_executable_stacks(look)) return;
@@ -462,8 +464,8 @@ void stack_refused(Examination& look) {
         !local_part(one->version).starts_with(row.tag) ||
         conda_package(look, row.package) != nullptr)
       continue;
-    // The package's files were readable and none requires it, so the user has already removed the
-    // flag.
+    // The package's files could be read, and none requires an executable stack: the user has
+    // removed the flag.
     const auto& codes = look.facts.imports.codes.value_or({});
     const std::string file = file_of(row.package);
     if (files != nullptr && file.empty() &&

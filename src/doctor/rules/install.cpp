@@ -47,7 +47,7 @@ IndexChoice index_of(const Build& build, const PackageIndex& configured,
     if (on_pypi || std::find(tags.begin(), tags.end(), build.tag) != tags.end()) return {};
     return {"${TORCH_INDEX:?" + std::string(kTorchIndex) + "}/" + build.tag, true};
   }
-  // PyPI has a CPU build only as the larger build for CUDA.
+  // PyPI's wheel includes CUDA and is larger, so a CPU build comes from PyTorch's index.
   if (build.on_pypi && build.tag != "cpu") return {};
   return {std::string(kTorchIndex) + "/" + build.tag};
 }

@@ -1,4 +1,4 @@
-// Commands that install packages into the target's environment, from the configured index.
+// Commands that install packages into the target's environment, from the configured package index.
 #pragma once
 
 #include <string>
@@ -12,31 +12,30 @@ namespace berth::doctor {
 
 inline constexpr const char* kTorchIndex = "https://download.pytorch.org/whl";
 
-/// "… -m pip install WORDS" for the target's interpreter: uses pip, uv, or a new venv if a
-/// distribution manages the interpreter. Words are quoted for a shell if necessary; `shell_words`
-/// are appended unchanged.
+/// "… -m pip install WORDS" for the target's interpreter. Uses uv if the environment was created
+/// with it, and a new venv if a distribution manages the interpreter. `words` are quoted for a
+/// shell if necessary; `shell_words` are appended unchanged.
 [[nodiscard]] std::string install_command(const PythonFacts& python,
                                           const std::vector<std::string>& words,
                                           const std::string& shell_words = "");
-/// "… -m pip uninstall WORDS" without confirmation.
+/// "… -m pip uninstall -y WORDS", or the same with uv.
 [[nodiscard]] std::string uninstall_command(const PythonFacts& python,
                                             const std::vector<std::string>& words);
 
 /// The package index from which to install a build.
 struct IndexChoice {
   std::string url;  // address for the command; "": use the index that pip or uv is configured with
-  bool is_unknown =
-      false;  // the path on a mirror is unknown, and `url` contains a placeholder that says so
+  bool is_unknown = false;  // the path on a mirror is unknown, so `url` contains a placeholder
 };
 /// PyTorch's own index is used only if PyPI lacks the build and no mirror is configured.
 /// `torch_index` is the user's mirror of kTorchIndex; "" none.
 [[nodiscard]] IndexChoice index_of(const Build& build, const PackageIndex& configured,
                                    const std::string& torch_index = "");
 
-/// "--index-url …" as shell words; "" for the index that pip or uv is configured with.
+/// "--index-url …" as shell words; "" for the index that pip or uv is configured to use.
 [[nodiscard]] std::string option_of(const IndexChoice& index);
 
-/// Limits a recipe to builds that the configured mirror has.
+/// Limits `wish` to builds that the configured mirror has.
 void keep_to(const PackageIndex& configured, Wish& wish);
 
 /// The recipe's packages as shell words, with their index: "'torch==2.14.*' --index-url …".

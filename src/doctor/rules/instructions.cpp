@@ -1,5 +1,5 @@
-// Rule CPU06: a program was compiled for instructions that the CPU lacks. This is often a virtual
-// CPU whose model has fewer features than the real CPU.
+// Rule CPU06: a program was compiled for instructions that the CPU lacks. Often the CPU is virtual,
+// and its model has fewer features than the real CPU.
 #include <algorithm>
 #include <array>
 
@@ -13,7 +13,7 @@ namespace {
 
 using Flags = std::set<std::string, std::less<>>;
 
-/// The first needed instruction set that the CPU lacks; "" none.
+/// The first instruction set in `needs` that the CPU lacks; "" none.
 std::string lacking(const Flags& flags, const std::vector<std::string>& needs) {
   const auto one = std::find_if(needs.begin(), needs.end(),
                                 [&](const std::string& need) { return !flags.contains(need); });
@@ -30,8 +30,8 @@ void advise(Examination& look, Finding& finding, const Flags& flags) {
                                     "them (conda-forge, or compiled here), or a newer machine")});
 }
 
-/// Up to 0.5.7, Ollama's GPU runners were compiled with AVX. On a CPU without AVX, Ollama does not
-/// use the GPU.
+/// Reports an Ollama up to 0.5.7 on a CPU without AVX. Its GPU runners were compiled with AVX, so
+/// it does not use the GPU.
 void ollama_without_avx(Examination& look, const Flags& flags) {
   const OllamaFiles* ollama = look.see(look.facts.platform.ollama);
   if (ollama == nullptr || flags.contains("avx")) return;
@@ -40,7 +40,7 @@ void ollama_without_avx(Examination& look, const Flags& flags) {
         return name.starts_with("runners/") && !name.starts_with("runners/cpu") &&
                name.find("_avx") != std::string::npos;
       });
-  // Before 0.4, the runners were inside the program.
+  // Before 0.4, the runners were inside the program's file.
   if (runner == ollama->libraries.end() && !ollama->libraries.empty()) return;
   Finding& finding = look.found(text("the CPU has no AVX, which this Ollama needs to use the GPU"));
   finding.evidence = {

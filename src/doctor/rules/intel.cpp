@@ -1,5 +1,5 @@
-// Rule XPU02: the driver from Intel for Level Zero and OpenCL is missing or does not support the
-// GPU. Also part of FW03: a PyTorch that is older than the GPU.
+// Rule XPU02: Intel's driver for Level Zero and OpenCL is missing or does not support the GPU. Also
+// part of FW03: a PyTorch that does not support a newer Intel GPU.
 #include <algorithm>
 #include <array>
 
@@ -15,7 +15,7 @@
 namespace berth::doctor {
 namespace {
 
-/// The integrated Intel GPU, if oneAPI's SYCL is set up and there is no other GPU.
+/// Integrated Intel GPUs, if a SYCL adapter is installed and there is no other vendor's GPU.
 std::vector<PciFunction> own_gpu_for_sycl(Examination& look) {
   const auto* adapter = look.see(look.facts.files.sycl_adapter);
   if (adapter == nullptr || adapter->empty() || !gpus_on_bus(look, kVendorNvidia).empty() ||
@@ -42,14 +42,14 @@ const IntelKernel* row_for(const std::vector<IntelKernel>& rows, const PciFuncti
   return row == rows.end() ? nullptr : &*row;
 }
 
-/// The build number in a version, which is its third part: 30508 in "24.31.30508", 31896 in
-/// "1.6.31896" of the library's name. 0 if there is none.
+/// The third number of a version: 30508 in "24.31.30508", or 31896 in "1.6.31896", the version in
+/// the library's name. 0 if there is none.
 int build_of(std::string_view version) {
   const Version parts = version_of(version);
   return parts.size() > 2 ? parts[2] : 0;
 }
 
-/// Whether OpenVINO or PyOpenCL is installed. These compute on any GPU.
+/// Whether OpenVINO or PyOpenCL is installed. These also compute on integrated GPUs.
 bool has_opencl_packages(Examination& look) {
   const auto* all = look.see(look.facts.python.distributions);
   return all != nullptr && std::any_of(all->begin(), all->end(), [](const Distribution& one) {
@@ -70,7 +70,7 @@ void older_than_gpu(Examination& look, const LibraryFile& driver, int build) {
         look.found(text("Intel's compute runtime is too old for the GPU at {}: {} is the first "
                         "release that supports it ({})",
                         gpu.address, row->kernel, row->name));
-    // A user with an integrated GPU may not want to compute on it.
+    // The user may not compute on an integrated GPU.
     if (!is_intel_card(gpu) && !has_opencl_packages(look) && !has_xpu(look))
       finding.severity = Severity::kWarning;
     finding.evidence = {
@@ -88,7 +88,8 @@ void older_than_gpu(Examination& look, const LibraryFile& driver, int build) {
   }
 }
 
-/// Since 24.35, GPUs of older CPUs need separate packages.
+/// Reports GPUs that only the separate packages for older GPUs support. Intel's main packages
+/// dropped them after 24.35.
 void newer_than_gpu(Examination& look, const LibraryFile& driver, int build) {
   const auto gpus = gpus_on_bus(look, kVendorIntel);
   const auto& rows = look.knowledge.compatibility().intel_legacy;
@@ -121,7 +122,7 @@ void level_zero(Examination& look) {
   const auto* driver = look.see(look.facts.files.intel_driver);
   if (driver == nullptr) return;
   if (driver->empty()) return not_installed(look);
-  // Some distributions use other numbers, which are smaller.
+  // The packages of some distributions have other, smaller numbers.
   constexpr int kFirstNumber = 10'000;
   const int build = build_of(driver->front().version());
   if (build < kFirstNumber) return;
@@ -137,7 +138,8 @@ constexpr auto kIntelRules = std::to_array<Rule>({
 
 }  // namespace
 
-/// PyTorch compiles elementwise kernels at run time, but oneDNN's kernels must support the GPU.
+/// Reports a PyTorch older than the GPU. It compiles elementwise kernels at run time, but those of
+/// oneDNN must support the GPU.
 void torch_too_old_for_xpu(Examination& look) {
   if (!has_xpu(look)) return;
   const TorchBuild& torch = *look.facts.python.torch;

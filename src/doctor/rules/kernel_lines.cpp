@@ -1,6 +1,6 @@
-// Rules AMD07, AMD08, XPU05, XPU06, DRV31 and RT12: kernel log lines about a GPU that failed to
-// start or hung, and about programs killed for lack of memory. data/kernel_lines.toml defines what
-// the lines mean.
+// Rules AMD07, AMD08, XPU05, XPU06, DRV31 and RT12: log lines of the kernel about GPUs that failed
+// to start or hung, and about programs killed because memory ran out. data/kernel_lines.toml has
+// the meanings of the lines.
 #include <algorithm>
 #include <array>
 
@@ -22,7 +22,7 @@ bool has_all(std::string_view line, const std::vector<std::string>& words) {
                      [&](const std::string& word) { return contains(line, word); });
 }
 
-/// Whether the line can be about this GPU. Many lines do not name a PCI device.
+/// Whether the line can be about this GPU. Many lines name no PCI device.
 bool may_be_of(std::string_view line, const PciFunction& gpu) {
   constexpr std::string_view kDomain = "0000:";
   const std::size_t at = line.find(kDomain);
@@ -36,7 +36,8 @@ struct Said {
   std::string line;
 };
 
-/// The first table row that matches a line about this GPU, together with the newest such line.
+/// The first row of the table for which the log has a line about this GPU, and the newest such
+/// line.
 Said said_of(Examination& look, const Log& log, std::string_view driver, std::string_view kind,
              const PciFunction& gpu) {
   for (const KernelLine& row : look.knowledge.compatibility().kernel_lines) {
@@ -73,7 +74,7 @@ void amd_not_started(Examination& look) {
   }
 }
 
-/// Whether the event is over: it was before the last sleep, or before the driver was loaded again.
+/// Whether a later line shows that the driver was loaded again or has reset the GPU.
 bool is_over(const Log& log, const std::string& line) {
   const auto at = std::find(log.rbegin(), log.rend(), line);
   return std::any_of(log.rbegin(), at, [](const std::string& later) {
@@ -149,7 +150,7 @@ void nvidia_not_started(Examination& look) {
   }
 }
 
-/// The name of the program that the kernel killed, from lines such as
+/// The name of a killed program, from lines such as
 /// "oom-kill:constraint=CONSTRAINT_MEMCG,…,task=python3,pid=…" and "Out of memory: Killed process
 /// 4242 (python3) …".
 std::string killed_program(std::string_view line) {
@@ -161,7 +162,7 @@ std::string killed_program(std::string_view line) {
   return std::string(line.substr(open + 1, close - open - 1));
 }
 
-/// Reports a killed compiler. Building an extension starts one compiler per core, and each needs
+/// Reports a killed compiler. Builds of extensions start one compiler for each core, and each needs
 /// several gigabytes.
 void killed_compiler(Examination& look, const std::string& line, const std::string& program) {
   Finding& finding = look.found(
@@ -240,7 +241,7 @@ std::string gcc_major(std::string_view compiler) {
   return beginning(compiler.substr(at), 1);
 }
 
-/// Suggests the compiler that built the kernel, which /proc/version names.
+/// Suggests to install the compiler that built the kernel, according to /proc/version.
 void by_its_compiler(Examination& look, Finding& finding, const std::string& compiler,
                      const KernelLine& row) {
   const std::string major = gcc_major(compiler), told = printable(compiler);

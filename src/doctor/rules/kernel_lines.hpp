@@ -1,4 +1,4 @@
-// The meaning of lines in the kernel log and in module build logs (data/kernel_lines.toml).
+// Meanings of lines in the kernel log and in logs of module builds (data/kernel_lines.toml).
 #pragma once
 
 #include "doctor/rules/rule.hpp"
@@ -6,7 +6,7 @@
 namespace berth::doctor {
 
 /// If a log shows why NVIDIA's module could not be built for the running kernel, adds the reason to
-/// the title and the evidence, and its fix as the first fix.
+/// the title and the evidence of `finding`, and inserts the matching fix before its other fixes.
 void add_build_failure(Examination& look, model::Finding& finding);
 
 }  // namespace berth::doctor

@@ -1,5 +1,5 @@
-// Rules ENV24 to ENV28 and CTR21: what a launcher passes to a program: a scheduler's ranks, a
-// service's variables, a home folder without space for caches, a notebook's kernel.
+// Rules ENV24 to ENV28 and CTR21: what launchers, services, users and notebooks give a program:
+// ranks, variables, a home folder for caches, a Python.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -26,8 +26,8 @@ const Distribution* first_package(Examination& look,
   return nullptr;
 }
 
-/// Whether the list names exactly one GPU. Lists that hide all GPUs (-1, NoDevFiles) and invalid
-/// lists such as 0-3, which ENV02 reports, do not count.
+/// Whether the list makes exactly one GPU visible. False for lists that hide all GPUs (-1,
+/// NoDevFiles), and for invalid lists such as 0-3, which ENV02 reports.
 bool is_one_device(Examination& look, const std::string& visible) {
   const auto tokens = listed_devices(visible);
   if (hides_every_device(visible) || tokens.size() != 1 ||
@@ -37,14 +37,14 @@ bool is_one_device(Examination& look, const std::string& visible) {
   return !number || *number < nvidia_count(look).value_or(*number + 1);
 }
 
-/// Each task sees only one GPU, with index 0. A program that uses its local rank as index then
-/// finds no GPU.
+/// Reports a Slurm task that sees one GPU, with index 0, and has a local rank above 0. A program
+/// that uses its local rank as the index finds no GPU.
 void rank_beyond_gpus(Examination& look) {
   if (variable_or_empty(look, "SLURM_JOB_ID").empty()) return;
   const std::string visible = variable_or_empty(look, "CUDA_VISIBLE_DEVICES");
   if (!machine_has_nvidia(look) || !is_one_device(look, visible)) return;
-  // Programs use a launcher's local rank. They may ignore Slurm's own variable, so if only that is
-  // set, the finding is weaker.
+  // Programs use LOCAL_RANK, which launchers set. They may not use Slurm's own variable, so without
+  // LOCAL_RANK the finding is only information.
   const bool launched = !variable_or_empty(look, "LOCAL_RANK").empty();
   const char* name = launched ? "LOCAL_RANK" : "SLURM_LOCALID";
   if (to_number(variable_or_empty(look, name)).value_or(0) < 1) return;
@@ -64,12 +64,12 @@ void rank_beyond_gpus(Examination& look) {
   finding.fix.push_back({"", text("or let every rank use device 0")});
 }
 
-/// Variables that are set in this shell, but that only the Ollama server reads, which systemd
-/// started.
+/// Reports variables that are set in this shell, but that only Ollama's server reads. systemd
+/// starts the server, so it does not inherit them.
 void not_in_service(Examination& look, const OllamaService& service) {
   const auto* variables = look.see(look.facts.process.environment);
   if (variables == nullptr) return;
-  // These variables are read by the client, or by both.
+  // Variables that the client reads, or both client and server.
   constexpr auto kClients = std::to_array<std::string_view>(
       {"OLLAMA_HOST", "OLLAMA_NOHISTORY", "OLLAMA_EDITOR", "OLLAMA_DEBUG", "OLLAMA_API_KEY"});
   const bool amd = !cards_on_bus(look, kVendorAmd).empty();
@@ -101,7 +101,7 @@ void not_in_service(Examination& look, const OllamaService& service) {
        text("or add the lines manually with sudo systemctl edit ollama")});
 }
 
-/// The service has a device list from another machine, or from a time when there were more GPUs.
+/// Reports a service whose CUDA_VISIBLE_DEVICES contains a GPU that this machine does not have.
 void hidden_from_service(Examination& look, const OllamaService& service) {
   const auto hidden = service.variables.find("CUDA_VISIBLE_DEVICES");
   const auto gpus = nvidia_count(look);
@@ -115,7 +115,7 @@ void hidden_from_service(Examination& look, const OllamaService& service) {
       look.found(text("Ollama's service sets CUDA_VISIBLE_DEVICES={}, which is not a GPU of this "
                       "machine: its server computes on the CPU",
                       value));
-  // These values usually disable the GPUs on purpose.
+  // These values usually hide the GPUs on purpose.
   if (value.empty() || value == "-1") finding.severity = Severity::kInfo;
   finding.evidence = {
       fmt::format("{}: {}CUDA_VISIBLE_DEVICES={}", hidden->second.file,
@@ -128,15 +128,15 @@ void hidden_from_service(Examination& look, const OllamaService& service) {
        ""});
 }
 
-/// Whether there is a GPU that the server could use if it may open the nodes: an AMD card, or with
-/// Vulkan any AMD or Intel GPU.
+/// Whether the server could use a GPU whose nodes it may not open: an AMD card, or with Vulkan any
+/// AMD or Intel GPU.
 bool has_gpu_behind_nodes(Examination& look, const OllamaService& service) {
   return !cards_on_bus(look, kVendorAmd).empty() ||
          (service.variables.contains("OLLAMA_VULKAN") &&
           !(gpus_on_bus(look, kVendorAmd).empty() && gpus_on_bus(look, kVendorIntel).empty()));
 }
 
-/// Whether an AMD or Intel node is not open to everyone.
+/// Whether an AMD or Intel node cannot be opened by all users.
 bool closed_to_others(Examination& look) {
   constexpr mode_t kAll = S_IROTH | S_IWOTH;
   const auto closed = [](const GpuNode& one) { return (one.node.mode & kAll) != kAll; };
@@ -148,8 +148,8 @@ bool closed_to_others(Examination& look) {
           }));
 }
 
-/// Reports units that an administrator or a distribution has restricted so that they cannot open
-/// GPU nodes.
+/// Reports a service that may not open the GPU nodes, because of a setting in its unit or because
+/// of its groups.
 void locked_out_of_nodes(Examination& look, const OllamaService& service) {
   const bool behind_nodes = has_gpu_behind_nodes(look, service);
   if (!behind_nodes && !machine_has_nvidia(look)) return;
@@ -160,7 +160,7 @@ void locked_out_of_nodes(Examination& look, const OllamaService& service) {
     finding.evidence = {service.locked.file + ": " + service.locked.value,
                         "https://github.com/NixOS/nixpkgs/issues/331069"};
     finding.fix.push_back(
-        // The file has a name that sorts last, because systemd uses the last setting.
+        // The name of the file sorts last, because systemd uses the last value of a setting.
         {"sudo mkdir -p /etc/systemd/system/ollama.service.d && printf '%s\\n' '[Service]' "
          "PrivateDevices=no DevicePolicy=auto DeviceAllow= | sudo tee "
          "/etc/systemd/system/ollama.service.d/zz-berth.conf\nsudo systemctl daemon-reload && sudo "
@@ -190,8 +190,8 @@ void ollama_service(Examination& look) {
   if (look.see_whole(look.facts.platform.ollama_service) != nullptr) not_in_service(look, *service);
 }
 
-/// Reports a user without a usable home folder. A user without an entry in /etc/passwd has "/", and
-/// system users may have none.
+/// Reports a user without a usable home folder. HOME is "/" for a user without an entry in
+/// /etc/passwd; system users may have no home folder.
 void no_home(Examination& look) {
   const std::string home = variable_or_empty(look, "HOME");
   if (home != "/" && home != "/nonexistent" && home != "/dev/null") return;
@@ -218,9 +218,10 @@ void no_home(Examination& look) {
        text("any folder that the user may write to; a persistent one keeps downloaded files")});
 }
 
-/// Without an account entry, PyTorch cannot find the user's name for its cache folder, and fails.
+/// Reports a user without an entry in /etc/passwd. PyTorch needs the user's name for its cache
+/// folder, and fails.
 void no_account(Examination& look) {
-  // https://github.com/pytorch/pytorch/pull/184208: later releases do not need the name.
+  // Later releases do not need the name: https://github.com/pytorch/pytorch/pull/184208
   constexpr std::string_view kAsks = "2.0-2.12";
   const bool* known = look.see(look.facts.process.has_account);
   if (known == nullptr || *known || container_kind(look).empty() || torch_cuda(look).empty() ||
@@ -258,7 +259,7 @@ void notebook_kernel(Examination& look) {
     finding.fix.push_back({"jupyter kernelspec remove " + pasted(one.name), ""});
     return;
   }
-  // Reports only if no Jupyter kernel starts the Python of this environment.
+  // Report this only if no Jupyter kernel starts the target's Python.
   const std::string& prefix = look.facts.python.prefix;
   if (runs == nullptr || torch_cuda(look).empty() || seen_gpus(look).empty() ||
       !(look.facts.python.is_venv || look.facts.python.is_conda) ||
@@ -279,14 +280,16 @@ void notebook_kernel(Examination& look) {
        text("then choose that kernel in the notebook")});
 }
 
-/// The container toolkit provides the driver's video libraries only if the container requests them.
+/// Reports missing video libraries: the container toolkit provides the driver's only if the
+/// container requests them.
 void no_video(Examination& look) {
   const std::string asked = variable_or_empty(look, "NVIDIA_DRIVER_CAPABILITIES");
   const auto* libraries = look.see_whole(look.facts.python.libraries);
   if (asked.empty() || libraries == nullptr || contains(asked, "all") || contains(asked, "video") ||
       container_kind(look).empty() || look.facts.machine.is_jetson || seen_gpus(look).empty())
     return;
-  // With CDI, containers get all of the driver's libraries, whatever the variable says.
+  // With CDI, containers get all libraries of the driver, so they may exist even if the variable
+  // does not request them.
   if (std::any_of(libraries->begin(), libraries->end(), [](const CudaLibrary& one) {
         return one.name.starts_with("libnvcuvid.so") || one.name.starts_with("libnvidia-encode.so");
       }))
@@ -298,7 +301,7 @@ void no_video(Examination& look) {
       look.found(text("the container lacks the video libraries that {} needs: "
                       "NVIDIA_DRIVER_CAPABILITIES does not request them",
                       named(*one)));
-  // DALI is mostly used to decode images, which needs no video library.
+  // DALI is mostly used for images, which need no video library.
   if (one->name.starts_with("nvidia-dali")) finding.severity = Severity::kInfo;
   finding.evidence = {shown_variable(look, "NVIDIA_DRIVER_CAPABILITIES"), one->path,
                       fmt::format("libnvcuvid.so.1, libnvidia-encode.so.1: {}", tr("missing")),

@@ -16,7 +16,7 @@ void add(Facts& facts, const char* name, const char* version) {
   facts.python.distributions = all;
 }
 
-/// A container with PyTorch whose user has no account.
+/// A container with PyTorch, whose user has no entry in /etc/passwd.
 Facts nobody(const char* torch) {
   Facts facts = tests::workstation("550.54.15", "12.4");
   facts.container.kind = std::string("docker");
@@ -30,7 +30,7 @@ Facts nobody(const char* torch) {
   return facts;
 }
 
-/// "ENV28 error"; "" if the rule finds nothing.
+/// Id and severity of the first finding: "ENV28 error"; "" if there is none.
 std::string said(const char* rule, const Facts& facts) {
   const auto found = diagnose(facts, Knowledge{}, {rule}).findings;
   if (found.empty()) return "";
@@ -75,7 +75,7 @@ TEST_CASE("a disk without room, or without inodes, where programs write") {
   const auto of = [](std::uint64_t bytes, std::optional<std::uint64_t> files, const char* what) {
     Facts facts;
     facts.process.disk_space = std::vector{DiskSpace{"/x", what, bytes, files}};
-    CHECK(said("RT14", facts).empty());  // no program computes here
+    CHECK(said("RT14", facts).empty());  // no program computes in this container
     facts.python.interpreter = std::string("/usr/bin/python3");
     return said("RT14", facts);
   };
@@ -84,7 +84,7 @@ TEST_CASE("a disk without room, or without inodes, where programs write") {
   CHECK(of(90 * kMib, 100, "HOME") == "warning");
   CHECK(of(9000 * kMib, 0, "HOME") == "error");
   CHECK(of(0, 100, "/var/lib/docker") == "warning");
-  // Depends on the space needed, not on the used percentage.
+  // The free space in bytes counts, not the percentage.
   CHECK(of(110 * kMib, 100, "HOME").empty());
   CHECK(of(70 * kMib, 100, "TMPDIR").empty());
   CHECK(of(50 * kMib, 100, "TMPDIR") == "warning");
@@ -101,7 +101,7 @@ TEST_CASE("a rank is beyond its GPUs only where the task sees one") {
   };
   CHECK(ranks("0") == 1);
   CHECK(ranks("GPU-5ba0b4c3-6bf5-1d25-0f43-a4cbd9b0d5f4") == 1);
-  // These lists hide all GPUs on purpose, name several GPUs, or have another problem.
+  // These lists hide all GPUs on purpose, contain several GPUs, or are reported by another rule.
   for (const std::string other : {"", "-1", "NoDevFiles", "none", "0,1", "0-3", "7", "gpu0"}) {
     CAPTURE(other);
     CHECK(ranks(other) == 0);
@@ -124,9 +124,9 @@ TEST_CASE("a variable is lost to Ollama's service only where all that sets its o
   const Knowledge known;
   Examination look(facts, known, Severity::kError);
   CHECK(look.see_whole(facts.platform.ollama_service) == nullptr);
-  REQUIRE(look.unread().size() == 1);  // facts that were not requested are also recorded
+  REQUIRE(look.unread().size() == 1);  // facts that were not requested count too
   CHECK(look.unread().front().where == "/srv/ollama.env");
-  // The value that systemd sets is unknown here, and may be correct.
+  // systemd sets a value that is unknown, and may be correct.
   service.variables["OLLAMA_FLASH_ATTENTION"] = {"", service.unit, true};
   service.variables["CUDA_VISIBLE_DEVICES"] = {"", service.unit, true};
   CHECK(lost(service) == 0);
@@ -181,8 +181,8 @@ TEST_CASE("what unlocks the GPU's nodes for Ollama's service counts after all ot
   const auto before = locked();
   REQUIRE(before.size() == 1);
   const std::string command = before.front().fix.front().command;
-  // Checks the command as a shell runs it: each word after '[Service]' becomes a line of tee's
-  // file.
+  // Checks that a shell runs the command as intended: each word after '[Service]' becomes a line of
+  // the file that tee writes.
   const auto first = command.find("'[Service]' ") + 12, last = command.find(" | sudo tee /");
   const auto path = last + 13, end = command.find('\n', path);
   REQUIRE(end != std::string::npos);

@@ -9,15 +9,15 @@
 namespace berth::doctor {
 namespace {
 
-/// Whether NVIDIA's kernel module is loaded. If it is not, its library is not needed.
+/// Whether NVIDIA's kernel module is loaded. Without it, libcuda.so.1 is not needed.
 bool nvidia_module(Examination& look) {
   const auto* modules = look.see(look.facts.machine.modules);
   return modules != nullptr &&
          std::find(modules->begin(), modules->end(), "nvidia") != modules->end();
 }
 
-/// An image that was created from a running container keeps the mount points of the driver's files.
-/// They are empty files that hide the driver's real files.
+/// Reports an empty file instead of libcuda.so.1. An image that was created from a running
+/// container has such files: they were the mount points of the driver's files.
 void libcuda_empty(Examination& look, const FoundLibrary& cuda) {
   Finding& finding = look.found(text(
       "{} is an empty file, and every program's search for the driver stops there", cuda.name));
@@ -33,8 +33,9 @@ void libcuda_empty(Examination& look, const FoundLibrary& cuda) {
               : text("and then reinstall the driver's package: these files are empty")});
 }
 
-/// Distrobox and Toolbx share the host's /dev. They provide its driver libraries only if configured
-/// to. Libraries from a package would no longer match after the host's next update.
+/// Reports a missing library in Distrobox or Toolbx. Both share the host's /dev, but provide the
+/// host's driver libraries only if configured to. Libraries from a package would no longer match
+/// after the next update of the host.
 bool missing_in_box(Examination& look) {
   const std::string* box = look.see(look.facts.container.box);
   if (box == nullptr) return false;
@@ -56,8 +57,8 @@ bool missing_in_box(Examination& look) {
   return true;
 }
 
-/// In Enroot, the nodes are always there. A hook mounts the driver's libraries only if
-/// NVIDIA_VISIBLE_DEVICES requests them.
+/// Reports a missing library in Enroot. There, the nodes always exist, but a hook mounts the
+/// driver's libraries only if NVIDIA_VISIBLE_DEVICES requests them.
 bool missing_in_enroot(Examination& look) {
   const auto& process = look.facts.process;
   if (process.variable("container").value_or("") != "enroot") return false;
@@ -66,7 +67,7 @@ bool missing_in_enroot(Examination& look) {
   const auto is_set = [&](const char* name) {
     return !process.variable(name).value_or("").empty();
   };
-  // A job that got no GPU needs no driver library.
+  // A job without a GPU needs no driver library.
   if (is_set("SLURM_JOB_ID") && !is_set("SLURM_JOB_GPUS") && !is_set("SLURM_STEP_GPUS") &&
       !is_set("CUDA_VISIBLE_DEVICES"))
     return true;
@@ -88,9 +89,10 @@ void libcuda_missing(Examination& look) {
   const FoundLibrary* cuda = look.see(look.facts.libraries.cuda);
   const bool is_empty = cuda != nullptr && cuda->is_empty;
   if (!is_empty && !look.missing(look.facts.libraries.cuda)) return;
-  // CUDA started in this process, so libcuda was found. Programs from Nix search elsewhere.
+  // If CUDA could be queried, this process found libcuda. Programs from Nix search in other
+  // folders.
   if (look.facts.driver.cuda_init && !look.facts.libraries.by_nix) return;
-  // A container without GPU access does not need it; rules CTR report that.
+  // A container without GPU nodes needs no libcuda; rules CTR report missing nodes.
   const auto& nodes = look.facts.nodes.nvidia;
   if (look.facts.container.kind && (nodes.is_unreadable() || (nodes && nodes->empty()))) return;
   if (is_empty) return libcuda_empty(look, *cuda);
@@ -107,8 +109,8 @@ void libcuda_missing(Examination& look) {
                            text("Nix's programs do not search the system's folders")});
     return;
   }
-  // Clouds mount the driver into this folder. The image sets its own LD_LIBRARY_PATH, which lacks
-  // the folder.
+  // Some clouds mount the driver into a folder that the image's own LD_LIBRARY_PATH does not
+  // contain.
   const auto* libraries = look.see(look.facts.nvidia.libraries);
   for (const DriverLibrary& one : libraries == nullptr ? std::vector<DriverLibrary>() : *libraries)
     if (one.name == "libcuda.so") {

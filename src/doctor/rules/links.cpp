@@ -1,5 +1,5 @@
-// Rules HW05 to HW07, HW09 and HW11 to HW13 about a GPU's connection: links, bridges, NUMA memory.
-// Such problems cost speed, or make transfers between GPUs hang.
+// Rules HW05 to HW07, HW09 and HW11 to HW13 about the connection of a GPU: links, bridges, NUMA
+// memory. Such problems slow programs down, or make transfers between GPUs hang.
 #include <algorithm>
 #include <array>
 
@@ -16,20 +16,20 @@ std::string folder_of(const PciFunction& gpu) {
   return "/sys/bus/pci/devices/" + gpu.address;
 }
 
-/// GPUs that are awake and whose link can be improved. A virtual machine's links are emulated, and
+/// GPUs that are awake and whose link a user can change. Virtual machines have emulated links, and
 /// a laptop's GPU is soldered.
 std::vector<const PciFunction*> linked_gpus(Examination& look) {
   auto gpus = nvidia_gpus(look);
   if (look.facts.machine.is_virtual || look.facts.machine.is_laptop) gpus.clear();
-  // GB10 is one chip with its CPU, so its link does not go through a slot.
+  // GB10 and its CPU are one chip, so its link has no slot.
   constexpr std::uint32_t kGb10 = 0x2e;
   std::erase_if(
       gpus, [](const PciFunction* gpu) { return gpu->is_asleep() || gpu->device >> 8 == kGb10; });
   return gpus;
 }
 
-/// Whether several cards are installed and each has fewer lanes than its slot. The board then
-/// shares the CPU's lanes between them.
+/// Whether there are several cards, and each uses fewer lanes than it has. The board then divides
+/// the CPU's lanes between the slots.
 bool lanes_are_shared(const std::vector<const PciFunction*>& gpus) {
   return gpus.size() > 1 && std::all_of(gpus.begin(), gpus.end(), [](const PciFunction* gpu) {
            const int width = gpu->link.width.value_or(0);
@@ -65,7 +65,7 @@ void link_speed(Examination& look) {
     const double* speed = look.see(gpu->link.gigatransfers);
     const double* most = look.see(gpu->link.max_transfers);
     if (speed == nullptr || most == nullptr) continue;
-    // An idle GPU lets its link sleep. The real speed shows only while it is busy.
+    // An idle GPU slows its link down. The speed only counts while the GPU is busy.
     constexpr double kBusy = 50;
     const auto busy = std::find_if(answers->begin(), answers->end(), [&](const GpuAnswer& answer) {
       return answer.pci_address == gpu->address && answer.utilization_percent.value_or(0) >= kBusy;
@@ -103,8 +103,8 @@ void aer_errors(Examination& look) {
   }
 }
 
-/// Corrected errors repeat transfers, which only costs time. This many of them usually mean a bad
-/// cable or riser.
+/// Reports many corrected errors. Each one costs only the time to repeat a transfer, but many
+/// usually mean a bad cable or riser.
 void repeated_errors(Examination& look) {
   constexpr std::ptrdiff_t kOften = 10;
   const auto* log = look.see(look.facts.machine.kernel_log);
@@ -113,7 +113,8 @@ void repeated_errors(Examination& look) {
   auto gpus = cards_on_bus(look, kVendorAmd);
   for (const PciFunction* gpu : nvidia_gpus(look)) gpus.push_back(*gpu);
   for (const PciFunction& gpu : gpus) {
-    // Records whether the card's position on the bus was readable. Without it the slot is unknown.
+    // Without the card's position on the bus, its slot is unknown. This call records whether the
+    // position could be read.
     look.see(gpu.redirecting_bridges);
     std::ptrdiff_t count = 0;
     std::string newest;
@@ -142,10 +143,11 @@ void link_errors(Examination& look) {
   if (look.findings().empty()) repeated_errors(look);
 }
 
-/// NVIDIA and AMD GPUs whose link may sleep, whether awake or asleep.
+/// NVIDIA and AMD GPUs whose link may sleep (ASPM), even if the GPU is awake.
 std::vector<const PciFunction*> sleeping_links(Examination& look) {
   std::vector<const PciFunction*> gpus;
-  // Kernels before 5.5 do not report the state of single links. These policies let all links sleep.
+  // Kernels before 5.5 do not report ASPM for single links. With these policies, all links may
+  // sleep.
   const std::string policy = look.facts.machine.aspm_policy.value_or("");
   const bool saved_by_policy = policy.find("[powersave") != std::string::npos ||
                                policy.find("[powersupersave") != std::string::npos;
@@ -165,7 +167,7 @@ void aspm_suspect(Examination& look) {
   std::string line;
   for (const std::string_view mark : {"): 79,", "): 62,"})
     if (line.empty()) line = newest_line(*log, {"NVRM: Xid", mark});
-  // Bit 14 of the uncorrectable errors is a completion timeout.
+  // Bit 14 of the uncorrectable errors means a completion timeout.
   if (line.empty()) line = newest_line(*log, {"aer_uncor_status: 0x00004000"});
   if (line.empty()) line = newest_line(*log, {"CmpltTO"});
   if (line.empty()) line = newest_line(*log, {"NVRM", "fallen off the bus"});
@@ -183,7 +185,7 @@ void aspm_suspect(Examination& look) {
                               "pcie_aspm.policy=performance. This is a suspicion, not a proof")});
 }
 
-/// NVIDIA GPUs that communicate over PCIe, if there are at least two and no NVSwitch.
+/// NVIDIA GPUs that communicate over PCIe: at least two GPUs, and no NVSwitch.
 std::vector<const PciFunction*> peers(Examination& look) {
   auto gpus = nvidia_gpus(look);
   const auto& functions = look.facts.machine.pci;
@@ -217,7 +219,7 @@ void acs_redirect(Examination& look) {
       {commands, text("until the next boot; virtual machines lose their isolation")});
 }
 
-/// Reports accesses that the IOMMU blocked: "nvidia 0000:07:00.0: AMD-Vi: Event logged
+/// Reports transfers that the IOMMU blocked: "nvidia 0000:07:00.0: AMD-Vi: Event logged
 /// [IO_PAGE_FAULT …", "DMAR: [DMA Read] Request device [07:00.0] fault addr …".
 void iommu_faults(Examination& look) {
   const auto* functions = look.see(look.facts.machine.pci);
@@ -280,7 +282,7 @@ void numa_remote(Examination& look) {
     any_near = any_near || close;
     if (!close) far = gpu;
   }
-  // If both NUMA nodes have GPUs, the user can choose a GPU near the memory.
+  // If another GPU is near the cores of this process, the user can choose that GPU.
   if (far == nullptr || any_near) return;
   Finding& finding = look.found(
       text("this process may only run on cores that are far from the GPU at {}", far->address));

@@ -1,4 +1,4 @@
-// Helpers for tests of several rule groups: to build machines and to run rules on them.
+// Helpers for the tests of rules: they build machines and run rules on them.
 #pragma once
 
 #include <initializer_list>
@@ -10,7 +10,7 @@
 
 namespace berth::doctor::tests {
 
-/// A GPU on the bus with a bound driver.
+/// A GPU on the bus that is bound to a driver.
 inline PciFunction card(const char* address, std::uint32_t vendor, std::uint32_t device,
                         const char* driver) {
   PciFunction one;
@@ -22,7 +22,7 @@ inline PciFunction card(const char* address, std::uint32_t vendor, std::uint32_t
   return one;
 }
 
-/// One RTX 4090, its driver, and a Python 3.11 in /venv.
+/// A machine with one RTX 4090, its driver, and Python 3.11 in /venv.
 inline Facts workstation(const char* driver, const char* cuda) {
   Facts facts;
   GpuAnswer gpu;
@@ -53,7 +53,7 @@ inline std::vector<Rule> joined(std::initializer_list<std::span<const Rule>> gro
   return all;
 }
 
-/// "warning": the severity of the rule's first finding; "" if it finds nothing.
+/// The severity of the rule's first finding, such as "warning"; "" if there is none.
 inline std::string severity_of(std::span<const Rule> rules, const Facts& facts,
                                std::string_view id) {
   for (const auto& one : diagnose_with({rules.begin(), rules.end()}, facts, {}).findings)
@@ -64,7 +64,7 @@ inline std::string severity_of(std::span<const Rule> rules, const Facts& facts,
   return "";
 }
 
-/// The id of the first finding; "" if there is none.
+/// The id of the first finding of all rules; "" if there is none.
 inline std::string first_of(const std::vector<Rule>& rules, const Facts& facts) {
   const auto found = diagnose_with(rules, facts, {}).findings;
   return found.empty() ? "" : found.front().id;

@@ -1,4 +1,5 @@
-// Rules FW23, FW31: packages that manage memory in a way that vGPUs or Jetsons do not support.
+// Rules FW23, FW31: packages that allocate memory in a way that vGPUs or Jetsons do not support,
+// and libraries for servers on a Jetson.
 #include "doctor/rules/memory.hpp"
 
 #include <algorithm>
@@ -15,8 +16,8 @@
 namespace berth::doctor {
 namespace {
 
-/// Whether this is a vGPU's name: it ends with a size in GiB and the letter of a profile type, as
-/// "NVIDIA A40-48C" and "GRID V100D-32C".
+/// Whether this is the name of a vGPU: its end is a size in GiB and the letter of a profile type,
+/// as in "NVIDIA A40-48C" and "GRID V100D-32C".
 bool is_name_of_vgpu(std::string_view name) {
   if (name.starts_with("GRID ")) return true;
   const std::size_t dash = name.rfind('-');
@@ -57,7 +58,8 @@ void unserved_memory(Examination& look) {
              named(*one), memory.what));
     finding.evidence = {one->path, memory.what, row.source};
     if (memory.kind == MemoryKind::kVgpu) {
-      // A vGPU with a whole GPU may support this if the host enables it. The guest cannot find out.
+      // If the vGPU has a whole GPU and the host enables it, unified memory works. The virtual
+      // machine cannot find this out.
       finding.severity = Severity::kWarning;
       finding.fix.push_back(
           {"", text("on the host: enable unified memory for this vGPU (enable_uvm=1), which needs "
@@ -71,17 +73,18 @@ void unserved_memory(Examination& look) {
   }
 }
 
-/// Up to JetPack 6, a Jetson has its own CUDA. Libraries for aarch64 servers need another driver.
+/// Reports CUDA libraries for Arm servers on a Jetson. Up to JetPack 6, its driver does not support
+/// them.
 void servers_libraries(Examination& look) {
   if (!look.facts.machine.is_jetson) return;
   const int* release = look.see(look.facts.machine.l4t);
-  // JetPack 7 on Thor uses the libraries for servers.
+  // Thor with JetPack 7 uses the libraries for servers.
   if (release == nullptr || *release < 34 || *release >= 38) return;
   const auto* all = look.see(look.facts.python.distributions);
   std::vector<std::string> found;
   for (const Distribution& one : all == nullptr ? std::vector<Distribution>() : *all)
-    // "torch 2.7.0+cu126" is PyTorch's own wheel. Wheels for JetPack have another local version or
-    // none.
+    // "torch 2.7.0+cu126" is PyTorch's own wheel, which is for servers. Wheels for JetPack have
+    // another local version, or none.
     if (one.name.starts_with("nvidia-cublas-cu") || one.name.starts_with("nvidia-cudnn-cu") ||
         (one.name == "torch" && local_part(one.version).starts_with("cu")))
       found.push_back(one.path);

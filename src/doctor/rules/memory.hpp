@@ -1,5 +1,5 @@
-// How programs can manage GPU memory here. cudaMalloc works everywhere. Virtual memory ranges and
-// memory pools do not work on all kinds of GPUs.
+// How programs can allocate GPU memory on this machine. cudaMalloc works on all GPUs, virtual
+// memory ranges and memory pools only on some kinds.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct ManagedMemory {
   MemoryKind kind = MemoryKind::kOrdinary;
   std::string what;  // the kind of GPU: "NVIDIA A40-48C", "a Jetson"
 };
-/// Returns kOrdinary unless a limitation is known.
+/// The kind is kOrdinary if no limitation is known.
 [[nodiscard]] ManagedMemory managed_memory(Examination& look);
 
 }  // namespace berth::doctor

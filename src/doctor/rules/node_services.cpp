@@ -1,5 +1,5 @@
-// Rules CTR25, CTR27: services that assign a node's GPUs to jobs and pods: Slurm's daemon and the
-// kubelet's device plugin.
+// Rules CTR25, CTR27: services that assign the GPUs of a node to jobs and pods: Slurm's daemon and
+// the kubelet's device plugin.
 #include <algorithm>
 #include <array>
 
@@ -15,14 +15,13 @@ bool is_machine(Examination& look) {
   return look.missing(look.facts.container.kind) && !in_wsl(look) && driver_runs(look);
 }
 
-/// Whether Slurm's settings are a copy from slurmctld, which sends them whenever slurmd starts
-/// ("configless").
+/// Whether these settings are a copy that slurmctld sent when slurmd started ("configless").
 bool is_controllers(const SlurmSettings& slurm) {
   return slurm.path.starts_with("/run/slurm/");
 }
 
-/// A fix that changes Slurm's settings. `change` is a command with {} for gres.conf's path. A
-/// change to the copy on this node would be lost.
+/// A fix that changes Slurm's settings. `change` is a command with {} for the path of gres.conf. If
+/// the file on this node is a copy, it must be changed on the controller.
 Fix change_of_settings(const SlurmSettings& slurm, const char* change, const std::string& says) {
   if (!is_controllers(slurm))
     return {fmt::format(fmt::runtime(change), slurm.path) + " && sudo systemctl restart slurmd",
@@ -34,7 +33,7 @@ Fix change_of_settings(const SlurmSettings& slurm, const char* change, const std
               "; " + says};
 }
 
-/// Slurm's daemon exits if a configured device file does not exist.
+/// Reports device files in gres.conf that do not exist, because slurmd then exits.
 void files_that_are_not_there(Examination& look, const SlurmSettings& slurm) {
   const auto* nodes = look.see_whole(look.facts.nodes.nvidia);
   if (nodes == nullptr) return;
@@ -72,7 +71,7 @@ void without_nvml_plugin(Examination& look, const SlurmSettings& slurm) {
                               "before, use lines with File=, or a Slurm built with nvml.h")));
 }
 
-/// This applies to a machine, and to a container that runs slurmd.
+/// Applies to machines, and to containers that run slurmd.
 void slurm_gpus(Examination& look) {
   if (nvidia_count(look).value_or(0) == 0) return;
   const SlurmSettings* slurm = look.see(look.facts.container.slurm);
@@ -81,14 +80,15 @@ void slurm_gpus(Examination& look) {
   without_nvml_plugin(look, *slurm);
 }
 
-/// Without a registered device plugin, the node offers no nvidia.com/gpu.
+/// Reports a kubelet without a registered device plugin: the node then has no resource
+/// nvidia.com/gpu.
 void no_device_plugin(Examination& look) {
   if (!is_machine(look) || nvidia_count(look).value_or(0) == 0) return;
   const auto* sockets = look.see_whole(look.facts.container.plugin_sockets);
   if (sockets == nullptr ||
       std::find(sockets->begin(), sockets->end(), "kubelet.sock") == sockets->end())
     return;
-  // Dynamic resource allocation (DRA) does not need the plugin.
+  // Dynamic resource allocation (DRA) needs no device plugin.
   const auto* plugins = look.see(look.facts.container.kubelet_plugins);
   if (look.facts.container.kubelet_plugins.is_unreadable() || has_gpu_plugin(*sockets) ||
       (plugins != nullptr &&

@@ -14,7 +14,7 @@ using tests::severity_of;
 namespace node_services_test {
 namespace {
 
-/// A node with one GPU.
+/// A Slurm or Kubernetes node with one GPU.
 Facts node() {
   Facts facts;
   facts.machine.kernel = std::string("6.8.0-45-generic");
@@ -58,7 +58,7 @@ TEST_CASE("Slurm's configuration has GPUs that do not exist") {
   CHECK(slurm().empty());
   facts.container.slurm = told("Name=gpu File=/dev/nvidia[0-3]\n");
   CHECK(slurm() == "warning");
-  // A login node has the same file but no GPU.
+  // A login node has the same gres.conf but no GPU.
   facts.nodes.nvidia = std::vector<GpuNode>{};
   CHECK(slurm().empty());
   facts = node();
@@ -71,7 +71,7 @@ TEST_CASE("Slurm's configuration has GPUs that do not exist") {
     return found.at(0).fix.at(0);
   };
   CHECK(fix().command.starts_with("sudo sed -i"));
-  // The file is a copy that the controller sends again at the next start.
+  // This file is a copy, which the controller sends again whenever slurmd starts.
   alter(facts.container.slurm, [](auto& it) { it.path = "/run/slurm/conf/gres.conf"; });
   CHECK(fix().command == "sudo scontrol reconfigure");
   CHECK(fix().says.find("AutoDetect=nvidia") != std::string::npos);
@@ -119,7 +119,7 @@ TEST_CASE("what dpkg has not finished is known by its words, and left alone whil
   alter(facts.machine.processes, [](auto& it) { it.pop_back(); });
   facts.machine.modules = std::vector<std::string>{"ext4"};
   CHECK(unfinished() == "error");
-  // A kernel's packages matter only if a module is built for it.
+  // Unfinished kernel packages matter only if DKMS builds a module for the kernel.
   facts.nvidia.unfinished =
       std::vector<UnfinishedPackage>{{"linux-image-6.8.0", "half-configured"}};
   CHECK(unfinished().empty());
@@ -140,7 +140,7 @@ TEST_CASE("a part of a GPU is told from a whole one by the machine around it") {
   facts.nvidia.gridd = std::string("/usr/bin/nvidia-gridd");
   CHECK(part().empty());
   facts.nvidia.gridd = {};
-  alter(facts.machine.pci, [](auto& it) { it.front().device = 0x1eb8; });  // a whole T4
+  alter(facts.machine.pci, [](auto& it) { it.front().device = 0x1eb8; });  // a whole T4, not a vGPU
   CHECK(part().empty());
   GpuAnswer gpu;
   gpu.vgpu_licence = std::string("licensed");
@@ -226,7 +226,7 @@ TEST_CASE("CUDA wants addresses for all memory of the GPUs") {
   CHECK(space().empty());
   facts.process.address_space_limit_bytes = 16ULL << 30;
   CHECK(space() == "error");
-  // Only root can raise a hard limit.
+  // Only root can raise the hard limit.
   const auto fixes =
       diagnose_with({runtime_rules().begin(), runtime_rules().end()}, facts, {}).findings.at(0).fix;
   REQUIRE(fixes.size() == 2);

@@ -1,5 +1,5 @@
-// Rules about what the user requested: frameworks that ran no kernel (--deep), a command whose
-// program cannot start, and a pasted error (--error).
+// Rules about what the user requested: a probe of frameworks (--deep), a command whose program
+// cannot start, and a pasted error (--error).
 #include <algorithm>
 #include <array>
 
@@ -13,7 +13,7 @@
 namespace berth::doctor {
 namespace {
 
-/// Whether a framework is expected to find a GPU here.
+/// Whether this machine has a GPU that a framework should find.
 bool expects_gpu(Examination& look) {
   if (!seen_gpus(look).empty() || has_rocm_gpu(look)) return true;
   const auto* functions = look.see(look.facts.machine.pci);
@@ -100,7 +100,7 @@ struct GpuMemory {
   double total = 0, free = 0;
 };
 
-/// Memory figures of the GPUs for which the driver reported them.
+/// The memory of all GPUs; empty if it is unknown for one of them.
 std::vector<GpuMemory> gpu_memory(Examination& look) {
   std::vector<GpuMemory> all;
   const auto* gpus = look.see(look.facts.driver.gpus);
@@ -115,8 +115,8 @@ std::vector<GpuMemory> gpu_memory(Examination& look) {
   return all;
 }
 
-/// Compares the memory that a program requested with the current memory of the GPUs. The pasted
-/// text alone leads to no finding.
+/// Compares the memory that the program requested with that of the GPUs now. The request in the
+/// pasted text alone is no reason for a finding.
 void out_of_memory(Examination& look, const RequestFacts& request) {
   const auto* messages = look.see(request.error);
   if (messages == nullptr) return;
@@ -161,7 +161,7 @@ void out_of_memory(Examination& look, const RequestFacts& request) {
       {"berth run --gpus 1 -- python …", text("uses a free GPU, and waits until there is one")});
 }
 
-/// Whether the finding needs action and can cause one of the messages.
+/// Whether the finding is more than information and can cause one of the messages.
 bool is_shown(const std::vector<Recognised>& messages, const Finding& finding) {
   return finding.severity != Severity::kInfo &&
          (finding.id == "RT02" ||
@@ -178,7 +178,8 @@ void pasted_error(Examination& look, const RequestFacts& request,
   const Recognised& first = messages->front();
   for (const Finding& one : findings) {
     if (is_shown(*messages, one)) return;
-    // A message with many possible causes can come from any fault that makes the GPU unusable.
+    // If the message has many possible causes, any fault that makes the GPU unusable may be the
+    // cause.
     if (first.strength < 2 && one.severity >= Severity::kError) return;
   }
   Finding& finding = look.found(text("the pasted error: {}", first.means));
@@ -186,8 +187,8 @@ void pasted_error(Examination& look, const RequestFacts& request,
   finding.fix = next_steps(first.name, first.rules.empty() ? "" : first.rules.front());
 }
 
-/// Fills the function column of the table, and finds nothing: the checks need RequestFacts, so
-/// check_on_request() runs them instead.
+/// A function for the table, which is never called: check_on_request() runs these rules, because
+/// they need RequestFacts.
 void elsewhere(Examination&) {}
 
 constexpr auto kOnRequestRules = std::to_array<Rule>({
@@ -196,10 +197,11 @@ constexpr auto kOnRequestRules = std::to_array<Rule>({
     {"RT02", Layer::kRuntime, Severity::kError, false,
      msgid("a pasted out-of-memory error, compared with the GPUs' current memory (--error)"), "",
      elsewhere},
-    // This rule explains no other finding; others explain it (diagnose.cpp).
+    // PRB01 explains no other finding. may_explain() in diagnose.cpp determines which findings
+    // explain it.
     {"PRB01", Layer::kRuntime, Severity::kError, false,
      msgid("a framework that cannot run a kernel (--deep)"), "", elsewhere},
-    // This rule is last, because it uses the findings of the others.
+    // ERR01 must be last, because it uses the findings of all other rules.
     {"ERR01", Layer::kRuntime, Severity::kError, false,
      msgid("a pasted error that no finding of this machine explains (--error)"), "", elsewhere},
 });

@@ -1,5 +1,5 @@
-// Rules about what the user requested (RequestFacts). If the user did not request it, the rule
-// counts neither as checked nor as not checked.
+// Rules about what the user requested (RequestFacts). Without the request, such a rule counts
+// neither as checked nor as not checked.
 #pragma once
 
 #include <span>
@@ -13,8 +13,8 @@ namespace berth::doctor {
 
 std::span<const Rule> on_request_rules();
 [[nodiscard]] bool is_on_request_rule(std::string_view id);
-/// Runs the rule with this id; false if the user did not request it. `findings` are those of the
-/// rules before it.
+/// Runs the rule with this id. Returns false if the user did not request it. `findings` are those
+/// of the rules that ran before.
 bool check_on_request(std::string_view id, Examination& look, const RequestFacts& request,
                       const std::vector<Finding>& findings);
 

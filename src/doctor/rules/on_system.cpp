@@ -15,14 +15,14 @@ std::string joined(std::string one, const std::string& other) {
   return one + other;
 }
 
-/// Describes the task, for a user who must find the package names.
+/// Describes the task in words, for systems without a known command.
 std::string wish(const Compatibility& known, std::string_view task, const std::string& value) {
   const auto row = std::find_if(known.system_wishes.begin(), known.system_wishes.end(),
                                 [&](const SystemWish& one) { return one.task == task; });
   return row == known.system_wishes.end() ? std::string(task) : text(row->what, value);
 }
 
-/// Whether the task is done on the host. A container may have another system.
+/// Whether the task must be done on the host, which may be another system than the container.
 bool is_of_the_machine(std::string_view task) {
   constexpr auto kOwn =
       std::to_array<std::string_view>({"driver_purge", "compiler", "gcc", "python_headers",
@@ -30,14 +30,14 @@ bool is_of_the_machine(std::string_view task) {
   return std::find(kOwn.begin(), kOwn.end(), task) == kOwn.end();
 }
 
-/// Whether the task needs no package manager.
+/// Whether the task installs no package.
 bool is_no_package(std::string_view task) {
   return task == "initramfs" || task == "kernel_argument" || task == "kernel_argument_removal" ||
          task == "module_key";
 }
 
-/// What remains of a list "key=a,b" after removing the parts that `gone` selects; "" if nothing
-/// remains or the word is no list.
+/// The rest of a list "key=a,b" without the parts that `gone` selects; "" if nothing remains, or if
+/// the word is not a list.
 std::string remaining(std::string_view word, const ArgumentPart& gone) {
   const std::size_t equals = word.find('=');
   std::string rest;
@@ -55,8 +55,8 @@ std::string pattern_of(std::string_view word) {
   return pattern;
 }
 
-/// Whether the driver is from another source than RPM Fusion: there is a DKMS source, or the file
-/// that the packages of NVIDIA and negativo17 have.
+/// Whether the driver is not from RPM Fusion: it has a DKMS source, or the file kernel.conf of the
+/// packages of NVIDIA and negativo17.
 bool is_of_another_repository(const NvidiaFacts& nvidia) {
   return nvidia.source.has_value() || nvidia.module_variant.has_value();
 }
@@ -67,7 +67,8 @@ bool is_of_rpm_fusion(std::string_view command) {
          command.find("macros.nvidia-kmod") != std::string_view::npos;
 }
 
-/// The row's command for a task and for this machine's kind of driver; nullptr if there is none.
+/// The row's command for a task, which may depend on the origin of the driver; nullptr if there is
+/// none.
 const SystemTask* task_for(const SystemCommands& row, const NvidiaFacts& nvidia,
                            const std::string& task) {
   if (nvidia.source)
@@ -80,7 +81,8 @@ const SystemTask* task_for(const SystemCommands& row, const NvidiaFacts& nvidia,
 
 constexpr std::string_view kAnd = " && ", kReboot = "sudo reboot";
 
-/// Adds the steps of a command. A step that is already in the list is moved to the end.
+/// Adds the steps of a command to a list. A step that the list already has moves to the end. A
+/// reboot is left out.
 void add_steps(std::vector<std::string>& steps, std::string_view command) {
   for (std::size_t at = 0; at < command.size();) {
     const std::size_t end = std::min(command.find(kAnd, at), command.size());
@@ -108,7 +110,8 @@ model::Fix on_system(Examination& look, const char* task, std::string says,
     const std::string note = found->action.empty() ? "" : text(found->action, value);
     return {fmt::format(fmt::runtime(found->command), value, more), joined(std::move(says), note)};
   }
-  // DKMS works in the same way on every system. Only the name of the headers' package differs.
+  // DKMS is the same on every system. Only the package with the kernel's headers has different
+  // names.
   if (row == nullptr && nvidia.source && std::string_view(task) == "module")
     return {fmt::format("sudo dkms autoinstall {1}-k {0} && sudo modprobe nvidia", value, more),
             joined(text("with the headers of kernel {} installed", value), says)};
@@ -137,7 +140,7 @@ model::Fix with_variant(Examination& look, const char* variant) {
 model::Fix on_system_between(Examination& look, const char* task, const std::string& before,
                              const std::string& after, std::string says, const std::string& value) {
   model::Fix fix = on_system(look, task, std::move(says), value);
-  // A reboot after a failed step would be useless.
+  // Skip the reboot if a step before it fails.
   const std::string_view then = fix.command.ends_with(kReboot) ? kAnd : "\n";
   fix.command = before + std::string(before.empty() || fix.command.empty() ? "" : then) +
                 fix.command +
@@ -156,7 +159,7 @@ model::Fix without_arguments(Examination& look, const std::vector<std::string>& 
     add_steps(steps, one.command);
   };
   for (const std::string& word : words) {
-    // The words become part of a command, so they must have no special characters.
+    // The words become part of a command, so special characters are not allowed.
     if (word.find_first_not_of("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                "_.,:=+-") != std::string::npos)
       return {"", says};
