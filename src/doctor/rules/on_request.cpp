@@ -169,8 +169,8 @@ bool is_shown(const std::vector<Recognised>& messages, const Finding& finding) {
                       [&](const Recognised& one) { return speaks_of(one, finding.id); }));
 }
 
-/// Reports the pasted error itself if no finding about the machine explains it, so that the user
-/// gets a next step.
+/// Reports the pasted error itself if no finding explains it. The user then gets at least a next
+/// step.
 void pasted_error(Examination& look, const RequestFacts& request,
                   const std::vector<Finding>& findings) {
   const auto* messages = look.see(request.error);

@@ -1,4 +1,4 @@
-// Kernel parameters, and fixes in which a step fails.
+// Tests of fixes that change kernel parameters, and of fixes in which a step fails.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -31,7 +31,7 @@ TEST_CASE("the kernel's command line is changed by the system's own means, other
       "sudo grubby --update-kernel=ALL --args='modprobe.blacklist=pcspkr' && "
       "sudo reboot");
   CHECK(fix("pop", {"nomodeset"}).command == "sudo kernelstub -d 'nomodeset' && sudo reboot");
-  // On NixOS the user edits a file, and the fix names each word to remove.
+  // On NixOS, the user must edit a file. The fix contains each word to remove.
   const auto edited = fix("nixos", {"nomodeset", "module_blacklist=nouveau"});
   CHECK(edited.command == "sudo nixos-rebuild edit && sudo nixos-rebuild boot && sudo reboot");
   CHECK(edited.says.find("nomodeset") != std::string::npos);
@@ -39,7 +39,7 @@ TEST_CASE("the kernel's command line is changed by the system's own means, other
   CHECK(fix("plan9", {"nomodeset"}).command.empty());
   CHECK(fix("ubuntu", {"nomodeset';reboot;'"}).command.empty());
 
-  // What sed does to a file in grub's format.
+  // Runs the fix's command on a file in grub's format.
   const berth::system::TemporaryTree folder;
   folder.put("grub",
              "GRUB_CMDLINE_LINUX_DEFAULT='quiet nomodeset'\n"
@@ -58,7 +58,7 @@ TEST_CASE("the kernel's command line is changed by the system's own means, other
         "GRUB_CMDLINE_LINUX_DEFAULT='quiet '\nGRUB_CMDLINE_LINUX=\"\" # nomodesetting\n");
   CHECK(berth::read_file(folder.path + "/r"));
 
-  // Removes only the exact words, in every position.
+  // Removes exactly these words, wherever they are.
   folder.put("grub",
              "GRUB_CMDLINE_LINUX_DEFAULT=\"modprobe.blacklist=pcspkr,floppy "
              "rd.modprobe.blacklist=nouveau modprobeXblacklist=nouveau modprobe.blacklist=nouveau "
@@ -69,7 +69,7 @@ TEST_CASE("the kernel's command line is changed by the system's own means, other
         "GRUB_CMDLINE_LINUX_DEFAULT=\"modprobe.blacklist=pcspkr,floppy "
         "rd.modprobe.blacklist=nouveau modprobeXblacklist=nouveau \"\nGRUB_CMDLINE_LINUX=\n");
 
-  // If a step fails, the machine keeps running.
+  // If a step fails, the machine must not reboot.
   REQUIRE(std::filesystem::remove(folder.path + "/r"));
   CHECK_FALSE(carried_out({"nomodeset"}, "false"));
   CHECK_FALSE(std::filesystem::exists(folder.path + "/r"));
@@ -113,7 +113,7 @@ TEST_CASE("a word for the kernel is added by the means of the system that was lo
   for (const auto& [id, words] :
        {std::pair("fedora", "grubby --update-kernel=ALL --args='iommu=pt'"),
         std::pair("pop", "kernelstub -a 'iommu=pt'"), std::pair("arch", "grub-mkconfig")}) {
-    const auto shown = id;  // clang cannot capture bindings
+    const auto shown = id;  // clang cannot capture structured bindings
     CAPTURE(shown);
     facts.machine.system = OsRelease{id, {}, "41", "Linux", false};
     const auto found = diagnose(facts, Knowledge{}, {"HW12"}).findings;

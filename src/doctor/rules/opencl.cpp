@@ -1,5 +1,4 @@
-// Rule LIB14: OpenCL's loader finds NVIDIA's library through a small file (ICD), which may be
-// missing.
+// Rule LIB14: the ICD file through which OpenCL's loader finds NVIDIA's library is missing.
 #include <algorithm>
 #include <array>
 
@@ -13,7 +12,8 @@ namespace {
 
 constexpr const char* kSource = "https://github.com/NVIDIA/nvidia-container-toolkit/pull/1893";
 
-/// Up to 1.19, the container toolkit provides the library but not this file.
+/// Reports a missing ICD file. Up to 1.19, the container toolkit provides the library but not this
+/// file.
 void no_file(Examination& look, const OpenClFiles& files, const std::string& who, bool is_sure) {
   Finding& finding =
       look.found(text("OpenCL finds no NVIDIA GPU here: no file in /etc/OpenCL/vendors names the "
@@ -42,15 +42,15 @@ void opencl(Examination& look) {
   const Distribution* package = look.see(wheel);
   if (files->icds.empty()) {
     if (package != nullptr) return no_file(look, *files, named(*package), true);
-    // A program that only lists OpenCL devices does no computation.
+    // clinfo only lists OpenCL devices, so the finding is not certain.
     if (!files->program.empty())
       return no_file(look, *files, files->program, !files->program.ends_with("/clinfo"));
-    // LightGBM is usually used for training on the CPU or with CUDA.
+    // LightGBM usually trains on the CPU or with CUDA.
     if (const Distribution* lightgbm = look.see(trees))
       return no_file(look, *files, named(*lightgbm), false);
     return;
   }
-  // conda's OpenCL loader only searches its own environment.
+  // conda's OpenCL loader searches only its own environment.
   const bool named_there = std::any_of(
       files->conda_icds.begin(), files->conda_icds.end(),
       [](const std::string& one) { return contains(one, "nvidia") || contains(one, "system"); });

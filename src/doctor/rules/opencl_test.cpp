@@ -8,7 +8,7 @@ using namespace berth::doctor;
 namespace opencl_test {
 namespace {
 
-/// A machine with NVIDIA's OpenCL library, but no file that names it.
+/// A machine with NVIDIA's OpenCL library, but without an ICD file for it.
 Facts machine(const char* package) {
   Facts facts = tests::workstation("550.54.15", "12.4");
   facts.process.identity = Identity{0, 0, {}};

@@ -1,4 +1,4 @@
-// Rules WSL, AMD and XPU03: WSL, ROCm, and access to Intel's nodes.
+// Rules WSL, AMD and XPU03: WSL, ROCm, and permissions of Intel's nodes.
 #include <algorithm>
 #include <array>
 
@@ -21,8 +21,8 @@ void wsl_driver_inside(Examination& look) {
   const auto* there = look.see(look.facts.wsl.driver_library);
   if (cuda == nullptr || nvml == nullptr || there == nullptr) return;
   const auto is_linux_driver = [](const LibraryFile& one) {
-    // In WSL's folder, the library is named libcuda.so.1.1 or similar. A file name with a driver
-    // version is from a Linux driver.
+    // The library in WSL's folder is libcuda.so.1.1 or similar. A driver version in the name shows
+    // a Linux driver.
     return !contains(one.target, "/wsl/") && is_older("100", one.version());
   };
   for (const auto* list : {cuda, nvml}) {
@@ -37,7 +37,8 @@ void wsl_driver_inside(Examination& look) {
                           text("then /usr/lib/wsl/lib/nvidia-smi shows the GPU")));
     return;
   }
-  // The driver answers, so the program found it in a way that is not modelled here.
+  // If the driver answers, the program found the library in a way that the loader simulation does
+  // not cover.
   const auto& driver = look.facts.driver;
   if (!cuda->empty() || driver.nvml_init.value_or(1) == 0 || driver.cuda_init.value_or(1) == 0)
     return;
@@ -58,7 +59,7 @@ void wsl_driver_inside(Examination& look) {
         look.found(text("WSL has the GPU, but Windows provides no CUDA library for it"));
     finding.evidence.push_back(
         fmt::format("/dev/dxg; /usr/lib/wsl/lib/libcuda.so.1: {}", tr("missing")));
-    // This machine may have only an Intel or AMD GPU, because files of WSL look the same for these.
+    // The machine may have only an Intel or AMD GPU, for which WSL's files look the same.
     finding.severity = variable_or_empty(look, "CUDA_VISIBLE_DEVICES").empty() && nvml->empty()
                            ? Severity::kInfo
                            : Severity::kFatal;
@@ -73,8 +74,7 @@ void wsl_no_dxg(Examination& look) {
   const auto* there = look.see(look.facts.wsl.driver_library);
   const auto* release = look.see(look.facts.machine.kernel);
   if (release == nullptr || there == nullptr) return;
-  // The kernel name of WSL 1 is "4.4.0-19041-Microsoft". In WSL 2 it contains
-  // "-microsoft-standard".
+  // The kernel of WSL 1 is called "4.4.0-19041-Microsoft", that of WSL 2 "…-microsoft-standard…".
   const bool first = contains(*release, "-Microsoft");
   Finding& finding = look.found(first ? text("WSL 1 has no way to a GPU")
                                       : text("WSL has no /dev/dxg, so there is no way to the GPU"));
@@ -95,8 +95,8 @@ void wsl_no_dxg(Examination& look) {
                                     text("in Windows, after an update of the GPU's driver there")});
 }
 
-/// Since version 555, the Windows driver has another library (libnvdxgdmal.so.1). Older container
-/// toolkits do not provide it to containers.
+/// Reports a container that lacks libnvdxgdmal.so.1. The Windows driver has this library since
+/// version 555, and older container toolkits do not provide it.
 void toolkit_without_library(Examination& look) {
   constexpr int kNotFound = 500;
   if (look.facts.driver.cuda_init.value_or(0) != kNotFound || !look.facts.nodes.dxg) return;
@@ -111,8 +111,8 @@ void toolkit_without_library(Examination& look) {
                      "Desktop: 4.31 or newer")));
 }
 
-/// All files of WSL and of the Windows driver are present, but CUDA finds no GPU. The Windows
-/// build, its driver and the kernel of WSL are incompatible.
+/// Reports that CUDA finds no GPU although all files of WSL and of the Windows driver exist. The
+/// Windows build, its driver and WSL's kernel are then incompatible.
 void windows_gives_none(Examination& look) {
   constexpr int kNoDevice = 100, kUnknown = 999, kNoSupport = 500;
   const auto& driver = look.facts.driver;
@@ -127,7 +127,7 @@ void windows_gives_none(Examination& look) {
   if (init != kNoDevice && init != kUnknown && init != kNoSupport) return;
   const int nvml = driver.nvml_init.value_or(0);
   if (init == kNoDevice && nvml == 0)
-    return;  // NVML lists the GPU, so something hides the GPU from CUDA
+    return;  // NVML lists the GPU, so something hides it from CUDA
   Finding& finding =
       look.found(text("Windows' driver is here, but WSL gets no GPU: the Windows build, its driver "
                       "and WSL's kernel are not compatible"));
@@ -156,7 +156,7 @@ void wsl_blocked(Examination& look) {
                                   "Windows")});
 }
 
-/// Adds a finding for a GPU node that programs open, but that this process may not open.
+/// Reports that this process may not open a node that programs need for the GPU.
 Finding& refused(Examination& look, const GpuNode& node) {
   Finding& finding = look.found(text("this user may not open {}", node.path));
   const auto& identity = look.facts.process.identity;
@@ -170,7 +170,7 @@ Finding& refused(Examination& look, const GpuNode& node) {
                            text("takes effect at the next login: log out, or use newgrp render")});
     return finding;
   }
-  // The node does not belong to a group for users.
+  // The node belongs to group root, which users cannot join.
   if (look.missing(look.facts.container.kind))
     finding.fix.push_back({fmt::format("sudo chgrp render {0} && sudo chmod 660 {0}", node.path),
                            text("until the next boot; to make it permanent, use a udev rule like "
@@ -183,9 +183,9 @@ Finding& refused(Examination& look, const GpuNode& node) {
   return finding;
 }
 
-/// The amdgpu driver has a card, but offers it only for graphics.
+/// Reports a missing /dev/kfd: amdgpu then drives the card for graphics only.
 void kfd_missing(Examination& look) {
-  if (!look.missing(look.facts.container.kind)) return;  // CTR19
+  if (!look.missing(look.facts.container.kind)) return;  // reported by CTR19
   const auto& torch = look.facts.python.torch;
   if (!(torch && torch->hip) && look.see(look.facts.rocm.folder) == nullptr) return;
   const auto cards = cards_on_bus(look, kVendorAmd);
@@ -204,7 +204,7 @@ void kfd_missing(Examination& look) {
                                         "because PCIe atomics are missing")});
 }
 
-/// Whether ROCm is installed: in the system, in PyTorch, or bundled with a program.
+/// Whether ROCm is installed: in the system, in PyTorch, or as a part of another program.
 bool has_rocm(Examination& look) {
   const auto& torch = look.facts.python.torch;
   return look.see(look.facts.rocm.folder) != nullptr ||
@@ -215,7 +215,7 @@ void kfd_permission(Examination& look) {
   if (look.facts.nodes.kfd.is_absent()) return kfd_missing(look);
   const auto* kfd = look.see(look.facts.nodes.kfd);
   if (kfd == nullptr || gpus_on_bus(look, kVendorAmd).empty()) return;
-  // Integrated GPUs are usually not used for computing, unless ROCm is installed.
+  // Without ROCm, an integrated GPU is usually not used for computing.
   if (cards_on_bus(look, kVendorAmd).empty() && !has_rocm(look)) return;
   if (kfd->node.open_error == EACCES) {
     refused(look, *kfd);
@@ -230,15 +230,15 @@ void kfd_permission(Examination& look) {
     }
 }
 
-/// A similar GPU whose code this GPU can run if a variable says so.
+/// A similar GPU whose code this GPU can run if HSA_OVERRIDE_GFX_VERSION is set.
 struct Relative {
-  std::string version;  // value for HSA_OVERRIDE_GFX_VERSION; "" if there is none
+  std::string version;  // value for the variable; "" if there is no similar GPU
   std::string gfx;      // "gfx1030"
   bool is_alike =
       false;  // both have the same instruction set, which is a common and reliable setup
 };
 
-/// Chooses the similar GPU from the targets that a library supports.
+/// The first similar GPU that is among the targets of a library.
 Relative relative_of(const KfdNode& node, const std::vector<std::string>& targets) {
   std::vector<Relative> all;
   if (node.target / 100 == 1003) all = {{"10.3.0", "gfx1030", true}};
@@ -260,8 +260,8 @@ void add_override(Finding& finding, const Relative& relative) {
            : text("runs the code for the most similar GPU: usually works, but is not supported")});
 }
 
-/// Suggests a newer ROCm wheel: no known wheel is for this target, but the newest may be, and AMD
-/// builds one wheel per target.
+/// Suggests a newer ROCm wheel, which may support this target, and AMD's wheels, which exist for
+/// each target.
 void add_newer_rocm_wheel(Examination& look, Finding& finding) {
   const auto& torch = *look.facts.python.torch;
   const std::string newest = look.knowledge.compatibility().newest_rocm();
@@ -273,7 +273,7 @@ void add_newer_rocm_wheel(Examination& look, Finding& finding) {
       {"", text("AMD has a wheel for each target: https://github.com/ROCm/TheRock, RELEASES.md")});
 }
 
-/// Whether the target is a family of GPUs (by LLVM's names) that includes this GPU.
+/// Whether the target is a family (by LLVM's names) to which this GPU belongs.
 bool serves_family(std::string_view target, const std::string& gfx) {
   constexpr auto kFamilies = std::to_array<std::pair<std::string_view, std::string_view>>(
       {{"gfx9-generic", " gfx900 gfx902 gfx904 gfx906 gfx909 gfx90c "},
@@ -287,15 +287,16 @@ bool serves_family(std::string_view target, const std::string& gfx) {
   });
 }
 
-/// Whether this PyTorch is from one of AMD's images, judging by its version and path.
+/// Whether this PyTorch is from one of AMD's images, according to its version and path.
 bool is_of_an_image(const TorchBuild& torch) {
   const std::string_view tag = local_part(torch.version);
   return (tag.starts_with("rocm") || tag.starts_with("git")) &&
          (torch.path.starts_with("/opt/") || torch.path.starts_with("/usr/"));
 }
 
-/// Images from AMD set a variable to the targets of their PyTorch. In other places, it sets the
-/// targets for building extensions.
+/// Reports a PyTorch in one of AMD's images that has no code for the GPU. In these images,
+/// PYTORCH_ROCM_ARCH has the targets of PyTorch. Elsewhere, it has the targets for building
+/// extensions.
 void image_without_target(Examination& look, const std::vector<KfdNode>& nodes) {
   const std::string list = variable_or_empty(look, "PYTORCH_ROCM_ARCH");
   const TorchBuild& torch = *look.facts.python.torch;
@@ -303,7 +304,7 @@ void image_without_target(Examination& look, const std::vector<KfdNode>& nodes) 
   std::vector<std::string> targets;
   for (std::size_t at = 0; at < list.size();) {
     const std::size_t end = std::min(list.find_first_of("; ,", at), list.size());
-    // "gfx942:sramecc+"
+    // A target may have flags: "gfx942:sramecc+".
     if (const auto one = list.substr(at, end - at); !one.empty())
       targets.push_back(one.substr(0, one.find(':')));
     at = end + 1;
@@ -323,11 +324,13 @@ void image_without_target(Examination& look, const std::vector<KfdNode>& nodes) 
   if (!relative.is_alike) add_override(finding, relative);
 }
 
-/// Even if rocBLAS supports a GPU, PyTorch's own kernels may not be compiled for it.
+/// Reports a PyTorch whose own kernels are not compiled for the GPU, although rocBLAS may support
+/// it.
 void torch_without_target(Examination& look, const std::vector<KfdNode>& nodes) {
   const TorchBuild* torch = look.see(look.facts.python.torch);
   if (torch == nullptr || !torch->hip || nodes.empty()) return;
-  // Wheels on PyTorch's index have the local version "rocm6.4"; other builds have a longer one.
+  // Wheels in PyTorch's index have a local version such as "rocm6.4". That of other builds is
+  // longer.
   const std::string_view tag = local_part(torch->version);
   if (!tag.starts_with("rocm") || tag.find_first_not_of("0123456789.", 4) != std::string_view::npos)
     return image_without_target(look, nodes);
@@ -359,7 +362,7 @@ void gfx_unsupported(Examination& look) {
   const auto is_served = [&](const KfdNode& node) {
     return std::find(targets->begin(), targets->end(), node.gfx()) != targets->end();
   };
-  // The GPU that is not supported is next to a supported card, so it is the integrated one.
+  // If rocBLAS supports one GPU, the unsupported one is probably an integrated GPU.
   if (std::any_of(nodes->begin(), nodes->end(), is_served))
     return torch_without_target(look, *nodes);
   for (const KfdNode& node : *nodes) {
@@ -409,7 +412,7 @@ void iommu_passthrough(Examination& look) {
 void igpu_mixed(Examination& look) {
   const auto* nodes = look.see(look.facts.rocm.nodes);
   if (nodes == nullptr) return;
-  // If no program uses ROCm, the integrated GPU does no harm.
+  // Without ROCm, no program uses the integrated GPU.
   const auto& torch = look.facts.python.torch;
   const bool by_torch = torch && torch->hip;
   if (look.missing(look.facts.rocm.folder) && look.missing(look.facts.rocm.library) && !by_torch)
@@ -421,7 +424,7 @@ void igpu_mixed(Examination& look) {
     if (!look.missing(look.facts.process.variable(name))) return;
   Finding& finding =
       look.found(text("the integrated GPU is visible next to the card, and programs may use it"));
-  // PyTorch uses the first GPU, which is the card here.
+  // PyTorch uses the first GPU, which may be the card.
   const bool others = look.see(look.facts.rocm.library) != nullptr ||
                       look.see(look.facts.platform.ollama) != nullptr;
   if (by_torch && !others && !nodes->front().integrated()) finding.severity = Severity::kInfo;

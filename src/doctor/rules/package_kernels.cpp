@@ -1,5 +1,5 @@
-// The parts of FW03 and FW04 about packages other than PyTorch: whether they were compiled for
-// these GPUs, according to their files, their build information, or a table of releases.
+// The parts of FW03 and FW04 about packages other than PyTorch: whether they were compiled for the
+// installed GPUs. The source is the package's files, its build information, or a table of releases.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -17,8 +17,8 @@
 namespace berth::doctor {
 namespace {
 
-/// Whether the row applies to this build. A package that the user compiled has another version, and
-/// may support other GPUs.
+/// Whether the row is about this build. A package that the user compiled has another local version,
+/// and may support other GPUs.
 bool is_about(Examination& look, const PackageGpus& row, const Distribution& one) {
   const std::string_view tag = local_part(one.version);
   if (!row.below.empty()) {
@@ -29,8 +29,8 @@ bool is_about(Examination& look, const PackageGpus& row, const Distribution& one
          (row.tag.empty() ? tag.empty() : tag.starts_with(row.tag));
 }
 
-/// The GPU if all GPUs are of the same capability; otherwise nullopt. With different GPUs, the
-/// package may be meant for one that it supports.
+/// The GPU, if all GPUs have the same compute capability; otherwise nullopt. With different GPUs,
+/// the user may use the package on one that it supports.
 std::optional<SeenGpu> alike(Examination& look) {
   const auto gpus = seen_gpus(look);
   if (gpus.empty() || std::any_of(gpus.begin(), gpus.end(), [&](const SeenGpu& one) {
@@ -40,8 +40,8 @@ std::optional<SeenGpu> alike(Examination& look) {
   return gpus.front();
 }
 
-/// Which kernels the package has. For kLacks, `newer` is set if the GPU is newer than all GPUs that
-/// it supports.
+/// Which kernels the package has for a GPU. If it has none, `newer` shows whether the GPU is newer
+/// than all that the package supports.
 Kernels kernels_of_package(const PackageGpus& row, const std::string& capability, bool& newer) {
   newer = !row.arch.empty() && is_older(row.arch.back(), capability);
   if (!row.arch.empty()) return kernels_of({"", "", false, row.arch, row.ptx}, capability);
@@ -49,8 +49,8 @@ Kernels kernels_of_package(const PackageGpus& row, const std::string& capability
   return newer || is_older(capability, row.capability) ? Kernels::kLacks : Kernels::kHas;
 }
 
-/// Reports packages whose files have no kernels for the GPU. Files of a package are combined,
-/// because some packages have one file per GPU generation.
+/// Reports packages whose files have no kernels for the GPU. All files of a package count together,
+/// because some packages have a file for each GPU generation.
 void files_without_kernels(Examination& look, const SeenGpu& gpu, bool newer) {
   constexpr auto kComputing =
       std::to_array<std::string_view>({"llama-cpp-python", "faiss", "ctranslate2",
@@ -72,7 +72,8 @@ void files_without_kernels(Examination& look, const SeenGpu& gpu, bool newer) {
     Finding& finding = look.found(
         text("{} has no kernels for the {} (compute capability {}): it was compiled for {}",
              package, gpu.name, gpu.capability, fmt::format("{}", fmt::join(all.arch, ", "))));
-    // Another framework supports the GPU, so this package may not be used on it.
+    // The user may not use this package on the GPU, because it also works on the CPU or is only a
+    // part of the program.
     if (std::find(kComputing.begin(), kComputing.end(), package) == kComputing.end())
       finding.severity = Severity::kWarning;
     for (const PackageCode& one : *codes)
@@ -85,9 +86,9 @@ void files_without_kernels(Examination& look, const SeenGpu& gpu, bool newer) {
 
 }  // namespace
 
-/// The PTX in TensorFlow's wheels does not work on compute capability 10 and later:
-/// https://github.com/tensorflow/tensorflow/issues/90291. Before CUDA 11 its libraries did not
-/// support Ampere.
+/// Reports a TensorFlow that is too old for the GPU. The PTX in its wheels does not work on compute
+/// capability 10 and newer: https://github.com/tensorflow/tensorflow/issues/90291. Builds for CUDA
+/// before 11 do not support Ampere.
 void tensorflow_too_old(Examination& look) {
   const auto package = look.facts.python.distribution("tensorflow");
   const Distribution* tensorflow = look.see(package);
@@ -104,7 +105,7 @@ void tensorflow_too_old(Examination& look) {
     Finding& finding =
         look.found(text("TensorFlow {} has no kernels for the {} (compute capability {})",
                         tensorflow->version, gpu.name, gpu.capability));
-    // For older GPUs, no report says that all kernels fail.
+    // For GPUs before compute capability 10, it is not confirmed that all kernels fail.
     if (!torch_cuda(look).empty() || is_older(gpu.capability, "10"))
       finding.severity = Severity::kWarning;
     finding.evidence.push_back(text("{}: built with CUDA {}", tensorflow->path, row->cuda));
@@ -160,8 +161,8 @@ void packages_without_kernels(Examination& look, bool newer) {
   }
 }
 
-/// Uses the package's own list of capabilities, or the list of its release's wheels, which contain
-/// PTX for newer GPUs.
+/// Reports a TensorFlow that is too new for the GPU. Uses the package's list of capabilities, or
+/// else that of the release's wheels. The wheels have PTX, so newer GPUs are not reported here.
 void tensorflow_without_code(Examination& look) {
   const auto package = cuda_tensorflow(look);
   const Distribution* one = look.see(package);
@@ -196,8 +197,8 @@ void tensorflow_without_code(Examination& look) {
       {"", text("use an older release, or build TensorFlow from source for this GPU")});
 }
 
-/// The package is for a CUDA major whose last release is older than the GPU. Only PTX in it could
-/// work.
+/// Reports packages for a CUDA major version that ended before the GPU appeared. At most, PTX in
+/// them would work on the GPU.
 void cuda_too_old_for_gpu(Examination& look) {
   const auto gpu = alike(look);
   if (!gpu) return;
@@ -228,7 +229,7 @@ void cuda_too_new_for_gpu(Examination& look) {
   const ArchToolkits* bounds = look.knowledge.compatibility().toolkits_of(gpu->capability);
   if (bounds == nullptr || bounds->last.empty()) return;
   for (const CudaUse& use : framework_uses(look)) {
-    // For PyTorch and JAX, other checks know the contents of each build.
+    // Other checks have a table of each build's contents for PyTorch and JAX.
     if (use.framework == Framework::kTorch || use.what.starts_with("jax-") ||
         version_of(use.cuda)[0] <= version_of(bounds->last)[0])
       continue;

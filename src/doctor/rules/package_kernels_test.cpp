@@ -8,7 +8,7 @@ using namespace berth::doctor;
 namespace package_kernels_test {
 namespace {
 
-/// A machine with this GPU and one package; `torch`: the installed PyTorch.
+/// A machine with this GPU and one package. `torch` is the version of the installed PyTorch.
 Facts machine(const char* gpu, const char* name, const char* version, const char* torch = nullptr) {
   Facts facts = tests::workstation("580.95.05", "13.0");
   facts.python.prefix = "/venv";
@@ -47,7 +47,7 @@ TEST_CASE("torchvision and torchaudio whose metadata tells no PyTorch are known 
   CHECK(with("2.8.0+cu128", "torchaudio", "2.8.0").empty());
   CHECK(with("1.13.1+cu117", "torchvision", "0.14.1").empty());
   CHECK(with("1.13.1+cu117", "torchvision", "0.15.2") == "FW05");
-  // torchaudio's release numbers end with 2.11.
+  // After 2.11, torchaudio has no releases that match PyTorch's.
   CHECK(with("2.14.0+cu130", "torchaudio", "2.11.0").empty());
   CHECK(with("2.8.0+cu128", "torchvision", "0.22.0a0+966da7e").empty());
 }

@@ -1,5 +1,5 @@
-// Rules FW01, FW05, FW10, FW13, FW14, FW17, FW18: incompatible packages, and CPU builds on a
-// machine with a GPU.
+// Rules FW01, FW05, FW10, FW13, FW14, FW17, FW18: incompatible packages, and builds for the CPU on
+// a machine with a GPU.
 #include <algorithm>
 #include <array>
 
@@ -21,8 +21,8 @@ std::string_view base_of(std::string_view version) {
   return version.substr(0, version.find('+'));
 }
 
-/// The installed PyTorch if it has no GPU support. FW13 checks conda's builds, so the origin must
-/// be known.
+/// The installed PyTorch, if it has no GPU support and is not from conda; otherwise nullptr. FW13
+/// checks conda's builds.
 const TorchBuild* cpu_torch(Examination& look) {
   const TorchBuild* torch = look.see(look.facts.python.torch);
   if (torch == nullptr || look.facts.python.conda.is_unreadable() ||
@@ -42,7 +42,7 @@ void cpu_finding(Examination& look, const TorchBuild& torch, const std::vector<S
   Finding& finding = look.found(text("PyTorch {} is built without CUDA, so it does not see the {}",
                                      torch.version, gpu_names(gpus)));
   finding.evidence.push_back(fmt::format("{}: cuda = None", torch.path));
-  // Keeps the release if possible, so that packages that depend on it still work.
+  // Keep the release if possible, because other packages may depend on it.
   if (!add_reinstall(look, finding, wish_of(look, Framework::kTorch, torch.version)))
     finding.fix.push_back(
         {"", text("no release known to Berth has a wheel for this GPU, driver and "
@@ -73,10 +73,10 @@ void torch_without_cuda_on_arm(Examination& look) {
       text("the machine is aarch64, for which PyPI's wheels of PyTorch have no CUDA"));
 }
 
-/// Whether the build is for the CPU: "cpu_mkl_py312_…"; for Anaconda's TensorFlow "mkl_py310…" and
-/// "eigen_py310…".
+/// Whether the build name shows a CPU build: "cpu_mkl_py312_…"; for Anaconda's TensorFlow also
+/// "mkl_py310…" and "eigen_py310…".
 bool is_for_processor(const CondaPackage& one) {
-  // Build names of conda-forge: "nompi_h…" for the CPU, "nompi_cuda_h…" for the GPU.
+  // conda-forge's build names: "nompi_h…" for the CPU, "nompi_cuda_h…" for the GPU.
   if (one.name == "gromacs" && one.build.starts_with("nompi_"))
     return one.build.find("cuda") == std::string::npos;
   return one.build.find("cpu") != std::string::npos ||
@@ -88,8 +88,8 @@ bool is_main(std::string_view name) {
   return name == "pytorch" || name == "tensorflow" || name == "jaxlib";
 }
 
-/// An empty conda package that makes the solver choose CPU builds in every later command:
-/// "cpuonly", or "pytorch-mutex" with build "cpu". nullptr if there is none.
+/// A conda package without files that makes the solver choose CPU builds: "cpuonly", or
+/// "pytorch-mutex" with build "cpu"; nullptr if there is none. It also affects every later command.
 const CondaPackage* cpu_pin(Examination& look) {
   const CondaPackage* mutex = conda_package(look, "pytorch-mutex");
   if (const CondaPackage* pin = conda_package(look, "cpuonly")) return pin;
@@ -101,17 +101,17 @@ void conda_without_cuda(Examination& look) {
                            "onnxruntime", "faiss", "lammps", "gromacs", "cp2k", "openmm"}) {
     const CondaPackage* package = conda_package(look, name);
     if (package == nullptr) continue;
-    // A wrongly built package: the build's name contains "cuda", but its build information says
-    // that it has no GPU support.
+    // Some packages were built wrongly: the build's name contains "cuda", but the build has no GPU
+    // support.
     const PackageBuild* build = stated_build(look, name);
     const bool says_none = build != nullptr && !build->for_cuda.value_or(true);
     if (!is_for_processor(*package) && !says_none) continue;
-    // pip may have installed another PyTorch over conda's.
+    // pip may have replaced conda's PyTorch with another one.
     const TorchBuild* torch = look.see(look.facts.python.torch);
     if (std::string_view(name) == "pytorch" && torch != nullptr && torch->cuda) continue;
     const auto gpus = seen_gpus(look);
     if (gpus.empty()) return;
-    // Another framework uses the GPU, so a CPU build of this package may be intended.
+    // PyTorch can use the GPU, so the CPU build of this package may be intended.
     const bool beside = !is_main(name) && !torch_cuda(look).empty();
     Finding& finding =
         look.found(text("conda has installed the CPU build of {} {}, so it does not "
@@ -142,14 +142,14 @@ void conda_without_cuda(Examination& look) {
   }
 }
 
-/// What a wheel was built for, from its version: "cu121" or "cpu"; "" unknown.
+/// The build in a wheel's version: "cu121", "cpu" or "rocm6.2"; "" unknown.
 std::string build_tag(std::string_view version) {
   const std::string_view tag = local_part(version);
   return tag.starts_with("cu") || tag == "cpu" || tag.starts_with("rocm") ? std::string(tag) : "";
 }
 
-/// The PyTorch release that belongs to a companion package, found by counting releases: "2.8" for
-/// torchvision 0.23. "" unknown; torchaudio is only known up to 2.11.
+/// The PyTorch release that belongs to a torchvision or torchaudio, computed from the release
+/// number: "2.8" for torchvision 0.23. "" unknown, such as for torchaudio 2.11 and newer.
 std::string torch_by_number(std::string_view name, std::string_view version) {
   const Version parts = version_of(version);
   if (parts.size() < 2) return "";
@@ -172,8 +172,8 @@ void torch_pair(Examination& look) {
     std::string pin;
     for (const std::string& row : package->needs)
       if (const Requirement need = parse_requirement(row); need.name == "torch") pin = need.exact;
-    // For one of PyTorch's own builds without requirements in its metadata, the release numbers
-    // decide.
+    // If PyTorch is its own build and the metadata of the package has no requirements, the release
+    // numbers decide.
     const bool by_number = pin.empty() && package->needs.empty() &&
                            look.facts.python.has_pytorchs_own_build() &&
                            package->version.find('a') == std::string::npos &&
@@ -214,14 +214,13 @@ bool is_gpu_jax(Examination& look) {
          });
 }
 
-/// Lowers the severity if another framework uses the GPU, because JAX on the CPU may then be
-/// intended.
+/// The severity is lower if PyTorch can use the GPU, because the user may want JAX on the CPU.
 Severity severity_beside_torch(Examination& look) {
   const auto& torch = look.facts.python.torch;
   return torch && torch->cuda ? Severity::kWarning : Severity::kFatal;
 }
 
-/// Reports a JAX without its ROCm plugin. This only applies to AMD GPUs.
+/// Reports a JAX without the ROCm plugin on a machine with an AMD GPU.
 void jax_without_rocm(Examination& look, const Distribution& jaxlib) {
   if (is_gpu_jax(look) || !has_rocm_gpu(look) ||
       local_part(jaxlib.version).find("rocm") != std::string_view::npos)
@@ -237,7 +236,8 @@ void jax_without_rocm(Examination& look, const Distribution& jaxlib) {
 }
 
 void jax_fix(Examination& look, Finding& finding) {
-  // With a PyTorch for CUDA 12, the JAX plugin for CUDA 13 would load a second set of libraries.
+  // If PyTorch is for CUDA 12, do not suggest the JAX plugin for CUDA 13, which would load a second
+  // set of libraries.
   const auto jaxlib = look.facts.python.distribution("jaxlib");
   Wish wish = wish_of(look, Framework::kJax, jaxlib ? jaxlib->version : "");
   if (torch_cuda(look).starts_with("12") && is_older("12.9", wish.driver_cuda))
@@ -248,7 +248,7 @@ void jax_fix(Examination& look, Finding& finding) {
 void jax_plugin(Examination& look) {
   const auto jax = look.facts.python.distribution("jaxlib");
   const Distribution* jaxlib = look.see(jax);
-  // conda's jaxlib includes the plugin, so the origin must be known.
+  // conda's jaxlib includes the plugin, so it must be certain that jaxlib is not from conda.
   if (jaxlib == nullptr || conda_package(look, "jaxlib") != nullptr ||
       look.facts.python.conda.is_unreadable())
     return;
@@ -307,8 +307,8 @@ void bitsandbytes_binary(Examination& look) {
   finding.fix.push_back({install_command(look.facts.python, {"-U", "bitsandbytes"}), ""});
 }
 
-/// Before 0.38, bitsandbytes needed a file named exactly libcudart.so. PyTorch's wheels and
-/// distributions only have libcudart.so.11.0.
+/// Reports a bitsandbytes before 0.38 that finds no file named exactly libcudart.so. PyTorch's
+/// wheels and distributions have libcudart.so.11.0 instead.
 void bitsandbytes_runtime(Examination& look) {
   const auto package = look.facts.python.distribution("bitsandbytes");
   const Distribution* one = look.see(package);
@@ -338,7 +338,8 @@ void bitsandbytes_unfit(Examination& look) {
   if (look.findings().empty()) bitsandbytes_runtime(look);
 }
 
-/// Whether this package is a framework. A second copy of one changes what an import gets.
+/// Whether this package is a framework. If two copies are installed, it matters which one is
+/// imported.
 bool is_framework(std::string_view name) {
   constexpr auto kNames = std::to_array<std::string_view>(
       {"torch", "torchvision", "torchaudio", "tensorflow", "jax", "jaxlib", "triton"});
@@ -351,7 +352,7 @@ void shadowed(Examination& look, const std::vector<Distribution>& all, const Dis
     if (other.name != own.name || other.entry >= own.entry || other.version == own.version)
       continue;
     const PathEntry& entry = path[other.entry];
-    if (entry.origin == PathOrigin::kOwn) continue;  // /usr/local comes before /usr on purpose
+    if (entry.origin == PathOrigin::kOwn) continue;  // /usr/local intentionally comes before /usr
     Finding& finding = look.found(
         text("{} from outside hides the environment's own {}", named(other), named(own)));
     finding.evidence = {other.path, own.path};

@@ -1,5 +1,5 @@
-// Rules FW25, FW26: packages with incompatible releases, and packages that are incomplete or differ
-// from their name. The packages and sources are in data/compat.toml.
+// Rules FW25, FW26: packages whose releases are incompatible, and packages that are incomplete or
+// have a misleading name. The packages and sources are in data/compat.toml.
 #include <algorithm>
 #include <array>
 
@@ -14,8 +14,8 @@
 namespace berth::doctor {
 namespace {
 
-/// Whether the package is from conda. conda rebuilds packages for each release of their
-/// dependencies, and its solver keeps them compatible.
+/// Whether the package is from conda, which builds packages for each release of their dependencies.
+/// Its solver keeps them compatible.
 bool is_condas(Examination& look, const std::string& package) {
   return conda_package(look, package == "torch" ? "pytorch" : package) != nullptr;
 }
@@ -25,8 +25,8 @@ bool is_distributions(const Distribution& one) {
   return one.path.starts_with("/usr/lib/python3") || one.path.starts_with("/usr/lib64/python3");
 }
 
-/// The requirement of one package that the other's release violates: "numpy<2.2,>=1.24".
-/// Requirements with a condition are ignored.
+/// The requirement of `one` that the version of `other` violates: "numpy<2.2,>=1.24"; "" if there
+/// is none. Requirements with a condition are ignored.
 std::string unmet_need(const Distribution& one, const Distribution& other) {
   for (const std::string& row : one.needs) {
     const Requirement need = parse_requirement(row);
@@ -36,15 +36,14 @@ std::string unmet_need(const Distribution& one, const Distribution& other) {
   return "";
 }
 
-/// Whether this is a nightly build or one from a source checkout: "2.10.0.dev20251101",
-/// "0.9.0a0+8d1c4a2". Which releases are compatible with it depends on its date, which no table
-/// has.
+/// Whether this is a nightly build ("2.10.0.dev20251101") or a build from a source checkout
+/// ("0.9.0a0+8d1c4a2"). Compatible releases depend on its date, and the tables have no dates.
 bool is_before_release(const Distribution& one) {
   const std::string number = one.version.substr(0, one.version.find('+'));
   return number.find(".dev") != std::string::npos || number.ends_with("a0");
 }
 
-/// The part of its version that must be the same in the other package.
+/// The part of the version that must be the same in both packages.
 std::string common_part(const PackagePair& row, const Distribution& one) {
   return row.same == "minor" ? beginning(one.version)
                              : one.version.substr(0, one.version.find('+'));
@@ -61,7 +60,7 @@ bool is_clash(const PackagePair& row, const Distribution& one, const Distributio
   return !unmet_need(one, other).empty();
 }
 
-/// Whether the user has set the variable with which the package itself avoids the problem.
+/// Whether the user has set the variable that avoids the problem.
 bool is_kept_apart(Examination& look, const PackagePair& row) {
   if (row.unless.empty()) return false;
   const std::size_t equals = row.unless.find('=');
@@ -69,9 +68,9 @@ bool is_kept_apart(Examination& look, const PackagePair& row) {
   return equals == std::string::npos ? !value.empty() : value == row.unless.substr(equals + 1);
 }
 
-/// What to install: what the row says, or the release of the package whose row allows this other
-/// release, or what the package itself requires. PyTorch is kept, and pip finds the compatible
-/// release.
+/// What to install: what the row says; or the release of `one` that is compatible with this
+/// `other`; or what `one` requires. An installed PyTorch keeps its version, and pip chooses a
+/// compatible release of the package.
 std::vector<std::string> wanted_of(Examination& look, const PackagePair& row,
                                    const Distribution& one, const Distribution& other) {
   if (!row.use.empty()) return {row.use};
@@ -102,7 +101,7 @@ void wrong_pairs(Examination& look) {
         is_condas(look, row.package) || is_condas(look, row.with) || !is_clash(row, *one, *other) ||
         std::find(told.begin(), told.end(), one->name) != told.end() || is_kept_apart(look, row))
       continue;
-    // NVIDIA builds the packages in its images against each other.
+    // The packages in NVIDIA's images are compiled for each other.
     if ((is_distributions(*one) && is_distributions(*other)) ||
         (row.package == "torch" && !look.facts.python.has_pytorchs_own_build()))
       continue;
@@ -113,7 +112,8 @@ void wrong_pairs(Examination& look) {
     if (row.bad.empty() && row.good.empty() && row.same.empty())
       finding.evidence.push_back(one->path + "/METADATA: " + unmet_need(*one, *other));
     finding.evidence.push_back(row.source);
-    // Do not suggest the current releases of both, because a new PyTorch may need a newer driver.
+    // Do not suggest the newest releases of both packages, because a newer PyTorch may need a newer
+    // driver.
     const auto wanted = wanted_of(look, row, *one, *other);
     if (wanted.empty())
       finding.fix.push_back({uninstall_command(look.facts.python, {row.package}),
@@ -124,7 +124,7 @@ void wrong_pairs(Examination& look) {
   }
 }
 
-/// Packages for detection and segmentation need operators that only some builds of MMCV contain.
+/// Reports an MMCV without compiled operators, which packages for detection and segmentation need.
 void mmcv_without_operators(Examination& look) {
   const auto* folders = look.see_whole(look.facts.parts.folders);
   if (folders == nullptr) return;
@@ -157,7 +157,8 @@ void mmcv_without_operators(Examination& look) {
   }
 }
 
-/// DGL has one library per supported PyTorch release, and loads the one whose name matches.
+/// Reports a DGL without a library for the installed PyTorch. It has one for each supported release
+/// and loads it by name.
 void dgl_for_other_torch(Examination& look) {
   const auto* folders = look.see_whole(look.facts.parts.folders);
   const TorchBuild* torch = look.see(look.facts.python.torch);
@@ -191,7 +192,7 @@ void dgl_for_other_torch(Examination& look) {
 
 void not_as_named(Examination& look) {
   for (const KnownBad& row : look.knowledge.compatibility().known_bad) {
-    // FW10 and FW11 check these packages.
+    // Rules FW10 and FW11 report these packages.
     if (row.package == "jax" || row.package.starts_with("cupy")) continue;
     const auto package = look.facts.python.distribution(row.package);
     const Distribution* one = look.see(package);
@@ -207,7 +208,8 @@ void not_as_named(Examination& look) {
   }
 }
 
-/// Up to 0.17, all of TorchCodec needed FFmpeg's libraries, which its wheels do not contain.
+/// Reports missing FFmpeg libraries, which TorchCodec up to 0.17 always needs. Its wheels do not
+/// contain them.
 void torchcodec_without_ffmpeg(Examination& look) {
   const auto package = look.facts.python.distribution("torchcodec");
   const Distribution* one = look.see(package);

@@ -6,7 +6,7 @@ using namespace berth::doctor;
 
 namespace {
 
-/// The packages that FW25 recommends for two incompatible ones; "" if they are compatible.
+/// The packages that FW25 suggests to install; "" if the two packages are compatible.
 std::string wanted(const char* name, const char* version, const char* other,
                    const char* its_version) {
   Facts facts = tests::workstation("580.95.05", "13.0");
@@ -20,7 +20,7 @@ std::string wanted(const char* name, const char* version, const char* other,
   return command.substr(command.rfind(' ') + 1);
 }
 
-/// FW25 for one package with this PyTorch.
+/// The number of FW25's findings for one package with this PyTorch.
 std::size_t clashes(const char* name, const char* version, const char* torch) {
   Facts facts = tests::workstation("580.95.05", "13.0");
   facts.python.conda = std::vector<CondaPackage>{};
@@ -41,7 +41,7 @@ TEST_CASE("a table of releases says nothing of nightly builds and checkouts") {
   CHECK(clashes("torchcodec", "0.9.0.dev20250901+cu128", "2.10.0.dev20250901+cu128") == 0);
   CHECK(clashes("torchcodec", "0.9.0a0+8d1c4a2", "2.10.0a0+git1e2f3a4") == 0);
   CHECK(clashes("torchcodec", "0.9.1", "2.10.0.dev20251101+cu130") == 0);
-  // A release's limitation also applies to its nightly builds.
+  // A nightly build has the limitations of its release.
   CHECK(clashes("numpy", "2.0.1", "2.2.0.dev20231101+cu121") == 1);
 }
 
@@ -149,8 +149,8 @@ TEST_CASE("the file whose wish for such a stack is taken out is the package's ow
   CHECK(last_fix() == "patchelf --clear-execstack /venv/site/ctranslate2.libs/libctranslate2.so.4");
   facts.imports.executable_stacks = std::vector<StackFile>{other};
   CHECK(last_fix().ends_with("'ctranslate2>=4.6'"));
-  // The files of the package itself are complete, but its release is still incompatible with the
-  // other package.
+  // The package's files do not require an executable stack, so the fix is for the file of the other
+  // package.
   facts.imports.codes = std::vector<PackageCode>{{"ctranslate2", "/venv/site/ct2.so", {}, ""}};
   CHECK(last_fix() == "patchelf --clear-execstack /venv/site/mine/_C.so");
 }

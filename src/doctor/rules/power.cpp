@@ -1,4 +1,4 @@
-// Rule RT17: settings that save power but slow down the GPU.
+// Rule RT17: settings that save power and thereby slow the GPU down.
 #include <algorithm>
 #include <array>
 
@@ -16,8 +16,8 @@ bool has_reason(const GpuAnswer& gpu, std::string_view reason) {
   return std::find(reasons.begin(), reasons.end(), reason) != reasons.end();
 }
 
-/// Laptops give their GPU more than the base power only under conditions: mains power, the
-/// firmware's profile, and since Ampere a daemon that shifts power from the CPU.
+/// Reports a laptop whose GPU is limited to its base power. More power needs mains power, a
+/// matching profile of the firmware, and since Ampere a daemon that shifts power from the CPU.
 void laptop(Examination& look) {
   const auto* processes = look.see(look.facts.machine.processes);
   if (processes == nullptr) return;
@@ -27,7 +27,7 @@ void laptop(Examination& look) {
   const std::string profile = look.facts.machine.power_profile.value_or("");
   const bool quiet = profile == "low-power" || profile == "quiet" || profile == "cool";
   for (const GpuAnswer& gpu : answers(look)) {
-    // Skip GPUs that are idle, because they are not throttled.
+    // An idle GPU is never throttled.
     if (!has_reason(gpu, "sw_power_cap") || gpu.utilization_percent.value_or(0) < 50) continue;
     const std::string capability = gpu.compute_capability.value_or("");
     const bool boosts = !is_older(capability, "8.6");
@@ -74,7 +74,7 @@ void jetson(Examination& look) {
 void saves_power(Examination& look) {
   if (look.facts.machine.is_jetson) return jetson(look);
   if (look.facts.machine.is_laptop && look.missing(look.facts.container.kind)) return laptop(look);
-  look.see(look.facts.machine.on_battery);  // records whether the battery state was readable
+  look.see(look.facts.machine.on_battery);  // records whether the battery state could be read
 }
 
 constexpr auto kPowerRules = std::to_array<Rule>({

@@ -1,4 +1,4 @@
-// Rules CPU about work on the CPU that delays the GPU.
+// Rules CPU about the CPU work of a program, which can delay its GPU work.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -12,8 +12,8 @@
 namespace berth::doctor {
 namespace {
 
-/// The number of compute threads that a program starts, and the variable that sets it ("": no
-/// variable, so one thread per CPU).
+/// The number of compute threads that a program starts, and the variable that sets it. `shown` is
+/// "" if no variable does; there is then one thread for each CPU.
 struct Threads {
   std::int64_t count = 0;
   std::string shown;
@@ -41,7 +41,7 @@ void threads_over_quota(Examination& look) {
   const double cores = quota == nullptr ? static_cast<double>(cpus->size())
                                         : std::min(*quota, static_cast<double>(cpus->size()));
   const double total = static_cast<double>(threads->count * processes);
-  // Slightly more threads than cores is normal; twice as many is not.
+  // A few more threads than cores are normal; twice as many are not.
   if (total < 2 * cores || total - cores < 4) return;
   const auto fair = std::max<std::int64_t>(
       1, static_cast<std::int64_t>(std::floor(cores / static_cast<double>(processes))));
@@ -58,7 +58,7 @@ void threads_over_quota(Examination& look) {
 void omp_one(Examination& look) {
   if (variable_or_empty(look, "OMP_NUM_THREADS") != "1") return;
   const auto* cpus = look.see(look.facts.process.cpus);
-  // torchrun sets the variable to 1 on purpose for ranks that share a machine.
+  // torchrun sets OMP_NUM_THREADS to 1 on purpose, because several ranks share a machine.
   if (cpus == nullptr || !variable_or_empty(look, "LOCAL_WORLD_SIZE").empty()) return;
   const auto* quota = look.see(look.facts.process.quota_cores);
   const double cores = quota == nullptr ? static_cast<double>(cpus->size())
@@ -83,7 +83,8 @@ void cpuset_against_limit(Examination& look) {
   std::uint64_t limit = ~std::uint64_t{0};
   if (group != nullptr) limit = *group;
   if (user != nullptr) limit = std::min(limit, *user);
-  // Libraries that count all CPUs of the machine start one thread for each of them.
+  // Some libraries start one thread for each CPU of the machine, including those that this process
+  // may not use.
   if (online->size() <= limit || cpus->size() * 2 > online->size()) return;
   Finding& finding = look.found(
       text("{} processes and threads are allowed, and libraries that count this machine's "
@@ -99,8 +100,9 @@ void cpuset_against_limit(Examination& look) {
                          ""});
 }
 
-/// mkl-service ends a process that has already loaded GNU's OpenMP but is configured for Intel's.
-/// This happens in child processes that import PyTorch first, if the parent imported NumPy first.
+/// Reports that mkl-service may end a process: it does so if GNU's OpenMP is loaded but Intel's is
+/// configured. This happens in child processes that import PyTorch first, if the parent imported
+/// NumPy first.
 void mkl_beside_gnu(Examination& look, const std::vector<OpenMp>& copies) {
   const auto gnu = std::find_if(copies.begin(), copies.end(), [](const OpenMp& one) {
     return one.gnu && contains(one.path, "/torch/lib/");
@@ -127,7 +129,7 @@ void mkl_beside_gnu(Examination& look, const std::vector<OpenMp>& copies) {
       {"export MKL_THREADING_LAYER=GNU", text("MKL then uses the OpenMP that PyTorch has loaded")});
 }
 
-/// Intel's OpenMP runtime (and LLVM's) ends a program that loads a second copy of it.
+/// Reports two copies of Intel's (or LLVM's) OpenMP runtime, which ends a program that loads both.
 void two_of_intel(Examination& look, const std::vector<OpenMp>& copies) {
   const auto count =
       std::count_if(copies.begin(), copies.end(), [](const OpenMp& one) { return !one.gnu; });
@@ -156,7 +158,7 @@ void governor(Examination& look) {
   const auto* governor = look.see(look.facts.platform.cpu.governor);
   const auto* driver = look.see(look.facts.platform.cpu.frequency_driver);
   if (governor == nullptr || driver == nullptr || *governor != "powersave") return;
-  // With these drivers, "powersave" is the default and still adapts the clock to the load.
+  // With these drivers, "powersave" is the default and adapts the clock to the load.
   if (*driver == "intel_pstate" || driver->starts_with("amd-pstate") || *driver == "amd_pstate")
     return;
   Finding& finding =

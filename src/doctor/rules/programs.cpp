@@ -1,4 +1,4 @@
-// Rule FW24: programs not written in Python that lack their GPU backends.
+// Rule FW24: programs that are not written in Python and lack their GPU backends.
 #include <algorithm>
 #include <array>
 
@@ -15,9 +15,9 @@ bool begins_with_any(std::string_view name, std::initializer_list<std::string_vi
                      [&](std::string_view begin) { return name.starts_with(begin); });
 }
 
-/// Whether an Ollama library is for NVIDIA GPUs: "cuda_v12", "cuda_jetpack6", or one next to the
-/// CPU's. "vulkan" works for every vendor. Releases 0.3.7 to 0.3.14 have backends inside the
-/// program, so only the vendor's libraries count.
+/// Whether an Ollama library is for NVIDIA GPUs: "cuda_v12", "cuda_jetpack6", or a file in the same
+/// folder as the CPU's. "vulkan" is for GPUs of all vendors. Releases 0.3.7 to 0.3.14 have their
+/// backends inside the program, and only CUDA's libraries as files.
 bool is_for_nvidia(std::string_view name) {
   return begins_with_any(
       name, {"cuda_", "libggml-cuda", "mlx_cuda", "libcudart.so", "vulkan", "libggml-vulkan"});
@@ -27,7 +27,8 @@ bool is_for_amd(std::string_view name) {
       name, {"rocm", "libggml-hip", "libamdhip64.so", "librocblas.so", "vulkan", "libggml-vulkan"});
 }
 
-/// Ollama's backend for AMD is a separate archive, package and image.
+/// Reports an Ollama without its backend for AMD GPUs, which is a separate archive, package and
+/// image.
 void ollama_without_rocm(Examination& look, const OllamaFiles& ollama) {
   Finding& finding = look.found(
       text("Ollama has libraries for NVIDIA's GPUs but none for AMD's, and the GPU is from AMD"));
@@ -46,8 +47,8 @@ void ollama_without_rocm(Examination& look, const OllamaFiles& ollama) {
        text("on Arch Linux and similar systems, where they are a separate package")});
 }
 
-/// Ollama without its GPU libraries: a distribution's CPU package, an interrupted installation, or
-/// a program that was copied alone.
+/// Reports an Ollama without GPU libraries: a distribution's package for the CPU, an incomplete
+/// installation, or only the copied program.
 void ollama_without_gpu(Examination& look) {
   const OllamaFiles* ollama = look.see(look.facts.platform.ollama);
   if (ollama == nullptr) return;
@@ -58,17 +59,17 @@ void ollama_without_gpu(Examination& look) {
   };
   if ((!amd && !nvidia) || (nvidia && has(is_for_nvidia)) || (amd && has(is_for_amd))) return;
   if (amd && has(is_for_nvidia)) return ollama_without_rocm(look, *ollama);
-  // Up to 0.3.6, the installer provided a single file that contained all libraries
-  // (https://github.com/ollama/ollama/commit/88bb9e332). Without them, the program has a tenth of
-  // this size.
+  // Up to 0.3.6, the installer provided one file that contained all libraries
+  // (https://github.com/ollama/ollama/commit/88bb9e332). A program without libraries has a tenth of
+  // its size.
   constexpr std::uint64_t kWithLibraries = 100'000'000;
   const bool is_old_or_alone = ollama->libraries.empty();
   if (is_old_or_alone && (ollama->size == 0 || ollama->size >= kWithLibraries)) return;
   Finding& finding = look.found(
       is_old_or_alone ? text("Ollama is installed without its libraries, so it computes on the CPU")
                       : text("Ollama only has CPU libraries, so it does not use the GPU"));
-  // A distribution may use an unknown folder. The installer does not, and neither does a copied
-  // program.
+  // A distribution may have the libraries in a folder that Berth does not know, so its program is
+  // only information.
   if (is_old_or_alone)
     finding.severity =
         ollama->program.starts_with("/usr/bin/") ? Severity::kInfo : Severity::kWarning;

@@ -86,7 +86,7 @@ std::string nvml_says(Examination& look) {
 
 namespace {
 
-/// "nvidia_drm" needs "nvidia".
+/// Whether `name` is the module or a module that needs it: "nvidia_drm" needs "nvidia".
 bool is_of_module(std::string_view name, std::string_view module) {
   return name == module ||
          (name.starts_with(module) && (name[module.size()] == '_' || name[module.size()] == '-'));
@@ -97,8 +97,9 @@ bool lists(std::string_view names, std::string_view module) {
   return std::find(all.begin(), all.end(), module) != all.end();
 }
 
-/// Whether a line of modprobe's configuration keeps a module from being loaded. "blacklist nvidia"
-/// only stops udev; "alias nvidia off" and "install nvidia /bin/false" also stop modprobe.
+/// Whether a line of modprobe's configuration prevents that a module is loaded automatically.
+/// "blacklist nvidia" only stops udev; "alias nvidia off" and "install nvidia /bin/false" also stop
+/// modprobe.
 bool forbids(std::string_view line, std::string_view module) {
   const std::string name(module);
   return line == "blacklist " + name || line == "alias " + name + " off" ||
@@ -114,7 +115,7 @@ Ban ban_of(Examination& look, std::string_view module) {
   const std::string given = look.facts.platform.command_line.value_or("");
   Ban ban;
   for (const std::string_view word : split(given, ' ')) {
-    // NVIDIA's own driver works without kernel mode setting.
+    // "nomodeset" does not stop NVIDIA's own driver, which works without kernel mode setting.
     bool bans = word == "nomodeset" && module != "nvidia";
     for (const std::string_view key :
          {"module_blacklist=", "modprobe.blacklist=", "rd.driver.blacklist="})
@@ -142,7 +143,8 @@ model::Fix without_ban(Examination& look, const Ban& ban, std::string_view modul
 }
 
 bool is_before_turing(const PciFunction& gpu) {
-  // NVIDIA's device ids increase with each generation; TU102 begins at 1e02.
+  // NVIDIA's device ids increase with each generation. Turing's first chip, TU102, has ids from
+  // 1e02 on.
   constexpr std::uint32_t kFirstTuring = 0x1e00;
   return gpu.is_nvidia_gpu() && gpu.device != 0 && gpu.device < kFirstTuring;
 }

@@ -1,4 +1,4 @@
-// Questions about the facts that many rules ask.
+// Queries of facts that many rules need. Unreadable facts are recorded in the examination.
 #pragma once
 
 #include <initializer_list>
@@ -10,54 +10,54 @@
 
 namespace berth::doctor {
 
-/// NVIDIA GPUs on the bus, except those that are passed through to a virtual machine. Empty if the
-/// bus is unreadable (which is recorded).
+/// NVIDIA GPUs on the bus, except those that are assigned to a virtual machine. Empty if the bus is
+/// unreadable.
 [[nodiscard]] std::vector<const PciFunction*> nvidia_gpus(Examination& look);
 
-/// False if this machine is known to have neither an NVIDIA GPU nor an NVIDIA driver. Rules about
-/// NVIDIA then do not apply, and do not count as "not checked".
+/// False if this machine certainly has neither an NVIDIA GPU nor an NVIDIA driver. Rules about
+/// NVIDIA do not apply then, and do not count as "not checked".
 [[nodiscard]] bool may_concern_nvidia(const Facts& facts);
 
-/// The GPUs that NVML reported. Empty if NVML was not queried (which is recorded).
+/// The GPUs that NVML listed. Empty if NVML was not queried.
 [[nodiscard]] const std::vector<GpuAnswer>& answers(Examination& look);
 
-/// The newest kernel log line that contains all these words; "" none.
+/// The newest line of the kernel log that contains all these words; "" none.
 [[nodiscard]] std::string newest_line(Examination& look,
                                       std::initializer_list<std::string_view> words);
 [[nodiscard]] std::string newest_line(const std::vector<std::string>& log,
                                       std::initializer_list<std::string_view> words);
-/// "dmesg: …", printable.
+/// The line as evidence: "dmesg: …", printable.
 [[nodiscard]] std::string quoted_line(std::string_view line);
 
-/// A word for a command to paste, quoted for a shell if necessary.
+/// The word for a command that the user pastes, quoted for a shell if necessary.
 [[nodiscard]] std::string pasted(std::string_view word);
 
-/// Whether this module is loaded. False if that is unreadable (which is recorded).
+/// Whether this module is loaded. False if the list of modules is unreadable.
 [[nodiscard]] bool is_loaded(Examination& look, std::string_view module);
-/// Whether this module is known not to be loaded.
+/// Whether this module is certainly not loaded.
 [[nodiscard]] bool is_not_loaded(Examination& look, std::string_view module);
 
-/// Whether the module drives a GPU of this machine, as far as that is known. Always false on WSL
-/// and Jetson.
+/// Whether the machine may have an NVIDIA GPU and NVIDIA's module is loaded, or this is unknown.
+/// Always false on WSL and Jetson.
 [[nodiscard]] bool driver_runs(Examination& look);
-/// "cuInit(0): 999".
+/// The result of cuInit as evidence: "cuInit(0): 999".
 [[nodiscard]] std::string cuda_says(int code);
-/// What NVML answered: "nvmlInit: 18; Driver/library version mismatch", with its message if it had
-/// one.
+/// The result of NVML as evidence, with its message if it has one: "nvmlInit: 18; Driver/library
+/// version mismatch".
 [[nodiscard]] std::string nvml_says(Examination& look);
 
-/// Whether the GPU is older than Turing. It then has no GPU System Processor, and NVIDIA's open
-/// modules do not support it.
+/// Whether the GPU is older than Turing. It then has no GPU System Processor, which NVIDIA's open
+/// module needs.
 [[nodiscard]] bool is_before_turing(const PciFunction& gpu);
 
-/// The driver branch, which is the first number of "580.95.05"; 0 if there is none.
+/// The driver branch: 580 for "580.95.05"; 0 if there is none.
 [[nodiscard]] int branch_of(std::string_view version);
 
-/// What prevents the kernel from loading a module: modprobe's configuration or the kernel's command
-/// line.
+/// The setting that prevents the kernel from loading a module, in modprobe's configuration or on
+/// the kernel's command line.
 struct Ban {
   std::string evidence;  // "/etc/modprobe.d/x.conf: blacklist nvidia"; "" if nothing prevents it
-  std::string file;      // path of modprobe's file; "" for the kernel's command line
+  std::string file;      // path of modprobe's file; "" for the command line
   std::vector<std::string> words;  // the words on the kernel's command line
 };
 [[nodiscard]] Ban ban_of(Examination& look, std::string_view module);

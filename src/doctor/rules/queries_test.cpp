@@ -10,7 +10,7 @@ using namespace berth::doctor;
 
 namespace {
 
-/// The parts of a command outside single quotes.
+/// The parts of a command that are not in single quotes.
 std::string unquoted(std::string_view command) {
   std::string out;
   bool inside = false;

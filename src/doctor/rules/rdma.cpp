@@ -1,5 +1,5 @@
-// Rules RT13, RT15 and CTR23: GPUs of several machines that could exchange data directly, but do
-// not.
+// Rules RT13, RT15 and CTR23: adapters through which GPUs of several machines could exchange data
+// directly, but do not.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -13,16 +13,16 @@
 namespace berth::doctor {
 namespace {
 
-/// Whether this is a virtual machine, according to firmware names or to CPU flags. Containers also
-/// show the flags.
+/// Whether this is a virtual machine, according to firmware or to the CPU flags, which containers
+/// also show.
 bool is_virtual(Examination& look) {
   return look.facts.machine.is_virtual ||
          look.facts.platform.cpu.flags.value_or({}).contains("hypervisor");
 }
 
-/// In a virtual machine, an Ethernet adapter is usually an SR-IOV function of the cloud's normal
-/// network, without RDMA between machines. A machine has one or two of these. Four adapters, or one
-/// for every two GPUs, are meant to connect the GPUs.
+/// Whether the Ethernet adapters are only the cloud's normal network. In a virtual machine, they
+/// are usually SR-IOV functions without RDMA, one or two for each machine. Four adapters, or one
+/// for every two GPUs, are meant for the GPUs.
 bool is_usual_network(Examination& look, const std::vector<RdmaPort>& ports) {
   if (!is_virtual(look)) return false;
   std::set<std::string> adapters;
@@ -31,7 +31,7 @@ bool is_usual_network(Examination& look, const std::vector<RdmaPort>& ports) {
   return adapters.size() < 4 || adapters.size() * 2 < seen_gpus(look).size();
 }
 
-/// The first active port. InfiniBand is preferred, because Ethernet may be for other traffic.
+/// The first active port, InfiniBand before Ethernet, because Ethernet may be for other traffic.
 const RdmaPort* active_port(Examination& look) {
   const auto* ports = look.see(look.facts.rdma.ports);
   if (ports == nullptr) return nullptr;
@@ -57,8 +57,8 @@ bool is_switched_off(Examination& look) {
   return is_on(variable_or_empty(look, "NCCL_IB_DISABLE"));
 }
 
-/// Whether adapters can access GPU memory through DMA-BUF. The kernel has it since 5.12, and only
-/// NVIDIA's open module supports it.
+/// Whether adapters may access GPU memory through DMA-BUF, which needs kernel 5.12 and NVIDIA's
+/// open module. Also true if these are unknown.
 bool gives_dma_buf(Examination& look) {
   const bool* open = look.see(look.facts.nvidia.open_module);
   const std::string* kernel = look.see(look.facts.machine.kernel);
@@ -75,7 +75,7 @@ bool has_data_centre_gpu(Examination& look) {
 
 void no_peer_memory(Examination& look) {
   const RdmaPort* port = active_port(look);
-  // The nvidia-peermem module only supports NVIDIA's own adapters.
+  // The module nvidia-peermem supports only NVIDIA's own adapters.
   if (port == nullptr || !port->adapter.starts_with("mlx") || is_switched_off(look) ||
       !driver_runs(look) || !has_data_centre_gpu(look))
     return;
@@ -107,7 +107,7 @@ void no_peer_memory(Examination& look) {
        text("or NVIDIA's open kernel module, which does not need it")});
 }
 
-/// NCCL uses Amazon's adapters only through a plugin.
+/// Reports Amazon's EFA adapters without the plugin that NCCL needs for them.
 void efa_without_plugin(Examination& look) {
   const auto* functions = look.see(look.facts.machine.pci);
   if (functions == nullptr || !spans_machines(look) || seen_gpus(look).empty()) return;
@@ -140,7 +140,7 @@ void efa_without_plugin(Examination& look) {
 void no_verbs_in_container(Examination& look) {
   const RdmaPort* port = active_port(look);
   const std::string kind = container_kind(look);
-  // System containers, Apptainer and Flatpak see the host's nodes, or are configured in other ways.
+  // Other kinds of containers see the host's nodes, or get them in other ways.
   if (port == nullptr ||
       (kind != "docker" && kind != "podman" && kind != "kubernetes" && kind != "container"))
     return;

@@ -11,7 +11,7 @@ using tests::severity_of;
 namespace rdma_test {
 namespace {
 
-/// Two H100 and an active InfiniBand adapter, in a job on two machines.
+/// A machine with two H100 and an active InfiniBand adapter, in a job on two machines.
 Facts node() {
   Facts facts;
   facts.machine.kernel = std::string("6.8.0-45-generic");
@@ -33,7 +33,7 @@ Facts node() {
 void alone(Facts& facts) {
   facts.process.environment = Environment{};
 }
-/// RoCE adapters of a virtual machine.
+/// Makes this a virtual machine with this number of RoCE adapters.
 void many(Facts& facts, int count) {
   facts.machine.is_virtual = true;
   std::vector<RdmaPort> ports;
@@ -68,7 +68,7 @@ TEST_CASE("network adapters that do not reach the GPUs' memory are said where th
           f.nvidia.open_module = true;
           f.machine.kernel = std::string("5.4.0-150-generic");
         }) == "warning");
-  // A GeForce has a display.
+  // A GeForce has class "VGA", which data centre GPUs do not have.
   CHECK(but([](Facts& f) {
           alter(f.machine.pci, [](auto& it) {
             for (PciFunction& one : it) one.class_code = 0x030000;
@@ -82,7 +82,7 @@ TEST_CASE("network adapters that do not reach the GPUs' memory are said where th
         }).empty());
   CHECK(but([](Facts& f) { alone(f), ethernet(f); }).empty());
   CHECK(but(ethernet) == "warning");
-  // A cloud's normal network has no RDMA between machines; its InfiniBand does.
+  // The normal Ethernet network of a cloud has no RDMA between machines; InfiniBand has.
   CHECK(but([](Facts& f) { ethernet(f), f.machine.is_virtual = true; }).empty());
   CHECK(but([](Facts& f) { many(f, 2); }).empty());
   CHECK_MESSAGE(but([](Facts& f) { many(f, 4); }) == "warning", "RoCE for the GPUs");

@@ -1,5 +1,5 @@
-// The machine for which a recipe is requested: this machine according to its facts, or another one
-// that the user describes.
+// The machine for which a recipe is requested: this machine, described by its facts, or another
+// one, which the user describes.
 #pragma once
 
 #include <string>
@@ -14,17 +14,17 @@ struct RecipeMachine {
   struct Gpu {
     std::string name, capability;  // "": unknown
   };
-  Wish wish;           // its capabilities are filled in from `gpus` when that list is complete
-  std::string driver;  // driver version as the user gave it; "" unknown
+  Wish wish;           // `capabilities` is filled in when `gpus` is complete
+  std::string driver;  // driver version in the user's words; "" unknown
   std::vector<Gpu> gpus;
-  std::string why_cpu;  // why the recipe is for the CPU, unless the user requested that
+  std::string why_cpu;  // why the recipe is for the CPU, if the user did not request this
   std::vector<std::string> notes;
-  std::string instead;  // a special command for a Jetson, because no build in the tables runs there
+  std::string instead;  // for a Jetson, where no build of the tables works: what to install
   PackageIndex index;
   bool is_another = false;
 
-  /// Clears the properties of this machine except its Python, so that those of another machine can
-  /// be filled in or stay unknown.
+  /// Clears all properties except the Python. Those of another machine are then filled in, or stay
+  /// unknown.
   void become_another();
 };
 

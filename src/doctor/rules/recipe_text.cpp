@@ -33,7 +33,7 @@ std::vector<std::string> reasons_of(const Orders& orders) {
   return all;
 }
 
-/// "torch-jax"
+/// The frameworks in a name: "torch-jax".
 std::string words_of(const Orders& orders) {
   std::string all;
   for (const RecipeOrder& order : orders)
@@ -41,8 +41,8 @@ std::string words_of(const Orders& orders) {
   return all;
 }
 
-/// A string in double quotes for YAML, JSON and TOML. The addresses and names here are printable,
-/// and all three formats interpret \" and \\ in the same way.
+/// A string in double quotes. YAML, JSON and TOML interpret \" and \\ in the same way, and the text
+/// is printable.
 std::string in_quotes(const std::string& text) {
   std::string out = "\"";
   for (const char c : printable(text)) {
@@ -67,8 +67,8 @@ std::string for_conda(const Orders& orders) {
   out += "dependencies:\n";
   out += first.python.empty() ? "  - python\n" : fmt::format("  - python={}\n", first.python);
   out += "  - pip\n  - pip:\n";
-  // All packages share one list of indices. PyTorch's own index only has PyTorch, so it is added to
-  // the default index if there are other packages.
+  // All packages share one list of indices. PyTorch's own index has no other packages, so it is an
+  // extra index if there are other frameworks.
   const char* option = orders.size() == 1 ? "--index-url " : "--extra-index-url ";
   for (const RecipeOrder& order : orders)
     if (!order.choice.url.empty())
@@ -84,7 +84,7 @@ bool has_gpu(const Orders& orders) {
                      [](const RecipeOrder& one) { return !one.recipe.build.cuda.empty(); });
 }
 
-/// The options of `docker run` that give a container the GPUs.
+/// The options of `docker run` that give the container its GPUs.
 std::string device_options(const Orders& orders) {
   if (has_gpu(orders)) return " --gpus all";
   const std::string& tag = orders.front().recipe.build.tag;
@@ -92,8 +92,8 @@ std::string device_options(const Orders& orders) {
   return tag == "xpu" ? " --device /dev/dri" : "";
 }
 
-/// One `pip install` for each index: first PyTorch from its own index, and then all packages. pip
-/// then keeps what is already installed.
+/// The arguments of one `pip install` for each index: first packages from PyTorch's own index, then
+/// all packages. In the second step, pip keeps what is already installed.
 std::vector<std::string> pip_words(const Orders& orders) {
   std::vector<std::string> steps;
   std::string rest;
@@ -113,8 +113,8 @@ std::string for_docker(const Orders& orders) {
   if (has_gpu(orders))
     reasons.push_back(text(
         "the wheels contain CUDA; the host provides the driver and NVIDIA's container toolkit"));
-  // A build does not see the host's settings, so the index address is written into the file. A
-  // password must not be written.
+  // The build has no access to the host's settings, so the file contains the address of the index,
+  // but not if it has a password.
   const bool mirror = first.index.is_mirror() &&
                       std::any_of(orders.begin(), orders.end(),
                                   [](const RecipeOrder& one) { return one.choice.url.empty(); });
@@ -137,7 +137,7 @@ std::string for_docker(const Orders& orders) {
   return out;
 }
 
-/// The text of a devcontainer.json, a format that allows comments.
+/// The text of a devcontainer.json. This format allows comments.
 std::string for_devcontainer(const Orders& orders) {
   const RecipeOrder& first = orders.front();
   std::string out;
@@ -163,15 +163,15 @@ std::string for_devcontainer(const Orders& orders) {
   return out + "  \"postCreateCommand\": " + in_quotes(command) + "\n}\n";
 }
 
-/// "3.12" as ">=3.12,<3.13".
+/// The range for one Python version: ">=3.12,<3.13" for "3.12".
 std::string requires_python(const std::string& python) {
   const Version version = version_of(python);
   if (version.size() < 2) return "";
   return fmt::format(">={}.{},<{}.{}", version[0], version[1], version[0], version[1] + 1);
 }
 
-/// Lists dependencies in the standard form for any tool. The table of indices is for uv, because
-/// the standard has none.
+/// Lists the dependencies in the standard table. The standard has no indices, so these are in the
+/// tables for uv.
 std::string for_pyproject(const Orders& orders) {
   const RecipeOrder& first = orders.front();
   std::vector<std::string> reasons = reasons_of(orders);

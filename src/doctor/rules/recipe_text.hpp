@@ -1,6 +1,5 @@
-// A recipe as text to paste: a shell command for pip, or a file for conda, Docker, an editor with
-// development containers, or a Python project. Its comments give the reasons; everything else is
-// input for the tool.
+// A recipe as text: a shell command for pip, or a file for conda, Docker, development containers,
+// or a Python project. Comments in the text give the reasons; all other text is input for the tool.
 #pragma once
 
 #include <optional>
@@ -16,9 +15,9 @@
 namespace berth::doctor {
 
 enum class RecipeFormat : unsigned char { kPip, kConda, kDockerfile, kDevcontainer, kPyproject };
-/// Formats of `berth env`: "pip", "conda", "dockerfile".
+/// The formats of `berth env`: "pip", "conda", "dockerfile".
 [[nodiscard]] std::optional<RecipeFormat> recipe_format_of(std::string_view word);
-/// Formats of `berth setup`: "dockerfile", "devcontainer", "environment.yml", "pyproject".
+/// The formats of `berth setup`: "dockerfile", "devcontainer", "environment.yml", "pyproject".
 [[nodiscard]] std::optional<RecipeFormat> setup_format_of(std::string_view word);
 
 struct RecipeOrder {
@@ -26,15 +25,15 @@ struct RecipeOrder {
   Framework framework = Framework::kTorch;
   std::string python;                // "3.11"; "" any
   std::string image;                 // for a Dockerfile
-  std::vector<std::string> reasons;  // become comments
-  PackageIndex index;                // index of the program that will install the packages
+  std::vector<std::string> reasons;  // written as comments
+  PackageIndex index;                // settings of the program that will install the packages
   IndexChoice choice;
   CondaChannels channels;
-  PythonFacts target;  // for pip: the environment to install into
+  PythonFacts target;  // for pip: the environment in which to install
 };
 [[nodiscard]] std::string recipe_text(RecipeFormat format, const RecipeOrder& order);
-/// One text for several frameworks that are installed together. They share the Python, image,
-/// indices and channels of the first one.
+/// The text for frameworks that are installed together. Python, image, indices and channels are
+/// those of the first framework.
 [[nodiscard]] std::string recipe_text(RecipeFormat format, const std::vector<RecipeOrder>& orders);
 
 }  // namespace berth::doctor

@@ -29,7 +29,7 @@ std::string unknown_mirror(const PackageIndex& configured) {
               configured.named());
 }
 
-/// A package that requires another PyTorch release, and so would no longer work: "vllm 0.8.5
+/// The packages that require another release of PyTorch and would stop working: "vllm 0.8.5
 /// (torch==2.6.0)".
 std::string left_behind(const PythonFacts& python, const std::string& release) {
   std::string names;
@@ -46,7 +46,7 @@ std::string left_behind(const PythonFacts& python, const std::string& release) {
   return names;
 }
 
-/// Whether PyTorch is from conda. conda tracks the files it installed: if pip overwrites them, the
+/// Whether the installed PyTorch is from conda. If pip overwrites files of a conda package, the
 /// next `conda install` breaks the package.
 bool is_condas(Examination& look) {
   const CondaPackage* package = conda_package(look, "pytorch");

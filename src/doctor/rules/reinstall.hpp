@@ -1,5 +1,5 @@
-// Fixes that reinstall a framework with the recipe that fits the machine according to the
-// compatibility data. `berth env --format pip` prints the same recipe.
+// Fixes that reinstall a framework by the recipe for this machine. `berth env --format pip` prints
+// the same recipe.
 #pragma once
 
 #include <optional>
@@ -10,19 +10,19 @@
 
 namespace berth::doctor {
 
-/// The wish for a recipe for this machine with its driver, all its GPUs and this Python. `keep` is
+/// The wish for a recipe for this machine, with its driver, all its GPUs and this Python. `keep` is
 /// the release to keep if possible.
 [[nodiscard]] Wish wish_of(Examination& look, Framework framework, const std::string& keep = "");
 /// Adds a fix that reinstalls the framework. Returns false, without a fix, if there is no recipe.
 bool add_reinstall(Examination& look, model::Finding& finding, const Wish& wish);
-/// Installs `words` from PyTorch's index for builds with that tag; for "", from the index that pip
-/// or uv is configured with. Uses PyTorch's own index only without a configured mirror. If a mirror
-/// may lack the builds, the fix says so.
+/// A fix that installs `words`. With a tag, the packages come from PyTorch's index for builds with
+/// this tag, or from a configured mirror. For the tag "", they come from the index that pip or uv
+/// is configured to use. If the mirror may lack the builds, the fix mentions this.
 [[nodiscard]] model::Fix torch_install(Examination& look, const std::vector<std::string>& words,
                                        const std::string& tag, const std::string& says);
 
-/// The PyTorch that NVIDIA builds for this Jetson's release. Wheels from PyPI and PyTorch's index
-/// do not work there. nullopt if this is not a Jetson.
+/// A fix that installs the PyTorch that NVIDIA builds for the release of this Jetson. Wheels from
+/// PyPI and from PyTorch's index do not work on a Jetson. nullopt if this is not a Jetson.
 [[nodiscard]] std::optional<model::Fix> jetson_torch(const Compatibility& known,
                                                      const Facts& facts);
 

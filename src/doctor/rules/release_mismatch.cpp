@@ -1,5 +1,5 @@
-// Rules FW20, AMD03: packages that were installed for another Python, and an AMD driver from
-// another release than ROCm.
+// Rules FW20, AMD03: packages that were installed for another Python, and an AMD driver that was
+// not tested with the installed ROCm.
 #include <algorithm>
 #include <array>
 
@@ -13,8 +13,8 @@
 namespace berth::doctor {
 namespace {
 
-/// The Python version of a module: "3.10" for torch/_C.cpython-310-x86_64-linux-gnu.so; "" if the
-/// name has another form.
+/// The Python version in the name of a module: "3.10" for _C.cpython-310-x86_64-linux-gnu.so; ""
+/// for other names.
 std::string python_of_module(const std::string& name) {
   constexpr std::string_view kBegin = "_C.cpython-3";
   if (!name.starts_with(kBegin)) return "";
@@ -22,7 +22,7 @@ std::string python_of_module(const std::string& name) {
   return "3." + name.substr(kBegin.size(), end - kBegin.size());
 }
 
-/// Packages that the user installed with another Python's pip.
+/// Reports frameworks that the user installed with another Python's pip.
 void other_pip(Examination& look) {
   const OtherPip* pip = look.see(look.facts.python.other_pip);
   const auto* here = look.see(look.facts.python.distributions);
@@ -32,7 +32,7 @@ void other_pip(Examination& look) {
   Finding& finding = look.found(
       text("pip installs for another Python, {}: {} is installed there, but not in this one",
            pip->interpreter, package));
-  // If this Python has its own framework, the second installation may be intended.
+  // If this Python has a framework too, the other installation may be intended.
   if (std::any_of(here->begin(), here->end(), [](const Distribution& one) {
         return one.name == "torch" || one.name == "tensorflow" || one.name == "jaxlib";
       }))
@@ -71,7 +71,7 @@ void rocm_driver_old(Examination& look) {
   for (const RocmDriver& row : look.knowledge.compatibility().rocm_drivers) {
     if (row.driver != beginning(*driver) || in_range(*rocm, row.rocm)) continue;
     if (is_older(beginning(*rocm), beginning(*driver)))
-      continue;  // newer drivers also support older ROCm releases
+      continue;  // newer drivers also work with older ROCm releases
     Finding& finding = look.found(
         text("AMD's driver is from ROCm {}, which was not tested with ROCm {}", *driver, *rocm));
     finding.evidence.push_back("/var/lib/dpkg/status: amdgpu-dkms");

@@ -1,5 +1,5 @@
-// NVIDIA_REQUIRE_CUDA: what an image requires of the host's driver. Spaces mean "or", commas "and":
-// "cuda>=12.8 brand=tesla,driver>=535,driver<536".
+// NVIDIA_REQUIRE_CUDA: what an image requires from the driver of the host. A space means "or", a
+// comma "and": "cuda>=12.8 brand=tesla,driver>=535,driver<536".
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct DriverForImage {
 enum class Satisfied { kYes, kNo, kUnknown };
 
 [[nodiscard]] Satisfied satisfies(std::string_view requirement, const DriverForImage& driver);
-/// The condition to show to the user: "cuda>=12.8".
+/// The first condition of the requirement, for messages: "cuda>=12.8".
 [[nodiscard]] std::string first_condition(std::string_view requirement);
 
 }  // namespace berth::doctor

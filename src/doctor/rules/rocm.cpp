@@ -1,5 +1,5 @@
-// Rules AMD09, AMD11, WSL05 and FW29: memory, firmware, kernel and runtime of AMD's GPUs, and how
-// inference servers detect GPUs.
+// Rules AMD09, AMD11, WSL05 and FW29: memory, firmware, kernel and runtime of AMD GPUs, and GPU
+// detection in inference servers.
 #include <algorithm>
 #include <array>
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t kGib = 1ULL << 30;
 
-/// Reports a misspelt parameter of amdgpu. The right name is gttsize; amdgpu ignores unknown
+/// Reports the parameter gtt_size of amdgpu. The right name is gttsize, and amdgpu ignores unknown
 /// parameters.
 bool misspelt_size(Examination& look) {
   std::string where;
@@ -39,7 +39,7 @@ bool misspelt_size(Examination& look) {
   return true;
 }
 
-/// Whether AMD GPUs are used for computing on this machine.
+/// Whether a program that can compute on AMD GPUs is installed.
 bool wants_rocm(Examination& look) {
   const auto& torch = look.facts.python.torch;
   return (torch && torch->hip) || look.see(look.facts.rocm.folder) != nullptr ||
@@ -47,8 +47,8 @@ bool wants_rocm(Examination& look) {
          look.see(look.facts.platform.ggml) != nullptr;
 }
 
-/// Before kernel 6.16.9, ROCm could use only 15.5 GiB of the memory that the firmware reserves for
-/// Strix Halo's GPU.
+/// Reports a Strix Halo with a kernel before 6.16.9: ROCm can then use only 15.5 GiB of the memory
+/// that the firmware reserves for the GPU.
 bool kernel_sees_little(Examination& look, const std::vector<KfdNode>& nodes,
                         const std::vector<AmdMemory>& memory) {
   const auto* kernel = look.see(look.facts.machine.kernel);
@@ -72,7 +72,8 @@ bool kernel_sees_little(Examination& look, const std::vector<KfdNode>& nodes,
   return true;
 }
 
-/// An integrated GPU uses the host's memory. By default, the kernel lets it use half of that.
+/// Reports that programs can use only half of the host's memory for an integrated GPU, which is the
+/// kernel's default.
 void half_of_memory(Examination& look) {
   if (misspelt_size(look)) return;
   const auto* nodes = look.see(look.facts.rocm.nodes);
@@ -89,8 +90,8 @@ void half_of_memory(Examination& look) {
       contains(*line, "amdgpu.gttsize="))
     return;
   for (const AmdMemory& one : *memory) {
-    // Only if the GPU has little memory and the host has much left. On small machines, the host
-    // needs its half.
+    // Report only an own memory that is small and a host memory that is large. A small machine
+    // needs the other half itself.
     if (*all < 32 * kGib || one.own > *all / 8 || one.machines > *all / 16 * 9) continue;
     Finding& finding = look.found(
         text("programs get at most {} GiB of this machine's {} GiB for the integrated GPU",
@@ -109,8 +110,8 @@ void half_of_memory(Examination& look) {
   }
 }
 
-/// Whether a kernel already has the fix: "6.14.0-1020-oem" is not older than "6.14.0-1018-oem" of
-/// the same series.
+/// Whether the kernel has the fix, which `mended` was the first of its series to have:
+/// "6.14.0-1020-oem" is not older than "6.14.0-1018-oem".
 bool is_mended(std::string_view kernel, std::string_view mended) {
   const auto one = split(kernel, '-'), first = split(mended, '-');
   return one.size() == 3 && first.size() == 3 && one[2] == first[2] &&
@@ -118,7 +119,8 @@ bool is_mended(std::string_view kernel, std::string_view mended) {
          to_number(one[1]).value_or(0) >= to_number(first[1]).value_or(0);
 }
 
-/// Reports kernel releases whose amdgpu has a fault with a GPU. AMD's own driver is not affected.
+/// Reports kernel releases whose amdgpu has a known bug on a GPU. AMD's own driver replaces this
+/// amdgpu.
 void bad_kernel(Examination& look) {
   const auto* nodes = look.see(look.facts.rocm.nodes);
   const auto* kernel = look.see(look.facts.machine.kernel);
@@ -150,7 +152,7 @@ void bad_kernel(Examination& look) {
     }
 }
 
-/// Reports linux-firmware releases with which a GPU hangs.
+/// Reports releases of linux-firmware with a known bug on a GPU.
 void bad_firmware(Examination& look) {
   bad_kernel(look);
   const auto* nodes = look.see(look.facts.rocm.nodes);
@@ -174,7 +176,8 @@ void bad_firmware(Examination& look) {
     }
 }
 
-/// The ROCm runtime in the wheel needs /dev/kfd, which WSL lacks. WSL has its own runtime.
+/// Reports the ROCm runtime in PyTorch's wheel on WSL. It needs /dev/kfd, which WSL does not have.
+/// WSL has its own runtime.
 void runtime_for_wsl(Examination& look) {
   if (!in_wsl(look) || !look.missing(look.facts.container.kind)) return;
   const std::string* runtime = look.see(look.facts.rocm.wsl_runtime);
@@ -197,7 +200,7 @@ const Distribution* package_named(Examination& look, std::string_view name) {
   return found == all->end() ? nullptr : &*found;
 }
 
-/// vLLM detects AMD GPUs with AMD's amdsmi package. Without it, vLLM finds no GPU.
+/// Reports a missing package amdsmi, with which vLLM detects AMD GPUs. Without it, vLLM finds none.
 void server_without_amdsmi(Examination& look, const Distribution& server) {
   const TorchBuild* torch = look.see(look.facts.python.torch);
   const bool* there = look.see(look.facts.parts.amdsmi);
@@ -213,12 +216,12 @@ void server_without_amdsmi(Examination& look, const Distribution& server) {
                               "folder is not writable")});
 }
 
-/// Both packages contain pynvml.py, and the package that was installed last has overwritten the
-/// file.
+/// Reports two packages that both contain pynvml.py. The package that was installed last has
+/// overwritten the file.
 void two_pynvml(Examination& look, const Distribution& server) {
   const Distribution* old = package_named(look, "pynvml");
   const Distribution* nvidia = package_named(look, "nvidia-ml-py");
-  // Since 0.7.3, vLLM contains the module itself (https://github.com/vllm-project/vllm/pull/12963).
+  // vLLM 0.7.3 and newer contain this module (https://github.com/vllm-project/vllm/pull/12963).
   if (old == nullptr || nvidia == nullptr || !is_older(old->version, "12") ||
       !is_older(server.version, "0.7.3") || !machine_has_nvidia(look))
     return;

@@ -17,7 +17,7 @@ Distribution package(const char* name, const char* version) {
   return one;
 }
 
-/// An integrated GPU with half of 128 GiB, and ROCm.
+/// A machine with ROCm and an integrated GPU, which may use half of 128 GiB.
 Facts strix_halo() {
   Facts facts;
   facts.machine.kernel = std::string("6.14.0-33-generic");
@@ -47,7 +47,7 @@ TEST_CASE("a processor's GPU gets half of the memory, unless somebody says more"
           alter(f.rocm.memory, [](auto& it) { it.front().own = 96ULL << 30; });
           f.machine.kernel = std::string("6.16.9-061609-generic");
         }).empty());
-  // An older kernel shows ROCm only a part of it; AMD's own driver shows all.
+  // An older kernel reports only a part of the memory to ROCm; AMD's own driver reports all of it.
   CHECK(but([](Facts& f) {
           alter(f.rocm.memory, [](auto& it) { it.front().own = 96ULL << 30; });
         }) == "warning");
@@ -59,7 +59,7 @@ TEST_CASE("a processor's GPU gets half of the memory, unless somebody says more"
           alter(f.rocm.memory, [](auto& it) { it.front().machines = 100ULL << 30; });
         }).empty());
   CHECK(but([](Facts& f) { f.rocm.folder = {}; }).empty());
-  // With a card installed, the card does the computing.
+  // With a card, programs compute on the card.
   CHECK(but([](Facts& f) {
           alter(f.rocm.nodes, [](auto& it) { it.push_back({"2", "", 110000, false}); });
         }).empty());
@@ -137,7 +137,7 @@ TEST_CASE("a kernel whose amdgpu has a fault with this GPU is named, unless a wo
   CHECK(kernel(110501, "6.17.8-300.fc43.x86_64", "quiet amdgpu.cwsr_enable=0").empty());
   CHECK(kernel(110501, "6.18.1", "quiet").empty());
   CHECK(kernel(110501, "6.17.9-300.fc43.x86_64", "quiet").empty());
-  // Ubuntu's kernels for new hardware had the fix before other kernels with that number.
+  // Ubuntu's OEM kernels had the fix earlier than other kernels with the same number.
   CHECK(kernel(110501, "6.14.0-1018-oem", "quiet").empty());
   CHECK(kernel(110501, "6.17.0-1020-oem", "quiet").empty());
   CHECK(kernel(110501, "6.14.0-1017-oem", "quiet") == "info");
@@ -164,10 +164,10 @@ TEST_CASE("an image's variable lists the GPUs that its PyTorch was compiled for"
   CHECK(told(110002, "gfx942;gfx1102", kGit, kOpt).empty());
   CHECK(told(110002, "gfx1100", "2.9.1+rocm7.1.1.lw.git351ff442",
              "/usr/local/lib/python3.12/dist-packages") == "warning");
-  // A self-built PyTorch, for which the variable is about extensions.
+  // The user compiled this PyTorch. The variable is then for extensions.
   CHECK(told(110002, "gfx942", kGit, "/home/ada/venv/lib/site-packages").empty());
   CHECK(told(110002, "gfx942", "2.8.0a0", kOpt).empty());
-  // Code that was compiled for a family runs on all GPUs of the family.
+  // Code for a family of GPUs runs on all GPUs of the family.
   for (const auto& [target, family, other] :
        {std::tuple(90012U, "gfx9-generic", "gfx9-4-generic"),
         std::tuple(90500U, "gfx9-4-generic", "gfx9-generic"),
@@ -176,7 +176,7 @@ TEST_CASE("an image's variable lists the GPUs that its PyTorch was compiled for"
         std::tuple(110002U, "gfx11-generic", "gfx12-generic"),
         std::tuple(110503U, "gfx11-generic", "gfx12-generic"),
         std::tuple(120001U, "gfx12-generic", "gfx11-generic")}) {
-    const auto shown = target;  // clang cannot capture bindings
+    const auto shown = target;  // clang cannot capture structured bindings
     CAPTURE(shown);
     CHECK(told(target, family, kGit, kOpt).empty());
     CHECK(told(target, other, kGit, kOpt) == "warning");

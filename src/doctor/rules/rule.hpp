@@ -1,6 +1,6 @@
-// A rule checks for one possible problem. It is a pure function of facts, and reads them through an
-// Examination, which records what was unreadable. A rule without findings counts as "checked" only
-// if everything it needed was readable.
+// A rule checks for one kind of problem. It is a pure function of the facts and reads them through
+// an Examination, which records facts that were unreadable. A rule without findings counts as
+// "checked" only if everything that it needed was readable.
 #pragma once
 
 #include <span>
@@ -27,7 +27,7 @@ class Examination {
   const Facts& facts;
   const Knowledge& knowledge;
 
-  /// The value; nullptr if it is absent or unreadable. If it is unreadable, this is recorded.
+  /// The value; nullptr if the fact is absent or unreadable. Records an unreadable fact.
   template <typename T>
   const T* see(const Fact<T>& fact) {
     if (fact.is_unreadable()) note_unreadable(fact.why());
@@ -35,8 +35,8 @@ class Examination {
   }
   template <typename T>
   const T* see(const Fact<T>&& fact) = delete;  // the pointer would point into a temporary
-  /// The value if it is complete, so that missing entries are really absent. Otherwise returns
-  /// nullptr and records this.
+  /// The value if the fact is known completely: then a missing entry does not exist. Otherwise
+  /// returns nullptr and records why.
   template <typename T>
   const T* see_whole(const Fact<T>& fact) {
     const T* seen = see(fact);
@@ -46,15 +46,15 @@ class Examination {
   }
   template <typename T>
   const T* see_whole(const Fact<T>&& fact) = delete;
-  /// Whether the fact is known to be absent.
+  /// Whether the fact is certainly absent. Records an unreadable fact.
   template <typename T>
   bool missing(const Fact<T>& fact) {
     if (fact.is_unreadable()) note_unreadable(fact.why());
     return fact.is_absent();
   }
 
-  /// Adds a finding of this rule, with the severity from the rule's row. The caller may change it.
-  /// A rule may add several findings, for example one per GPU.
+  /// Adds a finding of this rule, for example one for each GPU. The severity is that of the rule's
+  /// row; the caller may change it.
   Finding& found(std::string title);
 
   [[nodiscard]] std::vector<Finding>& findings() { return findings_; }
@@ -71,10 +71,10 @@ struct Rule {
   const char* id;  // "HW02", as `berth doctor --list` shows it
   Layer layer;
   Severity severity;
-  /// a recorded machine of a public case confirms it; otherwise its confidence is low
+  /// Whether a recorded machine of a public case confirms the rule; otherwise its confidence is low.
   bool proven;
-  const char* about;  // msgid: what the rule checks, in one line (--list)
-  /// ids of the findings that it explains, separated by spaces; "FW*" is a prefix
+  const char* about;  // msgid: what the rule checks, in a few words (--list)
+  /// Ids of findings that this rule's finding explains, separated by spaces; "FW*" is a prefix.
   const char* explains;
   void (*look)(Examination&);
 };
@@ -98,25 +98,25 @@ std::span<const Rule> opencl_rules();
 std::span<const Rule> library_rules();
 std::span<const Rule> wheel_rules();  // libraries from Python packages
 std::span<const Rule> unfound_library_rules();
-std::span<const Rule> framework_rules();  // frameworks against driver and GPU
-std::span<const Rule> package_rules();    // packages against each other
+std::span<const Rule> framework_rules();  // frameworks that do not match the driver or the GPU
+std::span<const Rule> package_rules();    // packages that do not match each other
 std::span<const Rule> extension_rules();  // PyTorch extensions
 std::span<const Rule> build_rules();      // builds for the CPU or for another vendor's GPUs
 std::span<const Rule> import_rules();     // libraries that frameworks get from the loader
-std::span<const Rule> fit_rules();       // packages for another Python, a driver of another release
-std::span<const Rule> memory_rules();    // how packages allocate memory
-std::span<const Rule> program_rules();   // programs other than Python packages
-std::span<const Rule> pair_rules();      // packages with incompatible releases
-std::span<const Rule> compiler_rules();  // compilers used at run time
+std::span<const Rule> fit_rules();        // packages for another Python, drivers of another release
+std::span<const Rule> memory_rules();     // how packages allocate memory
+std::span<const Rule> program_rules();    // programs other than Python packages
+std::span<const Rule> pair_rules();       // packages with incompatible releases
+std::span<const Rule> compiler_rules();   // compilers used at run time
 std::span<const Rule> container_rules();
 std::span<const Rule> container_system_rules();
 std::span<const Rule> container_host_rules();
 std::span<const Rule> node_service_rules();  // services that assign GPUs to jobs and pods
 std::span<const Rule> visible_device_rules();
 std::span<const Rule> environment_rules();
-std::span<const Rule> shadow_rules();    // libraries that hide others
+std::span<const Rule> shadow_rules();    // libraries that are loaded instead of others
 std::span<const Rule> variable_rules();  // variables with harmful values
-std::span<const Rule> launch_rules();    // what a launcher sets or should set
+std::span<const Rule> launch_rules();    // variables and settings that launchers pass
 std::span<const Rule> switch_rules();    // variables that disable the GPU
 std::span<const Rule> processor_rules();
 std::span<const Rule> instruction_rules();  // instructions that the CPU lacks
@@ -124,7 +124,7 @@ std::span<const Rule> power_rules();
 std::span<const Rule> rdma_rules();  // transfers between machines
 std::span<const Rule> other_platform_rules();
 std::span<const Rule> intel_rules();        // Intel's GPUs and their runtimes
-std::span<const Rule> rocm_rules();         // AMD: memory, firmware, kernel, runtime
+std::span<const Rule> rocm_rules();         // memory, firmware, kernel and runtime of AMD GPUs
 std::span<const Rule> left_out_rules();     // GPUs that the kernel does not use
 std::span<const Rule> kernel_line_rules();  // known lines of the kernel log
 

@@ -12,11 +12,10 @@ namespace {
 
 struct Row {
   std::string_view
-      rules;  // rule ids, separated by spaces; "FW*" is a prefix. The first match counts
+      rules;  // rule ids, separated by spaces; "FW*" is a prefix. The first row that matches counts
   RuleWords words;
 };
-/// Texts for rules about lines in source files. The description and the fix are in the rule's own
-/// row.
+/// Texts for rules about lines in source files. Their own table has the description and the fix.
 constexpr auto kSourceRows = std::to_array<Row>({
     {"SRC01",
      {"", "", msgid("the node's mode was changed on purpose, and its users are in its group")}},

@@ -1,13 +1,13 @@
-// What --explain says about a rule besides its table row: what it reads, what fixes it, what
-// refutes it. The texts are for kinds of rules; the values and commands of a case are in the
-// findings.
+// The texts of --explain that are not in the table of rules: what a rule reads, what fixes the
+// problem, what would refute it. Several rules share a text; findings have the values and commands
+// of a case.
 #pragma once
 
 #include <string_view>
 
 namespace berth::doctor {
 
-/// Each text is a msgid; "" none.
+/// Each text is a msgid; "" if there is none.
 struct RuleWords {
   const char* looks_at = "";
   const char* mended_by = "";

@@ -1,4 +1,4 @@
-// Rules RT01, RT03 to RT11 and RT14: the GPU works, but slowly or with errors.
+// Rules RT01, RT03 to RT11 and RT14: the GPU works, but programs are slow, fail, or lack memory.
 #include <algorithm>
 #include <array>
 
@@ -21,7 +21,7 @@ std::string named(const StuckProcess& one) {
   return fmt::format("{} ({})", one.pid, printable(one.name));
 }
 
-/// Adds to the finding what a hung process holds, and how to end it.
+/// Adds to the finding which GPU node a hung process has open, and how to end the process.
 void add_stuck(Finding& finding, const StuckProcess& one) {
   std::string line =
       one.state == 'Z'
@@ -46,14 +46,14 @@ void add_stuck(Finding& finding, const StuckProcess& one) {
       {"sudo reboot", text("for processes blocked in the kernel; sudo dmesg may show the reason")});
 }
 
-/// A process may block for a short time. The kernel logs processes that have been blocked for
-/// minutes.
+/// The log line about a process that has been blocked for minutes; "" if there is none. A short
+/// block is normal.
 std::string hung_line(Examination& look, int pid) {
   const auto& log = look.facts.machine.kernel_log;
   return log ? newest_line(*log, {fmt::format(":{} blocked for more than", pid)}) : "";
 }
 
-/// Reports hung processes that hold a GPU, whether or not NVML lists them.
+/// Reports hung processes that hold a GPU, even if NVML does not list them.
 void stuck_holders(Examination& look) {
   const auto* stuck = look.see(look.facts.machine.stuck);
   if (stuck == nullptr) return;
@@ -68,7 +68,7 @@ void stuck_holders(Examination& look) {
 }
 
 void memory_held(Examination& look) {
-  // Containers and WSL hide other processes, so all memory would look as if no process held it.
+  // Containers and WSL hide other processes, so memory would appear to be in use without a process.
   const auto& kind = look.facts.container.kind;
   if (look.see(kind) != nullptr || kind.is_unreadable() || look.facts.machine.in_container ||
       look.facts.machine.is_wsl)
@@ -79,7 +79,7 @@ void memory_held(Examination& look) {
     const auto* total = look.see(gpu.memory_total_bytes);
     if (used == nullptr || named == nullptr || total == nullptr) continue;
     if (gpu.mig_enabled.value_or(false) || gpu.vgpu_licence) continue;
-    // The driver itself reserves a few hundred MiB, and more on larger GPUs.
+    // The driver uses a few hundred MiB itself, and more on larger GPUs.
     const std::uint64_t own = std::max(kGib, *total / 20);
     if (*used <= *named + own) continue;
     Finding& finding = look.found(text("{} of GPU {} are in use, but no visible process holds them",
@@ -163,14 +163,15 @@ void shm_full(Examination& look) {
   finding.fix.push_back({"sudo mount -o remount,size=16G /dev/shm", text("enlarge it")});
 }
 
-/// What a program writes to a folder that a variable names, and the space that this needs at least.
+/// What programs write to a folder that a variable names, and the least space that this needs.
 struct Need {
   std::string_view variable;
   std::uint64_t bytes;
   const char* what;
 };
 constexpr auto kNeeds = std::to_array<Need>({
-    // nvcc's intermediate files of one extension, and the kernel caches of PyTorch and Triton.
+    // TMPDIR needs space for nvcc's intermediate files of one extension, the cache folders for
+    // compiled kernels.
     {"TMPDIR", 64 * kMib, msgid("a compiler's temporary files")},
     {"TRITON_CACHE_DIR", 64 * kMib, msgid("compiled kernels")},
     {"TORCHINDUCTOR_CACHE_DIR", 64 * kMib, msgid("compiled kernels")},
@@ -181,8 +182,8 @@ constexpr auto kNeeds = std::to_array<Need>({
     {"/var/lib/docker", 200 * kMib, msgid("a layer of an image")},
 });
 
-/// Writes fail on a full disk, often with misleading messages. Only free bytes count: a small disk
-/// can be nearly full and still have enough space.
+/// Reports file systems without space, because writes then fail, often with misleading messages.
+/// Only the free bytes count, since a nearly full disk may still have enough.
 void disk_full(Examination& look) {
   const auto* spaces = look.see(look.facts.process.disk_space);
   if (spaces == nullptr || (seen_gpus(look).empty() && !look.facts.python.interpreter)) return;
@@ -198,7 +199,7 @@ void disk_full(Examination& look) {
                    printable(space.path))
             : text("{} MiB are left in {}, but {} may need {} MiB or more", space.free_bytes / kMib,
                    printable(space.path), tr(need->what), need->bytes / kMib));
-    // With a few MiB, the task may succeed. With less, writes fail.
+    // With some MiB left, the program may succeed. With less than one, writes fail.
     if (no_files || space.free_bytes < kMib) finding.severity = Severity::kError;
     if (is_docker) finding.severity = Severity::kWarning;
     finding.evidence = {
@@ -222,7 +223,8 @@ void disk_full(Examination& look) {
   }
 }
 
-/// CUDA maps the memory of the host and of all GPUs into one address space, even if it is not used.
+/// Reports a low limit for the address space. CUDA reserves address space for the memory of the
+/// host and of all GPUs, even for GPUs that are not used.
 void address_space(Examination& look) {
   const auto* most = look.see(look.facts.process.address_space_limit_bytes);
   if (most == nullptr) return;
@@ -258,7 +260,7 @@ void open_files(Examination& look) {
   }
   const auto* cpus = look.see(look.facts.process.cpus);
   if (cpus == nullptr) return;
-  // When NumPy and PyTorch are imported, up to four libraries start one thread per core.
+  // The import of NumPy and PyTorch loads up to four libraries that each start one thread per core.
   const std::uint64_t wanted = 4 * cpus->size() + 32;
   for (const auto* fact :
        {&look.facts.process.cgroup_processes_limit, &look.facts.process.processes_limit}) {
@@ -297,8 +299,8 @@ void display_gpu(Examination& look) {
   }
 }
 
-/// All memory of an Intel card is behind one BAR, the largest of its six BARs. With xe, Intel's
-/// runtime rejects a card whose BAR is smaller; with i915 such a card works, but slowly.
+/// Reports an Intel card whose memory BAR, the largest of its six BARs, is smaller than the memory.
+/// With the driver xe, Intel's runtime rejects such a card; with i915, the card works, but slowly.
 void intel_bar_small(Examination& look) {
   for (const PciFunction& gpu : cards_on_bus(look, kVendorIntel)) {
     const auto* sizes = look.see(gpu.bar_sizes);
@@ -338,7 +340,7 @@ void bar1_small(Examination& look) {
   }
 }
 
-/// The variables that show that the job has ranks on other machines.
+/// The variables that show that the job has ranks on other machines; "" if there are none.
 std::string distributed_by(Examination& look) {
   const auto& process = look.facts.process;
   const auto number = [&](const char* name) {

@@ -1,4 +1,4 @@
-// Rule ENV08: libraries in LD_LIBRARY_PATH that are loaded instead of those in packages.
+// Rule ENV08: libraries in LD_LIBRARY_PATH that are loaded instead of those that packages contain.
 #include <algorithm>
 #include <array>
 
@@ -13,7 +13,7 @@
 namespace berth::doctor {
 namespace {
 
-/// The NVIDIA wheel that contains a library: "cublas"; "" unknown.
+/// The part of the name of NVIDIA's wheel that contains a library: "cublas"; "" unknown.
 std::string wheel_of(std::string_view library) {
   struct Row {
     std::string_view begins, wheel;
@@ -32,14 +32,13 @@ std::string wheel_of(std::string_view library) {
   return "";
 }
 
-/// The version of the wheel that installed a library into site-packages/nvidia/NAME/lib:
-/// "12.4.127".
+/// The version of the wheel that has a library in site-packages/nvidia/NAME/lib: "12.4.127".
 std::string wheel_version(Examination& look, const CudaLibrary& one) {
   const auto* all = look.see(look.facts.python.distributions);
   const auto parts = split(one.folder, '/');
   if (all == nullptr || parts.size() < 3 || parts.back() != "lib") return "";
   std::string name(parts[parts.size() - 2]);
-  // Since CUDA 13, all wheels share one folder, "nvidia/cu13/lib".
+  // Since CUDA 13, all wheels have their libraries in one folder, "nvidia/cu13/lib".
   if (name.starts_with("cu") && to_number(std::string_view(name).substr(2)))
     name = wheel_of(one.name);
   if (name.empty()) return "";
@@ -50,8 +49,8 @@ std::string wheel_version(Examination& look, const CudaLibrary& one) {
   return "";
 }
 
-/// The version of the file itself, or of the toolkit if the library has the toolkit's version
-/// number.
+/// The version in the file's name, or that of the toolkit if the library has the same version
+/// numbers as the toolkit.
 std::string own_version(const CudaLibrary& one) {
   if (std::count(one.version.begin(), one.version.end(), '.') > 0) return one.version;
   const bool counts_so =
@@ -62,11 +61,11 @@ std::string own_version(const CudaLibrary& one) {
              : "";
 }
 
-/// The package that would load `name` from LD_LIBRARY_PATH instead of the wheel. PyTorch's wheels
-/// use DT_RPATH, which the loader searches before the variable. NVIDIA's wheels use DT_RUNPATH,
-/// which it searches after.
+/// The package that would load `name` from LD_LIBRARY_PATH instead of its wheel; "" if there is
+/// none. NVIDIA's wheels have a DT_RUNPATH, which the loader searches after the variable. PyTorch's
+/// have a DT_RPATH, which it searches before the variable.
 std::string who_takes(Examination& look, std::string_view name) {
-  if (name.starts_with("libcudnn")) return "";  // LIB06
+  if (name.starts_with("libcudnn")) return "";  // reported by LIB06
   if (const auto* all = look.see(look.facts.python.distributions))
     for (const Distribution& one : *all)
       if ((one.name.starts_with("jax-cuda") && one.name.ends_with("-plugin")) ||
@@ -78,8 +77,8 @@ std::string who_takes(Examination& look, std::string_view name) {
   return "";
 }
 
-/// The user sourced setvars.sh of a oneAPI installation, and uses a PyTorch whose wheels contain
-/// their own oneAPI runtime.
+/// Reports another oneAPI in LD_LIBRARY_PATH, set by its setvars.sh, than the one in the wheels of
+/// the installed PyTorch.
 void oneapi_shadows(Examination& look) {
   const auto package = look.facts.python.distribution("intel-sycl-rt");
   const Distribution* wheel = look.see(package);
@@ -101,9 +100,9 @@ void oneapi_shadows(Examination& look) {
   }
 }
 
-/// Up to 2.0, PyTorch's wheels contain a cuDNN in torch/lib. The loader finds it through
-/// DT_RUNPATH, that is, after LD_LIBRARY_PATH. PyTorch itself checks for the same major version and
-/// at least the same minor version.
+/// Reports an older cuDNN in LD_LIBRARY_PATH than that of PyTorch up to 2.0, whose wheels contain
+/// cuDNN in torch/lib. The loader finds it through DT_RUNPATH, after the variable. PyTorch itself
+/// requires the same major version and at least the same minor version.
 void cudnn_shadows_torchs(Examination& look) {
   const auto& torch = look.facts.python.torch;
   const auto* all = look.see(look.facts.python.libraries);
@@ -146,7 +145,7 @@ void path_shadows(Examination& look) {
     if (wheel == all->end()) continue;
     const std::string has = own_version(first), wanted = wheel_version(look, *wheel);
     const std::string who = who_takes(look, first.name);
-    // A newer release of the same major also works.
+    // A newer release of the same major version also works.
     const std::size_t parts = std::min<std::size_t>(3, version_of(has).size());
     if (has.empty() || wanted.empty() || who.empty() ||
         !is_older(beginning(has, parts), beginning(wanted, parts)))

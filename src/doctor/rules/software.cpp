@@ -17,10 +17,11 @@ std::optional<Software::Driver> driver_in(Examination& look) {
   const Fact<std::string>& answer = look.facts.driver.driver_version;
   const Fact<std::string>& module = look.facts.nvidia.module_version;
   const SeenDriver seen = nvidia_driver(look);
-  // A newer libcuda from the compat package raises the CUDA version, but not the driver version.
+  // The compat package has a newer libcuda. It changes the CUDA version, but not the driver
+  // version.
   const std::string version = answer.value_or(module.value_or(""));
   if (!version.empty() || !seen.cuda.empty()) return Software::Driver{version, seen.cuda};
-  // If the driver was not queried (error 0), the module's version decides.
+  // If the driver was not queried (error 0), the version of the module counts.
   const bool unknown =
       module.is_unreadable() || (answer.is_unreadable() && answer.why().error_number != 0);
   return unknown && may_concern_nvidia(look.facts) ? std::optional(Software::Driver{})
@@ -54,7 +55,7 @@ const char* word_of(CudaLibrary::From from) {
   return "system";
 }
 
-/// The version of the package that installed a wheel's library: "9.1.0.70" of nvidia-cudnn-cu12.
+/// The version of the wheel that contains a library: "9.1.0.70" for nvidia-cudnn-cu12.
 std::string version_of_wheel(const PythonFacts& python, const CudaLibrary& library,
                              std::string_view package) {
   for (const Distribution& one : python.distributions.value_or({}))
@@ -65,8 +66,8 @@ std::string version_of_wheel(const PythonFacts& python, const CudaLibrary& libra
   return "";
 }
 
-/// Libraries whose name is `name` with or without a version: "libcudnn.so.9" and "libcudnn.so", but
-/// not "libcudnn_ops.so.9".
+/// Libraries whose names start with `begins`: "libcudnn.so" for "libcudnn.so.9" and "libcudnn.so",
+/// but not for "libcudnn_ops.so.9".
 std::optional<std::vector<Software::Library>> libraries_in(const PythonFacts& python,
                                                            std::string_view begins,
                                                            std::string_view package) {
@@ -78,8 +79,8 @@ std::optional<std::vector<Software::Library>> libraries_in(const PythonFacts& py
   for (const CudaLibrary& one : *python.libraries) {
     if (!one.name.starts_with(begins)) continue;
     std::string version = one.version;
-    // The link "libcudnn.so.9" leads to a file with the full version in its name. A wheel has no
-    // link, only the file.
+    // Usually, the link "libcudnn.so.9" leads to a file with the full version in its name. In a
+    // wheel, it is the file itself, so use the wheel's version.
     if (one.from == CudaLibrary::From::kWheel && version_of(version).size() < 2)
       if (const std::string of_package = version_of_wheel(python, one, package);
           !of_package.empty())
@@ -98,7 +99,7 @@ std::optional<std::vector<Software::Library>> libraries_in(const PythonFacts& py
 
 struct KnownFramework {
   const char *word, *name;
-  const char* packages;  // names of distributions that have this import name
+  const char* packages;  // names of the distributions that contain the framework
 };
 constexpr auto kFrameworks = std::to_array<KnownFramework>({
     {"torch", "PyTorch", " torch "},
@@ -135,7 +136,8 @@ void tell_torch(const TorchBuild& torch, Software::Framework& framework) {
   framework.version = torch.version;
   framework.path = torch.path;
   if (torch.cuda) framework.cuda = beginning(*torch.cuda);
-  // The local part is the tag of the build. In builds by NVIDIA and by users, it is a revision.
+  // A known tag in the local version is that of the build. In builds by NVIDIA and by users, the
+  // local version is a revision.
   const std::string_view local = local_part(torch.version);
   for (const char* tag : {"cu1", "cpu", "rocm", "xpu"})
     if (local.starts_with(tag)) {
@@ -152,7 +154,7 @@ void tell_torch(const TorchBuild& torch, Software::Framework& framework) {
     framework.build = "cpu";
 }
 
-/// The build of JAX is that of its plugin, or of jaxlib in releases without plugins.
+/// The build of JAX is that of its plugin, or else that of jaxlib.
 void tell_jax(const std::vector<Distribution>& all, Software::Framework& framework) {
   for (const Distribution& one : all) {
     const bool is_plugin = one.name.starts_with("jax-") && one.name.ends_with("-plugin");
@@ -191,7 +193,7 @@ std::optional<std::vector<Software::Framework>> frameworks_in(Examination& look)
   const std::vector<CudaUse> uses = framework_uses(look);
   for (const Distribution& one : python.distributions.value_or({})) {
     const KnownFramework* known = framework_of_package(one.name);
-    // The first one in sys.path is imported.
+    // Python imports the first one in sys.path.
     if (known == nullptr || std::any_of(found.begin(), found.end(), [&](const auto& other) {
           return other.word == known->word;
         }))
@@ -207,7 +209,7 @@ std::optional<std::vector<Software::Framework>> frameworks_in(Examination& look)
     found.push_back(std::move(framework));
   }
   const auto is_torch = [](const auto& one) { return one.word == "torch"; };
-  // A PyTorch without metadata, as in NVIDIA's images and in source trees.
+  // PyTorch can lack package metadata, as in NVIDIA's images and in source trees.
   if (python.torch && std::none_of(found.begin(), found.end(), is_torch)) {
     Software::Framework framework{"PyTorch", "torch", "", "", "", "", ""};
     tell_torch(*python.torch, framework);

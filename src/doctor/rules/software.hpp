@@ -1,5 +1,5 @@
 // The driver, toolkit, libraries and frameworks that the target uses, for `berth doctor` and `berth
-// ls --details`. Pure.
+// ls --details`.
 #pragma once
 
 #include "doctor/facts/facts.hpp"

@@ -19,8 +19,8 @@ Fact<Distribution> cuda_tensorflow(Examination& look) {
   const bool says_so = build != nullptr && build->for_cuda.value_or(false);
   auto plain = look.facts.python.distribution("tensorflow");
   if (plain.is_unreadable()) return plain;
-  // The package is on PyPI as a CPU build. A build by a distribution or a hosting service may
-  // support GPUs, and then has build information.
+  // "tensorflow" before 2.1 on PyPI is a build for the CPU. Builds by distributions and hosting
+  // services may support GPUs, and then have build information.
   if (plain && (says_so || !is_older(plain->version, "2.1") || in_range(plain->version, "1.15")))
     return plain;
   return look.facts.python.distribution("tensorflow-gpu");
@@ -33,7 +33,7 @@ std::optional<CudaNeeds> needs_of_tensorflow(Examination& look, const Distributi
   if (conda_package(look, "tensorflow") != nullptr ||
       conda_package(look, "tensorflow-gpu") != nullptr)
     return std::nullopt;
-  // The package's build information may say something else, but it was unreadable.
+  // Build information may exist but was unreadable, so the release does not decide.
   if (look.see_whole(look.facts.builds) == nullptr && !look.facts.builds.is_absent())
     return std::nullopt;
   const TensorflowRelease* row = look.knowledge.compatibility().tensorflow_of(tensorflow.version);
@@ -49,7 +49,7 @@ std::string runtime_name(std::string_view cuda) {
 }
 
 std::string blas_name(std::string_view cuda) {
-  // Since 10.1, the file name contains only the major version.
+  // Since 10.1, the file name has only the major version.
   return "libcublas.so." + (is_older(cuda, "10.1") ? beginning(cuda) : beginning(cuda, 1));
 }
 

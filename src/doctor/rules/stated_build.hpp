@@ -1,4 +1,4 @@
-// What a package needs of CUDA, according to its own build information, or else to its release.
+// What a package needs of CUDA, according to its build information, or else to its release.
 #pragma once
 
 #include <optional>
@@ -10,26 +10,27 @@
 
 namespace berth::doctor {
 
-/// The build information of the package; nullptr if it has none or is not installed.
+/// The build information of a package; nullptr if it has none, or if the package is not installed.
 [[nodiscard]] const PackageBuild* stated_build(Examination& look, std::string_view package);
 
-/// The installed TensorFlow if it is built for CUDA. Up to 2.0 (except 1.15), the GPU build has
-/// another package name.
+/// The installed TensorFlow, if it is built for CUDA. Before 2.1 (except 1.15), this build is the
+/// package tensorflow-gpu.
 [[nodiscard]] Fact<Distribution> cuda_tensorflow(Examination& look);
 
 struct CudaNeeds {
   std::string cuda, cudnn;  // versions: "10.1", "7.6"; "" unknown
-  std::string says;         // the file or the release that shows this
+  std::string says;         // the file or the release from which the versions are known
 };
-/// The needs of that TensorFlow. nullopt for conda's builds without build information.
+/// What this TensorFlow needs. nullopt if it is unknown, as for conda's builds without build
+/// information.
 [[nodiscard]] std::optional<CudaNeeds> needs_of_tensorflow(Examination& look,
                                                            const Distribution& tensorflow);
 
-/// The file name of the CUDA runtime for this CUDA version: "libcudart.so.10.1",
-/// "libcudart.so.11.0", "libcudart.so.12".
+/// The file name of the CUDA runtime for a CUDA version: "libcudart.so.10.1", "libcudart.so.11.0",
+/// "libcudart.so.12".
 [[nodiscard]] std::string runtime_name(std::string_view cuda);
 [[nodiscard]] std::string blas_name(std::string_view cuda);
-/// The file name of cuSOLVER, whose number differs from CUDA's; "" unknown.
+/// The file name of cuSOLVER, which has another number than CUDA; "" unknown.
 [[nodiscard]] std::string solver_name(std::string_view cuda);
 
 }  // namespace berth::doctor

@@ -1,5 +1,5 @@
-// Rules ENV19 to ENV21: variables that disable the GPU, name a missing file or device, or have an
-// invalid value.
+// Rules ENV19 to ENV21: variables that make programs use the CPU, that name missing files, or that
+// PyTorch's allocator cannot read.
 #include <algorithm>
 #include <array>
 
@@ -30,7 +30,8 @@ void off_by(Examination& look, const char* name) {
   finding.fix.push_back(unset(name));
 }
 
-/// JAX_PLATFORMS=tpu was copied from another machine. JAX then starts no platform.
+/// Reports a JAX_PLATFORMS without CUDA, such as "tpu", which was copied from another machine. JAX
+/// then finds no platform.
 void other_platform(Examination& look) {
   const std::string value = variable_or_empty(look, "JAX_PLATFORMS");
   if (value.empty() || value == "cpu" || !machine_has_nvidia(look)) return;
@@ -44,8 +45,8 @@ void other_platform(Examination& look) {
   finding.fix.push_back(unset("JAX_PLATFORMS"));
 }
 
-/// Variables of other programs that choose the device, such as WHISPER__INFERENCE_DEVICE=cpu. This
-/// may be intended.
+/// Reports variables of any program that choose the CPU, such as WHISPER__INFERENCE_DEVICE=cpu. The
+/// user may intend this.
 void any_device(Examination& look) {
   const auto* variables = look.see(look.facts.process.environment);
   if (variables == nullptr) return;
@@ -90,10 +91,10 @@ void missing_files(Examination& look) {
   const auto numba = look.facts.python.distribution("numba");
   for (const std::string& one : *missing) {
     const std::string name = one.substr(0, one.find('='));
-    // Since 0.46, Numba ignores these variables.
+    // Numba 0.46 and newer ignore these variables.
     if (name.starts_with("NUMBAPRO_") && (!numba || !is_older(numba->version, "0.46"))) continue;
     Finding& finding = look.found(text("{} names a missing file", one));
-    // With these variables, programs log that the file is missing and continue without it.
+    // If these files are missing, programs log it and continue.
     constexpr auto kMilder = std::to_array<std::string_view>(
         {"NCCL_TOPO_FILE", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "HSA_TOOLS_LIB",
          "ROCM_PATH", "HIP_PATH", "VK_ICD_FILENAMES", "VK_DRIVER_FILES",
@@ -105,12 +106,13 @@ void missing_files(Examination& look) {
   }
 }
 
-/// A server that frees memory between two training steps has a separate memory pool for this. Such
-/// pools cannot use expandable segments. vLLM supports them since 0.20.1.
+/// Reports expandable segments in a training that frees the memory of its inference server between
+/// steps. The server's memory is then in a separate pool, which cannot use them. vLLM can since
+/// 0.20.1.
 void pools_in_segments(Examination& look, const char* name, const std::string& value) {
   const auto has = [&](const char* package) { return look.facts.python.distribution(package); };
   const auto saver = has("torch-memory-saver"), vllm = has("vllm");
-  const bool sleeps = has("verl").has_value();  // by default
+  const bool sleeps = has("verl").has_value();  // verl does this by default
   const bool trains = sleeps || has("openrlhf") || has("trl");
   const Distribution* who = look.see(saver);
   if (who == nullptr && trains && vllm && is_older(vllm->version, "0.20.1")) who = look.see(vllm);
@@ -119,7 +121,7 @@ void pools_in_segments(Examination& look, const char* name, const std::string& v
       look.found(text("{} enables expandable segments, but {} cannot use them for the memory pools "
                       "that it frees between steps",
                       name, fmt::format("{} {}", who->name, who->version)));
-  // the option vllm_enable_sleep_mode is off by default
+  // In the other packages, the option vllm_enable_sleep_mode is off by default.
   finding.severity = who->name == "vllm" && !sleeps ? Severity::kInfo : Severity::kWarning;
   finding.evidence = {fmt::format("{}={}", name, value), who->path,
                       who->name == "vllm"
@@ -128,7 +130,8 @@ void pools_in_segments(Examination& look, const char* name, const std::string& v
   finding.fix.push_back(unset(name));
 }
 
-/// Expandable segments are parts of a virtual memory range, which not every kind of GPU supports.
+/// Reports expandable segments on a GPU without support for them: they need ranges of virtual
+/// memory, which not every kind of GPU supports.
 void expandable_segments(Examination& look, const char* name, const std::string& value) {
   std::string small;
   for (const char c : value)
@@ -144,8 +147,8 @@ void expandable_segments(Examination& look, const char* name, const std::string&
   finding.fix.push_back(unset(name));
 }
 
-/// An option that PyTorch does not know, but that is similar to a known name: "max_split_size".
-/// Other unknown names may be from newer releases.
+/// An option that PyTorch does not know and that is similar to a known one: "max_split_size"; "" if
+/// there is none. Other unknown options may be those of newer releases.
 std::string misspelled_option(const std::string& value) {
   static const std::vector<std::string> known{"max_split_size_mb",
                                               "max_non_split_rounding_mb",
@@ -179,20 +182,19 @@ std::string misspelled_option(const std::string& value) {
   return "";
 }
 
-/// Reports values such as "max_split_size_mb=128", or quotes copied from an env file. The first
-/// allocation in PyTorch then fails.
+/// Reports values that PyTorch cannot read, such as "max_split_size_mb=128" or a value with quotes
+/// from an env file. The first allocation then fails.
 void allocator_settings(Examination& look) {
   for (const char* name :
        {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"}) {
     const std::string value = variable_or_empty(look, name);
     if (value.empty() || !has_gpu(look) || !look.facts.python.torch) continue;
     bool readable = value.find_first_of("\"'") == std::string::npos;
-    // A list of divisions contains commas, so it is not split.
+    // A list of divisions in brackets contains commas, so such a value is not split.
     if (value.find('[') == std::string::npos)
       for (const std::string_view item : split(value, ','))
         readable = readable && (trim(item).empty() || item.find(':') != std::string_view::npos);
-    // This option exists since 2.1. Depending on the release, older ones ignore all unknown options
-    // or reject them.
+    // The option exists since 2.1. Older releases either ignore unknown options or reject them.
     const bool unknown = value.find("expandable_segments") != std::string::npos &&
                          is_older(look.facts.python.torch->version, "2.1");
     if (readable && unknown) {

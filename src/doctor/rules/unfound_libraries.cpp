@@ -1,4 +1,5 @@
-// Rules FW08, FW11, FW15: frameworks that do not find CUDA's libraries, or are installed twice.
+// Rules FW08, FW11, FW15: frameworks that do not find CUDA's libraries, or that are installed
+// twice.
 #include <algorithm>
 #include <array>
 
@@ -16,7 +17,8 @@ namespace {
 
 using From = CudaLibrary::From;
 
-/// The libraries in `wanted` that this package does not find.
+/// The libraries in `wanted` that the package does not find. `conda_counts`: it also searches in
+/// conda's folder.
 std::vector<std::string> missing_of(Examination& look, std::string_view package,
                                     const std::vector<std::string>& wanted,
                                     bool conda_counts = true) {
@@ -32,8 +34,7 @@ std::vector<std::string> missing_of(Examination& look, std::string_view package,
   return missing;
 }
 
-/// The libraries that the package's own files link to, and that neither the loader nor the package
-/// finds.
+/// Libraries to which the package's files link, and which neither the loader nor the package finds.
 std::vector<std::string> missing_links(Examination& look, std::string_view package) {
   std::vector<std::string> missing;
   if (const auto* links = look.see_whole(look.facts.imports.libraries))
@@ -45,7 +46,7 @@ std::vector<std::string> missing_links(Examination& look, std::string_view packa
   return missing;
 }
 
-/// The folders of the wheels with these libraries, if all of them are in wheels.
+/// The folders of the wheels that contain these libraries; empty if not all of them are in wheels.
 std::vector<std::string> wheels_with(Examination& look, const std::vector<std::string>& missing) {
   std::vector<std::string> folders;
   for (const std::string& name : missing) {
@@ -65,7 +66,7 @@ void add_where_searched(Finding& finding, const std::vector<std::string>& missin
            fmt::format("{}", fmt::join(missing, ", "))));
 }
 
-/// The library is installed as a wheel, but this package does not search there.
+/// Reports libraries that are installed as wheels, where this package does not search.
 Finding& found_unreached(Examination& look, const Distribution& one,
                          const std::vector<std::string>& missing,
                          const std::vector<std::string>& wheels) {
@@ -89,11 +90,11 @@ void tensorflow_libraries(Examination& look) {
   if (!row) return;
   std::vector<std::string> wanted{runtime_name(row->cuda), blas_name(row->cuda)};
   if (!row->cudnn.empty()) wanted.push_back("libcudnn.so." + beginning(row->cudnn, 1));
-  // cuSOLVER's number can differ within a CUDA major.
+  // Within a CUDA major version, the number of cuSOLVER can change.
   if (const std::string solver = solver_name(row->cuda);
       !solver.empty() && !libraries_named(look, "libcusolver.so.").empty())
     wanted.push_back(solver);
-  // pip's TensorFlow does not search the lib folder of its conda environment.
+  // A TensorFlow from pip does not search the lib folder of a conda environment.
   const auto missing = missing_of(look, "tensorflow", wanted, false);
   if (missing.empty()) return;
   if (const auto wheels = wheels_with(look, missing); !wheels.empty()) {
@@ -134,8 +135,9 @@ void tensorflow_libraries(Examination& look) {
                   row->cuda, row->cudnn)});
 }
 
-/// Since 14.1 CuPy finds its headers through CONDA_PREFIX, which is set only while an environment
-/// is active. CuPy 13 used the interpreter's folder.
+/// Reports a CuPy from conda whose environment is not active. Since 14.1, it finds CUDA's headers
+/// through CONDA_PREFIX, which only an active environment sets. CuPy 13 used the interpreter's
+/// folder.
 void cupy_without_conda_prefix(Examination& look) {
   const auto package = look.facts.python.distribution("cupy");
   const Distribution* cupy = look.see(package);
@@ -156,8 +158,8 @@ void cupy_without_conda_prefix(Examination& look) {
        text("or run it as conda run -p, pixi run, or in the activated environment")});
 }
 
-/// A CuPy 13 that was compiled locally opens NVRTC by name, as does a cluster's build. CuPy 12 was
-/// linked to NVRTC with its folder.
+/// Reports a CuPy 13 that was compiled by a user or a cluster and does not find NVRTC. It opens
+/// NVRTC by name, while CuPy 12 was linked to it with its folder.
 void cupy_without_nvrtc(Examination& look, const Distribution& one) {
   if (is_older(one.version, "13") || !is_older(one.version, "14") ||
       conda_package(look, "cupy") != nullptr || look.facts.libraries.by_nix)
@@ -183,7 +185,8 @@ void cupy_without_nvrtc(Examination& look, const Distribution& one) {
                          text("finds CUDA's libraries itself, and brings them as wheels")});
 }
 
-/// spaCy's transformers use PyTorch, but use the GPU only if CuPy is installed as well.
+/// Reports spaCy's transformers without CuPy. They compute with PyTorch, but need CuPy to use the
+/// GPU.
 void spacy_without_cupy(Examination& look) {
   const auto spacy = look.facts.python.distribution("spacy");
   for (const char* name : {"spacy-transformers", "spacy-curated-transformers"}) {
@@ -236,7 +239,7 @@ void cupy(Examination& look) {
   if (!one.name.starts_with("cupy-cuda")) return cupy_without_conda_prefix(look);
   const std::string major = beginning(one.name.substr(9, 2), 1);
   std::vector<std::string> wanted{"libnvrtc.so." + major};
-  // Since 13, CuPy itself contains the runtime.
+  // CuPy 13 and newer contain the runtime.
   if (is_older(one.version, "13")) wanted.insert(wanted.begin(), "libcudart.so." + major);
   auto missing = missing_of(look, "cupy", wanted);
   if (missing.empty()) missing = missing_links(look, "cupy");
@@ -257,8 +260,8 @@ void cupy(Examination& look) {
                          text("brings CUDA's libraries as wheels")});
 }
 
-/// Reports a CPU build of onnxruntime if no other package is known to use the GPU. Next to another
-/// framework it usually only prepares data, and even alone it may be intended.
+/// Reports a CPU build of onnxruntime, if no framework for the GPU is installed. Beside such a
+/// framework, it usually only prepares data. Even alone, it may be intended.
 void onnx_without_cuda(Examination& look) {
   const auto package = look.facts.python.distribution("onnxruntime");
   const Distribution* cpu = look.see(package);
@@ -279,8 +282,8 @@ void onnx_without_cuda(Examination& look) {
                          text("the first command, because both write the same files")});
 }
 
-/// The libraries that onnxruntime does not find. If the content of its CUDA file is known, its
-/// links decide, otherwise the release.
+/// The libraries that onnxruntime does not find: those to which its CUDA library links, or else
+/// those that its release needs.
 std::vector<std::string> onnx_missing(Examination& look, const Distribution& gpu) {
   std::vector<std::string> missing = missing_links(look, "onnxruntime-gpu");
   if (!missing.empty()) return missing;
@@ -290,7 +293,7 @@ std::vector<std::string> onnx_missing(Examination& look, const Distribution& gpu
     if (!in_range(gpu.version, row.version)) continue;
     std::vector<std::string> wanted;
     const std::string cuda = built.empty() ? row.cuda : built;
-    // Up to 10.0, cuBLAS was one library. Up to 10.2, the runtime's file name contained the minor
+    // Up to CUDA 10.0, cuBLAS was one library. Up to 10.2, the runtime's file name had the minor
     // version.
     if (is_older(cuda, "11") && !cuda.empty()) {
       wanted.push_back(runtime_name(cuda));
@@ -319,7 +322,7 @@ void onnx_libraries(Examination& look, const Distribution& gpu) {
     finding.fix.push_back(name_in_library_path(wheels));
     return;
   }
-  // Before 1.7, the module itself contained the CUDA parts, so the import fails.
+  // Before 1.7, the Python module itself linked to CUDA, so the import fails.
   const bool fails = is_older(gpu.version, "1.7");
   Finding& finding =
       look.found(fails ? text("onnxruntime-gpu {} does not find {}, so it cannot be imported",
@@ -328,7 +331,7 @@ void onnx_libraries(Examination& look, const Distribution& gpu) {
                               gpu.version, missing.front()));
   if (fails) finding.severity = Severity::kFatal;
   add_where_searched(finding, missing);
-  // Since 1.27, onnxruntime uses CUDA 13. Since 1.21, an extra installs CUDA's libraries.
+  // onnxruntime uses CUDA 13 since 1.27, and can install CUDA's libraries with an extra since 1.21.
   const auto* served = look.see(look.facts.driver.cuda_version);
   const bool stays = is_older(gpu.version, "1.27") || (served && is_older(*served, "13"));
   finding.fix.push_back(

@@ -43,9 +43,9 @@ constexpr auto kWords = std::to_array<Words>({
 }  // namespace
 
 std::string said_of(const Unreadable& why) {
-  // A simulated machine only has its own PCI bus and driver.
+  // A simulated machine has only its own PCI bus and driver.
   if (why.error_number == ENODATA) return text("a simulated machine does not have it");
-  // These folders belong to the kernel, and contain files on every Linux.
+  // These folders have files on every Linux.
   if (is_unmounted(why)) return text("{} is not visible here at all", why.where);
   const auto row = std::find_if(kWords.begin(), kWords.end(),
                                 [&](const Words& one) { return one.key == why.where; });

@@ -1,4 +1,4 @@
-// Describes in words what was unreadable.
+// Describes in words which fact was unreadable.
 #pragma once
 
 #include <cerrno>
@@ -8,8 +8,7 @@
 
 namespace berth::doctor {
 
-/// Whether /sys or /proc was not mounted or not recorded. In that case a missing file proves
-/// nothing.
+/// Whether /sys or /proc was not mounted or not recorded. A missing file then proves nothing.
 [[nodiscard]] inline bool is_unmounted(const Unreadable& why) {
   return why.error_number == ENOENT && (why.where == "/sys" || why.where == "/proc");
 }

@@ -1,5 +1,5 @@
-// Rules AMD06 and XPU04: GPUs on the bus that the kernel does not use for computing, because PCIe
-// atomics are missing or the kernel is too old.
+// Rules AMD06 and XPU04: GPUs that the kernel does not use for computing, because PCIe atomics are
+// missing or the kernel is too old.
 #include <algorithm>
 #include <array>
 
@@ -17,11 +17,11 @@ std::string id_of(const PciFunction& gpu) {
   return fmt::format("{:04x}:{:04x}", gpu.vendor, gpu.device);
 }
 
-/// The kernel's log line that says why it does not use a GPU: "kfd kfd: amdgpu: skipped device
-/// 1002:67df, PCI rejects atomics", "… device 1002:744c NOT added due to errors". Older kernels
-/// omit "amdgpu:". For unknown GPUs, the line only names the family ("PITCAIRN  not supported in
-/// kfd"), the graphics engine ("GC IP 0x… not supported in kfd") or the device ("DID 6811 is
-/// missing in supported_devices").
+/// The log line in which the kernel says why it does not use an AMD GPU: "kfd kfd: amdgpu: skipped
+/// device 1002:67df, PCI rejects atomics", "… device 1002:744c NOT added due to errors". Older
+/// kernels omit "amdgpu:". If the kernel does not know the GPU, the line has only the family
+/// ("PITCAIRN  not supported in kfd"), the graphics engine ("GC IP 0x… not supported in kfd") or
+/// the device ("DID 6811 is missing in supported_devices").
 std::string line_of_kfd(const std::vector<std::string>& log, const PciFunction& gpu,
                         bool is_the_only) {
   for (const std::string_view words : {"skipped device", "NOT added due to errors"})
@@ -35,13 +35,13 @@ std::string line_of_kfd(const std::vector<std::string>& log, const PciFunction& 
   return line.empty() ? newest_line(log, {"kfd not supported on this ASIC"}) : line;
 }
 
-/// Whether AMD GPUs are meant for computing on this machine.
+/// Whether ROCm is installed, in the system or with PyTorch.
 bool wants_rocm(Examination& look) {
   const auto& torch = look.facts.python.torch;
   return (torch && torch->hip) || look.see(look.facts.rocm.folder) != nullptr;
 }
 
-/// Whether ROCm's list has another GPU, or the log shows that it added one of the same kind.
+/// Whether ROCm's list has a card, or the log shows that a GPU of the same model was added to it.
 bool another_serves(const RocmFacts& rocm, const std::vector<std::string>& log,
                     const PciFunction& gpu) {
   if (rocm.nodes && std::any_of(rocm.nodes->begin(), rocm.nodes->end(),
@@ -58,7 +58,7 @@ void advise_atomics(Finding& finding) {
                               "before Haswell and Ryzen do not support them")});
 }
 
-/// For an unreadable log: ROCm's list is empty although amdgpu drives a card.
+/// Without the log, reports that ROCm's list is empty although amdgpu drives a card.
 void list_without_gpus(Examination& look, const std::vector<PciFunction>& cards) {
   const auto* nodes = look.see_whole(look.facts.rocm.nodes);
   if (nodes == nullptr || !nodes->empty() || !look.missing(look.facts.container.kind)) return;
@@ -77,7 +77,7 @@ void list_without_gpus(Examination& look, const std::vector<PciFunction>& cards)
   advise_atomics(finding);
 }
 
-/// The older radeon driver drives a GPU that amdgpu also supports if configured to.
+/// Reports a GPU that the older radeon driver uses, although amdgpu can support it.
 bool taken_by_radeon(Examination& look) {
   for (const PciFunction& one : cards_on_bus(look, kVendorAmd)) {
     if (one.driver.value_or("") != "radeon" || !wants_rocm(look)) continue;
@@ -100,7 +100,7 @@ const IntelKernel* row_for(const std::vector<IntelKernel>& rows, const PciFuncti
   return row == rows.end() ? nullptr : &*row;
 }
 
-/// Whether this kernel contains drivers that were copied from a newer kernel.
+/// Whether the kernel has drivers that its distribution took from newer kernels.
 bool takes_drivers_of_newer(std::string_view release) {
   constexpr auto kMarks =
       std::to_array<std::string_view>({".el8", ".el9", ".el10", "-oem", "-default"});
@@ -108,7 +108,8 @@ bool takes_drivers_of_newer(std::string_view release) {
                      [&](std::string_view mark) { return contains(release, mark); });
 }
 
-/// The amdgpu of this kernel does not know the card, and no newer driver is installed.
+/// Reports a card that the kernel's amdgpu does not support yet, if AMD's own driver is not
+/// installed.
 bool newer_than_amdgpu(Examination& look) {
   const std::string* release = look.see(look.facts.machine.kernel);
   if (release == nullptr || takes_drivers_of_newer(*release) ||
@@ -157,7 +158,7 @@ void left_out_by_kfd(Examination& look) {
                          "cannot use it",
                          gpu.address)
                   : text("the kernel does not offer the AMD GPU at {} for computing", gpu.address));
-    // Desktops log this at every boot for cards that are not used for computing.
+    // Desktops log this at every boot for cards that only show the desktop.
     if (!wants_rocm(look))
       finding.severity = Severity::kInfo;
     else if (another)
@@ -175,8 +176,8 @@ void left_out_by_kfd(Examination& look) {
   }
 }
 
-/// Intel's drivers already know GPUs that they do not support yet. They skip these unless
-/// configured otherwise.
+/// Reports an Intel card that the kernel does not support yet. Its driver knows such cards, but
+/// skips them unless a parameter forces it.
 void kernel_too_old(Examination& look) {
   const std::string* release = look.see(look.facts.machine.kernel);
   if (release == nullptr || takes_drivers_of_newer(*release)) return;
@@ -190,8 +191,8 @@ void kernel_too_old(Examination& look) {
     const auto& log = look.facts.machine.kernel_log;
     const std::string said =
         log ? newest_line(*log, {"graphics device " + id, "supported by"}) : "";
-    // The GPU has a driver and this message is missing, so the distribution has added the newer
-    // driver to this kernel.
+    // If a driver is bound and this message is missing, the distribution has added a newer driver
+    // to the kernel.
     if (!forced && said.empty() && !gpu.driver.is_absent()) continue;
     Finding& finding = look.found(
         text("kernel {} is too old for the Intel GPU at {}: {} is the first that supports it ({})",

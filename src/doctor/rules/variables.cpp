@@ -1,5 +1,5 @@
-// Rule ENV22: variables with values that break or slow down GPU programs. data/variables.toml lists
-// them and the programs that read them.
+// Rule ENV22: variables with values that break or slow down GPU programs. data/variables.toml has
+// the variables, the values, and the programs that read them.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -33,7 +33,8 @@ bool any_of_list(std::string_view list, const auto& holds) {
   return std::any_of(items.begin(), items.end(), holds);
 }
 
-/// Whether a list contains an unknown word: "^ring,tree", "allreduce:simple;broadcast:^ll".
+/// Whether a list such as "^ring,tree" or "allreduce:simple;broadcast:^ll" contains an unknown
+/// word.
 bool has_unknown_word(std::string_view value, std::string_view known) {
   std::size_t at = 0;
   while (at < value.size()) {
@@ -49,7 +50,7 @@ bool has_unknown_word(std::string_view value, std::string_view known) {
 
 constexpr std::string_view kNoGpu = "no gpu of this machine";
 
-/// Whether the value meets the row's condition: "above 128", "is a|b".
+/// Whether the value meets the condition in a row: "above 128", "is a|b".
 bool is_bad(std::string_view bad, const std::string& value) {
   const std::size_t blank = bad.find(' ');
   const std::string_view how = bad.substr(0, blank);
@@ -75,8 +76,8 @@ bool is_bad(std::string_view bad, const std::string& value) {
           *number > number_in(what.substr(second + 1)).value_or(*number));
 }
 
-/// Whether a list of capabilities such as "7.5;8.0 8.6+PTX" supports none of the GPUs here. Family
-/// names are not parsed.
+/// Whether a list of capabilities such as "7.5;8.0 8.6+PTX" supports none of the installed GPUs. A
+/// list with names of GPU families counts as supporting them.
 bool serves_no_gpu(Examination& look, std::string list) {
   WheelArch held;
   for (char& c : list)
@@ -101,7 +102,7 @@ bool has_package(Examination& look, std::string_view name) {
   return look.see(package) != nullptr;
 }
 
-/// Whether a program that reads the variable is installed, and a GPU for it exists.
+/// Whether a program that reads the variable is installed and has a GPU for it.
 bool is_read(Examination& look, std::string_view reader) {
   const bool nvidia = machine_has_nvidia(look);
   if (reader == "cuda") return nvidia;
@@ -119,13 +120,14 @@ bool is_read(Examination& look, std::string_view reader) {
   if (reader == "ollama") return look.see(look.facts.platform.ollama) != nullptr;
   if (reader == "ggml") return look.see(look.facts.platform.ggml) != nullptr;
   const auto* all = look.see(look.facts.python.distributions);
-  // "tensorflow-gpu", "cupy-cuda12x", "mxnet-cu112".
+  // The package has the reader's name, or starts with it: "tensorflow-gpu", "cupy-cuda12x",
+  // "mxnet-cu112".
   return all != nullptr && std::any_of(all->begin(), all->end(), [&](const Distribution& one) {
            return one.name == reader || one.name.starts_with(std::string(reader) + "-");
          });
 }
 
-/// The variable, or the setting in NCCL's file if the variable is not set.
+/// A variable, or if it is not set, the same setting in NCCL's file.
 struct Setting {
   std::string value, shown, file;
 };
@@ -200,7 +202,8 @@ void lost_environment(Examination& look) {
   const bool conda = lost->variable == "CONDA_PREFIX";
   finding.fix.push_back({conda ? "conda deactivate" : "unset " + lost->variable, ""});
   if (conda) return;
-  // A remaining folder is not reused, because `venv --clear` would delete everything in it.
+  // If the folder exists, use another one, because `venv --clear` would delete everything in the
+  // folder.
   if (lost->interpreter.empty())
     finding.fix.push_back({"python3 -m venv " + pasted(lost->prefix),
                            text("creates it again; its packages must be reinstalled")});

@@ -1,4 +1,4 @@
-// Rule DRV35: a vGPU that this driver cannot start, or that does not support CUDA.
+// Rule DRV35: a vGPU for which another driver is needed, or whose type does not support CUDA.
 #include <algorithm>
 #include <array>
 
@@ -11,14 +11,14 @@
 namespace berth::doctor {
 namespace {
 
-/// Cloud machines on which a GPU with this id is always a vGPU.
+/// A cloud machine and the id of a GPU that is always a vGPU there.
 struct Part {
   const char* machine;  // DMI product name
   const char* maker;
   std::uint32_t device;
   const char* name;
 };
-// Azure offers the A10 only in NVadsA10 v5 machines. They have from a sixth of a GPU to two GPUs,
+// Azure offers the A10 only in NVadsA10 v5 machines, which have from a sixth of a GPU to two GPUs,
 // always as vGPUs.
 constexpr auto kParts =
     std::to_array<Part>({{"Virtual Machine", "Microsoft Corporation", 0x2236, "NVadsA10 v5"}});
@@ -54,7 +54,7 @@ void plain_driver(Examination& look) {
     }
 }
 
-/// The last letter of a vGPU type: 'B' of "GRID T4-2B".
+/// The last letter of a vGPU's type: 'B' for "GRID T4-2B"; 0 for other names.
 char letter_of(std::string_view name) {
   const std::size_t dash = name.rfind('-');
   if (dash == std::string_view::npos || dash + 3 > name.size()) return 0;
@@ -63,7 +63,7 @@ char letter_of(std::string_view name) {
 }
 
 void type_without_cuda(Examination& look) {
-  // If CUDA starts, the vGPU supports it.
+  // If CUDA starts, the type supports CUDA.
   const int* cuda = look.see(look.facts.driver.cuda_init);
   if (cuda == nullptr || *cuda == 0 || managed_memory(look).kind != MemoryKind::kVgpu) return;
   for (const GpuAnswer& gpu : answers(look)) {
