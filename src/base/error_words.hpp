@@ -1,5 +1,5 @@
-// The text of an errno in the reader's language. libc has other languages only if its catalogues
-// are installed.
+// The text of an errno in the user's language. The C library translates these texts only if its own
+// catalogues are installed.
 #pragma once
 
 #include <string>

@@ -14,7 +14,8 @@ enum ExitCode : int {
   kPermission = 5,
   kRefused = 6,  // exceeds a limit
   kBug = 70,
-  // run, lease and sim return the exit code of their child; these are for their own errors:
+  // The verbs run, lease and sim return the exit code of the command they started; these codes mean
+  // that Berth itself failed:
   kOurFailure = 125,
   kNotExecutable = 126,
   kNotFound = 127,

@@ -31,8 +31,8 @@ struct Roots {
 /// on success).
 [[nodiscard]] std::optional<std::string> slurp(const std::string& path, std::size_t limit = 1 << 16,
                                                int* error_number = nullptr);
-/// A file that somebody else may have put there: nullopt if it is a link, a pipe, a device or a
-/// folder, without waiting for it. `from`: the first byte.
+/// Reads a file from a folder that other users can write to. Returns nullopt, without blocking, if
+/// it is a link, a pipe, a device or a folder. `from`: offset of the first byte.
 [[nodiscard]] std::optional<std::string> slurp_regular(const std::string& path, std::size_t limit,
                                                        std::int64_t from = 0);
 /// The first line without surrounding whitespace.

@@ -26,7 +26,7 @@ TEST_CASE("the language follows the locale's first two letters") {
   CHECK(language_from("zh_CN.utf8") == Language::kChinese);
   CHECK(language_from("zh") == Language::kChinese);
   CHECK(language_from("C") == Language::kEnglish);
-  // Berth prints UTF-8, which a terminal with another encoding would garble.
+  // Berth prints UTF-8, so with a locale of another encoding it uses English.
   CHECK(language_from("zh_CN.GB18030") == Language::kEnglish);
   CHECK(language_from("zh_TW.Big5") == Language::kEnglish);
   set_language(Language::kChinese);

@@ -1,7 +1,7 @@
 // Compiles fmt's functions once. Debian ships fmt as a shared library, which Berth must not depend
 // on (decision 1), and as headers. Compiling the headers in every file would take half of the build
-// time. fmt 9 lists the instances expected here with `extern template`; for other releases, CMake
-// uses the headers.
+// time. fmt 9 declares the template instances compiled here as `extern template`; with other
+// releases, every file compiles the headers.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

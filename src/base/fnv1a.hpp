@@ -1,5 +1,5 @@
-// FNV-1a: a fast 64-bit checksum that changes if one byte changes. It is no protection against
-// intent.
+// FNV-1a: a fast 64-bit checksum that changes if one byte changes. It does not detect deliberate
+// changes.
 #pragma once
 
 #include <cstdint>

@@ -68,7 +68,7 @@ template <typename Json>
   return out;
 }
 
-/// The reverse. Throws Json::exception if the value has neither form.
+/// Reads what json_of_words() wrote. Throws Json::exception if the value has neither form.
 template <typename Json>
 [[nodiscard]] std::vector<std::string> words_in_json(const Json& json) {
   std::vector<std::string> words;

@@ -52,7 +52,7 @@ class [[nodiscard]] Result {
   [[nodiscard]] bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }
 
-  // Accessing the wrong one of value and error throws std::bad_variant_access, also in release
+  // value() of an error and error() of a value throw std::bad_variant_access, also in release
   // builds.
   [[nodiscard]] T& value() & { return std::get<0>(state_); }
   [[nodiscard]] const T& value() const& { return std::get<0>(state_); }

@@ -6,7 +6,7 @@
 
 namespace berth {
 
-// Optimal string alignment.
+// The distance is that of optimal string alignment.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before, last, row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0U);

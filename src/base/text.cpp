@@ -17,7 +17,7 @@ namespace {
 std::atomic<Language> chosen{Language::kEnglish};
 
 constexpr std::size_t kLeastWords =
-    8;  // in bytes; a sentence such as "{}: {}" would match anything
+    8;  // bytes of fixed text; a sentence with less, such as "{}: {}", would match any text
 
 /// The fixed text between the placeholders of a sentence; nullopt if a placeholder has a format
 /// specification.
@@ -32,7 +32,8 @@ std::optional<std::vector<std::string_view>> pieces_of(std::string_view msgid) {
   }
 }
 
-/// The text that each placeholder stands for; nullopt if `said` is not this sentence.
+/// The parts of `said` between these pieces, one for each placeholder; nullopt if `said` does not
+/// contain the pieces.
 std::optional<std::vector<std::string>> arguments_in(std::string_view said,
                                                      const std::vector<std::string_view>& pieces) {
   if (!said.starts_with(pieces.front())) return std::nullopt;

@@ -16,8 +16,8 @@ namespace berth {
 /// Deleted, because the parts would point into a destroyed temporary, for example in a range-for.
 template <std::same_as<std::string> Temporary>
 std::vector<std::string_view> split(Temporary&& text, char separator) = delete;
-/// Splits a list of Slurm's at commas outside brackets, without empty parts: "n[1-2,4],m" →
-/// "n[1-2,4]" and "m".
+/// Splits a Slurm list at commas outside brackets, without empty parts: "n[1-2,4],m" → "n[1-2,4]"
+/// and "m".
 [[nodiscard]] std::vector<std::string_view> split_outside_brackets(std::string_view list);
 /// `text` as a decimal or 0x… number; nullopt if it contains anything else.
 [[nodiscard]] std::optional<std::int64_t> to_number(std::string_view text);

@@ -23,9 +23,9 @@ namespace berth {
 namespace {
 
 /// toml++ also has undefined behaviour for some non-ASCII characters where it expects a value or a
-/// key. So a copy is parsed first in which each of them is replaced by a question mark. TOML allows
-/// them only in strings and comments, where the replacement makes no difference; elsewhere it is an
-/// error.
+/// key. So a copy is parsed first in which a question mark replaces each non-ASCII character. TOML
+/// allows these characters only in strings and comments, where the replacement makes no difference;
+/// elsewhere both documents are invalid.
 toml::parse_result parse_toml(std::string_view document) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (document.substr(0, kByteOrderMark.size()) == kByteOrderMark)
@@ -65,7 +65,7 @@ struct TomlTable::Parts {
     inner.finish();
     if (inner.error && !error) error = std::move(inner.error);
   }
-  /// Keys that were not read are unknown keys, which are an error.
+  /// A key that was not read is unknown, which is an error.
   void finish() {
     for (const auto& [key, node] : table) {
       const std::string word(key.str());

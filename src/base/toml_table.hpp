@@ -1,5 +1,5 @@
 // TomlTable reads an untrusted TOML document. The caller lists the fields with their types; any
-// other key is an error. Remembers the first error, with its line.
+// other key is an error. TomlTable keeps the first error, with its line.
 #pragma once
 
 #include <chrono>
@@ -36,17 +36,17 @@ class TomlTable {
   void strings(const char* key, std::vector<std::string>& into, bool required = false);
   void numbers(const char* key, std::vector<std::int64_t>& into, std::int64_t least,
                std::int64_t most);
-  /// Reads one of these words and stores its index.
+  /// Reads a string that must be one of `words`, and stores its index in `words`.
   void choice(const char* key, int& into, const std::vector<std::string>& words);
   /// Reads the table, or each table of an array of tables.
   void table(const char* key, const Read& read);
   void tables(const char* key, const Read& read);
-  /// Reads each table of a table of tables, whose keys are names.
+  /// Reads each table inside the table `key`, as [key.NAME], and passes its name.
   void named_tables(const char* key,
                     const std::function<void(const std::string& name, TomlTable&)>& read);
   [[nodiscard]] bool has(const char* key) const;
 
-  /// Reports keys that were not read as unknown. This is also called at the end.
+  /// Reports keys that were not read as unknown. read() also does this at the end.
   void finish();
   [[nodiscard]] bool is_sound() const;
   /// Records a problem that involves several keys, at the line of this table.

@@ -95,7 +95,7 @@ std::string show_share(int permille) {
 
 Result<std::chrono::milliseconds> parse_duration(std::string_view given) {
   // Several units may follow each other, as in "1h30m". Each must be smaller than the one before,
-  // so that a typo is not added up.
+  // because anything else is probably a typo.
   double sum = 0, before = std::numeric_limits<double>::infinity();
   bool is_sound = !given.empty();
   for (std::string_view rest = given; is_sound && !rest.empty();) {

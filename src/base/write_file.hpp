@@ -11,9 +11,9 @@ namespace berth {
 /// Writes all bytes. False on an error, with errno.
 [[nodiscard]] bool write_all(int descriptor, std::string_view bytes);
 
-/// Writes a file of its own beside `path` and renames it, so that a reader sees all of the new
-/// content or none. No link is followed. `mode`: the file's permissions, whatever the umask is.
-/// False on an error, with errno; the old file stays then.
+/// Writes a temporary file beside `path` and renames it to `path`, so that a reader sees either the
+/// old or the new content. Follows no link. The file gets exactly the permissions `mode`,
+/// independent of the umask. False on an error, with errno; the old file is then unchanged.
 [[nodiscard]] bool replace_file(const std::string& path, std::string_view bytes, mode_t mode);
 
 }  // namespace berth

@@ -44,7 +44,7 @@ struct PartitionNodes {
   bool known = true;  // false: some of its nodes could not be found
 };
 
-/// The nodes that give access only to this device.
+/// The nodes that give access to one device only.
 struct DeviceNodes {
   int device = -1;  // Device::index
   Vendor vendor = Vendor::kOther;

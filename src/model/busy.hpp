@@ -7,11 +7,11 @@ namespace berth::model {
 
 /// Whether the process makes its device busy: it computes, or it draws and uses much memory.
 [[nodiscard]] bool makes_busy(const DeviceProcess& process, const Device& device);
-/// Whether memory is in use on the device that belongs to no visible process, as much as real work
-/// needs. Its process may be ending, or in another container.
+/// Whether the device has memory in use that belongs to no visible process, and as much as a
+/// computation needs. The process that owns it may be ending, or be in another container.
 [[nodiscard]] bool holds_unaccounted(const Device& device, const Snapshot& snapshot);
-/// Whether holds_unaccounted() makes the device busy. It does not in WSL: there the desktop of
-/// Windows always uses some memory, and the driver lists no process, so every machine would look
+/// Whether holds_unaccounted() makes the device busy. In WSL it does not: the Windows desktop
+/// always uses some memory there, and the driver lists no process, so every machine would look
 /// busy.
 [[nodiscard]] bool has_unseen_users(const Device& device, const Snapshot& snapshot);
 

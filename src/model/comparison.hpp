@@ -14,7 +14,7 @@ namespace berth::model {
 struct RunSetting {
   int gpus = 0;                // number of GPUs; 0: on the CPU
   std::optional<int> threads;  // number of cores and threads; nullopt: as `berth run` chooses
-  std::string preset;          // name of the preset for the following members; "" none
+  std::string preset;          // name of the preset that set the members below; "" none
   std::vector<std::pair<std::string, std::string>> variables;
   std::string statement;  // a Python statement to run after `import torch`; "" none
 };
@@ -44,10 +44,10 @@ struct Spread {
 /// The place where the outputs of two settings differ.
 struct OutputDifference {
   std::size_t line = 0;  // line of the first difference; for an array, the index of the element
-  std::string expected, found;  // there; printable
+  std::string expected, found;  // the text at this place; printable
   bool in_shape = false;        // one output has more values, or other words
-  std::size_t numbers = 0;      // that differ
-  double largest_relative = 0;  // of these
+  std::size_t numbers = 0;      // how many numbers differ
+  double largest_relative = 0;  // the largest relative difference of a number
 };
 
 /// Whether the output of a setting equals that of the first setting.
@@ -56,7 +56,7 @@ struct OutputCheck {
   // for kUnstable: the setting's own runs differ in more than numbers
   std::optional<OutputDifference> difference;
   bool repeats = false;      // both settings ran several times, with the same results each time
-  std::size_t compared = 0;  // numbers
+  std::size_t compared = 0;  // how many numbers were compared
   std::size_t varying =
       0;  // count of numbers that differ between runs of the same setting; these are not compared
 };
@@ -72,7 +72,7 @@ struct SettingResult {
   RunSetting setting;
   std::vector<RunFigures> runs;  // without the warm-up
   std::string out_of_race;       // why this setting cannot be the fastest, translated; "" if it can
-  std::string hint;              // what to do about it; "" nothing
+  std::string hint;              // how to fix that; "" nothing
   std::optional<int> exit_code;  // exit code of a run that failed
   std::optional<OutputCheck> output;  // nullopt: not compared
   std::vector<Operator> operators;    // the slowest first; empty: not profiled, or none seen
@@ -87,7 +87,7 @@ struct SettingResult {
 /// The best setting with a GPU, compared with the best one without.
 struct GpuWorth {
   enum class Verdict { kUnused, kFaster, kSame, kSlower } verdict = Verdict::kSame;
-  std::size_t gpu = 0, cpu = 0;  // their indices
+  std::size_t gpu = 0, cpu = 0;  // the indices of both settings
 };
 
 struct Comparison {

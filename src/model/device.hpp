@@ -106,11 +106,11 @@ struct Device {
   std::optional<bool> mig_enabled;
   bool memory_unified =
       false;            // the device uses the host's memory (GB10, Jetson, integrated GPUs, CPU)
-  bool managed = true;  // false: seen on the bus, but Berth has no way to use it
+  bool managed = true;  // false: on the bus, but Berth cannot use it
   Health health = Health::kNotChecked;
   std::vector<std::string> health_reasons;    // stable identifiers ("throttle:hw_thermal",
                                               // "ecc_uncorrected", "nvml:15", "xid:79")
-  std::vector<std::string> throttle_reasons;  // stable identifiers of why clocks are low:
+  std::vector<std::string> throttle_reasons;  // stable identifiers of the reasons for low clocks:
                                               // "hw_thermal", "sw_power_cap", "idle", …
   std::vector<Partition> partitions;
   /// why its processes could not be read; an empty or short list then proves nothing

@@ -12,7 +12,7 @@ enum class Layer : unsigned char {
   kHardware,
   kDriver,  // the kernel's side: modules, device nodes, and what the driver reports about a GPU
   kContainer,
-  kEnvironment,  // variables
+  kEnvironment,  // environment variables
   kLibraries,
   kFramework,
   kRuntime,

@@ -22,8 +22,8 @@ struct KnownMessage {
   std::string seen;                // what shows this message here, although no rule found its cause
   std::vector<std::string> rules;  // rules for its possible causes
   std::vector<std::string> shown_by;     // findings of those rules in this diagnosis
-  std::vector<std::string> not_checked;  // those of the rules that could not run
-  /// all its rules ran, with a GPU and packages where they need them
+  std::vector<std::string> not_checked;  // rules of `rules` that could not run
+  /// every rule of `rules` ran, with a GPU and packages if it needs them
   bool compared = false;
 };
 

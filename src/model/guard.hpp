@@ -8,11 +8,11 @@
 
 namespace berth::model {
 
-/// How a job takes turns on a shared device, beyond its share.
+/// How a job takes turns on a shared device, in addition to its share.
 struct TurnRules {
-  std::optional<int> cap_permille;        // the most of the device's time, also if others idle
-  std::optional<bool> latency;            // its work goes before that of other jobs
-  std::optional<bool> best_effort;        // it gets only the time that other jobs leave
+  std::optional<int> cap_permille;  // largest share of the device's time, even if other jobs idle
+  std::optional<bool> latency;      // its turns come before those of other jobs
+  std::optional<bool> best_effort;  // it gets only the time that other jobs leave
   std::optional<int> slice_milliseconds;  // the length of its turns
   std::optional<bool> keeps_turn;         // a pause of up to a second does not end its turn
   [[nodiscard]] bool any() const {

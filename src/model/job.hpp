@@ -1,6 +1,6 @@
 // Job: what the broker knows about a job, from submission to long after its end. A running job has
-// a lease. A `berth run` in a terminal is a job whose command the broker does not start. Plain
-// values.
+// a lease. `berth run` in a terminal also makes a job, whose command the broker does not start.
+// Plain values.
 #pragma once
 
 #include <chrono>
@@ -41,7 +41,7 @@ struct ProcessId {
   auto operator<=>(const ProcessId&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
-/// A device or partition assigned to the job, or memory on one.
+/// A device or partition that is assigned to the job, or memory on it.
 struct Grant {
   std::string unit;                // policy::unit_id
   std::uint64_t memory_bytes = 0;  // 0: exclusive
@@ -58,7 +58,8 @@ struct ArrayTask {
   bool operator==(const ArrayTask&) const = default;
 };
 
-/// Describes that a user or the time limit ends a running job, and what will be reported about it.
+/// How a running job is being ended, by a user or by its time limit, and what will be reported
+/// about it.
 struct ToldToEnd {
   JobState state = JobState::kCancelled;
   std::string why;
@@ -85,8 +86,8 @@ struct JobUsage {
   std::optional<std::uint64_t> peak_memory_bytes;  // peak memory of its largest process
 };
 
-/// A job that was cancelled or timed out has failed, even if its command trapped SIGTERM and exited
-/// with 0. Its exit code is always 143. `own` is how its command ended.
+/// The outcome of a job that was cancelled or timed out. It has failed, even if its command trapped
+/// SIGTERM and exited with 0, and its exit code is always 143. `own` is how its command ended.
 [[nodiscard]] Outcome outcome_of(const ToldToEnd& how, const std::optional<Outcome>& own);
 
 /// The most restarts of a job, so that a job that crashes the machine is not restarted forever.
@@ -114,7 +115,7 @@ struct Job {
   std::vector<JobId> after;         // starts when these jobs or arrays have succeeded
   std::vector<JobId> after_any;     // starts when these jobs or arrays have ended, with any outcome
   std::vector<JobId> after_not_ok;  // … have failed
-  JobId place = 0;                  // position in the queue if it was swapped; 0: its id
+  JobId place = 0;                  // position in the queue after a swap; 0: its id is its position
   std::string on_end;               // a shell command that the job's keeper runs after the job
   bool notify = false;              // when it ends, write a line to the terminals of its user
   std::string terminal;             // the terminal it was queued from; "" none or no notification
@@ -127,8 +128,8 @@ struct Job {
   std::vector<Grant> grants;
   std::vector<int> cpus;          // CPUs that are reserved for it, ascending
   std::string affinity;           // CPU affinity, kernel list format; "" unchanged
-  std::vector<ProcessId> owners;  // it runs while one of these is alive
-  std::string group;              // its cgroup's folder, while it runs in one
+  std::vector<ProcessId> owners;  // the job runs while one of these is alive
+  std::string group;              // the folder of its cgroup, while it runs in one
   Access access = Access::kVariable;
   std::uint64_t refusals = 0;  // how often the kernel denied it access to a device without a lease
   std::optional<ToldToEnd> told_to_end;

@@ -9,7 +9,7 @@
 
 namespace berth::model {
 
-/// A device or partition, or memory on one, that is assigned to a job.
+/// A device or partition that is assigned to a job, or memory on it.
 struct Holding {
   std::uint64_t job = 0;
   std::string user;                // user name for people; "" unknown
@@ -17,17 +17,17 @@ struct Holding {
   std::uint64_t memory_bytes = 0;  // 0: exclusive
   int share_permille = 0;          // share of the device's time; 0: none was requested
   std::string number = {};         // the job's number for people: "7_3"; "" same as `job`
-  // What the guard counted, if it is the caller's own guarded job and runs.
+  // What the guard counted, if this is a running, guarded job of the caller.
   std::optional<std::uint64_t> guard_memory_bytes = {};  // with contexts and modules
-  std::optional<double> guard_device_seconds = {};       // nullopt also without a share
+  std::optional<double> guard_device_seconds = {};       // also nullopt for a job without a share
 
   [[nodiscard]] std::string job_words() const {
     return number.empty() ? std::to_string(job) : number;
   }
 };
 
-/// The user name of a holding with job 0 if another user's broker has leased the device. Other
-/// holdings with job 0 are drained units.
+/// `user` of a holding with job 0: another user's broker has leased the device. With another
+/// `user`, a holding with job 0 is a drained unit.
 inline constexpr std::string_view kAnotherBroker = "another broker";
 
 struct JobProcess {
@@ -35,7 +35,7 @@ struct JobProcess {
   std::uint64_t job = 0;
 };
 
-/// Units that no job of a broker can get, each list in the order of the machine.
+/// Units that no job of this broker can get, each list in the order of the machine.
 struct ClosedUnits {
   struct Lent {
     std::string unit, to;  // the scheduler that has it: "slurm"
@@ -46,11 +46,12 @@ struct ClosedUnits {
 };
 
 struct Ledger {
-  bool kept = false;  // a broker keeps this ledger; otherwise it is empty
+  bool kept =
+      false;  // true: a broker keeps this ledger; false: there is none, so the ledger is empty
   std::vector<Holding> holdings;
   std::vector<int> cpus;              // CPUs that are assigned to jobs, ascending
-  std::vector<JobProcess> processes;  // processes of jobs by pid, ascending; on the units of their
-                                      // own job they are not foreign
+  std::vector<JobProcess> processes;  // processes of all jobs by pid, ascending; a job's processes
+                                      // are not foreign on its units
 };
 
 }  // namespace berth::model

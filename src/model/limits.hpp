@@ -32,7 +32,7 @@ struct Limits {
 
 /// `told`, with its missing values taken from `rest`.
 [[nodiscard]] Limits filled(Limits told, const Limits& rest);
-/// Returns `told` without exceeding `most`: its hard limits, nice value, affinity and OOM score.
+/// `told`, reduced so that hard limits, nice value, affinity and OOM score do not exceed `most`.
 [[nodiscard]] Limits within(Limits told, const Limits& most);
 
 }  // namespace berth::model

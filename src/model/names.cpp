@@ -230,8 +230,8 @@ bool users_unknown(const Device& device) {
 
 namespace {
 
-/// The memory from which on a use counts as work. Less is a desktop's graphics, or what drivers
-/// keep.
+/// A process that uses at least this much memory counts as working. A desktop's graphics use less,
+/// and drivers keep less.
 std::uint64_t work_bytes(const Device& device) {
   constexpr std::uint64_t kGiB = 1ULL << 30U;
   return std::max(kGiB, device.readings.memory_total_bytes.value_or(0) / 10);

@@ -15,9 +15,9 @@ struct NcclLink {
 struct NcclSeen {
   std::string version;                // "2.27.5+cuda12.9"; "" not known
   std::string network;                // "IB", "Socket"; "" not known
-  int communicators = 0;              // of the rank with the most
-  std::vector<NcclLink> links;        // by rank
-  std::vector<std::string> warnings;  // the first different ones, with their rank
+  int communicators = 0;              // communicators of the rank that has the most
+  std::vector<NcclLink> links;        // sorted by rank
+  std::vector<std::string> warnings;  // the first distinct warnings, each with its rank
   int more_warnings = 0;
 };
 

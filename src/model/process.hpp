@@ -46,7 +46,7 @@ struct DeviceProcess {
   std::string pod;        // Kubernetes pod uid; "" none
   std::optional<std::uint64_t>
       job;  // the job that has a lease on the device, according to Snapshot::leases
-  // What the guard counted, if it is a process of the caller's own guarded job.
+  // What the guard counted, if it is a process of a guarded job of the caller.
   std::optional<std::uint64_t> guard_memory_bytes;  // allocations, without contexts and modules
   std::optional<double> guard_device_seconds;       // nullopt also if the job has no share
 };

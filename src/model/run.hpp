@@ -104,7 +104,7 @@ struct Outcome {
 /// A job's use of one device, from samples.
 struct DeviceUse {
   int device = -1;
-  std::string name, uuid;  // those of the partition, if the job got one
+  std::string name, uuid;  // name and uuid of the partition, if the job got one
   std::string words;       // description for people: "GPU 2:1 (MIG 1g.10gb of NVIDIA A100)"
   std::optional<std::uint32_t> partition;    // its index on the device; nullopt: the whole device
   Reading<std::uint64_t> memory_peak_bytes;  // peak of the memory that the job's own processes used
@@ -160,7 +160,7 @@ struct Report {
   std::optional<EngineJob> engine;        // nullopt: not started by a cluster scheduler
   Outcome outcome;
   std::chrono::milliseconds wall{0}, cpu{0};
-  bool cpu_known = true;  // false: another process receives its CPU time, so it is not counted here
+  bool cpu_known = true;  // false: its CPU time is charged to another process, so `cpu` lacks it
   std::uint64_t peak_rss_bytes = 0;  // largest sum over the job's processes in one sample
   bool peak_is_pss = false;  // the job had several processes, so each shared page is counted once
   int threads = 1;
@@ -170,20 +170,20 @@ struct Report {
   std::optional<Guarded> guarded;  // nullopt: no memory or share was requested
   GpuUse gpu_use = GpuUse::kNotChecked;
   std::string gpu_use_method;  // what was checked, and how often; translated
-  /// What a job without a GPU touched all the same: "GPU 0 (NVIDIA H100)", "/dev/nvidia0".
-  /// nullopt: it had a GPU, or this was not checked.
+  /// GPUs that a job without a GPU accessed nevertheless: "GPU 0 (NVIDIA H100)", "/dev/nvidia0".
+  /// nullopt: the job had a GPU, or this was not checked.
   std::optional<std::vector<std::string>> gpus_touched;
   std::vector<std::string>
       libraries;  // compute libraries seen loaded: "torch (CPU build)", "numpy", …
   std::vector<std::string> suggestions;  // sentences for people, translated
   std::int64_t started_unix_milliseconds = 0;
-  int looks = 0;  // how many samples of the job's processes were taken
-  std::string
-      how_often;  // how often was looked: "looked 52 times, …", translated; "" without samples
-  bool gpus_here = false;            // this machine has a GPU (or TPU) that a program could use
+  int looks = 0;           // how many samples of the job's processes were taken
+  std::string how_often;   // how often samples were taken: "looked 52 times, …", translated; ""
+                           // without samples
+  bool gpus_here = false;  // this machine has a GPU (or TPU) that a program could use
   bool on_cpu_by_request = false;    // --gpus none
   std::vector<Setting> settings;     // variables that were set, unset or kept
-  std::vector<std::string> reasons;  // for the placement
+  std::vector<std::string> reasons;  // reasons for the placement
   std::vector<LeftBehind> left_behind;
   std::vector<MemoryGrowth> memory_growth;
   std::vector<Bottleneck> bottlenecks;  // the most important first

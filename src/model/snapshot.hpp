@@ -18,8 +18,8 @@ struct CpuBudget {
   int cores_total = 0;     // cores of the machine that are online; 0 unknown
   int cores_affinity = 0;  // cores after affinity and cpuset; 0 unknown
   std::optional<double> quota_cores;  // cgroup CPU quota; nullopt: none
-  int cores_usable =
-      1;  // the smaller of the two, rounded down, at least 1; this is the number of threads to use
+  int cores_usable = 1;  // the smaller of cores_affinity and quota_cores, rounded down, at least 1:
+                         // the threads to use
   std::uint64_t memory_total_bytes = 0;  // of the machine
   std::optional<std::uint64_t>
       memory_limit_bytes;  // the smallest cgroup limit that is below the machine's memory
@@ -57,8 +57,8 @@ struct Snapshot {
   std::optional<std::vector<Holding>> leases;  // nullopt: there is no broker, or it was not queried
   std::vector<std::string> notes;  // sentences for people, translated ("OpenCL was not asked")
 
-  /// Whether the process uses a device without a lease that it needs. A process that only draws
-  /// needs none.
+  /// Whether the process uses a device without a lease, although it needs one. A process that only
+  /// draws needs none.
   [[nodiscard]] bool lacks_lease(const DeviceProcess& one) const {
     return leases && one.kind.compute && !one.job;
   }

@@ -1,5 +1,5 @@
-// The GPU software that a program of the target uses: driver, toolkit, libraries and frameworks.
-// Plain values; "" means not known.
+// The GPU software that programs of the inspected system use: driver, toolkit, libraries and
+// frameworks. Plain values; "" means not known.
 #pragma once
 
 #include <optional>

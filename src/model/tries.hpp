@@ -51,18 +51,18 @@ struct RankEnd {
   std::string log;                      // the file that contains its output; "" none
 };
 
-/// A collective operation, as PyTorch's flight recorder has it.
+/// A collective operation, as PyTorch's flight recorder records it.
 struct Collective {
   std::string name;          // "all_reduce"
   std::string group;         // "default_pg"; "" not known
-  std::int64_t number = -1;  // in its group; -1 not known
+  std::int64_t number = -1;  // its number within the group; -1 not known
   std::string state;         // "scheduled", "started", "completed"; "" not known
 };
 
 /// What was seen when no rank made progress, or when ranks waited for a long time for busy ones.
 struct HangSeen {
   std::chrono::milliseconds after{0};   // time since the try began
-  std::chrono::milliseconds silent{0};  // how long nothing had changed at that time
+  std::chrono::milliseconds silent{0};  // how long nothing had changed by then
   std::vector<int> odd_ranks;           // ranks that do something else than most others
   bool is_slow = false;  // this is no hang: the odd ranks are busy, and the others wait for them
   struct Rank {
@@ -73,7 +73,7 @@ struct HangSeen {
     std::string where;        // the innermost line of user code: "train.py:12 in step"
     bool has_ended = false;   // the rank has ended with exit code 0
     std::string native = {};  // native functions, the innermost first, a line each; "" unknown
-    std::optional<Collective> collective = {};  // the last one that it started
+    std::optional<Collective> collective = {};  // the last collective that it started
   };
   std::vector<Rank> ranks;
 };
@@ -84,9 +84,9 @@ struct Try {
   std::string evidence;  // what the class is based on: a line of output, a count; not translated
   std::optional<int> exit_code, signal;
   std::chrono::milliseconds wall{0};
-  std::chrono::milliseconds waited{0};  // waiting time between the try before and this one
+  std::chrono::milliseconds waited{0};  // waiting time between the previous try and this one
   int world_size = 1;
-  std::vector<int> lost_devices;  // Device::index; left out, after one of them had failed
+  std::vector<int> lost_devices;  // Device::index of devices that are left out after a device fault
   std::vector<RankEnd> ranks;     // one per rank; a job without --ranks has one
   std::vector<HangSeen> hangs;
   std::optional<NcclSeen> nccl;  // with --nccl-debug, if NCCL was used
@@ -98,8 +98,8 @@ struct Try {
 struct Preflight {
   enum class State { kOk, kSkipped, kFailed } state = State::kFailed;
   std::string backend;  // "gloo", "nccl"; "" not known
-  std::string step;  // in which it failed: "meet", "versions", "all-reduce"; "" none or not known
-  std::string why;   // of a failure, or why it was skipped; from the program's Python
+  std::string step;  // the step that failed: "meet", "versions", "all-reduce"; "" none or not known
+  std::string why;   // why it failed or was skipped; a text from the program's Python
   std::chrono::milliseconds took{0};
 };
 

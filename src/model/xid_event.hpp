@@ -19,7 +19,8 @@ struct XidEvent {
 inline constexpr int kXidsReported = 0;
 
 inline constexpr std::string_view kXidMark = "NVRM: Xid (";
-inline constexpr std::string_view kSxidMark = "SXid (";  // of an NVSwitch; its lines are alike
+inline constexpr std::string_view kSxidMark =
+    "SXid (";  // for Xids of an NVSwitch, whose lines have the same form
 
 /// The device and number in a line like "NVRM: Xid (PCI:0000:01:00): 79, pid=…"; its time is not
 /// set. Old drivers omit "PCI:".

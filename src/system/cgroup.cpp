@@ -8,7 +8,7 @@
 namespace berth::system {
 namespace {
 
-// With thousands of containers mountinfo is long; ignore cgroup mounts beyond this number.
+// With thousands of containers mountinfo is long; cgroup mounts beyond this number are ignored.
 constexpr std::size_t kMostMounts = 64;
 constexpr std::size_t kMostLevels = 64;
 
@@ -39,7 +39,7 @@ std::string unescaped(std::string_view text) {
 
 namespace {
 
-/// `path` without `root` at its start, compared by whole components; nullopt if it is not inside
+/// `path` without its prefix `root`, compared by whole components; nullopt if `path` is not inside
 /// `root`.
 std::optional<std::string_view> inside(std::string_view root, std::string_view path) {
   if (root == "/") return path == "/" ? std::string_view() : path;

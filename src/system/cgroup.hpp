@@ -10,8 +10,8 @@
 
 namespace berth::system {
 
-/// One cgroup mount of mountinfo. `root` is the group that the mount point shows; in a container it
-/// is often not "/".
+/// One cgroup mount of mountinfo. `root` is the group whose folder is mounted; in a container it is
+/// often not "/".
 struct CgroupMount {
   bool v2 = false;
   std::string root, point;

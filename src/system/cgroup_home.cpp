@@ -88,8 +88,8 @@ std::string system_container(std::string_view parent, std::string_view segment) 
   if (const auto name = after(segment, "systemd-nspawn@"); name && name->ends_with(".service"))
     return "nspawn " + printable(unescape(without_suffix(*name, ".service")));
   const auto machine = after(segment, "machine-");
-  // machine-qemu… is a virtual machine of libvirt. The process is its emulator, which runs on the
-  // host.
+  // machine-qemu… is a virtual machine of libvirt. The process in this group is the emulator, which
+  // runs on the host.
   if (parent == "machine.slice" && machine && machine->ends_with(".scope") &&
       !machine->starts_with("qemu"))
     return "nspawn " + printable(unescape(without_suffix(*machine, ".scope")));

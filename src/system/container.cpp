@@ -14,7 +14,7 @@ bool says(std::string_view text, std::string_view word) {
 }
 
 struct Mounts {
-  std::string root_type;  // type of the last mount at "/", which hides earlier ones
+  std::string root_type;  // file system type of the last mount at "/", which hides earlier ones
   bool docker = false, podman = false;
   bool name_resolution =
       false;  // the engine mounted its own files for name resolution over the image's
@@ -44,8 +44,8 @@ std::string kind_by_group(std::string_view cgroup) {
   return "";
 }
 
-/// Berth's name for the name that a container's manager gives itself. Other names
-/// ("systemd-nspawn", "oci") mean nothing to users; WSL is handled elsewhere.
+/// Berth's name for a kind of container, from the name that the container's manager gives itself.
+/// Other names ("systemd-nspawn", "oci") mean nothing to users; WSL is handled elsewhere.
 std::string known(std::string_view name) {
   if (name.empty() || name == "wsl") return "";
   for (const std::string_view kind : {"docker", "podman", "lxc"})
@@ -53,7 +53,7 @@ std::string known(std::string_view name) {
   return "container";
 }
 
-/// "container=lxc" from the variables of process 1, which only root may read.
+/// "container=lxc" from the environment of process 1, which only root may read.
 std::string variable_of_init(const ContainerView& view) {
   const std::string text = view.read("/proc/1/environ").value_or("");
   for (const std::string_view row : split(text, '\0'))
@@ -79,7 +79,7 @@ Container container_by_files(const ContainerView& view) {
   if (says(mountinfo, "/kubelet/pods/")) return {"kubernetes", "/proc/self/mountinfo"};
   if (group == "kubernetes") return {group, "/proc/self/cgroup"};
 
-  // The image of a container that was unpacked onto a disk also contains this file. In a real
+  // The root folder of an image that was unpacked onto a disk also contains this file. In a real
   // container, the root is a layered file system, or the engine has mounted its own name resolution
   // files.
   const bool engine_made =
@@ -94,7 +94,7 @@ Container container_by_files(const ContainerView& view) {
   if (mounts.docker) return {"docker", "/proc/self/mountinfo"};
   for (const char* socket : {"/dev/lxd/sock", "/dev/incus/sock"})
     if (view.exists(socket)) return {"lxc", socket};
-  // In a container, systemd writes down the name that the container's manager passed to it.
+  // In a container, systemd stores the name that the container's manager passed to it in this file.
   const std::string systemd = view.read("/run/systemd/container").value_or("");
   if (std::string kind = known(trim(systemd)); !kind.empty())
     return {std::move(kind), "/run/systemd/container"};

@@ -1,5 +1,5 @@
-// Detects whether a process is in a container, and its kind. `ls` and the doctor use the same
-// answer. Reads files that every user may read, if possible.
+// Detects whether a process is in a container, and which kind of container. `ls` and the doctor use
+// the same detection. If possible, it only reads files that every user may read.
 #pragma once
 
 #include <functional>
@@ -17,15 +17,16 @@ struct ContainerView {
 };
 
 /// `kind`: "docker", "podman", "kubernetes", "lxc", "apptainer", "flatpak", "container" (another
-/// kind), or "" for none. `marker` is what shows it: "/.dockerenv" or "container=lxc".
+/// kind), or "" for none. `marker` is the file or variable that shows it: "/.dockerenv" or
+/// "container=lxc".
 struct Container {
   std::string kind, marker;
 };
 
 /// Detects a container with only those files that every user may read.
 [[nodiscard]] Container container_by_files(const ContainerView& view);
-/// Used if the files show nothing: reads what only root can read, and variables that anyone may
-/// have set.
+/// Used if container_by_files() finds nothing: reads what only root can read, and variables that
+/// anyone may have set.
 [[nodiscard]] Container container_by_variables(const ContainerView& view);
 
 }  // namespace berth::system

@@ -16,7 +16,7 @@
 namespace berth::system {
 namespace {
 
-/// Writes all words with one call, because cgroup files accept a value only in a single write.
+/// Writes all words in a single call, because cgroup files accept a value only in one write.
 bool put(const std::string& path, std::string_view words) {
   const Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   return file &&

@@ -26,8 +26,8 @@ class ControlGroup {
 
   /// Creates the group and its missing parents. Fails with kUnsupported (E0940).
   [[nodiscard]] Status make() const;
-  /// Moves a process with all its threads into the group. Its future children will follow. 0 is the
-  /// caller. Returns false with errno on failure.
+  /// Moves a process with all its threads into the group; its future children are created there.
+  /// Pid 0 is the caller. Returns false with errno on failure.
   [[nodiscard]] bool enter(pid_t pid) const;
   /// Processes in this group and in the groups below it.
   [[nodiscard]] std::vector<pid_t> processes() const;

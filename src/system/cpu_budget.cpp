@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kMostCpus = 8192;
 
-/// The CPU affinity of this process; empty if unknown.
+/// The CPU affinity of this process; empty if it cannot be read.
 std::vector<int> own_affinity() {
   struct Free {
     void operator()(cpu_set_t* set) const { CPU_FREE(set); }
@@ -52,7 +52,7 @@ std::vector<int> affinity_of(const Roots& roots) {
 std::vector<int> online_cpus(const Roots& roots) {
   std::vector<int> online = cpus_in(roots.sys + "/devices/system/cpu/online");
   if (!online.empty()) return online;
-  // If sysfs does not tell, count the "cpuN" lines.
+  // If sysfs does not have the number, count the "cpuN" lines.
   const std::string stat = slurp(roots.proc + "/stat", 1 << 20).value_or("");
   for (const std::string_view line : split(stat, '\n')) {
     if (!line.starts_with("cpu") || line.starts_with("cpu ")) continue;
@@ -67,7 +67,7 @@ void keep_least(std::optional<T>& least, std::optional<T> candidate) {
   if (candidate && (!least || *candidate < *least)) least = candidate;
 }
 
-/// Combines the limits of all groups around a process.
+/// Combines the limits of all groups that a process is in.
 struct Limits {
   std::uint64_t machine_bytes = 0;
   std::optional<double> quota_cores;
@@ -97,7 +97,7 @@ struct Limits {
     keep_least(memory_limit, limit);
     const auto used = read_number(folder + (v2 ? "/memory.current" : "/memory.usage_in_bytes"));
     if (!used || *used < 0) return;
-    // The kernel drops file cache that is not in use before it refuses memory. So it does not count
+    // The kernel drops inactive file cache before it refuses memory, so this cache does not count
     // as used.
     const std::string stat = slurp(folder + "/memory.stat").value_or("");
     const std::uint64_t cache =
@@ -126,13 +126,13 @@ bool same_hierarchy(const CgroupMount& mount, const CgroupMembership& membership
                      [&](const std::string& name) { return has(mount.controllers, name); });
 }
 
-/// The limits for a process in these groups, as far as they are visible on this machine.
+/// The limits of a process in these groups, as far as this process can see them.
 Limits read_limits(const Roots& roots, const std::string& cgroup, std::uint64_t machine_bytes) {
   Limits limits;
   limits.machine_bytes = machine_bytes;
   const std::string mountinfo = slurp(roots.proc + "/self/mountinfo", 1 << 22).value_or("");
-  // The paths of mount points are those of the recorded machine. For a recording, add the folder
-  // that contains its /proc.
+  // Mount points are paths of the recorded machine. In a recording, they are below the folder that
+  // contains its /proc.
   const std::string_view proc = roots.proc;
   const std::string prefix(proc.substr(0, proc.size() - (proc.ends_with("/proc") ? 5 : 0)));
   const auto memberships = parse_cgroup(cgroup);
@@ -161,7 +161,7 @@ model::CpuBudget read_cpu_budget(const Roots& roots) {
   const std::vector<int> online = online_cpus(roots);
   std::vector<int> cpus = affinity_of(roots);
   if (cpus.empty()) cpus = online;
-  // Kernels keep the affinity within the cpuset. Sandboxes with a kernel of their own may not.
+  // Kernels keep the affinity within the cpuset. Sandboxes with their own kernel may not.
   const std::vector<int> within = model::intersection(cpus, limits.cpuset);
   if (!within.empty()) cpus = within;
   budget.affinity = model::show_cpu_list(cpus);

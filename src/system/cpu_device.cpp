@@ -10,8 +10,8 @@
 namespace berth::system {
 namespace {
 
-/// The hottest package, from sensors on the CPU itself (Linux Documentation/hwmon/coretemp,
-/// k10temp).
+/// The temperature of the hottest package, from sensors on the CPU itself (Linux
+/// Documentation/hwmon/coretemp, k10temp).
 model::Reading<double> temperature(const Roots& roots) {
   model::Reading<double> hottest = model::Absence::kNotSupported;
   const std::string folder = roots.sys + "/class/hwmon";
@@ -29,8 +29,8 @@ model::Reading<double> temperature(const Roots& roots) {
   return hottest;
 }
 
-/// Reads the error counters of memory controllers (EDAC), which are the only data about the host's
-/// health that are used here.
+/// Reads the error counters of memory controllers (EDAC). Berth uses no other data about the health
+/// of the host.
 void read_memory_errors(const Roots& roots, model::Device& device) {
   device.readings.ecc_corrected = model::Absence::kNotSupported;
   device.readings.ecc_uncorrected = model::Absence::kNotSupported;

@@ -44,8 +44,8 @@ class Writer {
   void load(std::uint8_t to, std::size_t offset) {
     put(BPF_LDX | BPF_MEM | BPF_W, to, kContext, static_cast<std::int16_t>(offset), 0);
   }
-  /// Writes the answer. It always has two instructions, so that both answers can be skipped with
-  /// the same offset.
+  /// Writes instructions that end the program with this answer: always two, so that a jump over
+  /// them has a fixed length.
   void answer(bool allow) {
     put(BPF_ALU64 | BPF_MOV | BPF_K, kResult, 0, 0, allow ? 1 : 0);
     if (!allow) refusals_.push_back(program_.size());
@@ -74,7 +74,7 @@ class Writer {
 };
 
 constexpr std::int16_t kAnswer = 2,
-                       kCompare = 2;  // number of instructions that an answer and a comparison have
+                       kCompare = 2;  // numbers of instructions of an answer and of a comparison
 
 void write_exempt(Writer& writer, const model::Exempt& exempt) {
   if (exempt.uids.empty() && exempt.gids.empty()) return;
@@ -102,8 +102,9 @@ void write_refusal(Writer& writer, int counter) {
     writer.put(BPF_ALU64 | BPF_ADD | BPF_K, BPF_REG_2, 0, 0, static_cast<std::uint32_t>(kKey));
     writer.put(BPF_LD | BPF_IMM | BPF_DW, BPF_REG_1, BPF_PSEUDO_MAP_FD, 0,
                static_cast<std::uint32_t>(counter));
-    writer.put(0, 0, 0, 0,
-               0);  // the second half of the instruction, with the upper half of the map's number
+    writer.put(
+        0, 0, 0, 0,
+        0);  // the second half of the instruction, with the upper half of the map's descriptor
     writer.put(BPF_JMP | BPF_CALL, 0, 0, 0, BPF_FUNC_map_lookup_elem);
     writer.put(BPF_JMP | BPF_JEQ | BPF_K, kResult, 0, 2, 0);
     writer.put(BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_1, 0, 0, 1);
@@ -149,7 +150,7 @@ bpf_prog_info info_of(int program) {
 }
 
 struct AttachedThere {
-  bool known = false;  // false: the kernel does not report the filters
+  bool known = false;  // false: the kernel cannot list the filters
   std::vector<Attached> filters;
 };
 
@@ -192,8 +193,8 @@ std::vector<std::uint64_t> filter_program(const std::vector<model::NodeRule>& ru
   Writer writer;
   writer.put(BPF_ALU64 | BPF_MOV | BPF_X, kContext, BPF_REG_1, 0, 0);
   write_exempt(writer, exempt);
-  // Only the lower half matters, which says whether it is a block or a character device. The kind
-  // of access does not matter.
+  // Only the lower half matters, which contains the type of the device: block or character. The
+  // kind of access does not matter.
   writer.load(kScratch, offsetof(bpf_cgroup_dev_ctx, access_type));
   writer.put(BPF_ALU | BPF_AND | BPF_K, kScratch, 0, 0, 0xffff);
   writer.put(BPF_JMP | BPF_JEQ | BPF_K, kScratch, 0, kAnswer, BPF_DEVCG_DEV_CHAR);
@@ -206,7 +207,7 @@ std::vector<std::uint64_t> filter_program(const std::vector<model::NodeRule>& ru
     writer.answer(rule.allow);
   }
   writer.answer(true);
-  // Without refusals, stop here, because the kernel rejects unreachable instructions.
+  // If no rule refuses, the program ends here, because the kernel rejects unreachable instructions.
   if (!writer.has_refusals()) return writer.take();
   writer.refuse_here();
   write_refusal(writer, counter);
@@ -215,8 +216,7 @@ std::vector<std::uint64_t> filter_program(const std::vector<model::NodeRule>& ru
 
 Result<DeviceFilter> DeviceFilter::load(const std::vector<model::NodeRule>& rules,
                                         const model::Exempt& exempt, std::string name) {
-  static constexpr char kLicence[] =
-      "GPL";  // the helper functions that are used do not require a certain licence
+  static constexpr char kLicence[] = "GPL";  // a licence that satisfies every helper function
   bpf_attr map{};
   map.map_type = BPF_MAP_TYPE_ARRAY;
   map.key_size = sizeof(std::uint32_t);
@@ -260,7 +260,8 @@ Result<bool> DeviceFilter::hold(const std::string& group) const {
     attributes.attach_bpf_fd = static_cast<std::uint32_t>(program_.get());
     attributes.attach_type = BPF_CGROUP_DEVICE;
     attributes.attach_flags = BPF_F_ALLOW_MULTI;
-    // If the kernel does not list filters, EINVAL probably means that it is already attached.
+    // A kernel that cannot list filters probably returns EINVAL because the filter is already
+    // attached.
     if (bpf(BPF_PROG_ATTACH, attributes) != 0 && (there.known || errno != EINVAL))
       return unsupported("BPF_PROG_ATTACH", errno);
   }

@@ -1,9 +1,9 @@
 // Device filters: BPF programs that the kernel runs when a process of a control group opens or
-// creates a device node. They are assembled here and loaded with bpf(2), so no other software is
-// needed. That requires root and cgroup v2.
+// creates a device node. Berth assembles them here and loads them with bpf(2), so it needs no other
+// software. Loading requires root and cgroup v2.
 //
 // Several filters can apply to a group, including those of other programs and of parent groups. A
-// node can be opened only if all of them agree, so a filter can only restrict access.
+// node can be opened only if all of them allow it, so a filter can only restrict access.
 #pragma once
 
 #include <cstdint>
@@ -30,10 +30,10 @@ class DeviceFilter {
   [[nodiscard]] static Result<DeviceFilter> load(const std::vector<model::NodeRule>& rules,
                                                  const model::Exempt& exempt, std::string name);
 
-  /// Makes sure that the group has this filter and no other with the same name; filters of other
+  /// Attaches this filter to the group and removes others with the same name; filters of other
   /// programs stay. Returns true if it was not attached before. Fails with kUnsupported (E0940).
   [[nodiscard]] Result<bool> hold(const std::string& group) const;
-  /// How many accesses it has refused since it was loaded.
+  /// How many accesses the filter has refused since it was loaded.
   [[nodiscard]] std::uint64_t refusals() const;
 
  private:

@@ -76,7 +76,7 @@ TEST_CASE("rules become instructions") {
   };
   CHECK(with(1, false, true) == 10 + 4);
   CHECK(with(1, true, true) == 10 + 6);
-  CHECK(with(1, true, false) == 10 + 6 + 2);  // and the refusal, once
+  CHECK(with(1, true, false) == 10 + 6 + 2);  // the instructions of the refusal, once
   CHECK(with(50, true, false) == 10 + 300 + 2);
   CHECK(filter_program({{false, 195}}, {}, 5).size() == 10 + 4 + 11);
   CHECK(filter_program({{false, 195}}, {{1000, 1001}, {4}}).size() == 10 + 4 + 2 + 4 + 3 * 4);
@@ -114,7 +114,7 @@ TEST_CASE("a node that the filter denies cannot be opened from the group") {
   CHECK(filter->refusals() == 1);
   CHECK(opened_in(*test.group, mine) != EPERM);
   CHECK(opened_in(*test.group, full) == 0);
-  CHECK(opened_in(*test.group, other, 65534) != EPERM);  // exempt
+  CHECK(opened_in(*test.group, other, 65534) != EPERM);  // this user is exempt
   CHECK(filter->refusals() == 1);
 }
 

@@ -23,7 +23,7 @@ Descriptor open_shared(const std::string& path) {
   const auto slash = path.rfind('/');
   const std::string folder = path.substr(0, slash), name = path.substr(slash + 1);
   if (::mkdir(folder.c_str(), 0777) == 0) static_cast<void>(::chmod(folder.c_str(), 01777));
-  // Another user may have created a link here before, to a place that only root can write to.
+  // Another user may have put a link here that leads to a place that only root can write to.
   const Descriptor within(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   Descriptor file(::openat(within.get(), name.c_str(), kFlags));
   if (file || errno != ENOENT) return file;

@@ -1,8 +1,9 @@
 // Device locks prevent the brokers of several users from leasing the same device when there is no
 // system broker. Each device has a file in a folder that every user can write to. A broker locks
-// the file exclusively before it leases the device, then shares the lock with the lease's holder (a
-// keeper, a front or a program). So the device stays leased as long as one of them lives, even if
-// others are killed. The locks are advisory; root's broker ignores them.
+// the file exclusively before it leases the device, and then shares the lock with the lease's
+// holder (a keeper, a front or a program). So the device stays leased as long as the broker or the
+// holder lives, even if the other one is killed. The locks are advisory; root's broker ignores
+// them.
 #pragma once
 
 #include <sys/types.h>
@@ -19,15 +20,15 @@ namespace berth::system {
 /// The locks that a broker holds.
 class DeviceLocks {
  public:
-  /// Uses locks in this folder, and creates it if it is missing. "": locks nothing and sees no
-  /// other brokers.
+  /// Uses the locks in this folder, and creates the folder if it is missing. With "", it locks
+  /// nothing and sees no other brokers.
   explicit DeviceLocks(std::string folder) : folder_(std::move(folder)) {}
 
-  /// Locks all of these units that no other broker holds; returns the others. A lock file that
+  /// Locks those of the units that no other broker has locked; returns the rest. A lock file that
   /// cannot be opened does not block its device.
   [[nodiscard]] std::vector<std::string> take(const std::vector<std::string>& units);
-  /// Releases all locks except those of these units. They count as this broker's own, even if only
-  /// its keepers hold them.
+  /// Releases all locks except those of these units. If only the holders of leases still lock one
+  /// of them, shares that lock.
   void keep(const std::vector<std::string>& units);
 
  private:

@@ -1,5 +1,5 @@
-// Finds DRM files among all open files. Checks thousands of links, and reads only the few that lead
-// to a device.
+// Finds DRM files among all open files: checks thousands of links, and reads only the few that lead
+// to a DRM device.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -23,12 +23,13 @@ bool is_folder(const std::string& path) {
   return ::access((path + "/.").c_str(), F_OK) == 0;
 }
 
-/// The descriptors of a process that are DRM files. After the time `end`, also returns descriptors
-/// that were not checked.
+/// The descriptors of a process that are DRM files. After the time `end`, no more are checked, and
+/// the remaining ones are returned, too.
 std::vector<std::string> drm_descriptors(const std::string& process, Clock::time_point end) {
   const std::string folder = process + "/fd";
   std::vector<std::string> names = list_folder(folder, kMostDescriptors);
-  // A recorded machine may lack the links. In this case, the text shows whether it is a DRM file.
+  // A recorded machine may lack the links. Then the content of each fdinfo file shows whether it
+  // belongs to a DRM file.
   if (names.empty() && !is_folder(folder))
     return list_folder(process + "/fdinfo", kMostDescriptors);
   int seen = 0;

@@ -8,7 +8,7 @@
 namespace berth::system {
 namespace {
 
-// The kernel writes a dozen of each. More than this are ignored.
+// The kernel writes about a dozen engines and regions. Any above this number are ignored.
 constexpr std::size_t kMostNames = 64;
 constexpr std::size_t kLongestName = 48;
 constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
@@ -38,8 +38,8 @@ std::optional<std::uint64_t> amount_of(std::string_view text) {
   return value << shift;
 }
 
-/// Adds to the amount with this name. `replace`: overwrites it, because the new kind of number is
-/// better.
+/// Adds to the amount with this name. `replace`: overwrites it, because the new number is of a
+/// better kind.
 void put(std::vector<DrmAmount>& amounts, std::string_view name, std::uint64_t amount,
          bool replace) {
   if (name.empty() || name.size() > kLongestName) return;
@@ -71,8 +71,8 @@ std::string address_of(std::string_view text) {
   return out;
 }
 
-/// Collects the amounts by key. Resident memory is preferred, then "drm-memory-" (its older name),
-/// then the total.
+/// Collects the amounts by key. Prefers resident memory, then "drm-memory-" (its older name), then
+/// the total.
 struct Amounts {
   DrmFdinfo info;
   std::vector<DrmAmount> resident, old_name, total;
@@ -142,7 +142,8 @@ void add_fdinfo(DrmClient& client, const DrmFdinfo& info) {
     add_to(is_device_memory(one.name) ? client.device_bytes : client.host_bytes, one.amount);
   for (const DrmAmount& one : info.engine_ns) put(client.engine_ns, one.name, one.amount, false);
   for (const DrmAmount& one : info.cycles) put(client.cycles, one.name, one.amount, false);
-  // Cycles are relative to the clock of the device, which is the same for every client.
+  // The cycles of the device's clock are the same in every file of the client, so they are not
+  // added.
   for (const DrmAmount& one : info.total_cycles)
     put(client.total_cycles, one.name, one.amount, true);
   for (const auto* engines : {&info.engine_ns, &info.cycles}) {

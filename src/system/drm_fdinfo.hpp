@@ -30,16 +30,16 @@ struct DrmFdinfo {
   std::vector<DrmAmount> cycles;     // for xe: busy cycles, relative to `total_cycles`
   std::vector<DrmAmount> total_cycles;
 };
-/// Parses the text of an fdinfo file; nullopt if it is not that of a DRM file.
+/// Parses the text of an fdinfo file; nullopt if the descriptor is not a DRM file.
 [[nodiscard]] std::optional<DrmFdinfo> parse_drm_fdinfo(std::string_view text);
 
-/// What one process uses on one device, over all its open files.
+/// What one process uses on one device, summed over all its open files.
 struct DrmClient {
   std::int64_t pid = 0;
   std::string pci_address, driver;
-  std::optional<std::uint64_t> device_bytes;  // in the device's own memory ("vram…", "local…")
+  std::optional<std::uint64_t> device_bytes;  // memory of the device itself ("vram…", "local…")
   std::optional<std::uint64_t>
-      host_bytes;  // in the host's memory ("gtt", "system…", "stolen…", "cpu")
+      host_bytes;  // memory of the host ("gtt", "system…", "stolen…", "cpu")
   std::vector<DrmAmount> engine_ns, cycles, total_cycles;  // sums by engine
   bool compute = false, graphics = false;                  // an engine of this kind was busy
 
@@ -50,8 +50,8 @@ struct DrmClient {
 void add_fdinfo(DrmClient& client, const DrmFdinfo& info);
 
 struct DrmSearch {
-  /// clients by pid, then by device; a client that several processes share (after a fork, or passed
-  /// on) counts once, for the lowest pid
+  /// Sorted by pid, then by device. A client that several processes share (after a fork, or by
+  /// passing the descriptor) counts once, for the lowest pid.
   std::vector<DrmClient> clients;
   bool finished = true;  // false: timed out before all processes were read
 };

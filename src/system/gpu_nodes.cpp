@@ -1,6 +1,6 @@
-// Sources: kernel Documentation/admin-guide/devices.txt (195 and 226 are fixed, the rest is in
-// /proc/devices); NVIDIA's MIG user guide, "Device nodes and capabilities", for
-// /proc/driver/nvidia/capabilities, which counts GPUs by the number of /dev/nvidiaN.
+// Sources: kernel Documentation/admin-guide/devices.txt (the majors 195 and 226 are fixed, others
+// are in /proc/devices); NVIDIA's MIG user guide, "Device nodes and capabilities", for
+// /proc/driver/nvidia/capabilities, where the number of a GPU is the N of /dev/nvidiaN.
 #include "system/gpu_nodes.hpp"
 
 #include <algorithm>

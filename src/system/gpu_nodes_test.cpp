@@ -43,14 +43,14 @@ TEST_CASE("nodes of NVIDIA's, AMD's and Intel's GPUs") {
   tree.folder(pci + "0000:01:00.0/drm/renderD128");
   tree.folder(pci + "0000:02:00.0/drm/card2");
   tree.folder(pci + "0000:02:00.0/drm/renderD129");
-  tree.folder(pci + "0000:02:00.0/drm/card2-DP-1");  // a connector
+  tree.folder(pci + "0000:02:00.0/drm/card2-DP-1");  // a display connector, which has no node
   tree.folder(pci + "0000:04:00.0/drm/card0");
   auto screen = gpu(3, Vendor::kOther, "0000:04:00.0");
   screen.managed = false;
   const auto nodes = gpu_nodes(tree.roots(), {gpu(0, Vendor::kNvidia, "0000:01:00.0", 5),
                                               gpu(1, Vendor::kAmd, "0000:02:00.0"),
                                               gpu(2, Vendor::kNvidia, "0000:03:00.0"), screen});
-  REQUIRE(nodes.devices.size() == 2);  // the third has no number, so its node is unknown
+  REQUIRE(nodes.devices.size() == 2);  // the third GPU has no number, so its node is unknown
   CHECK(nodes.devices[0].nodes == std::vector<NodeNumber>{{195, 5}, {226, 1}, {226, 128}});
   CHECK(nodes.devices[1].nodes == std::vector<NodeNumber>{{226, 2}, {226, 129}});
   CHECK(nodes.majors == std::vector<std::uint32_t>{195, 235});

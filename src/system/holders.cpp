@@ -1,6 +1,6 @@
 // Finds processes that have a device node open. The driver lists only processes with a context, but
-// others can hold memory too: forked workers whose parent died, exiting programs, servers. All of
-// these keep the node open.
+// others can hold memory too: forked workers whose parent died, programs that are exiting, servers.
+// All of these have the node open.
 #include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -51,7 +51,7 @@ std::optional<std::int64_t> pid_of(std::string_view name) {
   return pid;
 }
 
-/// Adds the nodes to which the descriptors in a folder fd refer.
+/// Adds the nodes to which the descriptors in a /proc/PID/fd folder refer.
 void collect_nodes(DIR* descriptors, const Prefixes& prefixes, Clock::time_point end,
                    std::vector<std::string>& nodes) {
   std::array<char, 256>
@@ -67,7 +67,7 @@ void collect_nodes(DIR* descriptors, const Prefixes& prefixes, Clock::time_point
   }
 }
 
-/// In a zombie, the main thread has no descriptors left. Other threads may still run, or be stuck
+/// For a zombie whose main thread has no descriptors left: other threads may still run, or be stuck
 /// while exiting.
 void collect_from_threads(int process, const Prefixes& prefixes, Clock::time_point end,
                           std::vector<std::string>& nodes) {

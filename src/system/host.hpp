@@ -1,5 +1,5 @@
 // The host: the CPUs and memory that this process may use (affinity, cpuset, cgroup v1 and v2 quota
-// and limit), and NUMA nodes.
+// and limit), and its NUMA nodes.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@
 namespace berth::system {
 
 [[nodiscard]] model::CpuBudget read_cpu_budget(const Roots& roots);
-/// The number of cores for which the quota of a process gives time, from its /proc/PID/cgroup;
-/// nullopt if there is no limit.
+/// The CPU quota of a process as a number of cores, from its /proc/PID/cgroup; nullopt if there is
+/// no limit.
 [[nodiscard]] std::optional<double> quota_of(const Roots& roots, const std::string& cgroup);
 [[nodiscard]] model::Host read_host(const Roots& roots);
 /// The CPU as a device: kind kCpu, with the model as its name, and usable and used memory.

@@ -1,4 +1,5 @@
-// A machine with very many processes: reading it must stay fast. ./dev soak sets the full count.
+// Reading a machine with very many processes must be fast. ./dev soak sets the full number of
+// processes.
 #include <doctest/doctest.h>
 #include <stdlib.h>
 

@@ -14,7 +14,7 @@ int release_pages(dl_phdr_info* object, std::size_t, void*) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   for (int i = 0; i < object->dlpi_phnum; ++i) {
     const ElfW(Phdr)& part = object->dlpi_phdr[i];
-    // Only unmodified pages of a file come back as they were.
+    // Only unmodified pages of a file can be loaded again with the same content.
     if (part.p_type != PT_LOAD || (part.p_flags & PF_W) != 0) continue;
     const std::uintptr_t begin = (object->dlpi_addr + part.p_vaddr) & ~(page - 1);
     const std::uintptr_t end = object->dlpi_addr + part.p_vaddr + part.p_memsz;

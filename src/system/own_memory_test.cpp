@@ -11,7 +11,7 @@ using namespace berth;
 
 namespace {
 
-/// Resident pages of files (shared pages in /proc/self/statm).
+/// Resident pages that belong to files (shared pages in /proc/self/statm).
 std::int64_t file_pages() {
   const std::string text = slurp("/proc/self/statm").value_or("");
   const auto words = split(text, ' ');

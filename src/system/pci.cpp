@@ -77,8 +77,8 @@ bool pair_of_ids(std::string_view text, std::uint16_t& first, std::uint16_t& sec
   return a && b;
 }
 
-/// Reads a device from one file, which has everything that is needed to decide whether it matters.
-/// Servers have hundreds of devices.
+/// Reads what decides whether a device matters, from one file, because servers have hundreds of
+/// devices.
 bool read_uevent(const std::string& folder, PciDevice& device) {
   const auto text = slurp(folder + "/uevent", 4096);
   if (!text) return false;
@@ -101,8 +101,7 @@ bool read_uevent(const std::string& folder, PciDevice& device) {
   return has_class && has_id;
 }
 
-/// Like the function above, but from separate files, for recorded and simulated trees without
-/// uevent.
+/// Like read_uevent(), but from separate files, for recorded and simulated trees without uevent.
 bool read_single_files(const std::string& folder, PciDevice& device) {
   const auto hex = [&](const char* file) {
     const auto line = read_line(folder + file);
@@ -160,7 +159,8 @@ std::optional<int> link_width(const std::string& path) {
   return static_cast<int>(*number);
 }
 
-/// Whether the device sleeps. The kernel answers both files from memory, so this does not wake it.
+/// Whether the device is suspended. The kernel answers both files from memory, so reading them does
+/// not wake it.
 bool sleeps(const std::string& folder) {
   const auto status = read_line(folder + "/power/runtime_status");
   if (status && (*status == "suspended" || *status == "suspending")) return true;

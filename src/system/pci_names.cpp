@@ -49,8 +49,8 @@ std::optional<std::string> name_in_table(std::string_view table, std::uint16_t v
 
 std::optional<std::string> pci_name(std::uint16_t vendor, std::uint16_t device,
                                     std::optional<std::uint8_t> revision) {
-  // The files begin with comment lines (licence and source); '#' sorts before all digits, so they
-  // do not disturb the search.
+  // The files begin with comment lines (licence and source). '#' sorts before all digits, so the
+  // lines are still in order.
   if (vendor == 0x1002 && revision) {
     auto name = name_in_table(bytes(berth_amdgpu_names, berth_amdgpu_names_end), device, *revision);
     if (name) return name;

@@ -1,5 +1,5 @@
-// The driver reports pids of the host's PID namespace. Decides whether and how these can be
-// translated to pids of this process's namespace.
+// The driver reports pids of the host's PID namespace. PidTranslator decides whether and how they
+// can be translated to pids of this process's namespace.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ enum class PidView : unsigned char {
   kHost,      // this process is in the host's namespace, so the pids are valid here
   kHostProc,  // this process is in another namespace, but /proc is the host's, so the pids are
               // folders there
-  kForeign,   // neither is true, so another process may have this pid here
+  kForeign,   // neither is true, so this pid may be that of another process here
 };
 
 /// What /proc reveals about namespaces.
 struct NamespaceFacts {
   bool procfs = false;                     // the kernel's own /proc, not a recorded tree
-  std::optional<std::uint64_t> own_inode;  // of /proc/self/ns/pid
+  std::optional<std::uint64_t> own_inode;  // inode of /proc/self/ns/pid
   bool kernel_threads = false;             // /proc/2 is a kernel thread
 };
 [[nodiscard]] PidView pid_view(const NamespaceFacts& facts);

@@ -22,7 +22,7 @@ namespace berth::system {
 
 namespace {
 
-/// USER_HZ is part of the kernel's ABI on every architecture with GPUs.
+/// USER_HZ is 100 in the kernel's ABI of every architecture with GPUs.
 constexpr double kTicksPerSecond = 100.0;
 constexpr std::size_t kFileLimit = 4096;  // the rest of longer arguments is not shown
 
@@ -50,8 +50,8 @@ bool is_procfs(int folder) {
   return folder >= 0 && ::fstatfs(folder, &about) == 0 && about.f_type == PROC_SUPER_MAGIC;
 }
 
-/// The name in brackets, "[name]". ps shows processes without arguments in this form: kernel
-/// threads, zombies, and programs that erased theirs.
+/// The name in brackets, "[name]". Like ps, Berth shows processes without arguments in this form:
+/// kernel threads, zombies, and programs that erased their arguments.
 std::string bracketed(std::string_view name) {
   return "[" + printable(name) + "]";
 }
@@ -73,7 +73,7 @@ ProcessReader::ProcessReader(Roots roots)
 
 std::optional<double> ProcessReader::uptime() const {
   if (!procfs_) return recorded_uptime_;
-  // /proc/uptime is not used: in LXC it shows the age of the container, while start times count
+  // /proc/uptime is not used: in LXC it shows how long the container runs, while start times count
   // from the boot of the kernel.
   timespec now{};
   if (::clock_gettime(CLOCK_BOOTTIME, &now) != 0) return std::nullopt;
@@ -127,7 +127,7 @@ void ProcessReader::fill_owner(model::DeviceProcess& process, int folder, std::u
 void ProcessReader::fill_command(model::DeviceProcess& process, int folder,
                                  std::string_view short_name) {
   // Reading the arguments takes a lock on the process's memory. A process stuck in the kernel may
-  // hold it forever and block every reader (ps, top); its name needs no lock.
+  // hold this lock forever and block every reader (ps, top). Its name can be read without the lock.
   if (process.state != "D") {
     std::array<char, kFileLimit> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init)
     if (const auto bytes = read_into(buffer, folder, "cmdline"))
@@ -167,8 +167,8 @@ bool ProcessReader::fill(model::DeviceProcess& process, std::int64_t pid, Depth 
     fill_owner(process, -1, about.st_uid);
     return true;
   }
-  // Open all files relative to one descriptor of the folder. It refers to this process even if the
-  // pid is reused.
+  // Open all files relative to one descriptor of the folder. The descriptor refers to the same
+  // process even if its pid is reused.
   const Descriptor folder(
       ::openat(proc_.get(), name.data(), O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
   if (!folder || ::fstat(folder.get(), &about) != 0) return false;

@@ -28,7 +28,8 @@ struct Home {
 };
 [[nodiscard]] Home home_of(std::string_view cgroup_file);
 
-/// User names from etc/passwd below a root folder. For the real root, also from the C library.
+/// User names from etc/passwd below a root folder. If that folder is the real root, also from the C
+/// library.
 class UserNames {
  public:
   explicit UserNames(std::string etc) : etc_(std::move(etc)) {}
@@ -66,7 +67,7 @@ class ProcessReader {
   bool procfs_ = false;  // the kernel's own /proc, not a recorded tree
   std::optional<double> recorded_uptime_;
   UserNames users_;
-  std::string last_cgroup_;  // a cache, because most processes of a job have the same text
+  std::string last_cgroup_;  // a cache, because most processes of a job have the same cgroup text
   Home last_home_;
 };
 
@@ -89,7 +90,7 @@ struct HolderSearch {
 [[nodiscard]] HolderSearch find_holders(const Roots& roots,
                                         const std::vector<std::string>& prefixes,
                                         std::chrono::milliseconds limit);
-/// Like the function above, but for one prefix, and within a tenth of a second.
+/// Like find_holders(), but for one prefix, and limited to a tenth of a second.
 [[nodiscard]] std::vector<model::Holder> device_holders(const Roots& roots,
                                                         const std::string& dev_prefix);
 

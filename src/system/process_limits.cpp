@@ -24,7 +24,7 @@ std::optional<int> nice_of(pid_t process) {
 
 /// The value after a key such as "SigIgn:" in /proc/PID/status.
 std::string_view field_of(std::string_view status, std::string_view name) {
-  // The name of the process comes first, so the field has a line before it.
+  // The first line is the name of the process, so every other field has a newline before it.
   const auto at = status.find("\n" + std::string(name));
   if (at == std::string_view::npos) return {};
   const std::string_view rest = status.substr(at + 1 + name.size());

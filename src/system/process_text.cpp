@@ -28,7 +28,7 @@ std::optional<T> number_of(std::string_view word) {
   return number;
 }
 
-/// The value of a line "Key:\tvalue" if it has this key.
+/// The value of a line "Key:\tvalue"; nullopt if the line has another key.
 std::optional<std::string_view> value_of(std::string_view line, std::string_view key) {
   if (!line.starts_with(key) || line.size() <= key.size() || line[key.size()] != ':')
     return std::nullopt;
@@ -38,8 +38,8 @@ std::optional<std::string_view> value_of(std::string_view line, std::string_view
 }  // namespace
 
 std::optional<StatLine> parse_stat(std::string_view text) {
-  // The name is in parentheses and may itself contain some. No later field does, so the last
-  // parenthesis ends the name.
+  // The name is in parentheses and may itself contain parentheses. No later field does, so the last
+  // one ends the name.
   const auto open = text.find('(');
   const auto close = text.rfind(')');
   if (open == std::string_view::npos || close == std::string_view::npos || close < open)

@@ -27,15 +27,15 @@ struct StatLine {
 /// Parses the line; nullopt if it is truncated or invalid.
 [[nodiscard]] std::optional<StatLine> parse_stat(std::string_view text);
 
-/// Whether it is a kernel thread (PF_KTHREAD in include/linux/sched.h). It has no program,
-/// arguments or files.
+/// Whether the process is a kernel thread (PF_KTHREAD in include/linux/sched.h). A kernel thread
+/// has no program, arguments or files.
 [[nodiscard]] inline bool is_kernel_thread(const StatLine& stat) {
   return (stat.flags & 0x0020'0000U) != 0;
 }
 
 /// Fields of /proc/PID/status that are not in stat.
 struct StatusText {
-  std::optional<std::uint32_t> uid;        // the effective one
+  std::optional<std::uint32_t> uid;        // the effective uid
   std::optional<std::uint64_t> rss_bytes;  // absent for kernel threads and zombies
   std::vector<std::int64_t>
       namespace_pids;  // pids from NSpid: from the namespace of this /proc to the innermost

@@ -5,7 +5,7 @@
 using namespace berth::system;
 
 namespace {
-/// The stat line of a training process, with this name.
+/// The stat line of a training process with the given name.
 std::string stat_line(std::string_view name) {
   return "4121 (" + std::string(name) +
          ") S 4100 4121 4100 34816 4121 4194304 12345 0 10 0 7000 500 1 2 20 0 33 0 123456 "

@@ -29,7 +29,8 @@ Error unusable(const std::string& path, int problem) {
 /// Fails unless the folder exists and only this user can write to it.
 Status check_private(const std::string& path) {
   struct stat status = {};
-  // Use lstat, so that a link of another user in a shared temporary folder is not followed.
+  // Use lstat: in a shared temporary folder, the path may be another user's link, which must not be
+  // followed.
   if (::lstat(path.c_str(), &status) != 0) return unusable(path, errno);
   const std::string shown = printable(path);
   if (!S_ISDIR(status.st_mode))
@@ -49,8 +50,7 @@ bool is_folder(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/// The path of a variable; "" if it is relative, because it would mean another folder after the
-/// next cd.
+/// The path in a variable; "" if it is relative, because after a cd it would mean another folder.
 std::string absolute(const char* name) {
   const std::string path = env_nonempty(name).value_or("");
   return path.substr(0, 1) == "/" ? path : "";
@@ -73,7 +73,8 @@ Status make_private_folder(const std::string& path, bool& made) {
 }
 
 Result<std::string> runtime_folder() {
-  // The socket and the journal belong together, so BERTH_STATE_DIR is checked as well.
+  // The socket and the journal must belong to the same broker, so BERTH_STATE_DIR is checked as
+  // well.
   if (const auto given = env_nonempty("BERTH_STATE_DIR"); given && given->front() != '/')
     return unusable(*given, text("BERTH_STATE_DIR must begin with a slash"),
                     "export BERTH_STATE_DIR=\"$PWD\"/" + printable(*given));
@@ -109,13 +110,14 @@ std::chrono::milliseconds system_broker_expected_for() {
     return milliseconds(0);
   const milliseconds away((now.tv_sec - status.st_mtim.tv_sec) * 1000 +
                           (now.tv_nsec - status.st_mtim.tv_nsec) / 1'000'000);
-  // A large difference means that the clock was set.
+  // After more than 20 s, the broker is not expected to return. A time in the future means that the
+  // clock was changed.
   return away < -kRestart || away > kRestart ? milliseconds(0)
                                              : std::min(kRestart, kRestart - away);
 }
 
 SocketName::SocketName(const std::string& path) : text_(path) {
-  constexpr std::size_t kLongest = 107;  // sockaddr_un
+  constexpr std::size_t kLongest = 107;  // the size of sun_path without the final NUL
   const auto slash = path.rfind('/');
   if (path.size() <= kLongest || slash == std::string::npos) return;
   folder_.reset(::open(path.substr(0, slash).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));

@@ -16,16 +16,16 @@ namespace berth::system {
 /// is ignored.
 [[nodiscard]] Result<std::string> runtime_folder();
 /// The folder for files that outlive the session: BERTH_STATE_DIR, else
-/// $XDG_STATE_HOME/berth/HOSTNAME, else the same in ~/.local/state. HOSTNAME is needed because
+/// $XDG_STATE_HOME/berth/HOSTNAME, else ~/.local/state/berth/HOSTNAME. HOSTNAME is needed because
 /// machines may share a home but not a queue. Relative paths are ignored.
 [[nodiscard]] std::string state_folder();
 
-/// Creates a folder that only this user can write to, or checks an existing one. `made` is set if
-/// it was created now. Fails with kUnavailable (E0514).
+/// Creates a folder that only this user can write to, or checks an existing one. Sets `made` if it
+/// created the folder. Fails with kUnavailable (E0514).
 [[nodiscard]] Status make_private_folder(const std::string& path, bool& made);
 
-/// A name for a socket that fits into an address (107 bytes) even if its path is longer. Valid
-/// during the lifetime of this object.
+/// A path for a socket that fits into an address (107 bytes), even if the socket's real path is
+/// longer. Valid during the lifetime of this object.
 class SocketName {
  public:
   explicit SocketName(const std::string& path);
@@ -37,8 +37,8 @@ class SocketName {
 };
 
 inline constexpr const char* kSystemSocket = "/run/berth/berth.sock";
-/// How long to wait for the system broker to return. It sets the time of its socket file every
-/// second, and gets 20 s for a restart. Returns 0 if there was none recently.
+/// How long to wait for the system broker to return. The broker updates the time of its socket file
+/// every second, and has 20 s for a restart. Returns 0 if no system broker ran recently.
 [[nodiscard]] std::chrono::milliseconds system_broker_expected_for();
 inline constexpr const char* kSystemState = "/var/lib/berth";
 

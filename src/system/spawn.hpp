@@ -7,8 +7,8 @@
 
 namespace berth::system {
 
-/// How to start another program of Berth so that it does not depend on the caller's state. It gets
-/// this program's variables, only these descriptors, and default signal handling.
+/// How to start another program of Berth so that it does not depend on the caller's state. The
+/// program gets this process's environment, only these descriptors, and default signal handling.
 struct Start {
   std::string program;  // a path, or a name that is looked up in PATH
   std::vector<std::string> words;

@@ -10,8 +10,8 @@
 
 namespace berth::system {
 
-/// The terminals on which to notify a process's owner: that of the process itself, and those where
-/// the user is logged in. Paths such as "/dev/pts/3", without duplicates.
+/// The terminals on which to notify a process's owner: the terminal of the process, and those on
+/// which the user is logged in. Paths such as "/dev/pts/3", without duplicates.
 [[nodiscard]] std::vector<std::string> terminals_of(const Roots& roots, const std::string& utmp,
                                                     std::int64_t pid, std::string_view user);
 inline constexpr const char* kUtmp = "/run/utmp";

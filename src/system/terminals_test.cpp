@@ -62,7 +62,7 @@ TEST_CASE("a message to a terminal does not block, and no other file is written"
   CHECK(said.find("two\r") != std::string::npos);
   CHECK(said.find('\x1b') == std::string::npos);
   CHECK(!tell_terminal(slave, ::geteuid() + 1, "not yours"));
-  // Nobody reads, so the terminal's buffer fills up; writing must not block then.
+  // No process reads the terminal, so its buffer fills up; writing must not block then.
   const std::string much(4000, 'x');
   int told = 0;
   while (told < 1000 && tell_terminal(slave, ::geteuid(), much)) ++told;

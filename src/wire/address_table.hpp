@@ -1,6 +1,6 @@
-// A hash table with addresses as keys, which grows in its own memory. So a library inside another
-// program does not depend on that program's allocator or initialisation order. Not thread-safe: the
-// owner locks it.
+// A hash table with addresses as keys. It gets its memory directly from the kernel, so a library
+// inside another program does not depend on that program's allocator or initialisation order. Not
+// thread-safe: the caller must lock it.
 #pragma once
 
 #include <sys/mman.h>
@@ -49,7 +49,7 @@ class AddressTable {
     return true;
   }
   [[nodiscard]] std::size_t size() const { return used_; }
-  /// Calls visit(key, value) for each; it must not change the table.
+  /// Calls visit(key, value) for each entry; `visit` must not change the table.
   template <typename Visit>
   void for_each(Visit&& visit) {
     for (std::size_t i = 0; i < room_; ++i)

@@ -21,20 +21,21 @@ inline constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
 
 struct DeviceLimit {
   unsigned char uuid[16];      // as cuDeviceGetUuid returns it; kNamedDevice: two words
-  std::uint64_t memory_bytes;  // kNoLimit: none
-  std::uint32_t permille;      // of the device's time; 0: no share requested
+  std::uint64_t memory_bytes;  // kNoLimit: no limit
+  std::uint32_t permille;      // share of the device's time; 0: no share requested
   std::uint32_t flags;         // Flag
-  std::uint64_t hidden_bytes;  // what the job has beyond its counters: contexts, modules
-  std::uint32_t cap;           // permille: the most of the device's time; 0: no such limit
-  std::uint32_t slice;         // milliseconds of a turn; 0: as usual
-  std::uint64_t pci;           // pci_word() of the device; 0: not known
+  std::uint64_t
+      hidden_bytes;     // memory that the job has in addition to its counters: contexts, modules
+  std::uint32_t cap;    // permille: largest share of the device's time; 0: no such limit
+  std::uint32_t slice;  // length of a turn in milliseconds; 0: the default
+  std::uint64_t pci;    // pci_word() of the device; 0: not known
 };
 enum Flag : std::uint32_t {
-  kLatency = 1,     // before other jobs
-  kBestEffort = 2,  // only what other jobs leave
+  kLatency = 1,     // its turns come before those of other jobs
+  kBestEffort = 2,  // it gets only the time that other jobs leave
   kKeepsTurn = 4,   // a short pause does not end its turn
-  // The device has neither uuid nor PCI address. `uuid` has name_word() of its OpenCL name, and its
-  // number among the devices with this name.
+  // The device has neither uuid nor PCI address. Instead, `uuid` contains name_word() of its OpenCL
+  // name, and its number among the devices with this name.
   kNamedDevice = 8,
 };
 inline constexpr std::uint32_t kTurnFlags = kLatency | kBestEffort | kKeepsTurn;
@@ -50,7 +51,8 @@ struct Limits {
 };
 static_assert(offsetof(Limits, device) == 64 && sizeof(Limits) == 64 + 56 * kMaxDevices);
 
-/// `berth resize` to the job's `berth run`, in a file of the job's folder. 0: unchanged.
+/// What `berth resize` requests from the `berth run` of a job, in a file in the job's folder. A
+/// value of 0 means unchanged.
 struct Wanted {
   std::uint64_t magic;
   std::uint32_t version, permille;
@@ -62,15 +64,14 @@ static_assert(sizeof(Wanted) == 32);
 struct Counters {
   std::uint64_t used;   // bytes, including requests in progress
   std::uint64_t asked;  // bytes of `used` that may still be refused
-  std::uint64_t peak;   // maximum of the process
+  std::uint64_t peak;   // largest `used` so far
   std::uint64_t allocations, frees, refusals;
   std::uint64_t launches, copies;
   std::uint64_t busy;  // nanoseconds of device time
-  // Bytes of `copies`: to the device, from it, on it or between devices, and where the call does
-  // not say which.
+  // Bytes of `copies` by direction: to the device, from it, on it or between devices, unknown.
   std::uint64_t copied_in, copied_out, copied_on, copied_other;
-  std::uint64_t fills, filled;  // filled: bytes
-  // Memory that streams allocate: what is allocated now, and its maximum. The driver may keep the
+  std::uint64_t fills, filled;  // filled: bytes of all `fills`
+  // Memory that streams have allocated: now, and the largest amount so far. The driver may keep the
   // difference for later requests.
   std::uint64_t pooled, pooled_peak;
   std::uint64_t unused[7];
@@ -101,7 +102,7 @@ struct Usage {
   std::uint32_t version;
   std::uint32_t places;  // places ever used
   std::uint64_t reserved;
-  std::uint64_t peak[kMaxDevices];  // maximum of the job
+  std::uint64_t peak[kMaxDevices];  // largest sum over the processes so far
   std::uint32_t started;            // processes with the guard that initialised CUDA
   std::uint32_t trouble;            // Trouble: why the guard could not enforce something
   std::uint32_t unlimited;          // processes that could not read the limits
@@ -176,10 +177,10 @@ inline Sum sum_of(const Usage& usage, std::uint32_t device) {
   return sum;
 }
 
-/// What living processes have, to compare with what the driver says.
+/// The memory of the living processes, to compare with what the driver reports.
 struct Tally {
   std::uint64_t used = 0;
-  std::uint64_t kept = 0;    // at most this much more is kept by the driver for streams
+  std::uint64_t kept = 0;    // the driver keeps at most this much more for streams
   std::uint64_t events = 0;  // grows with each allocation and free
   std::uint32_t processes = 0;
 };
@@ -257,7 +258,7 @@ inline Answer charge(Usage& usage, Counters& own, std::uint32_t device, std::uin
     }
     take_word(own.used, bytes);
     take_word(own.asked, bytes);
-    // Whether it would fit if the pending requests of other processes were refused.
+    // Whether the request would fit if the pending requests of other processes were refused.
     const bool blocked = sum.used - (sum.asked < sum.used ? sum.asked : sum.used) + bytes <= limit;
     if (turn == 0) bury_the_dead(usage);
     if (turn > 0 && (!blocked || turn > 200)) return Answer::kOverQuota;

@@ -63,7 +63,7 @@ TEST_CASE("memory of a killed process is free again, whatever it was doing") {
     }
     usleep(1000 + static_cast<useconds_t>(i) * 97);
     kill(child, SIGKILL);
-    // A zombie holds nothing, as with a real driver.
+    // The memory of a zombie does not count, as with a real driver.
     siginfo_t info;
     waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT);
     CHECK(charge(*usage, own->device[0], 0, 1000, 1000) == Answer::kGranted);

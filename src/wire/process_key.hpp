@@ -79,7 +79,7 @@ inline bool lives(std::int64_t pid, std::uint64_t start) {
   return (now.state != 'Z' && now.state != 'X') || now.threads > 1;
 }
 
-/// State of a place in shared memory that a process is about to use: it contains the pid from the
+/// The state of a place in shared memory while a process takes it. It contains the pid from the
 /// first moment, because the process may die before it writes more.
 inline constexpr std::uint32_t kTakenState = 1;
 inline std::uint32_t taken_by(std::int64_t pid) {

@@ -91,7 +91,8 @@ class CudaLock {
   CudaShared& shared_;
 };
 
-/// Call it, and everything below, with the lock held. Frees what dead processes held.
+/// Frees what dead processes used. This function and all below require that the caller holds the
+/// lock.
 inline void bury_the_dead(CudaShared& shared) {
   for (std::uint32_t i = 0; i < shared.processes; ++i) {
     CudaProcess& process = shared.process[i];
@@ -141,7 +142,7 @@ inline void complete(CudaQueue& queue, std::uint64_t work, std::uint64_t since, 
   }
 }
 
-/// All processes with work get equal shares of the device's time, as if they took turns of a few
+/// All processes with work get equal parts of the device's time, as if they took turns of a few
 /// milliseconds.
 inline void work_until(CudaShared& shared, std::uint32_t device, std::uint64_t now) {
   CudaDevice& engine = shared.device[device];

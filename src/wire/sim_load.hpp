@@ -1,7 +1,7 @@
-// What a simulated device shows at a given time: a pure function of machine, seed, time and faults,
-// in integers because the simulated driver has no libm. The load is smooth noise with a period of
-// 256 s, so that the energy counter can be computed as a finite sum. Ended processes no longer
-// count for load and memory, but the energy counter never decreases.
+// The readings of a simulated device at a given time: a pure function of machine, seed, time and
+// faults, in integers because the simulated driver has no libm. The load is smooth noise with a
+// period of 256 s, so that the energy counter can be computed as a finite sum. Ended processes no
+// longer count for load and memory, but the energy counter never decreases.
 #pragma once
 
 #include "wire/sim_state.hpp"
@@ -13,7 +13,7 @@ inline constexpr std::uint64_t kPeriodSeconds = 256;
 /// The driver's sample period (nvml.h: between 1/6 s and 1 s); must divide a second.
 inline constexpr std::uint64_t kSamplePeriod = 200 * kMillisecond;
 
-constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {  // splitmix64 over both
+constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {  // splitmix64 of both numbers
   std::uint64_t z = a + 0x9e3779b97f4a7c15 * (b + 1);
   z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9;
   z = (z ^ (z >> 27U)) * 0x94d049bb133111eb;
@@ -74,7 +74,7 @@ class Moment {
     return p.memory - p.memory_swing / 1000 * wave(view_.state().seed, 0x10000 + process, time_) /
                           kPage * kPage;
   }
-  /// The used memory without reserved memory. `partition` kNone: that of the whole device.
+  /// The used memory without reserved memory. `partition` kNone: used memory of the whole device.
   [[nodiscard]] std::uint64_t memory_used(std::uint32_t partition = kNone) const {
     std::uint64_t sum = 0;
     for_processes([&](std::uint32_t i, const Process& p) {
@@ -199,7 +199,7 @@ class Moment {
     for (std::uint64_t s = 0; s < (seconds < kPeriodSeconds ? rest : kPeriodSeconds); ++s) {
       if (s == rest) part = period;
       period += power_at(
-          load, (s + kPeriodSeconds) * kSecond);  // one second at so many milliwatts: millijoules
+          load, (s + kPeriodSeconds) * kSecond);  // one milliwatt for one second is one millijoule
     }
     if (seconds < kPeriodSeconds) part = period;
     const std::uint64_t last = power_at(load, (seconds + kPeriodSeconds) * kSecond) *

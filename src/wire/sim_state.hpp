@@ -17,28 +17,27 @@ inline constexpr std::uint32_t kNone = 0xffffffff;
 
 enum Vendor : std::uint32_t { kNvidia = 0, kAmd = 1, kIntel = 2 };
 
-/// Readings that a device does not support: bits of Device::unsupported. Names as in the machine
-/// file's `unsupported`.
-// clang-format off
+/// Readings that a device does not support: bits of Device::unsupported. The names are those in
+/// `unsupported` of a machine file. clang-format off
 #define BERTH_SIM_ABILITIES(ROW) \
-  ROW(memory) \
-  ROW(utilization) \
-  ROW(temperature) \
-  ROW(power) \
-  ROW(clocks) \
-  ROW(fan) \
-  ROW(pcie) \
-  ROW(energy) \
-  ROW(ecc) \
-  ROW(processes) \
-  ROW(process_memory) \
-  ROW(process_utilization) \
-  ROW(encoder) \
-  ROW(bar1) \
-  ROW(remap) \
-  ROW(throttle_reasons) \
-  ROW(performance_state) \
-  ROW(serial) \
+  ROW(memory)                    \
+  ROW(utilization)               \
+  ROW(temperature)               \
+  ROW(power)                     \
+  ROW(clocks)                    \
+  ROW(fan)                       \
+  ROW(pcie)                      \
+  ROW(energy)                    \
+  ROW(ecc)                       \
+  ROW(processes)                 \
+  ROW(process_memory)            \
+  ROW(process_utilization)       \
+  ROW(encoder)                   \
+  ROW(bar1)                      \
+  ROW(remap)                     \
+  ROW(throttle_reasons)          \
+  ROW(performance_state)         \
+  ROW(serial)                    \
   ROW(compute_mode)
 // clang-format on
 enum Ability : std::uint32_t {
@@ -70,9 +69,9 @@ enum FaultKind : std::uint32_t {
 #undef BERTH_ROW
       kFaultKinds
 };
-/// Special values of Fault::value for kRemap, besides a count.
+/// Fault::value of kRemap is one of these, or the number of remapped rows.
 inline constexpr std::uint64_t kRemapPending = ~std::uint64_t{0}, kRemapFailed = ~std::uint64_t{1};
-/// Fault::value of kHung: the functions that identify and find devices hang, too.
+/// Fault::value of kHung: even the functions that find and identify devices hang.
 inline constexpr std::uint64_t kHungAll = 1;
 /// Fault::value of kNoPermission: only the memory of whole devices is readable, as in a container
 /// with a MIG GPU.
@@ -107,7 +106,7 @@ struct Device {
   std::uint32_t vendor_index;  // the driver's index: by PCI address among the vendor's devices
   std::uint32_t partition_first, partition_count;
   std::uint32_t process_first, process_count;
-  std::uint32_t base_load;  // percent, without any of our processes
+  std::uint32_t base_load;  // percent, without any simulated process
   std::uint32_t fabric;     // as in NVML: 0 none, 1 not started, 2 in progress, 3 completed
   std::uint32_t vgpu;       // 0: not a guest; 1: a guest with a licence, 2: without
   std::uint32_t retired_pending, no_peer_access;
@@ -132,7 +131,7 @@ struct Process {                       // grouped by device
   std::uint32_t device,
       partition;                // partition: its position on the device; kNone: the whole device
   std::uint32_t use, activity;  // activity: mean percent of the device that it keeps busy
-  std::uint32_t foreign;        // in another PID namespace, so its pid is unknown here
+  std::uint32_t foreign;  // 1: it is in another PID namespace, so its pid is unknown in this one
   char command[124];
 };
 static_assert(offsetof(Process, command) == 44 && sizeof(Process) == 168);
@@ -154,8 +153,8 @@ struct State {
   std::int64_t frozen;  // fixed time in nanoseconds since the start; -1: time advances
   std::uint64_t init_time, pcie_window;  // nanoseconds
   std::uint32_t driver_present, driver_major, driver_minor, driver_patch, cuda_version;
-  std::uint32_t process_record_bytes;  // what the _v3 process functions write: 24, or 32 in 535.43
-                                       // up to 535.86
+  std::uint32_t process_record_bytes;  // bytes per record of the _v3 process functions: 24, or 32
+                                       // in drivers 535.43 to 535.86
   std::uint32_t devices, devices_at, partitions, partitions_at;
   std::uint32_t processes, processes_at, faults, faults_at;
   std::uint32_t functions;

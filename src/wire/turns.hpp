@@ -1,8 +1,8 @@
 // Processes take turns on one device, through a file that a user's guarded jobs share. A process
-// holds the device for a quantum. Then it waits until its work is done, and hands over: to a
-// process of the first class before others, in a class to the process with the least time per
-// weight. A holder that dies or idles loses its turn. It also ends its turn early if a process of
-// an earlier class waits.
+// holds the device for a quantum, waits until its work is done, and passes the device on. Processes
+// of an earlier class come first; within a class, the process with the least time per weight. A
+// holder that dies or idles loses its turn. A turn also ends early if a process of an earlier class
+// waits.
 #pragma once
 
 #include <cstddef>

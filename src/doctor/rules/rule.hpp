@@ -71,7 +71,8 @@ struct Rule {
   const char* id;  // "HW02", as `berth doctor --list` shows it
   Layer layer;
   Severity severity;
-  /// Whether a recorded machine of a public case confirms the rule; otherwise its confidence is low.
+  /// Whether a recorded machine of a public case confirms the rule; otherwise its confidence is
+  /// low.
   bool proven;
   const char* about;  // msgid: what the rule checks, in a few words (--list)
   /// Ids of findings that this rule's finding explains, separated by spaces; "FW*" is a prefix.

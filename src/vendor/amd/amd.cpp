@@ -49,7 +49,7 @@ void take_topology(const Topology& topology, model::Device& device) {
     if (node.unique_id != 0) device.uuid = fmt::format("GPU-{:016x}", node.unique_id);
     // Older kernels show a CPU and its integrated graphics as one node.
     device.memory_unified = node.cpu_cores_count != 0;
-    return;  // partitions of a card have the same address; the first one is used
+    return;  // partitions of a card share its address; the first partition is used
   }
 }
 
@@ -66,8 +66,9 @@ std::string name_of(const model::PciDevice& pci, const std::string& product_name
   return known.starts_with("AMD ") ? known : "AMD " + known;
 }
 
-/// Whether it is integrated graphics. Its hwmon has the northbridge voltage, which only APUs have
-/// according to the driver's documentation. This includes MI300A, whose memory is all shared.
+/// Whether the GPU is integrated graphics. Its hwmon has the northbridge voltage, which only APUs
+/// have according to the driver's documentation. This includes MI300A, whose whole memory is
+/// shared.
 bool is_integrated(const std::string& hwmon, const model::PciDevice& pci) {
   constexpr std::uint16_t kMi300a = 0x74a0;
   return pci.device == kMi300a || !sysfs::sensor_labelled(hwmon, "in", "vddnb").empty();
@@ -82,7 +83,8 @@ void read_memory(const std::string& folder, model::Device& device) {
   auto total = sysfs::number(folder + "/mem_info_vram_total");
   auto used = sysfs::number(folder + "/mem_info_vram_used");
   if (device.memory_unified) {
-    // Little memory is reserved at boot. Programs mostly use memory borrowed from the host.
+    // Only little memory is reserved for it at boot. Programs mostly use memory borrowed from the
+    // host.
     total = sum(total, sysfs::number(folder + "/mem_info_gtt_total"));
     used = sum(used, sysfs::number(folder + "/mem_info_gtt_used"));
   }

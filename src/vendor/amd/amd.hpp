@@ -10,8 +10,8 @@
 
 namespace berth::amd {
 
-/// Every AMD GPU in `pci`, in the same order; Device::index is not set. A suspended GPU is not
-/// touched, so its values come from the bus and from kfd.
+/// Every AMD GPU in `pci`, in the same order; Device::index is not set. Reads no file of a
+/// suspended GPU; its values come from the bus and from kfd.
 [[nodiscard]] std::vector<model::Device> read_devices(const Roots& roots,
                                                       const std::vector<model::PciDevice>& pci);
 

@@ -28,7 +28,7 @@ std::optional<double> take_decimal(std::string_view& text) {
   return value;
 }
 
-/// The text after "N: "; empty if the line is not a level.
+/// The text after "N: "; empty if the line does not describe a clock level.
 std::string_view level(std::string_view line) {
   const auto colon = line.find(':');
   if (colon == std::string_view::npos) return {};

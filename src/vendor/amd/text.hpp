@@ -27,8 +27,8 @@ struct ErrorCounts {
 };
 [[nodiscard]] ErrorCounts parse_error_counts(std::string_view text);
 
-/// The architecture for kfd's gfx_target_version, which is decimal MMmmss: 110000 → "gfx1100",
-/// 90402 → "gfx942", 90010 → "gfx90a"; "" for 0.
+/// The architecture that kfd's gfx_target_version means, a decimal number MMmmss: 110000 →
+/// "gfx1100", 90402 → "gfx942", 90010 → "gfx90a"; "" for 0.
 [[nodiscard]] std::string architecture_of(std::uint64_t gfx_target_version);
 
 /// The fields of class/kfd/kfd/topology/nodes/N/properties that identify a GPU.

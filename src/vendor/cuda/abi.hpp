@@ -101,7 +101,7 @@ struct CUDA_ARRAY3D_DESCRIPTOR {
 };
 static_assert(sizeof(CUDA_ARRAY3D_DESCRIPTOR) == 40);
 
-/// From before CUDA 3.2.
+/// The array descriptor of CUDA versions before 3.2.
 struct CUDA_ARRAY_DESCRIPTOR_v1 {
   unsigned Width, Height, Format, NumChannels;
 };
@@ -179,7 +179,7 @@ struct CUDA_MEM_ALLOC_NODE_PARAMS {
 };
 static_assert(sizeof(CUDA_MEM_ALLOC_NODE_PARAMS) == 120);
 
-/// cuGraphNodeGetType: the types that concern memory, and kernels.
+/// cuGraphNodeGetType: kernels, and the types that concern memory.
 inline constexpr int CU_GRAPH_NODE_TYPE_KERNEL = 0, CU_GRAPH_NODE_TYPE_GRAPH = 4,
                      CU_GRAPH_NODE_TYPE_MEM_ALLOC = 10, CU_GRAPH_NODE_TYPE_MEM_FREE = 11;
 /// cuGraphAddNode: only the parameters of memory nodes.

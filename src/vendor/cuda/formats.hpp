@@ -42,7 +42,7 @@ inline constexpr std::uint64_t bytes_of_format(unsigned format, unsigned channel
   }
 }
 
-/// What a CUDA_MEMCPY2D or CUDA_MEMCPY3D copies. Returns false if the product does not fit.
+/// How many bytes a CUDA_MEMCPY2D or CUDA_MEMCPY3D copies. Returns false if the product overflows.
 template <typename Copy>
 [[nodiscard]] constexpr bool bytes_of_copy(const Copy& copy, std::uint64_t& bytes) {
   bytes = copy.WidthInBytes;

@@ -1,4 +1,4 @@
-// Which functions of the driver may take device memory, by their names. A newer driver may have
+// Tells by name which functions of the driver may take device memory. A newer driver may have
 // functions that this list lacks; memory that they take is not counted.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace berth::vendor::cuda {
 
 enum class MemoryName {
   kNone,     // takes no device memory: it describes or frees memory, or takes host memory
-  kOthers,   // reaches memory that another process, interface or function took
+  kOthers,   // gives access to memory that another process, interface or function took
   kHidden,   // takes memory that only NVML shows: contexts, modules, streams
   kUnknown,  // not in the list
 };
@@ -25,7 +25,7 @@ inline bool may_take_memory(const char* name) {
   return false;
 }
 
-/// For functions that the guard does not wrap.
+/// The kind of a function that the guard does not wrap.
 inline MemoryName memory_name(const char* name) {
   struct Row {
     const char* name;

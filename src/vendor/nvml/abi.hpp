@@ -17,8 +17,8 @@ using nvmlDevice_t = nvmlDevice_st*;
 struct nvmlEventSet_st;
 using nvmlEventSet_t = nvmlEventSet_st*;
 
-// The value of "version" members: the size of the struct, with its version in the top byte (nvml.h,
-// NVML_STRUCT_VERSION).
+// The value of a `version` member: the size of the struct, and the struct's version in the top byte
+// (nvml.h, NVML_STRUCT_VERSION).
 template <typename Struct>
 constexpr std::uint32_t nvml_struct_version(std::uint32_t version) {
   return static_cast<std::uint32_t>(sizeof(Struct)) | (version << 24U);
@@ -98,7 +98,7 @@ static_assert(sizeof(void*) != 8 || sizeof(nvmlProcessDetailList_t) == 24);
 
 struct nvmlProcessUtilizationSample_t {
   std::uint32_t pid;
-  std::uint64_t timeStamp;  // in microseconds of the CPU clock
+  std::uint64_t timeStamp;  // CPU time stamp in microseconds
   std::uint32_t smUtil, memUtil, encUtil, decUtil;
 };
 static_assert(sizeof(nvmlProcessUtilizationSample_t) == 32);
@@ -158,7 +158,7 @@ static_assert(sizeof(nvmlDeviceAttributes_t) == 40);
 
 struct nvmlGpuFabricInfo_t {
   std::uint8_t clusterUuid[16];
-  nvmlReturn_t status;  // result of the registration, when it is completed
+  nvmlReturn_t status;  // result of the registration with the fabric, once it is completed
   std::uint32_t cliqueId;
   std::uint8_t state;  // NVML_GPU_FABRIC_STATE_…
 };

@@ -142,7 +142,8 @@ inline constexpr std::uint32_t NVML_FI_DEV_ECC_SBE_VOL_TOTAL = 3, NVML_FI_DEV_EC
                                NVML_FI_DEV_REMAPPED_FAILURE = 145, NVML_FI_DEV_POWER_AVERAGE = 185,
                                NVML_FI_DEV_POWER_INSTANT = 186,
                                NVML_FI_DEV_GET_GPU_RECOVERY_ACTION = 230;
-/// Plain numbers in NVML too: Kepler and Maxwell are 2 and 3; 11 and 12 were never published.
+/// NVML defines these as plain numbers, too. Kepler and Maxwell are 2 and 3; 11 and 12 were never
+/// published.
 using nvmlDeviceArchitecture_t = std::uint32_t;
 inline constexpr std::uint32_t NVML_DEVICE_ARCH_KEPLER = 2, NVML_DEVICE_ARCH_MAXWELL = 3,
                                NVML_DEVICE_ARCH_PASCAL = 4, NVML_DEVICE_ARCH_VOLTA = 5,

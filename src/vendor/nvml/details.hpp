@@ -1,6 +1,6 @@
-// Driver values that only the doctor reads: states that make a GPU unusable or slow. Never sets
-// anything. Plain bytes, because they cross a pipe from a child whose memory a driver may have
-// corrupted.
+// Driver values that only the doctor reads: states that make a GPU unusable or slow. Never changes
+// a setting. The structs are plain bytes, because they are sent through a pipe by a child process
+// whose memory a driver may have corrupted.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct Answer {
 struct Details {
   Answer domain, bus, slot;      // PCI location
   Answer fabric;                 // NVML_GPU_FABRIC_STATE_…
-  Answer fabric_status;          // of the registration
+  Answer fabric_status;          // result of the registration with the fabric
   Answer virtualization;         // NVML_GPU_VIRTUALIZATION_MODE_…
   Answer unlicensed;             // number of features that are enabled without a licence
   Answer bar1_bytes;             //
@@ -41,7 +41,7 @@ struct Confidential {
 };
 [[nodiscard]] Confidential read_confidential(const Api& api);
 
-/// NVML_P2P_STATUS_… in the worse of the two directions.
+/// NVML_P2P_STATUS_… of the direction that is worse.
 [[nodiscard]] Answer read_peer(Look& look, nvmlDevice_t other);
 
 }  // namespace berth::nvml

@@ -92,8 +92,8 @@ struct Memory {
   bool unified = false;
 };
 
-// The memory of a GPU without memory of its own (GB10, Grace, Jetson). Drivers return NOT_SUPPORTED
-// for it, or SUCCESS with zeros.
+// The memory reading of a GPU that has no memory of its own (GB10, Grace, Jetson). For such a GPU,
+// drivers return NOT_SUPPORTED, or SUCCESS with zeros.
 Memory no_memory(nvmlReturn_t code) {
   const bool unified = code == NVML_SUCCESS || code == NVML_ERROR_NOT_SUPPORTED;
   const Absence why = unified ? Absence::kNotSupported : absence(code);
@@ -119,7 +119,7 @@ Memory read_memory(Look& look, nvmlDevice_t handle) {
     return memory;
   }
   if (code2 == NVML_ERROR_NO_PERMISSION)
-    return no_memory(code2);  // it is a GPU with MIG enabled, and version 1 fails as well
+    return no_memory(code2);  // MIG is enabled, so version 1 fails as well
   nvmlMemory_t first{};
   const nvmlReturn_t code1 = look(look.api.DeviceGetMemoryInfo, handle, &first);
   if (code1 == NVML_ERROR_FUNCTION_NOT_FOUND) return no_memory(code2);
@@ -238,7 +238,8 @@ Reading<std::uint64_t> ecc_errors(Look& look, nvmlMemoryErrorType_t type) {
   return checked<std::uint64_t>(code, count, kCount);
 }
 
-// Reads counters, which begin when the driver is loaded. Without ECC, the second call is not made.
+// Reads counters, which start at 0 when the driver is loaded. Without ECC, the second call is not
+// made.
 void read_ecc(Look& look, model::DeviceReadings& readings) {
   readings.ecc_uncorrected = ecc_errors(look, NVML_MEMORY_ERROR_TYPE_UNCORRECTED);
   const bool unsupported =
@@ -290,7 +291,7 @@ void judge(bool throttle_answered, Device& device) {
   if (!device.health_reasons.empty()) device.health = Health::kDegraded;
 }
 
-/// The average power over a second, from the driver. If the GPU has no average, the current power.
+/// The driver's average power over a second. If the GPU provides no average, the current power.
 Reading<std::uint64_t> power_of(Look& look) {
   auto power = number<std::uint64_t>(look, look.api.DeviceGetPowerUsage, kMilliwatts);
   if (power || power.why != Absence::kNotSupported) return power;
@@ -341,8 +342,8 @@ bool read_throttle(Look& look, Device& device) {
   for (const Bit& bit : kThrottleBits) {
     if ((reasons & bit.mask) != 0) device.throttle_reasons.emplace_back(bit.name);
   }
-  // hw_slowdown alone also occurs while clocks change. So it is reported, but does not count as
-  // degraded health.
+  // hw_slowdown alone also occurs while clocks change. So it is reported as a throttle reason, but
+  // the device still counts as healthy.
   if ((reasons & NVML_CLOCKS_HW_THERMAL) != 0)
     device.health_reasons.emplace_back("throttle:hw_thermal");
   if ((reasons & NVML_CLOCKS_HW_POWER_BRAKE) != 0) {

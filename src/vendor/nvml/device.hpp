@@ -16,7 +16,7 @@ struct DriverWords {
 };
 [[nodiscard]] DriverWords read_driver(const Api& api);
 
-/// Name, uuid, PCI address, other constant values, and the modes: 9 calls.
+/// Name, uuid, PCI address, other values that do not change, and the modes: 9 calls.
 void read_identity(Look& look, model::Device& device);
 
 struct Wanted {
@@ -34,7 +34,8 @@ bool read_throttle(Look& look, model::Device& device);
 /// MIG partitions with their memory, if MIG is enabled. Call after read_identity.
 void read_partitions(Look& look, model::Device& device);
 
-/// Marks a device whose handle the driver refused with `code`, or that was lost while reading.
+/// Marks a device that the driver lost while Berth read it, or for which it returned `code` instead
+/// of a handle.
 void mark_unreadable(nvmlReturn_t code, model::Device& device);
 
 }  // namespace berth::nvml

@@ -14,8 +14,8 @@ using berth::nvml::Look;
 
 namespace {
 
-// A lambda without captures converts to a function pointer for the table. Its state is in this
-// variable.
+// The function table holds plain function pointers, so its lambdas cannot capture. They store their
+// state in these variables.
 int calls = 0;
 std::uint32_t seen_version = 0;
 
@@ -348,7 +348,7 @@ TEST_CASE(
   static Look* slow = nullptr;
   Api api = healthy();
   api.DeviceGetTemperature = [](nvmlDevice_t, nvmlTemperatureSensors_t, std::uint32_t* celsius) {
-    slow->slowest = std::chrono::hours(1);  // as if this call had taken that long
+    slow->slowest = std::chrono::hours(1);  // pretends that a call took that long
     *celsius = 64;
     return NVML_SUCCESS;
   };

@@ -12,8 +12,8 @@ namespace berth::nvml {
 
 namespace {
 
-// The folder in which WSL has the library of its Windows host. Some distributions do not list it in
-// ld.so.conf.
+// The folder in which WSL puts the library of the Windows driver. Some distributions do not list it
+// in ld.so.conf.
 constexpr std::array<const char*, 1> kOtherPlaces = {"/usr/lib/wsl/lib/libnvidia-ml.so.1"};
 
 struct Loaded {
@@ -32,8 +32,8 @@ Loaded load(const char* path) {
 }
 
 // Whether the library itself is missing: "NAME: cannot open shared object file: No such file or
-// directory". If NAME is another library, one of its dependencies is missing, so the installation
-// is broken.
+// directory". If NAME is another library, NVML is present but one of its dependencies is missing,
+// so the installation is broken.
 bool is_absent(const Loaded& loaded, const std::string& path) {
   return loaded.complaint.starts_with(path + ":") &&
          loaded.complaint.find("No such file") != std::string::npos;

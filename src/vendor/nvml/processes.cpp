@@ -1,8 +1,9 @@
-// How large are the records? nvmlDeviceGetComputeRunningProcesses writes 16 bytes each, and _v2 and
-// _v3 write 24. But _v3 writes 32 in drivers 535.43 to 535.86, and 16 according to one report. The
-// driver's version is not enough to decide. So the buffer is poisoned and large enough for the
-// largest record; the end of the written part gives the size. Some drivers clear more than they
-// fill. Then we choose the size that makes every record plausible.
+// How large are the driver's records? nvmlDeviceGetComputeRunningProcesses writes 16 bytes each,
+// and _v2 and _v3 write 24. But _v3 writes 32 in drivers 535.43 to 535.86, and 16 according to one
+// report, so the driver's version does not decide it. Therefore the buffer is large enough for the
+// largest record and filled with a known byte before the call; where the changed bytes end shows
+// the size. Some drivers clear more bytes than they fill. In that case, Berth chooses the size with
+// which every record is plausible.
 #include "vendor/nvml/processes.hpp"
 
 #include <algorithm>
@@ -29,7 +30,7 @@ constexpr std::uint32_t kMostPid = 1U << 22U;  // PID_MAX_LIMIT of 64-bit Linux
 constexpr std::uint32_t kMostInstances = 1024;
 constexpr std::uint32_t kFirstCapacity = 64;
 constexpr std::uint32_t kMostRecords = 1U << 17U;
-constexpr int kMostTries = 6;  // after this many retries, the list is not valid
+constexpr int kMostTries = 6;  // after this many retries, the list counts as unreadable
 
 template <typename T>
 T load(const unsigned char* at) {
@@ -94,8 +95,8 @@ List records_of(std::span<const unsigned char> buffer, std::uint32_t count) {
   return list;
 }
 
-// Reads a list. One call is enough if the list fits, which it nearly always does. Otherwise the
-// driver returns the size that is needed, which may have grown by the next call.
+// Reads a list. One call is enough if the list fits into the buffer, which is nearly always the
+// case. Otherwise the driver returns the needed size, but the list may have grown by the next call.
 List read_list(Look& look, nvmlDevice_t handle, ListFunction function) {
   std::uint32_t capacity = kFirstCapacity;
   for (int tries = 0; tries < kMostTries; ++tries) {
@@ -131,7 +132,7 @@ std::string partition_of(const ProcessRecord& record, const model::Device& devic
   return {};
 }
 
-// Merges rows of the same process: one that computes and draws is in two lists, with the same
+// Merges rows of the same process: a process that computes and draws is in two lists, with the same
 // memory in both.
 void merge_same(std::vector<DeviceProcess>& rows) {
   const auto key = [](const DeviceProcess& row) {
@@ -170,8 +171,8 @@ std::optional<Absence> problem_of(const List& list) {
   return std::nullopt;
 }
 
-// Adds the rows of all three lists. Returns why the list of compute processes could not be read,
-// because that list decides whether the device is in use. Many devices do not have the other lists.
+// Adds the rows of all three lists. Returns why the list of compute processes could not be read;
+// only this list decides whether the device is in use. Many devices lack the other lists.
 std::optional<Absence> read_kinds(Look& look, nvmlDevice_t handle, const model::Device& device,
                                   const std::string& partition, Processes& processes) {
   const Api& api = look.api;
@@ -203,8 +204,8 @@ std::optional<Absence> read_kinds(Look& look, nvmlDevice_t handle, const model::
   return why_not;
 }
 
-// In a container, reading the parent of a MIG device may be denied, but its partitions are
-// readable. If one partition is unreadable, the whole result is unknown.
+// In a container, the driver may deny access to the parent of a MIG device, but not to its
+// partitions. If one partition is unreadable, the whole result is unknown.
 std::optional<Absence> read_partition_lists(Look& look, const model::Device& device,
                                             Processes& processes) {
   std::optional<Absence> why_not;
@@ -225,9 +226,9 @@ struct Shares {
   std::vector<nvmlProcessUtilizationSample_t> samples;
 };
 
-// The shares of time since `since`. NOT_FOUND means that no process was active since then. The
-// returned count can be larger than the number of rows that were written; the other rows are old or
-// zero. So `since` is checked again here.
+// The time shares of processes since `since`. NOT_FOUND means that no process was active since
+// then. The returned count can be larger than the number of rows that the driver wrote; the other
+// rows are old or zero. So this function also compares each row with `since`.
 Shares read_shares(Look& look, std::uint64_t since) {
   std::uint32_t capacity = 128;
   for (int tries = 0; tries < kMostTries && capacity <= kMostRecords; ++tries) {
@@ -254,8 +255,8 @@ Shares read_shares(Look& look, std::uint64_t since) {
   return {NVML_ERROR_UNKNOWN, {}};
 }
 
-// A share as a reading. The driver adds samples of different times, so slightly more than 100 % is
-// valid and shown unchanged. Much more is invalid.
+// A time share as a reading. The driver adds samples of different times, so slightly more than 100
+// % is valid and shown unchanged. Much more is invalid.
 model::Reading<double> share(std::uint32_t percent) {
   if (percent > 200) return Absence::kFailed;
   return static_cast<double>(percent);
@@ -280,7 +281,7 @@ void add_shares(const Shares& shares, std::vector<DeviceProcess>& rows) {
       continue;
     }
     const nvmlProcessUtilizationSample_t* newest = newest_of(shares, row);
-    // The driver only lists active processes, so a missing row means 0 %.
+    // The driver lists only active processes, so a process without a row used 0 %.
     row.sm_percent = share(newest != nullptr ? newest->smUtil : 0);
     row.encoder_percent = share(newest != nullptr ? newest->encUtil : 0);
     row.decoder_percent = share(newest != nullptr ? newest->decUtil : 0);

@@ -42,8 +42,8 @@ struct Processes {
   std::optional<model::Absence> why_not;
 };
 
-/// Reads the processes. Older time shares than `since` (Unix time in microseconds) are ignored.
-/// Call after read_partitions.
+/// Reads the processes. Ignores time shares from before `since` (Unix time in microseconds). Call
+/// after read_partitions.
 [[nodiscard]] Processes read_processes(Look& look, const model::Device& device,
                                        std::uint64_t since);
 

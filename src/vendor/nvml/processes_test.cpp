@@ -67,7 +67,7 @@ void check_stride() {
   check_pids(read(api), 1);
   api.DeviceGetComputeRunningProcesses = list<stride, 5>;
   check_pids(read(api), 5);
-  api.DeviceGetComputeRunningProcesses = list<stride, 64>;  // exactly the first buffer's size
+  api.DeviceGetComputeRunningProcesses = list<stride, 64>;  // exactly fills the first buffer
   check_pids(read(api), 64);
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("trap 3: a list that does not fit is requested again, even if it has g
     const std::uint32_t capacity = *count;
     *count = size;
     if (capacity < size) {
-      size += 60;  // more than the slack, so the next call fails too
+      size += 60;  // more than the reserve for growth, so the next call fails too
       return NVML_ERROR_INSUFFICIENT_SIZE;
     }
     for (std::uint32_t i = 0; i < size; ++i)

@@ -43,9 +43,10 @@ template <typename To, typename Raw>
   return static_cast<To>(raw);
 }
 
-/// The state of reading one device. Once the device is lost, no more calls are made: each could
-/// take long, and none can succeed. A call is also skipped if, at the speed of the slowest call so
-/// far, it would end after `until`. Partial values in time are better than a late scan.
+/// The state of reading one device. After the device is lost, no more calls are made: each could
+/// take long, and none can succeed. A call is also skipped if it would end after `until`, assuming
+/// that it takes as long as the slowest call so far: partial values in time are better than a late
+/// scan.
 struct Look {
   using Clock = std::chrono::steady_clock;
 

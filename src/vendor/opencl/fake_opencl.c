@@ -1,4 +1,5 @@
-// A libOpenCL for tests: has one device, or fails as FAKE_OPENCL says.
+// A libOpenCL for tests. It has one device, or fails in the way that the variable FAKE_OPENCL
+// names.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -47,8 +47,8 @@ void isolate(int pipe, pid_t parent) {
   ::syscall(SYS_close_range, 4U, ~0U, 0U);
 }
 
-/// A temporary folder for files that platforms write when they start (PoCL writes to ~/.cache), so
-/// that a scan leaves nothing behind; "" if there is no place for one.
+/// Creates a temporary folder for files that platforms write when they start (PoCL writes to
+/// ~/.cache), so that a scan leaves no files behind; "" if none can be created.
 std::string new_cache_folder() {
   for (const std::string& place :
        {env_nonempty("TMPDIR").value_or("/tmp"), std::string("/tmp"), std::string("/dev/shm")}) {
@@ -111,8 +111,8 @@ sigset_t awaited_signals() {
   ::_exit(0);
 }
 
-/// Reads everything that the child writes until it closes the pipe; nullopt if the time is over
-/// before.
+/// Reads everything that the child writes until it closes the pipe; nullopt if it does not close
+/// the pipe before `end`.
 std::optional<std::string> read_until(int fd, std::chrono::steady_clock::time_point end) {
   std::string bytes;
   std::array<char, 16384> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init)
@@ -142,8 +142,8 @@ model::Device device_of(const DeviceFacts& facts) {
   device.memory_unified = facts.unified || (facts.type & kDeviceTypeCpu) != 0;
   if (facts.memory_bytes != 0) device.readings.memory_total_bytes = facts.memory_bytes;
   if (facts.clock_mhz != 0) device.readings.clock_graphics_max_mhz = std::uint64_t{facts.clock_mhz};
-  // The platform was started and reports whether the device is available. OpenCL reports nothing
-  // else about health.
+  // The platform works and reports whether the device is available. OpenCL reports nothing else
+  // about health.
   device.health = facts.available ? model::Health::kOk : model::Health::kDegraded;
   if (!facts.available) device.health_reasons.emplace_back("opencl:unavailable");
   device.note = text_n("OpenCL platform {0}, driver {1}, {2} compute unit",
@@ -204,7 +204,8 @@ Report Reader::finish(std::chrono::milliseconds deadline) {
   const auto facts = bytes ? decode(*bytes) : std::nullopt;
   if (facts) {
     report = report_of(*facts, library_);
-    // Without a folder, PoCL reports no device. This must not look like a machine without devices.
+    // Without a writable folder, PoCL reports no device. This must not look like a machine without
+    // devices.
     if (facts->loaded && report.devices.empty() && cache_folder_.empty())
       report.error = {ErrorCode::kUnavailable, "E0704",
                       text("OpenCL found no device, and could not write its files: not in TMPDIR, "

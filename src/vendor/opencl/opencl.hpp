@@ -1,5 +1,5 @@
 // Reads OpenCL devices through the installed libOpenCL.so.1, in a forked child with a deadline. If
-// a platform's code hangs, crashes or prints, the report only contains an error.
+// a platform's code hangs, crashes or prints, the scan continues, and the report contains an error.
 #pragma once
 
 #include <sys/types.h>

@@ -31,7 +31,7 @@ constexpr std::array<Known, 6> kTpus = {{
     {kGoogle, 0x006f, "TPU v6e"},
 }};
 
-// Vendors whose display and processing devices in pci.ids are all accelerators.
+// Vendors all of whose display and processing devices in pci.ids are accelerators.
 struct Maker {
   std::uint16_t vendor;
   std::string_view name;
@@ -115,7 +115,7 @@ model::Device new_tpu() {
   device.vendor = model::Vendor::kGoogle;
   device.vendor_name = "Google";
   device.name = "Google TPU";
-  // No interface says who uses a TPU.
+  // No interface reports which processes use a TPU.
   device.processes_unknown = model::Absence::kNotSupported;
   device.note = text("no interface tells which processes use a TPU");
   return device;

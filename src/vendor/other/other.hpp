@@ -14,7 +14,7 @@ namespace berth::other {
 /// has /dev/accelN, returns TPUs without an address.
 [[nodiscard]] std::vector<model::Device> read_tpus(const Roots& roots,
                                                    const std::vector<model::PciDevice>& pci);
-/// Accelerators that Berth sees but does not manage; each has a note that says so.
+/// Accelerators that are on the bus but that Berth cannot use; the note of each explains this.
 [[nodiscard]] std::vector<model::Device> read_unmanaged(const std::vector<model::PciDevice>& pci);
 
 }  // namespace berth::other

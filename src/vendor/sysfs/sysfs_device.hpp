@@ -1,6 +1,6 @@
 // Shared by the readers of AMD, Intel and other devices: creates a device from its PCI data, and
-// turns sysfs files into readings. If the kernel refuses a read, the reading is absent for that
-// reason.
+// turns sysfs files into readings. If the kernel refuses to read a file, the reading is absent,
+// with this reason.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,9 @@ namespace berth::sysfs {
 /// "…/bus/pci/devices/0000:03:00.0"
 [[nodiscard]] std::string folder_of(const Roots& roots, const std::string& pci_address);
 
-/// The file as an integer, or the reason why there is none. Negative numbers are invalid here
-/// ("failed").
+/// The file as an integer, or the reason why it could not be read. A negative number is "failed".
 [[nodiscard]] model::Reading<std::uint64_t> number(const std::string& path);
-/// Like number(), then multiplied and divided: for hwmon's microwatts as milliwatts, (path, 1,
+/// Like number(), then multiplied and divided. To read microwatts of hwmon as milliwatts: (path, 1,
 /// 1000).
 [[nodiscard]] model::Reading<std::uint64_t> scaled(const std::string& path, std::uint64_t times,
                                                    std::uint64_t by);
@@ -35,8 +34,8 @@ namespace berth::sysfs {
 /// A percentage. Values outside 0 … 100 are "failed".
 [[nodiscard]] model::Reading<double> percent(const std::string& path);
 
-/// The value of `first`, or else of `second`. If both are absent, has the reason of `first`, unless
-/// that is "not supported".
+/// `first` if it has a value, else `second`. If both are absent: the reason of `first`, or of
+/// `second` if the former is "not supported".
 template <typename T>
 [[nodiscard]] model::Reading<T> either(model::Reading<T> first, model::Reading<T> second) {
   if (first || (!second && first.why != model::Absence::kNotSupported)) return first;
@@ -53,7 +52,7 @@ template <typename T>
 [[nodiscard]] std::optional<std::uint32_t> render_minor(const std::string& device_folder);
 
 /// Marks a card as not managed if it has no known driver or is passed through to a virtual machine,
-/// and says so in `note`. Returns whether it did.
+/// and explains it in `note`. Returns whether the card was marked.
 bool mark_without_driver(model::Device& device, const std::vector<std::string_view>& drivers);
 
 }  // namespace berth::sysfs
