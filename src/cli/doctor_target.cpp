@@ -274,7 +274,7 @@ Result<EndOfText> text_from(const std::string& path) {
   }
   std::string& bytes = text.bytes;
   if (S_ISFIFO(about.st_mode) && !is_stdin && has_no_writer(file.get(), bytes))
-    return unreadable_text(path, std::string(tr("no process writes to it")));
+    return unreadable_text(path, std::string(tr("no process has it open for writing")));
   std::array<char, 65536> buffer{};
   for (std::size_t total = 0; total < kMostBytes;) {
     pollfd ready{file.get(), POLLIN, 0};

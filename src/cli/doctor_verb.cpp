@@ -157,11 +157,11 @@ Result<int> explain(const Context& context, const std::string& word) {
   context.out(text("severity {}, layer {}", model::name(rule->severity), model::name(rule->layer)) +
               "\n");
   context.out(std::string(rule->proven ? tr("public cases have confirmed it")
-                                       : tr("no public case has confirmed it yet, so it never "
-                                            "comes before a confirmed rule")) +
+                                       : tr("no public case has confirmed it yet, so confirmed "
+                                            "rules are listed before it")) +
               "\n");
   if (*rule->explains != '\0')
-    context.out(text("if it applies, it explains {}", rule->explains) + "\n");
+    context.out(text("if this rule applies, it explains {}", rule->explains) + "\n");
   const doctor::RuleWords words = doctor::words_of_rule(rule->id);
   std::string more;
   for (const auto& [label, says] :
@@ -315,13 +315,14 @@ void add_files(model::Diagnosis& diagnosis, const DoctorTarget& target,
 /// Why there is no Python: none was found, or not all places could be searched.
 std::string why_no_python(const doctor::Sources& sources, const doctor::PythonFacts& python) {
   if (python.interpreter) return "";
-  if (!sources.python.empty()) return text("no Python: {} is not one", printable(sources.python));
+  if (!sources.python.empty())
+    return text("{} is not a Python interpreter", printable(sources.python));
   if (python.interpreter.is_unreadable())
     return text("cannot find out whether there is a Python: {}",
                 doctor::said_of(python.interpreter.why()));
   if (doctor::variable(sources.process.environment, "PATH").empty())
-    return text("no Python: PATH is not set, and none is in {}", doctor::kUsualPath);
-  return std::string(tr("no Python: none is in PATH"));
+    return text("no Python was found in {} (PATH is not set)", doctor::kUsualPath);
+  return std::string(tr("no Python was found in PATH"));
 }
 
 /// If there is no GPU, no rule reports a CPU build of PyTorch. But the pasted error may be about

@@ -331,7 +331,7 @@ constexpr auto kPlanExamples = std::to_array<Example>({
     {"berth plan measure -- python3 train.py", "a few steps; the peak with other batches"},
     {"berth plan measure --batch 32 -- python3 train.py -b {batch}",
      "for a program without DataLoader"},
-    {"berth plan gpu Llama-3.1-8B --precision int8", "GPUs that hold it, cheapest first"},
+    {"berth plan gpu Llama-3.1-8B --precision int8", "fitting GPUs, cheapest first"},
     {"berth plan cost --gpu L4 --hours 8", "renting against buying"},
     {"berth plan cost --gpu L4 --svg cost.svg", "the same as a picture, with the break-even"},
 });
@@ -513,21 +513,22 @@ constexpr auto kDoctorOptions = std::to_array<Option>({
     {"--explain", "ID", "what one rule looks for"},
     {"--all", nullptr, "every finding in full"},
     {"--record", "FILE",
-     "record what the rules read in a new file NAME.machine, without names and tokens"},
-    {"--from", "FILE", "a recorded machine instead of this one (docs/recorded-machine.md)"},
+     "write what the rules read to a new file NAME.machine, without names and tokens"},
+    {"--from", "FILE",
+     "diagnose a recorded machine instead of this one (docs/recorded-machine.md)"},
 });
 constexpr auto kDoctorExamples = std::to_array<Example>({
     {"berth doctor", "why the GPU can't be used, or is used badly"},
     {"berth doctor --venv ~/train",
      "the same for a Python environment; none of its programs are run"},
     {"berth doctor train.py Dockerfile", "lines that do something else than they seem to do"},
-    {"berth doctor article.md", "the same for the code in an article; - reads a pasted one"},
+    {"berth doctor article.md", "check the code in an article; - reads pasted text"},
     {"berth doctor -- torchrun train.py", "what this command would see; it is not run"},
     {"python train.py 2>&1 | berth doctor --error -", "begin with what the error mentions"},
     {"berth doctor --deep", "run one kernel with each framework, too"},
-    {"berth doctor --static --json", "for a program, without asking a driver"},
+    {"berth doctor --static --json", "JSON for a program, without calling a driver"},
     {"berth doctor --record ./my.machine", "a recorded machine for a bug report"},
-    {"berth doctor --from ./my.machine", "the same for a recorded machine"},
+    {"berth doctor --from ./my.machine", "diagnose a recorded machine"},
 });
 
 constexpr auto kSetupOptions = std::to_array<Option>({

@@ -215,8 +215,8 @@ std::vector<std::string> output_sentences(const Comparison& comparison) {
     varying = std::max(varying, one.output->varying);
   }
   if (same > 1)
-    sentences.push_back(text_n("{} setting has the same output, with {} numbers compared.",
-                               "{} settings have the same output, with {} numbers compared.",
+    sentences.push_back(text_n("{} setting has an identical output ({} numbers compared).",
+                               "{} settings have identical outputs ({} numbers compared).",
                                static_cast<long long>(same), same, compared));
   if (varying > 0)
     sentences.push_back(

@@ -91,7 +91,7 @@ void add_command(JsonWriter& json, const model::CommandSeen& command) {
 std::string command_text(const model::DiagnosisParts& parts, const Terminal& terminal) {
   if (!parts.command) return "";
   const model::CommandSeen& command = *parts.command;
-  const std::string label = std::string(tr("it starts")) + "   ";
+  const std::string label = std::string(tr("program")) + "   ";
   const int column = display_width(label);
   std::string out =
       folded(label, command.python.empty() ? command.program : command.python, column, terminal);
@@ -116,7 +116,7 @@ std::string command_text(const model::DiagnosisParts& parts, const Terminal& ter
 
 std::string python_text(const model::DiagnosisParts& parts, const Terminal& terminal) {
   if (!parts.python || (parts.command && parts.command->python.empty())) return "";
-  const std::string label = std::string(tr("looked at")) + "   ";
+  const std::string label = std::string(tr("examined")) + "   ";
   const model::PythonSeen& seen = *parts.python;
   if (seen.path.empty())
     return seen.why.empty() ? "" : folded(label, seen.why, display_width(label), terminal);

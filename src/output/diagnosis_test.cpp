@@ -141,7 +141,7 @@ TEST_CASE("the inspected Python is named, and null if it was not requested") {
   CHECK(nlohmann::json::parse(output::diagnosis_json(diagnosis, parts))["python"].is_null());
   parts.python = model::PythonSeen{"/usr/bin/python3", "3.11.2", {}};
   CHECK(output::diagnosis_text(diagnosis, {}, false, parts)
-            .ends_with("looked at   /usr/bin/python3 (3.11.2)\n"));
+            .ends_with("examined   /usr/bin/python3 (3.11.2)\n"));
   CHECK(nlohmann::json::parse(output::diagnosis_json(diagnosis, parts))["python"]["version"] ==
         "3.11.2");
 }

@@ -126,8 +126,8 @@ std::string waiting_head(const JobStory& story) {
     return text("job {} waits for the end of {}", number, listed(names));
   }
   if (why == "array_limit")
-    return text_n("job {} waits: {} job of its array is queued or running, which is its limit",
-                  "job {} waits: {} jobs of its array are queued or running, which is its limit",
+    return text_n("job {} waits: its array's limit is {} job queued or running at once",
+                  "job {} waits: its array's limit is {} jobs queued or running at once",
                   job.task ? job.task->at_most : 0, number, job.task ? job.task->at_most : 0);
   if (why == "journal")
     return text("job {} waits: nothing starts until the broker can write its journal", number);

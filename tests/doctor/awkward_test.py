@@ -68,16 +68,16 @@ def no_python(berth, folder):
     empty, closed = folder / "empty", folder / "none"
     empty.mkdir()
     looked = lambda **variables: next(line for line in run(berth, folder, "--static", **variables).stdout.splitlines()
-                                      if line.startswith("looked at"))
+                                      if line.startswith("examined"))
     alone = {"VIRTUAL_ENV": "", "CONDA_PREFIX": ""}
-    assert "no Python: none is in PATH" in looked(PATH=str(empty), **alone) or os.path.exists("/usr/lib/python3")
+    assert "no Python was found in PATH" in looked(PATH=str(empty), **alone) or os.path.exists("/usr/lib/python3")
     # No folder in PATH can be read, so it is not known whether there is a Python.
     if not os.path.exists("/usr/lib/python3"):
         assert "cannot find out whether there is a Python" in looked(PATH=str(closed), **alone)
     sleeper = subprocess.Popen(["sleep", "60"])
     try:
         out = run(berth, folder, "--static", "--pid", sleeper.pid).stdout
-        assert "no Python: " in out and "/sleep is not one" in out, out
+        assert "/sleep is not a Python interpreter" in out, out
     finally:
         sleeper.kill()
         sleeper.wait()

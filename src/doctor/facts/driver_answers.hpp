@@ -66,7 +66,7 @@ namespace berth::doctor {
   FACT(std::string, nvml_message, msgid("why the driver does not answer"))                    \
   FACT(std::string, driver_version, msgid("the driver's version"))                            \
   /* the highest supported version: "12.2" */                                                 \
-  FACT(std::string, cuda_version, msgid("the driver's CUDA"))                                 \
+  FACT(std::string, cuda_version, msgid("the driver's CUDA version"))                         \
   /* result of cuInit(0); absent: no libcuda.so.1 */                                          \
   FACT(int, cuda_init, msgid("what CUDA's cuInit() returns"))                                 \
   /* "0-1" */                                                                                 \

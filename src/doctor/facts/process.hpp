@@ -41,7 +41,7 @@ struct DiskSpace {
 /// the texts of messages.
 #define BERTH_PROCESS_FACTS(FACT)                                                 \
   /* the interpreter that the user named */                                       \
-  FACT(std::string, python, msgid("which Python is meant"))                       \
+  FACT(std::string, python, msgid("the Python interpreter"))                      \
   /* CPU affinity */                                                              \
   FACT(std::vector<int>, cpus, msgid("on which cores the process may run"))       \
   /* absent: none */                                                              \

@@ -121,14 +121,15 @@ class Resolver {
     for (const Wrapper& one : kWrappers)
       if (one.name == name) return behind(one, words);
     if (is_in(name, kElsewhere))
-      note(text("{} may start it on a system with other files and GPUs: run berth doctor there",
-                name));
+      note(text(
+          "{} may start the program on a system with other files and GPUs: run berth doctor there",
+          name));
     return behind_file(path, words);
   }
 
   Result<Words> behind(const Wrapper& wrapper, const Words& words) {
     if (wrapper.name == "sudo" || wrapper.name == "systemd-run")
-      note(text("{} changes user and variables in ways that are not followed", wrapper.name));
+      note(text("{} changes the user and variables; this is not taken into account", wrapper.name));
     if (wrapper.loose) {
       is_sure_ = false;  // unknown: its working directory, and where the command begins
       auto next = first_command(words, 1, wrapper.with_value);

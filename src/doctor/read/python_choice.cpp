@@ -157,7 +157,7 @@ std::string why_no_python(const Tree& tree, const std::string& path, bool record
   const std::string real_name = real.substr(real.rfind('/') + 1);
   for (const std::string& one : {name, real_name})
     if (one.starts_with("python") || one.starts_with("pypy")) return "";
-  return text("its name is not a Python interpreter's");
+  return text("its name is not that of a Python interpreter");
 }
 
 }  // namespace berth::doctor

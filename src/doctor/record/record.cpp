@@ -322,15 +322,15 @@ Result<std::vector<std::string>> record(Sources& sources, const std::string& pat
   for (const std::string& name : dropped)
     redacted.push_back(text("left out: the variable {}", printable(name)));
   if (writer.shortened() > 0)
-    redacted.push_back(text_n("left out: what no rule reads in {} file",
-                              "left out: what no rule reads in {} files", writer.shortened(),
-                              writer.shortened()));
+    redacted.push_back(text_n("left out: the parts of {} file that no rule reads",
+                              "left out: the parts of {} files that no rule reads",
+                              writer.shortened(), writer.shortened()));
   if (const auto count = static_cast<int>(writer.omitted().size()); count > 0)
-    redacted.push_back(
-        text_n("left out: all of {} file", "left out: all of {} files", count, count));
+    redacted.push_back(text_n("left out: the whole content of {} file",
+                              "left out: the whole content of {} files", count, count));
   if (const auto count = static_cast<int>(paths.hidden()); count > 0)
-    redacted.push_back(text_n("left out or replaced: {} name in a folder",
-                              "left out or replaced: {} names in folders", count, count));
+    redacted.push_back(text_n("left out or replaced: {} name of a file or folder",
+                              "left out or replaced: {} names of files or folders", count, count));
   if (!writer.failed().empty()) return record_not_written(writer.failed());
   std::string list;
   for (const std::string& line : redacted) list += line + "\n";

@@ -159,8 +159,8 @@ void wsl_node_filtered(Examination& look) {
   finding.fix.push_back(
       {"sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups=false --in-place\n"
        "sudo systemctl restart docker",
-       text("in Docker's WSL distribution, whose runtime is configured not to write the filter; "
-            "then restart the container")});
+       text("in Docker's WSL distribution: makes the runtime write the device filter; then restart "
+            "the container")});
   finding.fix.push_back({"docker run --device /dev/dxg --gpus all IMAGE",
                          text("for this container only: Docker itself allows the node")});
 }
@@ -184,14 +184,13 @@ void device_filter_lost(Examination& look) {
           ? fmt::format("open(/dev/nvidiactl): EPERM, mode {:04o}", control->node.mode)
           : fmt::format("/sys/fs/cgroup/devices/devices.list: {}", trim(*list)));
   if (look.facts.driver.nvml_init) finding.evidence.push_back(nvml_says(look));
-  finding.fix.push_back({"", text("restart the container: this writes its device rules again, "
-                                  "until the next systemctl daemon-reload on the machine")});
+  finding.fix.push_back({"", text("restart the container: this restores its device rules until the "
+                                  "next systemctl daemon-reload on the machine")});
   finding.fix.push_back({"sudo nvidia-ctk system create-dev-char-symlinks --create-all",
-                         text("on the machine: keeps the rules over a daemon-reload")});
-  finding.fix.push_back(
-      {"grep no-cgroups /etc/nvidia-container-runtime/config.toml",
-       text("on the machine: 'no-cgroups = true' is for rootless engines only, and has the same "
-            "effect on others")});
+                         text("on the machine: a daemon-reload then keeps the rules")});
+  finding.fix.push_back({"grep no-cgroups /etc/nvidia-container-runtime/config.toml",
+                         text("on the machine: 'no-cgroups = true' is only for rootless engines; "
+                              "with other engines, containers then lose the GPU")});
 }
 
 void visible_void(Examination& look) {
@@ -309,7 +308,7 @@ void compat_misused(Examination& look) {
       {by_variable ? "export LD_LIBRARY_PATH=$(echo \"$LD_LIBRARY_PATH\" | tr ':' '\\n' | grep "
                      "-v /compat | paste -sd:)"
                    : "grep -l /compat /etc/ld.so.conf.d/*.conf | xargs -r rm; ldconfig",
-       text("leaves the compat folder out of the search")});
+       text("removes the compat folder from the loader's folders")});
   if (!older)
     finding.fix.push_back({"", text("update the machine's driver, or use an image with an older "
                                     "CUDA: compat libraries only work on data centre GPUs")});
@@ -327,7 +326,7 @@ void pod_without_claim(Examination& look) {
   const bool given = none && value && (value->starts_with("GPU-") || value->starts_with("MIG-"));
   Finding& finding =
       look.found(given  ? text("the pod was assigned a GPU, but its runtime does not provide any")
-                 : none ? text("the pod runs on a machine with GPUs and was given none")
+                 : none ? text("the pod was given no GPU, although its machine has GPUs")
                         : text("the pod got its GPUs through NVIDIA_VISIBLE_DEVICES, without "
                                "requesting them from Kubernetes"));
   const Fact<int>& init = look.facts.driver.nvml_init;
@@ -347,7 +346,7 @@ void pod_without_claim(Examination& look) {
                            text("in the container's section of the pod")});
   finding.fix.push_back(
       {"runtimeClassName: nvidia",
-       text("in the pod, where NVIDIA's runtime is not the default of the machine's containerd")});
+       text("in the pod, if NVIDIA's runtime is not the default of the machine's containerd")});
   if (given)
     finding.fix.push_back(
         {"sudo nvidia-ctk runtime configure --runtime=containerd --set-as-default && sudo "
@@ -400,10 +399,9 @@ void ulimits(Examination& look) {
       {"printf '* soft memlock unlimited\n* hard memlock unlimited\n' | sudo tee "
        "/etc/security/limits.d/rdma.conf",
        text("takes effect at the next login")});
-  finding.fix.push_back(
-      {"sudo systemctl edit slurmd",
-       text("a service ignores that file: [Service] LimitMEMLOCK=infinity, for a scheduler's jobs; "
-            "then restart it")});
+  finding.fix.push_back({"sudo systemctl edit slurmd",
+                         text("for a scheduler's jobs, whose service ignores that file: [Service] "
+                              "LimitMEMLOCK=infinity; then restart the service")});
 }
 
 /// Whether programs in this container need much shared memory: DataLoader workers, ranks on several
@@ -442,7 +440,7 @@ void shm_small(Examination& look) {
 constexpr auto kContainerRules = std::to_array<Rule>({
     {"CTR01", Layer::kContainer, Severity::kFatal, true, msgid("a container that was given no GPU"),
      "DRV11 DRV12 LIB* FW* ENV*", no_gpu_passed},
-    {"CTR02", Layer::kContainer, Severity::kFatal, true, msgid("a device filter that lost the GPU"),
+    {"CTR02", Layer::kContainer, Severity::kFatal, true, msgid("a device filter denying the GPU"),
      "WSL03 DRV11 DRV12 DRV13 LIB01 FW*", device_filter_lost},
     {"CTR06", Layer::kContainer, Severity::kFatal, false,
      msgid("NVIDIA_VISIBLE_DEVICES that requests no GPU"), "DRV11 DRV12 LIB* FW* ENV*",

@@ -61,7 +61,7 @@ void char_links(Examination& look) {
   finding.fix.push_back(
       {"sudo nvidia-ctk config --set nvidia-container-runtime.mode=cdi --in-place\n"
        "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
-       text("or: the engine itself then passes the nodes")});
+       text("or use CDI: the engine itself then passes the nodes")});
 }
 
 /// Reports a Docker without NVIDIA's container toolkit.
@@ -131,8 +131,8 @@ void library_before_cgroup_v2(Examination& look) {
                       "/sys/fs/cgroup/cgroup.controllers",
                       "https://github.com/NVIDIA/nvidia-docker/issues/1447"};
   finding.fix.push_back(on_system(look, "container_toolkit_update",
-                                  text("it includes libnvidia-container1; if the distribution's is "
-                                       "too old, use NVIDIA's package source")));
+                                  text("also updates libnvidia-container1; if the distribution's "
+                                       "version is too old, use NVIDIA's package source")));
 }
 
 void runtime_not_configured(Examination& look) {
@@ -342,7 +342,7 @@ void unresolvable(Examination& look, const std::vector<CdiSpec>& specs) {
       {"sudo nvidia-ctk config --set "
        "nvidia-container-runtime.modes.cdi.default-kind=nvidia.com/gpu "
        "--in-place\nsudo nvidia-ctk cdi generate --output=/var/run/cdi/nvidia.yaml",
-       text("requests the kind with one device per GPU")});
+       text("makes the runtime use the CDI kind that has one device per GPU")});
 }
 
 /// Reports a missing CDI spec on a machine with the toolkit and Podman, but without other engines.
@@ -358,7 +358,7 @@ void podman_without_spec(Examination& look) {
   finding.severity = Severity::kWarning;
   finding.evidence = {*engines.podman, fmt::format("/etc/cdi, /run/cdi: {}", tr("missing"))};
   finding.fix.push_back({"sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
-                         text("again after every driver update")});
+                         text("repeat it after every driver update")});
 }
 
 void cdi_stale(Examination& look) {
@@ -394,7 +394,8 @@ void spec_too_new(Examination& look, const std::vector<CdiSpec>& specs, const st
           {fmt::format("sudo nvidia-ctk cdi generate "
                        "--feature-flag=no-additional-gids-for-device-nodes --output={}",
                        pasted(spec.path)),
-           text("omits the nodes' groups; since 1.19 the toolkit uses that format for them")});
+           text("omits the nodes' groups, for which the toolkit (1.19 and newer) uses that "
+                "format")});
     const auto serves = std::find_if(formats.begin(), formats.end(), [&](const PodmanCdi& one) {
       return !is_older(one.format, spec.version);
     });
@@ -431,7 +432,7 @@ void cdi_path(Examination& look) {
 
 constexpr auto kContainerHostRules = std::to_array<Rule>({
     {"CTR03", Layer::kContainer, Severity::kWarning, true,
-     msgid("links without which containers lose their GPUs"), "", char_links},
+     msgid("missing links, without which containers lose their GPUs"), "", char_links},
     {"CTR04", Layer::kContainer, Severity::kError, true,
      msgid("a container engine that cannot pass GPUs"), "", runtime_not_configured},
     {"CTR05", Layer::kContainer, Severity::kError, true,

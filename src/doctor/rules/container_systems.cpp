@@ -227,8 +227,8 @@ void apptainer(Examination& look) {
   for (const std::string& name : names.value_or({}))
     if (name.starts_with("libcuda.so")) return;
   Finding& finding =
-      look.found(text("the container was started without --nv, so it has the GPU's "
-                      "nodes and not the driver's libraries"));
+      look.found(text("the container was started without --nv, so it has the GPU's nodes but not "
+                      "the driver's libraries"));
   finding.evidence.push_back(
       fmt::format("/.singularity.d/libs/libcuda.so.1: {}; /dev/nvidiactl", tr("missing")));
   finding.fix.push_back(
@@ -263,8 +263,8 @@ void docker_without_raw_table(Examination& look, const std::map<std::string, std
          "Environment=DOCKER_INSECURE_NO_IPTABLES_RAW=1\\n' | sudo tee "
          "/etc/systemd/system/docker.service.d/raw.conf && sudo systemctl daemon-reload && sudo "
          "systemctl restart docker",
-         text("a release from 28.0.2 on; or Docker 27.5.1, kept at this version: sudo apt-mark "
-              "hold docker-ce")});
+         text("needs Docker 28.0.2 or newer; or install 27.5.1 and keep it: sudo apt-mark hold "
+              "docker-ce")});
     return;
   }
 }

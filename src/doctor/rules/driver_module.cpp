@@ -297,7 +297,7 @@ void gsp_boot_failed(Examination& look) {
         finding.evidence.push_back(option.file + ": " + printable(option.text));
     finding.fix.push_back(on_system_between(
         look, "initramfs", "sudo sed -i 's/NVreg_EnableGpuFirmware=0//' /etc/modprobe.d/*.conf", "",
-        text("removes the option; or install the proprietary module, which does not need it")));
+        text("removes the option; the proprietary module, which needs no GSP, works too")));
     return;
   }
   finding.fix.push_back({"", text("switch the machine off, disconnect the power for ten seconds, "

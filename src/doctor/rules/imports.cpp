@@ -298,9 +298,9 @@ void built_for_other_cuda(Examination& look) {
   if (look.facts.machine.l4t)
     finding.evidence.push_back(fmt::format("/etc/nv_tegra_release: R{}", *look.facts.machine.l4t));
   if (other == nullptr)
-    finding.fix.push_back({"docker run --runtime nvidia nvcr.io/nvidia/l4t-pytorch:TAG",
-                           text("with the tag of this machine's Jetson Linux release: such images "
-                                "use the machine's CUDA")});
+    finding.fix.push_back(
+        {"docker run --runtime nvidia nvcr.io/nvidia/l4t-pytorch:TAG",
+         text("TAG: this machine's Jetson Linux release; such images use the machine's CUDA")});
   else if (auto jetson = jetson_torch(look.knowledge.compatibility(), look.facts))
     finding.fix.push_back(*std::move(jetson));
 }

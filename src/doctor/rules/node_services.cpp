@@ -27,8 +27,8 @@ Fix change_of_settings(const SlurmSettings& slurm, const char* change, const std
     return {fmt::format(fmt::runtime(change), slurm.path) + " && sudo systemctl restart slurmd",
             says};
   return {"sudo scontrol reconfigure",
-          text("on the controller, after changing its gres.conf, next to slurm.conf: slurmd "
-               "fetches {} from there at every start",
+          text("on the controller; first change its gres.conf (beside slurm.conf): slurmd fetches "
+               "{} from there at every start",
                slurm.path) +
               "; " + says};
 }
@@ -67,8 +67,8 @@ void without_nvml_plugin(Examination& look, const SlurmSettings& slurm) {
                       "https://github.com/SlinkyProject/containers/issues/14"};
   finding.fix.push_back(
       change_of_settings(slurm, "sudo sed -i 's/AutoDetect=nvml/AutoDetect=nvidia/I' {}",
-                         text("since Slurm 24.11, AutoDetect=nvidia finds them without NVML; "
-                              "before, use lines with File=, or a Slurm built with nvml.h")));
+                         text("since Slurm 24.11, AutoDetect=nvidia finds GPUs without NVML; older "
+                              "releases need lines with File=, or a build with nvml.h")));
 }
 
 /// Applies to machines, and to containers that run slurmd.
@@ -110,7 +110,7 @@ void no_device_plugin(Examination& look) {
 
 constexpr auto kNodeServicesRules = std::to_array<Rule>({
     {"CTR25", Layer::kContainer, Severity::kWarning, true,
-     msgid("a Slurm configured for other GPUs than exist"), "", slurm_gpus},
+     msgid("a Slurm configuration that does not match the GPUs"), "", slurm_gpus},
     {"CTR27", Layer::kContainer, Severity::kInfo, true,
      msgid("a Kubernetes node without a device plugin"), "", no_device_plugin},
 });

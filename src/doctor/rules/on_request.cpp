@@ -87,7 +87,7 @@ void cannot_start(Examination& look, const RequestFacts& request) {
     finding.evidence.push_back(
         text("{}, which {} needs, is not in the loader's folders", one.name, one.needed_by));
   finding.fix.push_back({"LD_LIBRARY_PATH=FOLDER:$LD_LIBRARY_PATH " + pasted(program->path),
-                         text("with the folder that contains {}; or install its package",
+                         text("FOLDER: the one that contains {}; or install its package",
                               program->missing.front().name)});
 }
 
@@ -193,7 +193,7 @@ void elsewhere(Examination&) {}
 
 constexpr auto kOnRequestRules = std::to_array<Rule>({
     {"CMD01", Layer::kLibraries, Severity::kFatal, false,
-     msgid("a program of the command lacks libraries"), "", elsewhere},
+     msgid("a program that cannot start because libraries are missing"), "", elsewhere},
     {"RT02", Layer::kRuntime, Severity::kError, false,
      msgid("a pasted out-of-memory error, compared with the GPUs' current memory (--error)"), "",
      elsewhere},

@@ -159,8 +159,9 @@ void no_verbs_in_container(Examination& look) {
   finding.evidence = {shown(*port), fmt::format("/dev/infiniband/uverbs0: {}", tr("missing")),
                       "https://github.com/NVIDIA/nccl/issues/451"};
   if (kind == "kubernetes")
-    finding.fix.push_back({"kubectl describe node | grep rdma/",
-                           text("the cluster's name for them: request one in resources.limits")});
+    finding.fix.push_back(
+        {"kubectl describe node | grep rdma/",
+         text("shows the resource name of the adapters: request one in resources.limits")});
   else
     finding.fix.push_back({(kind == "podman" ? "podman" : "docker") +
                                std::string(" run --device /dev/infiniband --cap-add IPC_LOCK "

@@ -50,7 +50,7 @@ constexpr auto kRows = std::to_array<Row>({
             "in /sys/bus/pci"),
       msgid("the slot or riser, a setting of the BIOS, a parameter of the kernel, or cores near "
             "the GPU"),
-      msgid("a transfer under load is as fast as the link should be")}},
+      msgid("under load, a transfer reaches the link's full speed")}},
     {"HW*",
      {msgid("the PCI bus: which GPUs it shows, their drivers, memory windows and power states; the "
             "kernel's log"),
@@ -65,19 +65,21 @@ constexpr auto kRows = std::to_array<Row>({
      {msgid("the driver's answers to calls of NVML, made in a child process with a deadline, and "
             "the driver's services"),
       msgid("the service, mode or reset that the finding names"),
-      msgid("nvidia-smi -q shows another value")}},
+      msgid("nvidia-smi -q shows another value than the finding")}},
     {"DRV23 DRV24 RT12",
      {msgid("the kernel's log since boot, compared with the catalogue of messages"),
       msgid("the catalogue's fix for that message"),
-      msgid("the GPU was reset or the machine rebooted since then, without a new line")}},
+      msgid(
+          "after that line the GPU was reset or the machine rebooted, and no new line followed")}},
     {"DRV*",
      {msgid("the modules that are loaded and those on the disk, their versions, Secure Boot, the "
             "driver's libraries, the kernel's log"),
       msgid("install, build or sign the module for this kernel, and reboot"),
       msgid("nvidia-smi works: then library and module have the same version")}},
     {"WSL*",
-     {msgid("the folder of Windows' driver (/usr/lib/wsl), /dev/dxg, and what is installed inside"),
-      msgid("the driver of Windows, and no Linux driver inside"),
+     {msgid("the folder of Windows' driver (/usr/lib/wsl), /dev/dxg, and the driver packages "
+            "inside WSL"),
+      msgid("install the driver in Windows, and no Linux driver inside WSL"),
       msgid("/usr/lib/wsl/lib/nvidia-smi lists the GPU")}},
     {"AMD*",
      {msgid("ROCm's list of GPUs (/sys/class/kfd), /dev/kfd and the render nodes, ROCm's "
@@ -93,27 +95,27 @@ constexpr auto kRows = std::to_array<Row>({
      {msgid("the container engines of this machine, the container toolkit's settings, CDI's "
             "descriptions, what an image requires"),
       msgid("the toolkit's setup (nvidia-ctk) and a restart of the engine"),
-      msgid("nvidia-smi lists the GPU in a container started with it")}},
+      msgid("nvidia-smi lists the GPU in a container that this engine starts")}},
     {"CTR15 CTR16",
      {msgid("the size of /dev/shm and the locked memory limit of the container"),
       msgid("start the container with a larger size or limit"),
-      msgid("the loaders and NCCL work with the existing files")}},
+      msgid("DataLoader workers and NCCL work with the present size and limit")}},
     {"CTR*",
-     {msgid("from inside: the kind of container, its nodes, device filter, user, and the libraries "
-            "that were passed in"),
+     {msgid("inside the container: its kind, nodes, device filter and user, and the libraries "
+            "passed into it"),
       msgid("other options to start the container"),
       msgid("nvidia-smi in the container lists the GPU")}},
     {"ENV01 ENV02 ENV03 ENV04 ENV05 ENV06",
      {msgid("the lists of visible devices in the variables, compared with the GPUs that the driver "
             "lists"),
-      msgid("another list, or the variable unset"),
+      msgid("set another list, or unset the variable"),
       msgid("the program counts the intended number of GPUs: torch.cuda.device_count()")}},
     {"ENV*",
      {msgid("the variables that the program would get, and the files and folders in them"),
       msgid("unset the variable, or set it to the value in the finding"),
       msgid("the program behaves the same without the variable")}},
     {"LIB*",
-     {msgid("which file the loader would use for each library (a simulation of glibc's), and the "
+     {msgid("which file glibc's loader would use for each library (Berth simulates it), and the "
             "versions of wheels"),
       msgid("reinstall compatible packages, or remove a folder from LD_LIBRARY_PATH"),
       msgid("LD_DEBUG=libs shows another file, or a kernel runs: --deep")}},
@@ -145,14 +147,15 @@ constexpr auto kRows = std::to_array<Row>({
     {"RT*",
      {msgid("what the driver reports about memory, clocks, power and links now, and the limits of "
             "the process"),
-      msgid("depends on the finding: a process that holds it, a limit, or a setting"),
-      msgid("another value when it is read again")}},
+      msgid("end the process or change the limit or setting in the finding"),
+      msgid("a second reading shows another value")}},
     {"CMD01",
      {msgid("the libraries that the loader would find for the command's program"),
-      msgid("the package that has the library"), msgid("ldd finds every library")}},
+      msgid("install the package that contains the library"), msgid("ldd finds every library")}},
     {"PRB01",
      {msgid("one kernel on every GPU that a framework of the target sees"),
-      msgid("fix the finding on a lower layer that explains it"), msgid("a second try works")}},
+      msgid("fix the finding on a lower layer that explains it"),
+      msgid("a second run of the kernel works")}},
 });
 
 }  // namespace

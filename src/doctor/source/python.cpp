@@ -145,7 +145,7 @@ Marks python_marks(std::string_view code, const std::string& python, std::string
   const json document = answer ? json::parse(*answer, nullptr, false) : json();
   if (!answer) {
     *no_tree = late ? text("{} needs more than {} s to read it", printable(python), 10)
-                    : text("{} is not there, or did not answer", printable(python));
+                    : text("{} does not exist, or did not answer", printable(python));
     return python_lines(code);
   }
   if (const auto marks = document.find("marks"); document.is_object() && marks != document.end()) {
