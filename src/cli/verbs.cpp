@@ -506,7 +506,7 @@ constexpr auto kDoctorOptions = std::to_array<Option>({
     {"--conda", "NAME", "the same by the name of a conda environment"},
     {"--static", nullptr, "read files only; do not call drivers"},
     {"--deep", nullptr, "also let each framework of the target run one kernel (at most 15 s)"},
-    {"--error", "FILE|-", "a pasted traceback or log: what it mentions is examined first"},
+    {"--error", "FILE|-", "a pasted traceback or log: begin with the causes that it suggests"},
     {"--pid", "PID", "a running process: its files, variables and rights"},
     {"--only", "ID,…", "only these rules", true},
     {"--list", nullptr, "list the rules"},

@@ -22,15 +22,15 @@ std::string joined(const std::vector<std::string>& words) {
 
 /// The evidence on this machine that explains a known message.
 std::string held_against(const KnownMessage& one) {
-  if (!one.shown_by.empty()) return text("above: {}", joined(one.shown_by));
+  if (!one.shown_by.empty()) return text("explained above: {}", joined(one.shown_by));
   if (!one.seen.empty()) return text("this applies here: {}", one.seen);
   if (one.rules.empty()) return "";
   if (!one.not_checked.empty())
     return text("whether this applies here was not checked ({})", joined(one.not_checked));
-  if (one.compared) return std::string(tr("nothing on this machine shows it"));
+  if (one.compared) return std::string(tr("no check on this machine confirms it"));
   if (one.rules.front().starts_with("SRC"))
     return std::string(tr("berth doctor FILE finds the line"));
-  return std::string(tr("it was not searched for here"));
+  return std::string(tr("this was not checked here"));
 }
 
 std::string devices_of(const Probed& one) {

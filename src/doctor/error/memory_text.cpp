@@ -86,8 +86,8 @@ MemoryText read_memory_text(std::string_view text) {
   const bool is_xpu = text.find("xpu out of memory") != std::string_view::npos;
   if (unused && unused->bytes >= asked->bytes && !is_xpu)
     sentence +=
-        "; " + berth::text("PyTorch held {} in pieces that are too small: {}", unused->shown,
-                           "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
+        "; " + berth::text("PyTorch had {} reserved but unused, in pieces that were too small: {}",
+                           unused->shown, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
   return {std::move(sentence), asked->bytes};
 }
 

@@ -125,7 +125,7 @@ TEST_CASE("a missing active environment is a finding, an existing one is not") {
   CHECK(found("VIRTUAL_ENV", "/none") == "VIRTUAL_ENV names a missing environment: /none");
   CHECK(found("CONDA_PREFIX", "/none").starts_with("CONDA_PREFIX"));
   CHECK(found("VIRTUAL_ENV", "/venv") ==
-        "the Python of /venv is gone: /usr/bin/python3.9 does not exist");
+        "the Python of /venv is missing: /usr/bin/python3.9 does not exist");
 }
 
 TEST_CASE("no fix for a lost environment deletes a folder's contents") {

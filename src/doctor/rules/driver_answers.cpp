@@ -22,10 +22,11 @@ void mig_empty(Examination& look) {
       Finding& finding = look.found(text("GPU {} waits for a reset that turns MIG {}",
                                          gpu.pci_address, *gpu.mig_pending ? tr("on") : tr("off")));
       finding.severity = Severity::kWarning;
-      finding.evidence.push_back(text("NVML: MIG mode now and after the next reset differ"));
+      finding.evidence.push_back(
+          text("NVML: the current MIG mode differs from the mode after the next reset"));
       finding.fix.push_back(
           {fmt::format("sudo nvidia-smi --gpu-reset -i {}", pasted(gpu.pci_address)),
-           text("ends the programs on it")});
+           text("ends the programs on the GPU")});
       continue;
     }
     if (!*enabled) continue;
@@ -90,9 +91,10 @@ void remap_pending(Examination& look) {
     const bool pending = (look.see(gpu.remap_pending) && *gpu.remap_pending) ||
                          (look.see(gpu.retired_pages_pending) && *gpu.retired_pages_pending);
     if (!failed && !pending) continue;
-    Finding& finding = look.found(
-        failed ? text("GPU {} has run out of spare memory rows", gpu.pci_address)
-               : text("GPU {} has bad memory, which a reset will disable", gpu.pci_address));
+    Finding& finding =
+        look.found(failed ? text("GPU {} has run out of spare memory rows", gpu.pci_address)
+                          : text("GPU {} has bad memory, which the next reset takes out of use",
+                                 gpu.pci_address));
     finding.evidence.push_back(named(gpu));
     finding.evidence.push_back(failed ? text("NVML: remapping a row has failed")
                                       : text("NVML: a remapped row or retired page is pending"));
@@ -102,7 +104,7 @@ void remap_pending(Examination& look) {
     }
     finding.fix.push_back(
         {fmt::format("sudo nvidia-smi --gpu-reset -i {}", pasted(gpu.pci_address)),
-         text("ends the programs on it; if that is refused, reboot")});
+         text("ends the programs on the GPU; if the reset is refused, reboot")});
   }
 }
 
@@ -117,8 +119,8 @@ void ecc_uncorrected(Examination& look) {
     finding.evidence.push_back(text("NVML: counted since the driver was loaded"));
     finding.fix.push_back(
         {fmt::format("sudo nvidia-smi --gpu-reset -i {}", pasted(gpu.pci_address)),
-         text("ends the programs on it; run jobs elsewhere until then")});
-    finding.fix.push_back({"", text("if it comes back: have the card replaced")});
+         text("ends the programs on the GPU; until the reset, use other GPUs")});
+    finding.fix.push_back({"", text("if the error comes back: have the card replaced")});
   }
 }
 
@@ -209,12 +211,12 @@ bool gpus_unlisted(Examination& look) {
       (look.facts.machine.in_container || !look.missing(look.facts.container.kind) ||
        gpu_nodes.value_or({}).size() <= listed->size()))
     return false;
-  Finding& finding =
-      look.found(listed->empty() ? text_n("the driver has {} GPU on the bus, and lists none",
-                                          "the driver has {} GPUs on the bus, and lists none",
-                                          static_cast<long long>(held.size()), held.size())
-                                 : text("the driver has {} GPUs on the bus, and lists {}",
-                                        held.size(), listed->size()));
+  Finding& finding = look.found(
+      listed->empty() ? text_n("the driver is bound to {} GPU on the bus, but lists none",
+                               "the driver is bound to {} GPUs on the bus, but lists none",
+                               static_cast<long long>(held.size()), held.size())
+                      : text("the driver is bound to {} GPUs on the bus, but lists {}", held.size(),
+                             listed->size()));
   if (!listed->empty()) finding.severity = Severity::kError;
   finding.evidence.push_back(text_n("NVML lists {1} of {0} GPU", "NVML lists {1} of {0} GPUs",
                                     static_cast<long long>(held.size()), held.size(),
@@ -228,7 +230,7 @@ bool gpus_unlisted(Examination& look) {
   advise_restart(finding);
   if (!listed->empty())
     finding.fix.push_back(
-        {"nvidia-smi drain -q", text("shows whether it was excluded on purpose")});
+        {"nvidia-smi drain -q", text("shows whether a GPU was excluded on purpose")});
   return true;
 }
 
@@ -282,8 +284,8 @@ constexpr auto kDriverAnswersRules = std::to_array<Rule>({
      vgpu_licence},
     {"DRV25", Layer::kDriver, Severity::kError, true, msgid("bad memory that needs a reset"),
      "DRV26", remap_pending},
-    {"DRV26", Layer::kDriver, Severity::kError, true, msgid("memory errors beyond ECC"), "",
-     ecc_uncorrected},
+    {"DRV26", Layer::kDriver, Severity::kError, true,
+     msgid("memory errors that ECC could not correct"), "", ecc_uncorrected},
     {"DRV27", Layer::kDriver, Severity::kFatal, true,
      msgid("confidential computing that is not ready"), "DRV15 FW*", cc_not_ready},
     {"DRV28", Layer::kDriver, Severity::kFatal, false,

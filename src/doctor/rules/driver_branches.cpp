@@ -136,11 +136,11 @@ bool not_served_yet(Examination& look) {
     else
       finding.evidence.push_back(quoted_line(line));
     finding.evidence.push_back(
-        text("{}: driver {} is the first branch for it", describe(*gpu), first));
-    finding.fix.push_back(
-        on_system(look, "driver_open",
-                  text("or any newer branch; for containers and virtual machines on the host"),
-                  std::to_string(std::max(first, 580))));
+        text("{}: driver {} is the first branch that supports this GPU", describe(*gpu), first));
+    finding.fix.push_back(on_system(
+        look, "driver_open",
+        text("or any newer branch; for a container or virtual machine, install it on the host"),
+        std::to_string(std::max(first, 580))));
     return true;
   }
   return false;
@@ -186,8 +186,8 @@ void advise_branch(Examination& look, Finding& finding,
                    const std::vector<const PciFunction*>& working, int branch) {
   for (const PciFunction* gpu : working)
     if (const int first = first_branch_for(look, *gpu); first > branch) {
-      finding.fix.push_back({"", text("no branch supports both it and {}, which needs {} or newer: "
-                                      "use it in another machine",
+      finding.fix.push_back({"", text("no driver branch supports both this GPU and {}, which needs "
+                                      "{} or newer: use this GPU in another machine",
                                       describe(*gpu), first)});
       return;
     }

@@ -99,11 +99,11 @@ void next_kernel_without_module(Examination& look, const std::string& running,
   Finding& finding = look.found(
       text("the newest kernel, {}, has no NVIDIA module: after the next reboot the GPU is unusable",
            *newest));
-  finding.evidence.push_back(text("{} is running, which has one", running));
+  finding.evidence.push_back(text("the running kernel {} has the module", running));
   finding.evidence.push_back(text("{}: no nvidia.ko", "/lib/modules/" + *newest));
   finding.fix.push_back({fmt::format("sudo dkms autoinstall -k {}", pasted(*newest)),
-                         text("before the reboot; it needs that kernel's headers: linux-headers-… "
-                              "or kernel-devel-…")});
+                         text("run this before the reboot; it needs that kernel's headers: "
+                              "linux-headers-… or kernel-devel-…")});
 }
 
 void reboot_pending(Examination& look) {
@@ -117,7 +117,7 @@ void reboot_pending(Examination& look) {
       if (line.find("nvidia") != std::string_view::npos)
         finding.evidence.push_back("/run/reboot-required.pkgs: " + printable(line));
     finding.fix.push_back(
-        {"sudo reboot", text("when convenient: programs keep running until then")});
+        {"sudo reboot", text("when convenient: programs keep running until the reboot")});
     return;
   }
   const std::string* running = look.see(look.facts.machine.kernel);

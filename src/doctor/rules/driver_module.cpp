@@ -58,7 +58,8 @@ void module_missing(Examination& look) {
   }
   if (file != nullptr) {
     finding.evidence.push_back(text("{} exists", file->path));
-    finding.fix.push_back({"sudo modprobe nvidia", text("if it refuses: sudo dmesg | tail")});
+    finding.fix.push_back(
+        {"sudo modprobe nvidia", text("if the module does not load: sudo dmesg | tail")});
     return;
   }
   if (look.facts.machine.in_container) {
@@ -188,7 +189,7 @@ void nouveau(Examination& look) {
       if (line.text == "blacklist nouveau") ban = line.file;
   if (!ban.empty()) {
     finding.evidence.push_back(
-        text("{} forbids nouveau, but the initial RAM disk was made before", ban));
+        text("{} forbids nouveau, but the initial RAM disk does not contain this line yet", ban));
     finding.fix.push_back(on_system(look, "initramfs", ""));
     return;
   }
@@ -216,10 +217,10 @@ bool was_there_at_start(Examination& look, Finding& finding) {
   finding.evidence.push_back(
       text("{} was already installed at the last boot: another reboot does not help", file->path));
   finding.evidence.emplace_back("https://github.com/openSUSE/nvidia-driver-G06/issues/25");
-  finding.fix.push_back({"modinfo -F version nvidia",
-                         text("if that is the library's version, the initial RAM disk has an older "
-                              "module, and the next command fixes it; otherwise install module and "
-                              "library in one version from one source")});
+  finding.fix.push_back(
+      {"modinfo -F version nvidia",
+       text("if this is the library's version, the initial RAM disk has an older module: run the "
+            "next command; otherwise install module and library in one version from one source")});
   finding.fix.push_back(on_system(look, "initramfs", ""));
   return true;
 }
@@ -241,11 +242,12 @@ void driver_mismatch(Examination& look) {
   if (library) finding.evidence.push_back("libnvidia-ml.so.1: " + printable(*library));
   if (said) finding.evidence.push_back(nvml_says(look));
   if (look.facts.container.kind.value_or("") == "lxc") {
-    finding.fix.push_back({fmt::format("sh NVIDIA-Linux-*-{}.run --no-kernel-module",
-                                       module != nullptr ? pasted(*module) : "VERSION"),
-                           text("in the system container: its libraries must have the version of "
-                                "the machine's module, {}; or install their version on the machine",
-                                module != nullptr ? printable(*module) : "?")});
+    finding.fix.push_back(
+        {fmt::format("sh NVIDIA-Linux-*-{}.run --no-kernel-module",
+                     module != nullptr ? pasted(*module) : "VERSION"),
+         text("in the system container: its libraries must have the version of the machine's "
+              "module, {}; or install the libraries' version on the machine",
+              module != nullptr ? printable(*module) : "?")});
     return;
   }
   if (look.facts.machine.in_container) {
@@ -260,8 +262,8 @@ void driver_mismatch(Examination& look) {
       {"sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia",
        text("without a reboot, when nothing uses the GPU")});
   finding.fix.push_back(
-      {"modinfo -F version nvidia",
-       text("if that still differs from the library, install both from one source and version")});
+      {"modinfo -F version nvidia", text("if this version still differs from the library's, "
+                                         "install both in one version from one source")});
 }
 
 /// Whether NVML now lists the GPU of this log line, without an error.
@@ -301,7 +303,7 @@ void gsp_boot_failed(Examination& look) {
     return;
   }
   finding.fix.push_back({"", text("switch the machine off, disconnect the power for ten seconds, "
-                                  "start again: a reboot leaves the GPU powered")});
+                                  "start again: a reboot does not cut the GPU's power")});
   finding.fix.push_back(
       {"sudo nvidia-bug-report.sh", text("if it persists: update firmware and driver, try the card "
                                          "in another machine, then have it replaced")});

@@ -40,7 +40,7 @@ void no_node_at_all(Examination& look) {
     if (driver.cuda_init) finding.evidence.push_back(cuda_says(*driver.cuda_init));
     finding.fix.push_back({"sudo nvidia-modprobe -c 0 -u",
                            by_apptainer ? text("on the machine, until the next boot: programs in "
-                                               "the container may not create them")
+                                               "the container may not create the nodes")
                                         : text("lasts until the next boot")});
     finding.fix.push_back({"sudo systemctl enable --now nvidia-persistenced",
                            text("at every boot; a systemd service with PrivateDevices=yes cannot "
@@ -65,8 +65,8 @@ bool node_without_driver(Examination& look, const std::vector<DeviceNode>& nodes
     finding.fix.push_back({fmt::format("grep nvidia /proc/devices && sudo rm {} && sudo "
                                        "nvidia-modprobe -c 0 -u",
                                        one.path),
-                           text("creates it with the current number, which changes at every boot; "
-                                "update container configurations that contain it")});
+                           text("creates the node with the current number, which changes at every "
+                                "boot; update container configurations that contain it")});
     return true;
   }
   return false;
@@ -118,12 +118,12 @@ bool node_of_another_number(Examination& look, const std::vector<DeviceNode>& no
   else
     finding.fix.push_back(
         {"grep -rn nvidia-uvm /etc/udev/rules.d /lib/udev/rules.d",
-         text("a udev rule that creates the node with a fixed number: remove it")});
+         text("shows udev rules that create the node with a fixed number: remove them")});
   finding.fix.push_back(
       {"sudo rm -f /dev/nvidia-uvm /dev/nvidia-uvm-tools && sudo nvidia-modprobe "
        "-c 0 -u",
-       text("creates it with the current number, which changes at every boot; update container "
-            "configurations that contain it")});
+       text("creates the node with the current number, which changes at every boot; update "
+            "container configurations that contain it")});
   return true;
 }
 

@@ -21,7 +21,7 @@ std::string fabric_version_trouble(const NvidiaFacts& nvidia) {
   const std::string module = nvidia.module_version.value_or("");
   const std::string service = nvidia.fabric_manager.value_or("");
   if (!module.empty() && !service.empty() && !may_be_same(module, service))
-    return text("the fabric manager is {}, the driver {}: they must be the same",
+    return text("the fabric manager has version {}, the driver {}: both must be the same",
                 printable(service), printable(module));
   return "";
 }
@@ -146,14 +146,14 @@ void mps(Examination& look) {
   Finding& finding =
       look.found(*cuda < kCudaMpsFull
                      ? text("CUDA cannot reach this GPU's MPS daemon")
-                     : text("the MPS daemon of this GPU has reached its maximum of programs"));
+                     : text("the MPS daemon of this GPU serves its maximum number of programs"));
   finding.evidence.push_back(cuda_says(*cuda));
   finding.evidence.push_back(named ? "CUDA_MPS_PIPE_DIRECTORY=" + printable(*named)
                                    : text("CUDA_MPS_PIPE_DIRECTORY is not set"));
   const auto& control = look.facts.nvidia.mps_control;
   const auto& identity = look.facts.process.identity;
   if (control && identity && control->uid != identity->uid)
-    finding.evidence.push_back(text("the daemon is that of user {}, this process is user {}",
+    finding.evidence.push_back(text("the daemon belongs to user {}, this process to user {}",
                                     control->uid, identity->uid));
   if (control.is_absent())
     finding.evidence.push_back(
@@ -164,9 +164,9 @@ void mps(Examination& look) {
          "-e CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps …",
          text("shares the daemon's pipe with the container")});
   finding.fix.push_back({"nvidia-cuda-mps-control -d",
-                         text("starts the daemon; run it as the user of the programs")});
+                         text("starts the daemon; run this as the user who runs the programs")});
   finding.fix.push_back({"echo quit | sudo nvidia-cuda-mps-control",
-                         text("ends it: programs then use the GPU without MPS")});
+                         text("ends the daemon: programs then use the GPU without MPS")});
 }
 
 /// Reports a missing IMEX channel. On GB200 and GB300, NVLink connects several machines, which
@@ -199,7 +199,8 @@ void no_imex_channel(Examination& look) {
          "/etc/modprobe.d/nvidia-imex.conf\nsudo systemctl enable --now nvidia-imex && sudo reboot",
          text("with the addresses of all machines of the domain in "
               "/etc/nvidia-imex/nodes_config.cfg")});
-  finding.fix.push_back({"export NCCL_MNNVL_ENABLE=0", text("until then, use the network")});
+  finding.fix.push_back(
+      {"export NCCL_MNNVL_ENABLE=0", text("until the channel exists, use the network")});
 }
 
 constexpr auto kDriverServicesRules = std::to_array<Rule>({

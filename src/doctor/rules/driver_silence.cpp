@@ -26,10 +26,9 @@ void advise_reinstall(Examination& look, Finding& finding) {
         {"env -u LD_LIBRARY_PATH berth", text("if that works, a folder in LD_LIBRARY_PATH has "
                                               "another library of this name: remove it")});
   }
-  finding.fix.push_back(
-      {"ldconfig -p | grep libnvidia-ml",
-       text("shows which library is found; install NVIDIA's driver again, by the means that "
-            "installed it")});
+  finding.fix.push_back({"ldconfig -p | grep libnvidia-ml",
+                         text("shows which library is found; install NVIDIA's driver again, in the "
+                              "way it was installed before")});
 }
 
 /// Whether access to a node is denied, which other rules report.
@@ -42,11 +41,11 @@ bool nodes_are_refused(Examination& look) {
 }
 
 void advise_permission(Finding& finding) {
-  finding.fix.push_back({"ls -l /dev/nvidia*",
-                         text("the group that owns them is the one to join: sudo usermod -aG GROUP "
-                              "$USER, and log in again")});
   finding.fix.push_back(
-      {"docker run --gpus all IMAGE", text("in a container: restart it with its devices")});
+      {"ls -l /dev/nvidia*",
+       text("join the group that owns the nodes: sudo usermod -aG GROUP $USER, and log in again")});
+  finding.fix.push_back(
+      {"docker run --gpus all IMAGE", text("in a container: restart it with the GPU's devices")});
 }
 
 void library_fails(Examination& look) {
@@ -67,7 +66,8 @@ void library_fails(Examination& look) {
   finding.evidence.push_back(message.empty() ? *id : fmt::format("{} ({})", message, *id));
   if (refused) return advise_permission(finding);
   if (*id == "E0312") {
-    finding.fix.push_back({"ulimit -u; ulimit -n", text("the limits that it was started with")});
+    finding.fix.push_back(
+        {"ulimit -u; ulimit -n", text("shows the limits of processes and open files")});
     return;
   }
   if (is_one_of(*id, {"E0302", "E0303", "E0306", "E0310", "E0311"}))
@@ -82,9 +82,9 @@ void advise_reset(Finding& finding, const std::string& address) {
   finding.fix.push_back({kAskTheLog, text("the Xid of this GPU says what happened to it: berth "
                                           "doctor --error - reads such lines")});
   finding.fix.push_back({fmt::format("sudo nvidia-smi --gpu-reset -i {}", pasted(address)),
-                         text("ends the programs on it; if that is refused, reboot")});
-  finding.fix.push_back({"sudo reboot", text("if processes on it cannot be ended; if it happens "
-                                             "again: check power, slot and temperature")});
+                         text("ends the programs on the GPU; if the reset is refused, reboot")});
+  finding.fix.push_back({"sudo reboot", text("if processes on the GPU cannot be ended; if the GPU "
+                                             "fails again: check power, slot and temperature")});
 }
 
 void gpu_silent(Examination& look) {

@@ -47,7 +47,7 @@ void ld_preload(Examination& look) {
                      [&](std::string_view one) { return name.starts_with(one); }))
       continue;
     Finding& finding =
-        look.found(text("LD_PRELOAD loads {} instead of each framework's own", path));
+        look.found(text("LD_PRELOAD loads {} instead of each framework's own copy", path));
     finding.evidence.push_back("LD_PRELOAD=" + value);
     finding.fix.push_back(unset("LD_PRELOAD"));
     return;
@@ -69,14 +69,15 @@ bool is_list(Examination& look, const char* name) {
   std::string folder;
   for (const std::string_view one : split(value, ':'))
     if (one.starts_with('/')) folder = one;
-  Finding& finding = look.found(text("{} is a list of folders, but must be a single one", name));
+  Finding& finding = look.found(text("{} is a list of folders, but must be a single folder", name));
   if (compiles_at_run_time(look)) finding.severity = Severity::kError;
   finding.evidence = {shown_variable(look, name), "https://github.com/numba/numba/issues/9216"};
   finding.fix.push_back(
       folder.empty()
           ? unset(name)
           : Fix{fmt::format("export {}={}", name, pasted(folder)),
-                text("also change it where it is set: without the old value before or after it")});
+                text(
+                    "also correct the line that sets it: do not append or prepend the old value")});
   return true;
 }
 
@@ -339,12 +340,14 @@ void nccl_crutch(Examination& look) {
       const std::size_t gpus = count ? *count : cards_on_bus(look, kVendorAmd).size();
       if (gpus < 2 || peers_are_impossible(look.facts.driver)) continue;
     }
-    Finding& finding = look.found(
-        text("{} is on, so GPUs exchange data in a slower way", shown_variable(look, name)));
+    Finding& finding =
+        look.found(text("{} disables a fast transport, so GPUs exchange data more slowly",
+                        shown_variable(look, name)));
     finding.evidence.push_back(shown_variable(look, name));
     finding.fix.push_back(
         {fmt::format("unset {}", name),
-         text("it hides another fault: run once with NCCL_DEBUG=INFO to find it")});
+         text(
+             "the variable only hides a fault: run once with NCCL_DEBUG=INFO to find that fault")});
   }
 }
 
@@ -418,7 +421,7 @@ void bitsandbytes_version(Examination& look) {
   finding.evidence.push_back(
       text("it needs {}.so; these exist: {}", name, fmt::format("{}", fmt::join(*binaries, ", "))));
   finding.fix.push_back(
-      {"unset BNB_CUDA_VERSION", text("it then uses the binary for PyTorch's CUDA")});
+      {"unset BNB_CUDA_VERSION", text("bitsandbytes then uses the binary for PyTorch's CUDA")});
 }
 
 constexpr auto kLayer = Layer::kEnvironment;
@@ -430,7 +433,7 @@ constexpr auto kEnvironmentRules = std::to_array<Rule>({
     {"ENV09", kLayer, Severity::kWarning, false, msgid("CUDA libraries in LD_PRELOAD"), "LIB*",
      ld_preload},
     {"ENV10", kLayer, Severity::kWarning, true,
-     msgid("CUDA_HOME that is not a toolkit, or does not fit"), "", cuda_home},
+     msgid("a CUDA_HOME without a toolkit, or with an unsuitable one"), "", cuda_home},
     {"ENV11", kLayer, Severity::kWarning, true,
      msgid("an nvcc or ptxas that is not the toolkit's, or newer than the driver or PyTorch"), "",
      nvcc_path},

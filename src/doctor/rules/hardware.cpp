@@ -82,8 +82,9 @@ bool locked_out(Examination& look, const std::vector<PciFunction>& functions) {
   const bool wanted = !look.facts.nvidia.modules_on_disk.value_or({}).empty() ||
                       !look.facts.nvidia.libraries.value_or({}).empty();
   if (boxes == nullptr || boxes->empty() || has_one || !wanted) return false;
-  Finding& finding = look.found(
-      text("{} is plugged in but not authorized, so a GPU in it is on no bus", boxes->front()));
+  Finding& finding =
+      look.found(text("{} is plugged in but not authorized, so the system does not see a GPU in it",
+                      boxes->front()));
   finding.evidence.push_back(text("/sys/bus/thunderbolt/devices: authorized is 0"));
   finding.fix.push_back({"boltctl list && sudo boltctl enroll --policy auto UUID",
                          text("with the UUID in the list; in the firmware setup, Thunderbolt "
@@ -408,7 +409,7 @@ void gpu_lost(Examination& look) {
       finding.evidence.push_back(
           fmt::format("/sys/bus/pci/devices/{}/config: ff ff ff ff", gpu->address));
     finding.fix.push_back({"", text("switch the machine off, disconnect the power for ten seconds, "
-                                    "start again: a reboot leaves the GPU powered")});
+                                    "start again: a reboot does not cut the GPU's power")});
     finding.fix.push_back(
         {"", text("if it happens again: check power supply and cables, seating, temperature")});
   }

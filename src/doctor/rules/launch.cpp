@@ -59,8 +59,8 @@ void rank_beyond_gpus(Examination& look) {
     if (const std::string shown = shown_variable(look, more); !shown.empty())
       finding.evidence.push_back(shown);
   finding.fix.push_back({"srun --gpu-bind=none PROGRAM",
-                         text("then every task sees all GPUs of its machine; in a batch script "
-                              "--gpus-per-node instead of --gpus-per-task")});
+                         text("every task then sees all GPUs of its machine; in a batch script, "
+                              "use --gpus-per-node instead of --gpus-per-task")});
   finding.fix.push_back({"", text("or let every rank use device 0")});
 }
 
@@ -84,9 +84,9 @@ void not_in_service(Examination& look, const OllamaService& service) {
     lost.push_back(fmt::format("{}={}", name, value));
   }
   if (lost.empty()) return;
-  Finding& finding = look.found(
-      text("{} is set here, but Ollama's server does not get it, because systemd starts it",
-           lost.front().substr(0, lost.front().find('='))));
+  Finding& finding =
+      look.found(text("{} is set here, but Ollama's server, which systemd starts, does not get it",
+                      lost.front().substr(0, lost.front().find('='))));
   finding.severity = Severity::kInfo;
   finding.evidence = lost;
   finding.evidence.push_back(text("{} has no such line", service.unit));
@@ -244,7 +244,7 @@ void no_account(Examination& look) {
                       fmt::format("USER, LOGNAME, TORCHINDUCTOR_CACHE_DIR: {}", tr("missing")),
                       torch->path, "https://github.com/pytorch/pytorch/issues/140765"};
   finding.fix.push_back(
-      {"export USER=user", text("docker run -e USER=user, in a pod env: any name will do")});
+      {"export USER=user", text("docker run -e USER=user, or env in a pod; any name works")});
 }
 
 void notebook_kernel(Examination& look) {

@@ -153,12 +153,12 @@ void out_of_memory(Examination& look, const RequestFacts& request) {
   for (const GpuMemory& one : all)
     finding.evidence.push_back(text("NVML: GPU {} has {} free of {}", one.gpu->pci_address,
                                     gib(one.free), gib(one.total)));
-  finding.fix.push_back({"berth ps", text("which process holds it")});
+  finding.fix.push_back({"berth ps", text("shows which process holds the memory")});
   if (!elsewhere)
     finding.fix.push_back(
         {"", text("halve the batch until it fits, and accumulate gradients over twice the steps")});
   finding.fix.push_back(
-      {"berth run --gpus 1 -- python …", text("uses a free GPU, and waits until there is one")});
+      {"berth run --gpus 1 -- python …", text("waits until a GPU is free, and uses it")});
 }
 
 /// Whether the finding is more than information and can cause one of the messages.

@@ -129,9 +129,9 @@ Ban ban_of(Examination& look, std::string_view module) {
 
 model::Fix without_ban(Examination& look, const Ban& ban, std::string_view module) {
   if (ban.file.find("prime") != std::string::npos && module == "nvidia")
-    return {
-        "sudo prime-select nvidia && sudo reboot",
-        text("it was disabled there; prime-select on-demand keeps the desktop on its current GPU")};
+    return {"sudo prime-select nvidia && sudo reboot",
+            text("prime-select disabled the module; prime-select on-demand keeps the desktop on "
+                 "its current GPU")};
   if (ban.file.empty())
     return without_arguments(
         look, ban.words, [&](std::string_view one) { return is_of_module(one, module); },

@@ -91,7 +91,7 @@ void memory_held(Examination& look) {
          text("shows which processes hold it: end what remains of a killed program")});
     finding.fix.push_back(
         {fmt::format("sudo nvidia-smi --gpu-reset -i {}", pasted(gpu.pci_address)),
-         text("if no process holds it; ends the programs on it")});
+         text("if no process holds the memory; ends the programs on the GPU")});
     for (const StuckProcess& one : look.facts.machine.stuck.value_or({}))
       if (!one.node.empty() || one.unknown) add_stuck(finding, one);
   }

@@ -39,8 +39,8 @@ void other_platform(Examination& look) {
     one = trim(one);
     if (one.starts_with("cuda") || one == "gpu" || one == "cpu" || one.empty()) return;
   }
-  Finding& finding = look.found(
-      text("JAX_PLATFORMS={} names no platform of this machine, and JAX uses no other", value));
+  Finding& finding = look.found(text(
+      "JAX_PLATFORMS={} names no platform of this machine, and JAX tries only those named", value));
   finding.evidence.push_back("JAX_PLATFORMS=" + value);
   finding.fix.push_back(unset("JAX_PLATFORMS"));
 }
@@ -118,8 +118,8 @@ void pools_in_segments(Examination& look, const char* name, const std::string& v
   if (who == nullptr && trains && vllm && is_older(vllm->version, "0.20.1")) who = look.see(vllm);
   if (who == nullptr) return;
   Finding& finding =
-      look.found(text("{} enables expandable segments, but {} cannot use them for the memory pools "
-                      "that it frees between steps",
+      look.found(text("{} enables expandable segments, but {} frees its memory pools between steps "
+                      "and cannot use such segments for them",
                       name, fmt::format("{} {}", who->name, who->version)));
   // In the other packages, the option vllm_enable_sleep_mode is off by default.
   finding.severity = who->name == "vllm" && !sleeps ? Severity::kInfo : Severity::kWarning;
@@ -217,8 +217,9 @@ void allocator_settings(Examination& look) {
                        : text("PyTorch has no option {}, which {} sets: the first allocation fails",
                               printable(misspelled), name));
     finding.evidence.push_back(fmt::format("{}={}", name, value));
-    finding.fix.push_back({fmt::format("export {}=expandable_segments:True", name),
-                           text("name:value, with commas between, and no quotes in the value")});
+    finding.fix.push_back(
+        {fmt::format("export {}=expandable_segments:True", name),
+         text("write NAME:VALUE pairs, separated by commas, with no quotes in the value")});
     finding.fix.push_back(unset(name));
   }
 }

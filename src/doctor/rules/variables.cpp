@@ -193,7 +193,7 @@ void lost_environment(Examination& look) {
   Finding& finding = look.found(
       lost->interpreter.empty()
           ? text("{} names a missing environment: {}", lost->variable, lost->prefix)
-          : text("the Python of {} is gone: {} does not exist", lost->prefix, lost->leads_to));
+          : text("the Python of {} is missing: {} does not exist", lost->prefix, lost->leads_to));
   finding.evidence.push_back(lost->variable + "=" + lost->prefix);
   if (!lost->interpreter.empty())
     finding.evidence.push_back(lost->interpreter + " → " + lost->leads_to);
@@ -206,11 +206,10 @@ void lost_environment(Examination& look) {
   // folder.
   if (lost->interpreter.empty())
     finding.fix.push_back({"python3 -m venv " + pasted(lost->prefix),
-                           text("creates it again; its packages must be reinstalled")});
+                           text("creates the environment again; reinstall its packages")});
   else
-    finding.fix.push_back(
-        {"python3 -m venv " + pasted(lost->prefix + "-new"),
-         text("creates another one; its packages must be installed there again")});
+    finding.fix.push_back({"python3 -m venv " + pasted(lost->prefix + "-new"),
+                           text("creates another environment; install the packages there again")});
 }
 
 constexpr auto kVariablesRules = std::to_array<Rule>({

@@ -89,7 +89,7 @@ void vgpu(Examination& look) {
 
 constexpr auto kVgpuRules = std::to_array<Rule>({
     {"DRV35", Layer::kDriver, Severity::kFatal, true,
-     msgid("a part of a GPU that this driver does not start, or that has no CUDA"),
+     msgid("a vGPU that this driver does not start, or that has no CUDA"),
      "HW02 DRV01 DRV09 DRV11 DRV28 DRV31 LIB01 FW*", vgpu},
 });
 

@@ -91,7 +91,7 @@ void hidden_from_level_zero(Examination& look) {
       selector.starts_with(kNumbered) ? std::string_view(selector).substr(kNumbered.size()) : "";
   const auto first = to_number(numbers.substr(0, numbers.find_first_of(",;.")));
   if (first && static_cast<std::size_t>(*first) >= count && count > 0) {
-    Finding& finding = look.found(text("{}={} names '{}', and there are {} GPUs to count",
+    Finding& finding = look.found(text("{}={} names GPU '{}', but the number of GPUs is {}",
                                        "ONEAPI_DEVICE_SELECTOR", selector, *first, count));
     finding.evidence.push_back("ONEAPI_DEVICE_SELECTOR=" + selector);
     finding.fix.push_back({"export ONEAPI_DEVICE_SELECTOR=level_zero:gpu", ""});
@@ -103,7 +103,7 @@ void hidden_from_level_zero(Examination& look) {
         return !index || static_cast<std::size_t>(*index) < count;
       }))
     return;
-  Finding& finding = look.found(text("{}={} names '{}', and there are {} GPUs to count",
+  Finding& finding = look.found(text("{}={} names GPU '{}', but the number of GPUs is {}",
                                      "ZE_AFFINITY_MASK", mask, tokens.front(), count));
   finding.evidence.push_back("ZE_AFFINITY_MASK=" + mask);
   finding.fix.push_back(unset("ZE_AFFINITY_MASK"));
@@ -159,7 +159,7 @@ void amd_bad_index(Examination& look) {
       continue;
     }
     Finding& finding = look.found(
-        text("{}={} names '{}', and there are {} GPUs to count", name, list, *bad, count));
+        text("{}={} names GPU '{}', but the number of GPUs is {}", name, list, *bad, count));
     finding.evidence.push_back(fmt::format("{}={}", name, list));
     for (const GpuNode& one : *render) finding.evidence.push_back(one.path);
     finding.fix.push_back(unset(name));
@@ -176,7 +176,7 @@ void jax_bad_index(Examination& look, const std::string& list, std::size_t count
            static_cast<std::size_t>(*to_number(token)) >= count;
   });
   if (bad == tokens.end()) return;
-  Finding& finding = look.found(text("{}={} names '{}', and there are {} GPUs to count",
+  Finding& finding = look.found(text("{}={} names GPU '{}', but the number of GPUs is {}",
                                      "JAX_CUDA_VISIBLE_DEVICES", list, *bad, count));
   finding.evidence.push_back("JAX_CUDA_VISIBLE_DEVICES=" + list);
   finding.fix.push_back(unset("JAX_CUDA_VISIBLE_DEVICES"));
@@ -258,10 +258,10 @@ void visible_bad_index(Examination& look) {
       : reading.behind_blank ? text("CUDA_VISIBLE_DEVICES='{}': CUDA ignores '{}' and all after "
                                     "it, because of the space",
                                     list, reading.bad)
-      : none ? text("CUDA_VISIBLE_DEVICES={} leaves no GPU: '{}' is not one of them", list,
-                    reading.bad)
-             : text("CUDA ignores CUDA_VISIBLE_DEVICES={} from '{}' on, which is not a GPU", list,
-                    reading.bad));
+      : none
+          ? text("CUDA_VISIBLE_DEVICES={} leaves no GPU: '{}' is not a GPU here", list, reading.bad)
+          : text("CUDA ignores CUDA_VISIBLE_DEVICES={} from '{}' on, which is not a GPU", list,
+                 reading.bad));
   if (!none) finding.severity = Severity::kError;
   finding.evidence.push_back("CUDA_VISIBLE_DEVICES=" + list);
   finding.evidence.push_back(
@@ -285,8 +285,8 @@ void names_for_vllm(Examination& look, const std::string& list) {
       "vLLM {} only accepts numbers in CUDA_VISIBLE_DEVICES, but it is {}", vllm->version, list));
   finding.evidence.push_back("CUDA_VISIBLE_DEVICES=" + list);
   finding.evidence.push_back(vllm->path);
-  finding.fix.push_back(
-      {install_command(look.facts.python, {"-U", "vllm>=0.24"}), text("also accepts names")});
+  finding.fix.push_back({install_command(look.facts.python, {"-U", "vllm>=0.24"}),
+                         text("these releases also accept names")});
   if (!contains(list, "MIG-"))
     finding.fix.push_back({"export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0",
                            text("or the number that nvidia-smi -L shows for this GPU")});
@@ -426,11 +426,12 @@ void device_order(Examination& look) {
   }
   if (!mixed || !look.missing(look.facts.process.variable("CUDA_DEVICE_ORDER"))) return;
   Finding& finding =
-      look.found(text("GPUs of different models are here: CUDA numbers them fastest "
-                      "first, nvidia-smi by their slots"));
+      look.found(text("the GPUs are of different models: CUDA numbers the fastest first, "
+                      "nvidia-smi numbers them by slot"));
   for (const GpuAnswer& gpu : *gpus)
     if (answers(gpu)) finding.evidence.push_back(fmt::format("{} {}", gpu.pci_address, *gpu.name));
-  finding.fix.push_back({"export CUDA_DEVICE_ORDER=PCI_BUS_ID", text("one order for both")});
+  finding.fix.push_back({"export CUDA_DEVICE_ORDER=PCI_BUS_ID",
+                         text("makes CUDA number the GPUs as nvidia-smi does")});
 }
 
 void hip_visible_conflict(Examination& look) {
@@ -468,15 +469,15 @@ constexpr auto kVisibleDevicesRules = std::to_array<Rule>({
     {"ENV01", Layer::kEnvironment, Severity::kFatal, true, msgid("a variable that hides every GPU"),
      "", visible_empty},
     {"ENV02", Layer::kEnvironment, Severity::kFatal, true,
-     msgid("numbers or words in CUDA_VISIBLE_DEVICES that are no GPU"), "", visible_bad_index},
+     msgid("numbers or words in CUDA_VISIBLE_DEVICES that name no GPU"), "", visible_bad_index},
     {"ENV03", Layer::kEnvironment, Severity::kFatal, true,
-     msgid("UUIDs in CUDA_VISIBLE_DEVICES that are no GPU"), "", visible_uuid},
+     msgid("UUIDs in CUDA_VISIBLE_DEVICES that name no GPU"), "", visible_uuid},
     {"ENV04", Layer::kEnvironment, Severity::kFatal, true,
      msgid("MIG instances in CUDA_VISIBLE_DEVICES"), "", visible_mig},
     {"ENV05", Layer::kEnvironment, Severity::kInfo, false, msgid("two orders of GPUs"), "",
      device_order},
     {"ENV06", Layer::kEnvironment, Severity::kError, true,
-     msgid("lists of visible AMD GPUs that contradict"), "", hip_visible_conflict},
+     msgid("contradictory lists of visible AMD GPUs"), "", hip_visible_conflict},
 });
 
 }  // namespace
