@@ -24,6 +24,7 @@ CHANGED = {"changes": [{"package": "torch", "before": "2.13.0", "after": "2.14.0
                        {"package": "new", "before": None, "after": "1"}]}
 A_GROWTH = {"device": 0, "bytes_per_minute": 12 << 20, "since_seconds": 180.0}
 A_PREFLIGHT = {"state": "ok", "backend": "gloo", "seconds": 0.5, "step": None, "why": None}
+A_CHECKPOINT = {"signal": "USR1", "handled": True, "ended_by_itself": True, "waited_seconds": 0.5}
 LIKE_NCCL = ('echo "h:1:2 [0] NCCL INFO NCCL version 2.27.5+cuda12.9\nh:1:2 [0] NCCL INFO Using network Socket\n'
              'h:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\nh:1:2 [0] x.cc:1 NCCL WARN closed" '
              '> "$(echo "$NCCL_DEBUG_FILE" | sed s/%p/$$/)"')
@@ -174,7 +175,7 @@ def check(arguments):
     runs = [printed(berth, "run", "--json", "--", "true", stream="stderr", **variables) for variables in machines]
     runs.append(json.loads(subprocess.run([berth, "run", "--json", "--", "sh", "-c", "setsid sleep 1000 & sleep 2.2; exit 0"],
                                           capture_output=True, text=True, timeout=60).stderr))
-    runs[-1] |= {"memory_growth": [A_GROWTH], "preflight": A_PREFLIGHT}  # take minutes, or need PyTorch
+    runs[-1] |= {"memory_growth": [A_GROWTH], "preflight": A_PREFLIGHT, "checkpoint_signal": A_CHECKPOINT}  # take minutes, or need PyTorch
     fails = "[ $RANK = 1 ] && exec sleep 60; printf 'Traceback (most recent call last):\\n  File\\nE: no\\n' >&2; exit 3"
     with tempfile.TemporaryDirectory() as folder:
         for options in (["--cpus", "2", "--log-dir", folder, "--ranks", "2", "--", "sh", "-c", fails], ["--ranks", "2", "--nccl-debug", "--", "sh", "-c", LIKE_NCCL]):

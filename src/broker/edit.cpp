@@ -126,7 +126,7 @@ Status Broker::change_line(Job& job, const Changes& changes, Caller caller, Now 
   if (changes.after) other.after = *changes.after;
   if (changes.after_any) other.after_any = *changes.after_any;
   if (changes.after_not_ok) other.after_not_ok = *changes.after_not_ok;
-  if (other.warning && (!other.time_limit || other.warning->before >= *other.time_limit))
+  if (other.warning && !model::fits(*other.warning, other.time_limit))
     return cannot_change(text("a signal before the time limit needs a time limit that is longer"));
   if (auto older = check_older(other, next_); !older) return older;
   Job* swapped = nullptr;

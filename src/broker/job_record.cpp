@@ -147,6 +147,7 @@ void take_ending(const Json& json, Job& job) {
     take(json, "signal_before_milliseconds", before);
     // 0 is not a signal; check_numbers() rejects it.
     job.warning = {model::warning_signal(signal).value_or(0), std::chrono::milliseconds(before)};
+    take(json, "signal_at_any_end", job.warning->at_any_end);
   }
   take(json, "warned", job.warned);
   take(json, "on_end", job.on_end);
@@ -330,7 +331,9 @@ Status check_warning(const Job& job) {
     return Error{ErrorCode::kInvalidArgument, "E0946",
                  text("only USR1, USR2, HUP, INT, QUIT or TERM can be sent before a time limit"),
                  "berth run --queue --time-limit 2h --signal USR1@60s -- python train.py"};
-  if (!job.time_limit || job.warning->before >= *job.time_limit)
+  if (job.warning->before > std::chrono::hours(24) && job.warning->at_any_end)
+    return not_within(text("the time to save"), text("between 0 and a day"));
+  if (!model::fits(*job.warning, job.time_limit))
     return Error{ErrorCode::kInvalidArgument, "E0946",
                  text("a signal before the time limit needs a time limit that is longer"),
                  "berth run --queue --time-limit 2h --signal USR1@60s -- python train.py"};
@@ -400,8 +403,8 @@ Status check_keys(const Json& json) {
       // Keys that clients may set.
       "request", "name", "command", "queued", "priority", "tier", "time_limit_milliseconds",
       "or_cpu_after_milliseconds", "after", "after_any", "after_not_ok", "grace_milliseconds",
-      "signal", "signal_before_milliseconds", "on_end", "notify", "requeue", "array", "owners",
-      "spec", "state", "key",
+      "signal", "signal_before_milliseconds", "signal_at_any_end", "on_end", "notify", "requeue",
+      "array", "owners", "spec", "state", "key",
       // record_of() writes these for every job; the broker sets them itself.
       "id", "uid", "user", "submitted"};
   static const std::set<std::string, std::less<>> of_spec{"folder", "umask",   "environment",
@@ -426,6 +429,7 @@ void add_ending(const Job& job, Json& out) {
   if (job.warning) {
     out["signal"] = model::warning_name(job.warning->signal);
     out["signal_before_milliseconds"] = job.warning->before.count();
+    if (job.warning->at_any_end) out["signal_at_any_end"] = true;
   }
   if (job.warned) out["warned"] = true;
 }

@@ -95,6 +95,24 @@ struct Kind {
 constexpr std::array<Kind, 3> kKinds{
     {{"any:", &After::any}, {"not-ok:", &After::not_ok}, {"ok:", &After::ok}}};
 
+/// "USR1", or with a time: "USR1@60s"
+Result<model::Warning> parse_checkpoint(const std::string& given) {
+  const auto at = given.find('@');
+  const auto signal = model::warning_signal(std::string_view(given).substr(0, at));
+  if (!signal)
+    return Error{ErrorCode::kInvalidArgument, "E1061",
+                 text("'{}' is not a signal such as USR1, or USR1@60s; signals: USR1, USR2, HUP, "
+                      "INT, QUIT and TERM",
+                      printable(given)),
+                 "berth run --checkpoint-signal USR1@60s -- python train.py"};
+  model::Warning warning{*signal, model::kDefaultCheckpointTime, true};
+  if (at == std::string::npos) return warning;
+  const auto before = parse_duration(std::string_view(given).substr(at + 1));
+  if (!before) return before.error();
+  warning.before = *before;
+  return warning;
+}
+
 /// "USR1@60s"
 Result<model::Warning> parse_warning(const std::string& given) {
   const auto at = given.find('@');
@@ -107,10 +125,10 @@ Result<model::Warning> parse_warning(const std::string& given) {
                  "berth run --time-limit 2h --signal USR1@60s -- python train.py"};
   const auto before = parse_duration(std::string_view(given).substr(at + 1));
   if (!before) return before.error();
-  return model::Warning{*signal, *before};
+  return model::Warning{*signal, *before, false};
 }
 
-/// Reads --time-limit, --grace and --signal.
+/// Reads --time-limit, --grace, --signal and --checkpoint-signal.
 Status take_ending(const Arguments& arguments, model::Job& job) {
   if (const auto given = arguments.value("--time-limit")) {
     auto limit = parse_duration(*given);
@@ -130,6 +148,12 @@ Status take_ending(const Arguments& arguments, model::Job& job) {
                                printable(*given))};
     auto warning = parse_warning(*given);
     if (!warning) return std::move(warning).error().during("--signal");
+    job.warning = *warning;
+  }
+  if (const auto given = arguments.value("--checkpoint-signal")) {
+    if (job.warning) return contradiction("--checkpoint-signal", "--signal");
+    auto warning = parse_checkpoint(*given);
+    if (!warning) return std::move(warning).error().during("--checkpoint-signal");
     job.warning = *warning;
   }
   return Done{};

@@ -185,9 +185,9 @@ std::vector<std::string> command_in_queue(const Arguments& arguments,
         command.insert(command.end(), {option, value});
   else if (request.gpus || request.all_gpus || request.memory_bytes || !request.devices.empty())
     command.insert(command.end(), {"--gpus", "all"});
-  for (const char* option :
-       {"--cpus", "--ranks", "--gpus-per-rank", "--nodes", "--tee", "--stdin-rank", "--log-dir",
-        "--retries", "--backoff", "--hang-action", "--hang-timeout", "--report", "--grace"})
+  for (const char* option : {"--cpus", "--ranks", "--gpus-per-rank", "--nodes", "--tee",
+                             "--stdin-rank", "--log-dir", "--retries", "--backoff", "--hang-action",
+                             "--hang-timeout", "--report", "--grace", "--checkpoint-signal"})
     if (const auto value = arguments.value(option)) command.insert(command.end(), {option, *value});
   for (const char* option : {"--container", "--engine", "--mount", "--engine-option"})
     for (const std::string& value : arguments.values(option))

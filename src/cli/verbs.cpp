@@ -102,6 +102,8 @@ constexpr auto kRunOnlyOptions = std::to_array<Option>({
     {"--time-limit", "DURATION", "end the job after this long (2h); helps the queue to plan"},
     {"--grace", "DURATION", "time to save between SIGTERM and SIGKILL (default: 10s)"},
     {"--signal", "SIGNAL@TIME", "send it a signal this long before its time limit (USR1@60s)"},
+    {"--checkpoint-signal", "SIGNAL[@TIME]",
+     "whatever ends it: send it a signal, and SIGTERM this long after it (USR1; default: 30s)"},
     {"--priority", "N", "order among your own waiting jobs: larger first (default: 0)"},
     {"--or-cpu-after", "DURATION", "use the CPU after waiting this long for a GPU (10m)"},
 });

@@ -111,7 +111,8 @@ Job job_of(const Json& json) {
   job.or_cpu_after = duration_of(json, "or_cpu_after_seconds");
   job.grace = duration_of(json, "grace_seconds");
   if (const auto signal = model::warning_signal(value<std::string>(json, "signal")))
-    job.warning = {*signal, duration_of(json, "signal_before_seconds").value_or(milliseconds(0))};
+    job.warning = {*signal, duration_of(json, "signal_before_seconds").value_or(milliseconds(0)),
+                   value<bool>(json, "signal_at_any_end")};
   job.after = value<std::vector<model::JobId>>(json, "after");
   job.after_any = value<std::vector<model::JobId>>(json, "after_any");
   job.after_not_ok = value<std::vector<model::JobId>>(json, "after_not_ok");

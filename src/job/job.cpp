@@ -81,6 +81,7 @@ run::Launch launch_of(const Spec& spec, const Plan& plan) {
   if (!plan.environment.cpus.empty())
     launch.cpus = model::parse_cpu_list(plan.environment.cpus).value_or(std::vector<int>{});
   if (spec.job.grace) launch.grace = *spec.job.grace;
+  if (spec.job.warning && spec.job.warning->at_any_end) launch.checkpoint = *spec.job.warning;
   return launch;
 }
 
@@ -119,6 +120,7 @@ void add_ending(model::Report& report, const run::Ending& ending) {
   report.cpu = ending.cpu;
   report.peak_rss_bytes = ending.peak_rss_bytes;
   report.left_behind = ending.left_behind;
+  report.checkpoint = ending.checkpoint;
   if (ending.left > 0)
     report.notes.push_back(
         text_n("{} process of the job could not be ended: another user's, or in the kernel",

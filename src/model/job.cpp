@@ -19,6 +19,10 @@ constexpr std::array<std::pair<int, std::string_view>, 6> kWarnings{{{SIGUSR1, "
 
 }  // namespace
 
+bool fits(const Warning& warning, std::optional<std::chrono::milliseconds> time_limit) {
+  return time_limit ? warning.before < *time_limit : warning.at_any_end;
+}
+
 std::string_view warning_name(int signal) {
   for (const auto& [number, name] : kWarnings)
     if (number == signal) return name;

@@ -70,11 +70,19 @@ struct ToldToEnd {
 /// docs/api.md name it, too.
 inline constexpr std::chrono::milliseconds kDefaultGrace(10'000);
 
+/// Default time between the signal of --checkpoint-signal and SIGTERM. The help of that option and
+/// docs/jobs.md name it, too.
+inline constexpr std::chrono::milliseconds kDefaultCheckpointTime(30'000);
+
 /// --signal: the signal that a job gets some time before its time limit.
 struct Warning {
   int signal = 0;
   std::chrono::milliseconds before{0};
+  bool at_any_end = false;  // --checkpoint-signal: also before a cancel or a shutdown ends the job
 };
+/// Whether the signal can be sent before that time limit.
+[[nodiscard]] bool fits(const Warning& warning,
+                        std::optional<std::chrono::milliseconds> time_limit);
 /// "USR1" for SIGUSR1; "" if --signal does not allow this signal.
 [[nodiscard]] std::string_view warning_name(int signal);
 /// "USR1" or "SIGUSR1"; nullopt if the name is not allowed.
@@ -110,7 +118,7 @@ struct Job {
   std::optional<std::chrono::milliseconds> time_limit;
   std::optional<std::chrono::milliseconds> or_cpu_after;  // use the CPU if it has waited this long
   std::optional<std::chrono::milliseconds> grace;         // nullopt: kDefaultGrace
-  std::optional<Warning> warning;                         // signal to send before the time limit
+  std::optional<Warning> warning;                         // signal to send before it is ended
   bool warned = false;
   std::vector<JobId> after;         // starts when these jobs or arrays have succeeded
   std::vector<JobId> after_any;     // starts when these jobs or arrays have ended, with any outcome

@@ -152,6 +152,14 @@ struct ContainerUse {
   std::string engine, image;  // "podman"
 };
 
+/// What became of the signal of --checkpoint-signal.
+struct CheckpointSignal {
+  int signal = 0;                       // 0: the job was not about to be ended
+  bool was_handled = false;             // false: no process handles it, so it was not sent
+  bool ended_by_itself = false;         // the command ended before it got SIGTERM
+  std::chrono::milliseconds waited{0};  // from the signal to the end of the command, or to SIGTERM
+};
+
 struct Report {
   std::vector<std::string> command;
   std::optional<ContainerUse> container;  // nullopt: the command ran in none
@@ -188,8 +196,9 @@ struct Report {
   std::vector<MemoryGrowth> memory_growth;
   std::vector<Bottleneck> bottlenecks;  // the most important first
   std::string bottlenecks_unknown;      // why some or all are not known, translated; "" all known
-  std::shared_ptr<const Tries> tries;   // for a job with ranks or retries; otherwise nullptr
-  std::vector<std::string> notes;       // sentences for people, translated
+  CheckpointSignal checkpoint;
+  std::shared_ptr<const Tries> tries;  // for a job with ranks or retries; otherwise nullptr
+  std::vector<std::string> notes;      // sentences for people, translated
 };
 
 }  // namespace berth::model

@@ -61,6 +61,7 @@ void ending_fields(JsonWriter& json, const model::Job& job) {
   json.text_field("signal", job.warning ? model::warning_name(job.warning->signal) : "");
   seconds_field(json, "signal_before_seconds",
                 job.warning ? std::optional(job.warning->before) : std::nullopt);
+  json.field("signal_at_any_end", job.warning && job.warning->at_any_end);
 }
 
 void fields(JsonWriter& json, const ShownJob& shown) {

@@ -9,6 +9,7 @@
 #include "base/text_parts.hpp"
 #include "base/units.hpp"
 #include "model/device_selector.hpp"
+#include "model/job.hpp"
 #include "output/guard_text.hpp"
 #include "output/tries_text.hpp"
 #include "output/words.hpp"
@@ -254,6 +255,20 @@ std::vector<std::string> place_lines(const model::Report& report) {
   return places;
 }
 
+/// What became of the signal of --checkpoint-signal; "" if none was due.
+std::string checkpoint_line(const model::CheckpointSignal& one, const Terminal& terminal) {
+  if (one.signal == 0) return "";
+  const std::string_view name = model::warning_name(one.signal);
+  const std::string waited = show_duration(one.waited);
+  return line(
+      !one.was_handled ? text("no process of the job handles SIG{}: it was not sent", name)
+      : one.ended_by_itself
+          ? text("SIG{} was sent to save a checkpoint; the command ended {} later", name, waited)
+          : text("SIG{} was sent to save a checkpoint; the command still ran {} later", name,
+                 waited),
+      terminal);
+}
+
 std::string finding_lines(const model::Report& report, const Terminal& terminal) {
   std::string out;
   if (report.engine) out += line(engine_sentence(*report.engine), terminal);
@@ -262,6 +277,7 @@ std::string finding_lines(const model::Report& report, const Terminal& terminal)
                      report.container->engine),
                 terminal);
   out += rank_lines(report, terminal);
+  out += checkpoint_line(report.checkpoint, terminal);
   for (const std::string& sentence : left_behind_sentences(report))
     out += line(sentence, terminal, Style::kYellow);
   if (const std::string limits = guard_sentence(report); !limits.empty())

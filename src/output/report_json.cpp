@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text_parts.hpp"
+#include "model/job.hpp"
 #include "model/tries.hpp"
 #include "output/environment_text.hpp"
 #include "output/report.hpp"
@@ -147,6 +148,14 @@ Json bottlenecks_json(const std::vector<model::Bottleneck>& all) {
   return out;
 }
 
+Json checkpoint_json(const model::CheckpointSignal& one) {
+  if (one.signal == 0) return nullptr;
+  return {{"signal", model::warning_name(one.signal)},
+          {"handled", one.was_handled},
+          {"ended_by_itself", one.was_handled ? Json(one.ended_by_itself) : Json(nullptr)},
+          {"waited_seconds", one.was_handled ? Json(seconds(one.waited)) : Json(nullptr)}};
+}
+
 }  // namespace
 
 std::string outcome_json(const model::Outcome& outcome) {
@@ -200,6 +209,7 @@ std::string report_json(const model::Report& report) {
       {"memory_growth", growth_json(report.memory_growth)},
       {"bottlenecks", bottlenecks_json(report.bottlenecks)},
       {"bottlenecks_unknown", text_or_null(report.bottlenecks_unknown)},
+      {"checkpoint_signal", checkpoint_json(report.checkpoint)},
       {"preflight", preflight_json(report.tries.get())},
       {"tries", Json::parse(tries_json(report.tries.get()))},
       {"ranks", Json::parse(ranks_json(report.tries.get()))},

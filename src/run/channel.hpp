@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "base/descriptor.hpp"
+#include "model/run.hpp"
 
 namespace berth::run {
 
@@ -28,7 +29,8 @@ struct Event {
   std::int32_t value = 0;
   std::int64_t cpu_microseconds = 0;
   std::int64_t peak_rss_kib = 0;  // of the largest single process
-  std::array<char, 64> words{};   // the beginning of its command line, NUL-terminated
+  model::CheckpointSignal checkpoint = {};
+  std::array<char, 64> words{};  // the beginning of its command line, NUL-terminated
 };
 
 /// From the front: send this signal to the workload.

@@ -90,7 +90,13 @@ std::vector<Relative> descendants_except(const std::vector<pid_t>& spared) {
   return found;
 }
 
-int signal_all(const std::vector<Relative>& processes, int signal) {
+int signal_all(const std::vector<Relative>& processes, int signal, std::optional<int> value) {
+  siginfo_t info = {};
+  info.si_signo = signal;
+  info.si_code = SI_QUEUE;
+  info.si_pid = ::getpid();
+  info.si_uid = ::getuid();
+  info.si_value.sival_int = value.value_or(0);
   int refused = 0;
   for (const Relative& process : processes) {
     if (process.stat.state == 'Z' || process.stat.state == 'X') continue;
@@ -100,9 +106,9 @@ int signal_all(const std::vector<Relative>& processes, int signal) {
       // The pid may have been reused since we read it; the start time shows that.
       const auto now = read_stat("/proc", process.pid);
       if (!now || now->start_ticks != process.stat.start_ticks) continue;
-      result = ::syscall(SYS_pidfd_send_signal, handle.get(), signal, nullptr, 0);
+      result = ::syscall(SYS_pidfd_send_signal, handle.get(), signal, value ? &info : nullptr, 0);
     } else if (errno == ENOSYS) {
-      result = ::kill(process.pid, signal);
+      result = value ? ::sigqueue(process.pid, signal, info.si_value) : ::kill(process.pid, signal);
     }
     if (result != 0 && errno == EPERM) ++refused;
   }

@@ -38,7 +38,9 @@ struct Relative {
 /// Our descendants, except `spared` and their descendants.
 [[nodiscard]] std::vector<Relative> descendants_except(const std::vector<pid_t>& spared);
 
-/// Returns the number of processes that belong to another user and could not be signalled.
-int signal_all(const std::vector<Relative>& processes, int signal);
+/// Returns the number of processes that belong to another user and could not be signalled. `value`:
+/// sent with the signal, as by sigqueue(3).
+int signal_all(const std::vector<Relative>& processes, int signal,
+               std::optional<int> value = std::nullopt);
 
 }  // namespace berth::run

@@ -12,9 +12,11 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 /// Waits until `deadline` for the last process to end; true if it ended.
-bool wait_until(const EndingPlan& plan, Clock::time_point deadline) {
+bool wait_until(const EndingPlan& plan, Clock::time_point deadline,
+                const std::function<bool()>& ends_early = {}) {
   for (;;) {
     if (plan.none_left()) return true;
+    if (ends_early && ends_early()) return false;
     const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
     if (left <= milliseconds(0) || plan.wait(left)) return plan.none_left();
   }
@@ -24,7 +26,8 @@ bool wait_until(const EndingPlan& plan, Clock::time_point deadline) {
 
 int end_descendants(const EndingPlan& plan) {
   if (plan.none_left()) return 0;
-  if (plan.head_start > milliseconds(0) && wait_until(plan, Clock::now() + plan.head_start))
+  if (plan.head_start > milliseconds(0) &&
+      wait_until(plan, Clock::now() + plan.head_start, plan.ends_head_start))
     return 0;
   auto found = descendants_except(plan.spared);
   if (plan.on_left_behind) plan.on_left_behind(found);

@@ -20,6 +20,8 @@ struct EndingPlan {
       5'000};  // after SIGKILL; remaining ones are stuck in the kernel or belong to another user
   /// Time in which processes may end by themselves, as helpers do when their parent has ended.
   std::chrono::milliseconds head_start{0};
+  /// True ends that time early; may be empty.
+  std::function<bool()> ends_head_start;
   /// Called once after that time with the remaining processes, before they are ended; may be empty.
   std::function<void(const std::vector<Relative>&)> on_left_behind;
   std::vector<pid_t> spared;  // together with all their descendants

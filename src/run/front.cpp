@@ -222,6 +222,7 @@ class Front {
         finished_ = true;
         ending_.left = event.value;
         ending_.cpu = milliseconds(event.cpu_microseconds / 1000);
+        ending_.checkpoint = event.checkpoint;
         ending_.peak_rss_bytes = static_cast<std::uint64_t>(event.peak_rss_kib) * 1024;
         return;
     }

@@ -40,6 +40,7 @@ struct Ending {
   std::uint64_t peak_rss_bytes = 0;  // of the largest reaped process
   int left = 0;                      // processes that could not be ended
   std::vector<model::LeftBehind> left_behind;
+  model::CheckpointSignal checkpoint;
   int pin_error = 0;         // errno if the CPU affinity could not be set
   bool interrupted = false;  // by SIGINT from the terminal
 };

@@ -116,9 +116,24 @@ class Keeper {
     signalfd_siginfo one;
     while (::read(end_requests_.get(), &one, sizeof one) == sizeof one)
       if (is_to_be_passed_on(one))
-        static_cast<void>(warn_descendants(static_cast<int>(one.ssi_signo)));
+        warn(static_cast<int>(one.ssi_signo));
       else if (one.ssi_signo == SIGTERM)
         told_to_end_ = true;
+  }
+
+  /// Until it starts its command, the workload has all signals blocked, as if it handled them.
+  void wait_for_the_start() {
+    constexpr int kMost = 1000;
+    pollfd start{trouble_.get(), POLLIN, 0};
+    while (trouble_ && ::poll(&start, 1, kMost) > 0) hear_of_the_start();
+  }
+
+  void warn(int signal) {
+    wait_for_the_start();
+    if (signal == checkpoint_.signal())
+      static_cast<void>(checkpoint_.send());
+    else
+      static_cast<void>(warn_descendants(signal));
   }
 
   bool cannot_start() {
@@ -182,6 +197,11 @@ class Keeper {
   }
 
   void pass_on(const Order& order) {
+    if (order.queued != 0 && static_cast<int>(order.value) == kPassOn) return warn(order.signal);
+    if (order.signal == SIGTERM && checkpoint_.is_wanted() && order.seen_by_group == 0) {
+      told_to_end_ = true;
+      return;
+    }
     const std::uint64_t bit = std::uint64_t{1} << (order.signal - 1);
     if ((early_ & bit) != 0) {
       early_ &= ~bit;
@@ -249,6 +269,7 @@ class Keeper {
     } else {
       ended_ = true;
       exited_ = WIFEXITED(status);
+      checkpoint_.finish(true);
       while (trouble_) hear_of_the_start();
       if (!not_started_) write_status(launch_.job_folder, workload_, status);
       send(channel_.get(), Event{Event::Kind::kExited, workload_, status});
@@ -257,7 +278,13 @@ class Keeper {
 
   void end_the_rest() {
     EndingPlan plan;
-    if (told_to_end_) plan.grace = launch_.grace;
+    if (told_to_end_) {
+      plan.grace = launch_.grace;
+      wait_for_the_start();
+      plan.head_start = checkpoint_.send();
+      plan.ends_head_start = [this] { return ended_; };
+      plan.on_left_behind = [this](const std::vector<Relative>&) { checkpoint_.finish(false); };
+    }
     plan.none_left = [this] { return reap_all(); };
     plan.wait = [this](milliseconds most) { return wait_for_end(most); };
     // If the job was cancelled, or its terminal is gone, no message about remaining processes is
@@ -271,6 +298,7 @@ class Keeper {
     Event last{Event::Kind::kFinished, workload_, left};
     last.cpu_microseconds = cpu_microseconds_;
     last.peak_rss_kib = peak_rss_kib_;
+    last.checkpoint = checkpoint_.result();
     send(channel_.get(), last);
     while (front_alive_ && stops_told_ > 0) wait_and_act();
     if (front_alive_) return;
@@ -336,6 +364,7 @@ class Keeper {
   pid_t front_group_;
   Descriptor front_handle_, signal_probe_handle_, channel_, child_events_, trouble_, go_,
       end_requests_;
+  Checkpoint checkpoint_{launch_.checkpoint};
   pid_t workload_ = -1;
   bool front_alive_ = true, ended_ = false, not_started_ = false, stopped_ = false,
        told_to_end_ = false, exited_ = false;

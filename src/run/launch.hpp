@@ -45,7 +45,8 @@ struct Launch {
   std::string job_record;           // of a queued job, stored in its files; contains no NUL
   // Between SIGTERM and SIGKILL, if the job is cancelled or times out.
   std::chrono::milliseconds grace = model::kDefaultGrace;
-  std::string on_end;  // a shell command to run after the job; "": none
+  model::Warning checkpoint;  // --checkpoint-signal; signal 0: none
+  std::string on_end;         // a shell command to run after the job; "": none
   // A command that removes the job's container if it may still exist after the job; empty: none.
   std::vector<std::string> remove_container;
   // Time in which remaining processes may end by themselves. Not stored in records.

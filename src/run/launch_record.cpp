@@ -138,6 +138,8 @@ std::string record_of(const Launch& launch) {
   write_inherited(out, launch.limits);
   out.number(launch.grace.count());
   out.word(launch.on_end);
+  out.number(launch.checkpoint.signal);
+  out.number(launch.checkpoint.before.count());
   return out.take();
 }
 
@@ -155,12 +157,16 @@ Result<Launch> launch_in(std::string_view record) {
   user.uid = in.number<uid_t>();
   user.gid = in.number<gid_t>();
   user.groups = in.numbers<gid_t>();
-  // Records of older versions end here, or after the limits.
+  // Records of older versions end here, after the limits, or after the command to run at the end.
   if (in.has_more()) launch.limits = limits_in(in);
   if (in.has_more()) {
     read_inherited(in, launch.limits);
     launch.grace = std::chrono::milliseconds(in.number<std::int64_t>());
     launch.on_end = in.word();
+  }
+  if (in.has_more()) {
+    launch.checkpoint.signal = in.number<int>();
+    launch.checkpoint.before = std::chrono::milliseconds(in.number<std::int64_t>());
   }
   launch.user = std::move(user);
   if (in.is_good() && !launch.command.empty()) return launch;

@@ -20,6 +20,7 @@ TEST_CASE("a launch record is read back unchanged, including bytes that are not 
       {{7, 500, berth::model::kNoLimit}, {9, 1, 2}}, -5, 300, {1, 2}, 0x200, 0x1000, true};
   launch.grace = std::chrono::seconds(30);
   launch.on_end = "date >> ended";
+  launch.checkpoint = {10, std::chrono::seconds(60), true};
   const auto back = launch_in(record_of(launch));
   REQUIRE(back);
   CHECK(back->command == launch.command);
@@ -46,6 +47,8 @@ TEST_CASE("a launch record is read back unchanged, including bytes that are not 
   CHECK(back->limits.no_new_privileges);
   CHECK(back->grace == launch.grace);
   CHECK(back->on_end == launch.on_end);
+  CHECK(back->checkpoint.signal == 10);
+  CHECK(back->checkpoint.before == std::chrono::seconds(60));
 }
 
 namespace {
@@ -86,7 +89,7 @@ TEST_CASE("truncated or changed records are refused") {
     else
       CHECK(cut.error().id == "E0517");
   }
-  CHECK(accepted == 2);  // where the records of older versions ended
+  CHECK(accepted == 3);  // where the records of older versions ended
   CHECK_FALSE(launch_in(whole + '\0'));
   for (const char* bad :
        {"0,0,,,,0,63,0,0,0,", "1,true,-1,,,,0,63,0,0,0,", "1,true,9999999999,,,,0,63,0,0,0,",

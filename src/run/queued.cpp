@@ -116,13 +116,18 @@ class LoneKeeper {
     EndingPlan plan;
     // Remaining processes get a short time to end. In a cancelled job, they get the job's grace
     // period.
-    if (told_to_end_) plan.grace = launch_.grace;
+    if (told_to_end_) {
+      plan.grace = launch_.grace;
+      plan.head_start = save();
+      plan.ends_head_start = [this] { return ended_; };
+      plan.on_left_behind = [this](const std::vector<Relative>&) { checkpoint_.finish(false); };
+    }
     const auto wall = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
     end_the_rest(std::move(plan));
     tell(workload_, status_, by_itself);
     if (watch_)
-      send(watch_.get(),
-           WatchEnd{status_, by_itself ? 1 : 0, wall.count(), cpu_microseconds_, peak_rss_kib_});
+      send(watch_.get(), WatchEnd{status_, by_itself ? 1 : 0, wall.count(), cpu_microseconds_,
+                                  peak_rss_kib_, checkpoint_.result()});
     watch_.reset();
     run_on_end();
   }
@@ -222,11 +227,39 @@ class LoneKeeper {
   void hear(const signalfd_siginfo& one) {
     const int number = static_cast<int>(one.ssi_signo);
     if (is_to_be_passed_on(one) && !ended_) {
-      if (warn_descendants(number) == 0)
-        say(text("no process of the job handles SIG{}: it was not sent", ::sigabbrev_np(number)));
+      if (number == checkpoint_.signal())
+        static_cast<void>(save());
+      else
+        warn(number);
     } else if (number != SIGCHLD && number != SIGUSR1 && number != SIGUSR2) {
       told_to_end_ = true;
     }
+  }
+
+  void warn(int signal) {
+    wait_for_the_start();
+    if (warn_descendants(signal) == 0) say_not_sent(signal);
+  }
+
+  static void say_not_sent(int signal) {
+    say(text("no process of the job handles SIG{}: it was not sent", ::sigabbrev_np(signal)));
+  }
+
+  /// Until it starts its command, the workload has all signals blocked, as if it handled them.
+  void wait_for_the_start() {
+    constexpr int kMost = 1000;
+    pollfd start{trouble_.get(), POLLIN, 0};
+    while (trouble_ && ::poll(&start, 1, kMost) > 0) hear_of_the_start();
+  }
+
+  /// Sends the signal of --checkpoint-signal. Returns the time that is left to save.
+  milliseconds save() {
+    wait_for_the_start();
+    const bool is_first = checkpoint_.result().signal == 0;
+    const milliseconds left = checkpoint_.send();
+    if (is_first && checkpoint_.is_wanted() && !checkpoint_.result().was_handled)
+      say_not_sent(checkpoint_.signal());
+    return left;
   }
 
   void drain_signals() {
@@ -251,6 +284,7 @@ class LoneKeeper {
       if (pid != workload_) continue;
       ended_ = true;
       status_ = status;
+      checkpoint_.finish(true);
       while (trouble_) hear_of_the_start();
     }
   }
@@ -311,6 +345,7 @@ class LoneKeeper {
   const WriteReport& write_;
   int announce_;
   Descriptor signals_, trouble_, watch_, its_report_;
+  Checkpoint checkpoint_{launch_.checkpoint};
   Clock::time_point started_{};
   std::optional<Clock::time_point> watch_at_;  // nullopt: it has started, or the job gets none
   pid_t workload_ = -1;

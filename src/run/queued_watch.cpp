@@ -37,6 +37,7 @@ model::Report base_report(const Launch& launch, const WatchEnd& end) {
   report.wall = milliseconds(end.milliseconds);
   report.cpu = milliseconds(end.cpu_microseconds / 1000);
   report.peak_rss_bytes = static_cast<std::uint64_t>(end.peak_rss_kib) * 1024;
+  report.checkpoint = end.checkpoint;
   report.cpus = model::show_cpu_list(launch.cpus);
   report.on_cpu_by_request = launch.units.empty();
   report.started_unix_milliseconds =

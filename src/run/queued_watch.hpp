@@ -28,6 +28,7 @@ struct WatchEnd {
   std::int64_t milliseconds = 0;  // from its start to its end
   std::int64_t cpu_microseconds = 0;
   std::int64_t peak_rss_kib = 0;
+  model::CheckpointSignal checkpoint = {};
 };
 
 /// How long after the job's start the watch starts.

@@ -42,6 +42,7 @@
 #include "run/signal_probe.hpp"
 #include "run/stacks.hpp"
 #include "run/tries_record.hpp"
+#include "run/warning.hpp"
 #include "run/workload.hpp"
 
 namespace berth::run {
@@ -116,11 +117,9 @@ class Supervisor {
       say(text("try {} of {} ended: {}; the next one starts in {}", number - 1, plan_.most_tries,
                model::name(tries_.all.back().kind), show_duration(pause)));
       const Time until = Clock::now() + pause;
-      while (!is_stopped_ && Clock::now() < until) wait_and_act(until);
-      if (is_stopped_) {
-        status = stop_signal_;
-        break;
-      }
+      while (!is_stopped_ && !is_warned_ && Clock::now() < until) wait_and_act(until);
+      if (is_stopped_) status = stop_signal_;
+      if (is_stopped_ || is_warned_) break;
       leave_out_devices();
       status = run_try(number, pause);
     }
@@ -157,7 +156,7 @@ class Supervisor {
 
   /// An error in the program would only occur again.
   [[nodiscard]] bool may_try_again() const {
-    if (tries_.all.empty()) return false;
+    if (tries_.all.empty() || is_warned_) return false;
     switch (tries_.all.back().kind) {
       case model::TryClass::kOutOfMemory:
       case model::TryClass::kDeviceFault:
@@ -586,6 +585,7 @@ class Supervisor {
   void hear(const signalfd_siginfo& one) {
     const int signal = static_cast<int>(one.ssi_signo);
     if (signal == SIGCHLD || signal == SIGPIPE) return;
+    if (is_to_be_passed_on(one)) return warn(signal);
     const bool have_it = probe_->saw(signal);
     for (const Rank& rank : ranks_) {
       if (have_it || !rank.is_running()) continue;
@@ -600,6 +600,13 @@ class Supervisor {
       is_stopped_ = true;
       stop_signal_ = signal;
     }
+  }
+
+  /// The job will be ended soon, so no further try starts.
+  void warn(int signal) {
+    is_warned_ = true;
+    if (warn_descendants(signal, probe_->pid()) == 0)
+      say(text("no process of the job handles SIG{}: it was not sent", ::sigabbrev_np(signal)));
   }
 
   void reap() {
@@ -836,7 +843,7 @@ class Supervisor {
   bool is_hang_ended_ = false, is_preflight_ = false;
   int stop_signal_ = 0;
   std::optional<Time> suspect_until_, end_began_, kill_at_;
-  bool is_stopped_ = false, is_killing_ = false;
+  bool is_stopped_ = false, is_warned_ = false, is_killing_ = false;
 };
 
 /// Ends this process with the same exit code or signal as the command.

@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <string>
 #include <unordered_set>
+#include <utility>
 
 #include "base/file.hpp"
 #include "run/descendants.hpp"
@@ -41,20 +43,42 @@ bool is_to_be_passed_on(const signalfd_siginfo& info) {
   return info.ssi_code == SI_QUEUE && info.ssi_int == kPassOn;
 }
 
-int warn_descendants(int signal) {
+int warn_descendants(int signal, pid_t spared) {
   std::unordered_set<pid_t> covered;
   std::vector<Relative> told;
   // Parents come before their children.
   for (const Relative& one : descendants(::getpid())) {
     const bool is_below = covered.contains(one.stat.parent);
+    if (one.pid == spared) continue;
     if (!is_below && handles(one.pid, signal))
       told.push_back(one);
     else if (!is_below)
       continue;
     covered.insert(one.pid);
   }
-  signal_all(told, signal);
+  signal_all(told, signal, kPassOn);
   return static_cast<int>(told.size());
+}
+
+std::chrono::milliseconds Checkpoint::send() {
+  using std::chrono::milliseconds;
+  if (!is_wanted()) return milliseconds(0);
+  if (result_.signal == 0) {
+    result_.signal = wish_.signal;
+    sent_ = std::chrono::steady_clock::now();
+    result_.was_handled = warn_descendants(wish_.signal) > 0;
+  }
+  if (!result_.was_handled) return milliseconds(0);
+  const auto left =
+      std::chrono::ceil<milliseconds>(sent_ + wish_.before - std::chrono::steady_clock::now());
+  return std::max(left, milliseconds(0));
+}
+
+void Checkpoint::finish(bool by_itself) {
+  if (result_.signal == 0 || std::exchange(is_finished_, true)) return;
+  result_.ended_by_itself = by_itself;
+  result_.waited = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::steady_clock::now() - sent_);
 }
 
 }  // namespace berth::run

@@ -16,6 +16,7 @@
 #include "serve/launcher.hpp"
 #include "serve/observer.hpp"
 #include "serve/server.hpp"
+#include "serve/shutdown.hpp"
 #include "serve/tcp_door.hpp"
 #include "serve/token.hpp"
 #include "serve/watch_feed.hpp"
@@ -101,7 +102,9 @@ class Daemon {
       door_ = *std::move(door);
     }
     signals_.async_wait([this](error_code problem, int) {
-      if (!problem) loop_.stop();
+      if (problem) return;
+      is_told_to_end_ = true;
+      loop_.stop();
     });
     // Take care of running jobs first; calls are answered after that.
     look();
@@ -111,6 +114,7 @@ class Daemon {
     tick();
     loop_.run();
     syncing_.join();
+    if (is_told_to_end_ && is_machine_stopping()) execution_.let_jobs_save();
     execution_.keep_shares();
     execution_.sync();
     execution_.leave();
@@ -257,7 +261,7 @@ class Daemon {
   std::size_t look_through_at_ = 64;           // check for disconnected clients at this size
   policy::Instant seen_at_{-1'000'000}, forgot_at_{-1'000'000}, last_call_ = now().steady;
   std::uint64_t ticks_ = 0;
-  bool looking_ = false, is_restored_ = false;
+  bool looking_ = false, is_restored_ = false, is_told_to_end_ = false;
   WatchFeed feed_{loop_, options_.sources, options_.version,
                   [this] { return queue_numbers(execution_.broker().jobs(), execution_.now()); },
                   options_.settings.alert_rules};

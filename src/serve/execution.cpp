@@ -17,6 +17,7 @@
 #include "run/launch_record.hpp"
 #include "run/warning.hpp"
 #include "serve/adoption.hpp"
+#include "serve/shutdown.hpp"
 #include "system/runtime_folder.hpp"
 #include "system/terminals.hpp"
 
@@ -425,7 +426,9 @@ void Execution::press(policy::Instant at) {
         job == nullptr ? model::kDefaultGrace : job->grace.value_or(model::kDefaultGrace);
     const bool has_front = watches_.count(id) > 1;
     const bool has_keeper = has_front || (job != nullptr && job->queued);
-    const milliseconds wait = grace + (has_keeper ? kPatience : milliseconds(0));
+    const bool may_save = has_keeper && job != nullptr && job->warning && job->warning->at_any_end;
+    const milliseconds wait = grace + (has_keeper ? kPatience : milliseconds(0)) +
+                              (may_save ? job->warning->before : milliseconds(0));
     if (at - one.since < wait + one.pressed * kPatience) continue;
     watches_.signal(id, one.pressed++ == 0 && has_front ? SIGTERM : SIGKILL);
   }
@@ -486,6 +489,10 @@ std::vector<std::string> Execution::keep_fences() {
   auto more = fence_->keep();
   notes.insert(notes.end(), more.begin(), more.end());
   return notes;
+}
+
+void Execution::let_jobs_save() {
+  serve::let_jobs_save(broker_.jobs(), [this](JobId id) { watches_.signal_keeper(id, SIGTERM); });
 }
 
 void Execution::leave() const {

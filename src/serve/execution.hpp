@@ -112,6 +112,8 @@ class Execution {
 
   /// See Fence::keep.
   [[nodiscard]] std::vector<std::string> keep_fences();
+  /// The daemon ends because the machine shuts down. See let_jobs_save().
+  void let_jobs_save();
   /// The daemon ends; jobs continue to run.
   void leave() const;
   /// When a job next reaches its time limit or the warning before it. mind_time() is due then.

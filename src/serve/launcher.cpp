@@ -107,6 +107,7 @@ Result<model::ProcessId> Launcher::start_job(const Job& job, run::Launch launch,
   launch.units = units;
   launch.job_record = broker::record_of(job);
   launch.grace = job.grace.value_or(model::kDefaultGrace);
+  if (job.warning && job.warning->at_any_end) launch.checkpoint = *job.warning;
   launch.on_end = job.on_end;
   if (!locks_.empty())
     for (const std::string& unit : units) launch.locks.push_back(system::lock_file(locks_, unit));

@@ -61,8 +61,9 @@ inline constexpr auto kElsewhere = std::to_array<std::string_view>(
 inline constexpr std::string_view kOfBerthRun =
     " --lang --color --gpus --devices --memory --share --cap --slice --turn --container --engine "
     "--mount --engine-option --cpus --name --isolation --report "
-    "--time-limit --grace --signal --priority --or-cpu-after --ranks --gpus-per-rank --nodes --tee "
-    "--stdin-rank --retries --backoff --hang-action --hang-timeout --log-dir --after --on-end "
+    "--time-limit --grace --signal --checkpoint-signal --priority --or-cpu-after --ranks "
+    "--gpus-per-rank --nodes --tee --stdin-rank --retries --backoff --hang-action --hang-timeout "
+    "--log-dir --after --on-end "
     "--array ";
 
 }  // namespace berth::doctor

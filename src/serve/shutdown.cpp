@@ -1,0 +1,47 @@
+#include "serve/shutdown.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "base/file.hpp"
+#include "serve/child_run.hpp"
+#include "serve/watches.hpp"
+
+namespace berth::serve {
+
+using std::chrono::milliseconds;
+
+bool is_machine_stopping() {
+  const std::atomic<bool> is_stopped{false};
+  const auto answer = run_child({.program = "systemctl",
+                                 .words = {"systemctl", "is-system-running"},
+                                 .longest = std::chrono::seconds(5),
+                                 .most_bytes = 64},
+                                is_stopped);
+  return answer.problem == 0 && answer.is_over && trim(answer.output) == "stopping";
+}
+
+void let_jobs_save(const std::map<model::JobId, model::Job>& jobs,
+                   const std::function<void(model::JobId)>& tell) {
+  milliseconds longest{0};
+  std::vector<model::ProcessId> awaited;
+  for (const auto& [id, job] : jobs) {
+    if (job.state != model::JobState::kRunning || !job.warning || !job.warning->at_any_end)
+      continue;
+    tell(id);
+    longest = std::max(longest, job.warning->before + job.grace.value_or(model::kDefaultGrace));
+    awaited.insert(awaited.end(), job.owners.begin(), job.owners.end());
+  }
+  constexpr milliseconds kPause(50), kForTheKeeper(1'000);
+  const auto deadline = std::chrono::steady_clock::now() + longest + kForTheKeeper;
+  while (!awaited.empty() && std::chrono::steady_clock::now() < deadline) {
+    std::erase_if(awaited, [](const model::ProcessId& one) {
+      return start_ticks_of(one.pid) != one.start_ticks;
+    });
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+}  // namespace berth::serve

@@ -1,0 +1,21 @@
+// When the machine shuts down, the broker lets jobs with --checkpoint-signal save before it ends.
+// Processes that are still there get SIGTERM from the machine only after its services have ended.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+
+#include "model/job.hpp"
+
+namespace berth::serve {
+
+/// Whether the machine shuts down now. False also if systemd does not answer, or does not run here.
+[[nodiscard]] bool is_machine_stopping();
+
+/// Tells the keepers of these running jobs by `tell` to end their jobs, and waits until they have.
+/// Waits no longer than the longest time to save. The jobs count as ended by the machine.
+void let_jobs_save(const std::map<model::JobId, model::Job>& jobs,
+                   const std::function<void(model::JobId)>& tell);
+
+}  // namespace berth::serve
