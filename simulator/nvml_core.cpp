@@ -50,8 +50,8 @@ void fill_handles() {
   }
 }
 
-/// Maps the state. Call it with g_lock held. The mapping stays until the process ends, as that of a
-/// real driver does.
+/// Maps the state. The caller must hold g_lock. The mapping stays until the process ends, like that
+/// of a real driver.
 bool map_state() {
   if (!g_view.empty()) return true;
   std::size_t bytes = 0;

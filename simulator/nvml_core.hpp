@@ -7,7 +7,7 @@
 #include "wire/sim_cuda.hpp"
 #include "wire/sim_load.hpp"
 
-/// A handle is an address that is looked up before use. So a wrong handle yields INVALID_ARGUMENT
+/// A handle is an address that is looked up before use, so a wrong handle causes INVALID_ARGUMENT
 /// instead of a crash.
 struct nvmlDevice_st {
   std::uint32_t device;     // index in the state
@@ -35,10 +35,10 @@ inline constexpr Ask kIdentity{wire::kAbilities, true, false};
 inline constexpr Ask kIdentityOfAny{wire::kAbilities, true, true};
 inline constexpr Ask kPlain{};
 
-/// A call to the driver: counts it, and decides whether it may continue.
+/// One call to the driver: counts it, and decides whether it may continue.
 class Call {
  public:
-  /// For a call that is not about a device.
+  /// For a call that concerns no single device.
   explicit Call(Function function, bool arguments_ok = true);
   Call(Function function, nvmlDevice_t handle, bool arguments_ok, Ask ask = kPlain);
 
@@ -66,11 +66,11 @@ class Call {
   if (!call.ok()) return call.result()
 
 [[nodiscard]] const wire::View& view();
-/// Shared memory about the use of CUDA by programs in the simulation; nullptr if CUDA is not
+/// The memory in which programs of the simulation share their use of CUDA; nullptr if CUDA is not
 /// simulated.
 [[nodiscard]] wire::CudaShared* cuda_region();
-/// Calls visit(pid, bytes) for each program that uses CUDA. Programs use whole devices and no
-/// partitions.
+/// Calls visit(pid, bytes) for each program that uses CUDA on this device. Such programs use whole
+/// devices and no partitions.
 template <typename Visit>
 void for_cuda_users(std::uint32_t device, Visit visit) {
   wire::CudaShared* region = cuda_region();

@@ -1,6 +1,6 @@
 // Events: a program waits for faults, and the machine's Xid faults occur at their times. Faults
-// from before the wait are reported at once, so that the time at which a program starts does not
-// matter.
+// that occurred before the program waits are reported at once, so that it does not matter when the
+// program starts.
 #include <stdlib.h>
 
 #include "simulator/nvml_core.hpp"
@@ -23,7 +23,7 @@ struct Next {
   std::uint64_t time = 0;
 };
 
-/// The earliest Xid that the set waits for and has not yet received.
+/// The earliest Xid for which the set was registered and which it has not yet received.
 Next next_event(const nvmlEventSet_st& set) {
   Next next;
   for (std::uint32_t i = 0; i < view().state().faults; ++i) {
@@ -83,7 +83,7 @@ NVML(nvmlEventSetWait_v2)(nvmlEventSet_t set, nvmlEventData_t* data, std::uint32
            NVML_VALUE_NOT_AVAILABLE_32, NVML_VALUE_NOT_AVAILABLE_32};
   return NVML_SUCCESS;
 }
-/// In the first version, the struct ends before the instance ids.
+/// The first version of the function, whose struct ends before the instance ids.
 NVML(nvmlEventSetWait)(nvmlEventSet_t set, nvmlEventData_t* data, std::uint32_t timeout_ms) {
   Next event;
   const nvmlReturn_t result =

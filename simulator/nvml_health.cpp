@@ -105,7 +105,7 @@ NVML(nvmlDeviceGetPcieReplayCounter)(nvmlDevice_t device, std::uint32_t* count) 
   ENTER(nvmlDeviceGetPcieReplayCounter, device, count != nullptr, needs(wire::k_pcie));
   return give(0, count);
 }
-/// Blocks during the measurement, which takes 20 ms according to nvml.h.
+/// Blocks as long as a real measurement, which takes 20 ms according to nvml.h.
 NVML(nvmlDeviceGetPcieThroughput)
 (nvmlDevice_t device, nvmlPcieUtilCounter_t counter, std::uint32_t* kilobytes) {
   ENTER(nvmlDeviceGetPcieThroughput, device,

@@ -161,7 +161,7 @@ NVML(nvmlDeviceGetPciInfo)(nvmlDevice_t device, nvmlPciInfo_v2_t* info) {
   info->domain = d.pci_domain;
   info->bus = d.pci_bus;
   info->device = d.pci_slot;
-  info->pciDeviceId = d.pci_id;  // in the first version, the struct ends here
+  info->pciDeviceId = d.pci_id;  // in the struct of the first version, this is the last member
   return NVML_SUCCESS;
 }
 NVML(nvmlDeviceGetPciInfoExt)(nvmlDevice_t device, nvmlPciInfoExt_t* info) {
@@ -217,7 +217,8 @@ NVML(nvmlDeviceGetTopologyCommonAncestor)
   ENTER(nvmlDeviceGetTopologyCommonAncestor, device, level != nullptr, kIdentity);
   const Call second(f_nvmlDeviceGetTopologyCommonAncestor, other, true, kIdentity);
   if (!second.ok()) return second.result();
-  // The level is: the same board, the same NUMA node, or across nodes (nvmlGpuTopologyLevel_t).
+  // The possible levels: the same board, the same NUMA node, or across nodes
+  // (nvmlGpuTopologyLevel_t).
   const bool near = call.device().numa_node == second.device().numa_node;
   return give(call.number() == second.number() ? 0 : near ? 40 : 50, level);
 }

@@ -1,5 +1,5 @@
-// Structs that only the simulator fills. They are for tools that read more than Berth does. Source:
-// nvml.h of API version 13, as shown by the ctypes classes of nvidia-ml-py 13.615.
+// Structs that only the simulator fills, for tools that read more than Berth does. Source: nvml.h
+// of API version 13, as shown by the ctypes classes of nvidia-ml-py 13.615.
 #pragma once
 
 #include "vendor/nvml/abi.hpp"

@@ -1,5 +1,5 @@
-// Processes on a device. The record size depends on function and driver version
-// (docs/simulator.md), which many tools handle wrongly.
+// Processes on a device. The record size depends on the function and the driver version
+// (docs/simulator.md); many tools handle it wrongly.
 #include <string.h>
 
 #include "simulator/nvml_core.hpp"
@@ -51,7 +51,8 @@ void for_programs(const Call& call, std::uint32_t use, Visit visit) {
 }
 
 /// Writes a list as NVML does. If there is too little space, returns INSUFFICIENT_SIZE and the
-/// count, and the program calls again. A record is the first `bytes` bytes of the longest version.
+/// needed count, and the program has to call again. A record is the first `bytes` bytes of the
+/// longest version.
 nvmlReturn_t list(const Call& call, std::uint32_t use, std::uint32_t* count, void* records,
                   std::size_t bytes) {
   if (!call.ok()) return call.result();
@@ -69,8 +70,8 @@ nvmlReturn_t list(const Call& call, std::uint32_t use, std::uint32_t* count, voi
     memcpy(into, &record, bytes);
     into += bytes;
   });
-  // Processes that appeared after the count are left out. If processes have disappeared, the list
-  // is shorter.
+  // Processes that appeared after they were counted are left out. If processes have disappeared,
+  // the list is shorter.
   auto* const end = static_cast<unsigned char*>(records) + there * bytes;
   for_programs(call, use, [&](std::int64_t pid, std::uint64_t used) {
     if (into == end) return;

@@ -1,5 +1,5 @@
-// States that prevent or slow the use of a GPU: fabric, guest licence, confidential computing,
-// retired pages, application clocks, peer access.
+// States that make a GPU unusable or slow: fabric, guest licence, confidential computing, retired
+// pages, application clocks, peer access.
 #include "simulator/nvml_core.hpp"
 #include "simulator/nvml_more.hpp"
 
@@ -25,7 +25,7 @@ void copy(const char* from, char* into) {
 
 }  // namespace
 
-/// GPUs before Hopper do not support this function. A Hopper GPU without a fabric reports this as
+/// GPUs before Hopper do not support this function. A Hopper GPU without a fabric returns this as
 /// its state.
 NVML(nvmlDeviceGetGpuFabricInfo)(nvmlDevice_t device, nvmlGpuFabricInfo_t* info) {
   ENTER(nvmlDeviceGetGpuFabricInfo, device, info != nullptr);

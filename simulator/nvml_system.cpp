@@ -12,7 +12,7 @@ struct Named {
   nvmlReturn_t code;
   const char* text;
 };
-// These texts are Berth's own. Programs compare the codes.
+// Berth's own texts. They may differ from NVIDIA's, because programs compare the codes.
 constexpr Named kErrors[] = {
     {NVML_SUCCESS, "Success"},
     {NVML_ERROR_UNINITIALIZED, "Uninitialized"},
@@ -41,7 +41,7 @@ nvmlReturn_t look_up(Function function, bool arguments_ok, nvmlDevice_t* into, T
     if (device.vendor != wire::kNvidia || !test(device)) continue;
     touch(i);
     const Call found(function, handle_of(i), true,
-                     kIdentity);  // a lost device no longer has a handle
+                     kIdentity);  // the driver returns no handle for a lost device
     if (!found.ok()) return found.result();
     *into = handle_of(i);
     return NVML_SUCCESS;

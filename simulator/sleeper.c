@@ -1,6 +1,6 @@
 // A process that `berth sim` puts on a simulated GPU. It shows the arguments of a plausible
-// program, does nothing, and exits when the other end of descriptor 3 closes, that is, whenever
-// `berth sim` ends.
+// program, does nothing, and exits when the other end of descriptor 3 is closed, which happens
+// whenever `berth sim` ends.
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>

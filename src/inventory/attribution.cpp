@@ -27,14 +27,14 @@ constexpr std::uint64_t kMiB = 1U << 20U;
 
 /// Used memory and the sum of the processes can differ for two harmless reasons. First, the driver
 /// keeps some MiB besides its reserve (displays, page tables, one or two MiB per context). 64 MiB
-/// is more than that, but less than the smallest CUDA context, so an idle leftover context is still
-/// found. Second, the numbers are read at different times, and programs may allocate in between.
-/// For this, 2 % of the used memory are allowed.
+/// is more than that, but less than the smallest CUDA context, so the idle context of a forgotten
+/// process is still found. Second, the numbers are read at different times, and programs may
+/// allocate in between. For this, 2 % of the used memory are allowed.
 std::uint64_t tolerance(std::uint64_t used) {
   return std::max<std::uint64_t>(64 * kMiB, used / 50);
 }
 
-/// Whether the amount is no larger than what drivers reserve and count as used: up to about 600 MiB
+/// Whether the amount is no larger than the reserve that drivers count as used: up to about 600 MiB
 /// on data centre GPUs of 80 GB, less on smaller ones.
 bool within_reserve(const model::Device& device, std::uint64_t bytes) {
   if (device.readings.memory_reserved_bytes) return false;
@@ -47,8 +47,8 @@ bool is_mps_server(std::string_view command) {
   return program.ends_with("nvidia-cuda-mps-server") || program == "[nvidia-cuda-mps]";
 }
 
-/// Whether the program always keeps the nodes open without using GPU memory. Such a program
-/// explains nothing.
+/// Whether the program always keeps device nodes open without using GPU memory. Such a program does
+/// not explain memory in use.
 bool is_attendant(std::string_view command) {
   static constexpr std::string_view kAttendants[] = {
       "nvidia-persistenced", "nv-hostengine", "nvidia-powerd", "dcgm-exporter",
@@ -88,8 +88,7 @@ std::string cause_of(const model::Device& device, const model::Unattributed& row
   return "unknown";
 }
 
-/// The pid under which a listed process is in the /proc that was searched for holders; -1 if there
-/// is none.
+/// The pid of a listed process in the /proc that was searched for holders; -1 if it is not known.
 std::int64_t folder_of(const model::DeviceProcess& process, bool foreign_namespace) {
   if (process.host_pid && !foreign_namespace) return *process.host_pid;
   return process.pid.value_or(-1);

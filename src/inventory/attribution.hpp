@@ -10,19 +10,20 @@
 
 namespace berth::inventory {
 
-/// What limits the list of processes on a device.
+/// What makes the list of processes on a device incomplete.
 struct ListQuality {
   bool foreign_namespace = false;  // the driver's pids cannot be mapped to this namespace
   bool others_unreadable =
       false;  // the list comes from /proc, where the caller cannot read every process
 };
 
-/// Bytes in use on `device` beyond its reserve and its listed processes. 0 if the difference is
-/// within the numbers' tolerance, or unknown (host memory, or no reading).
+/// Bytes in use on `device` in addition to its reserve and its listed processes. 0 if the
+/// difference is within the tolerance of the numbers, or unknown (host memory, or no reading).
 [[nodiscard]] std::uint64_t unaccounted_bytes(const model::Device& device,
                                               const std::vector<model::DeviceProcess>& processes);
 
-/// The device nodes whose holders are searched for: "/dev/nvidia0", "/dev/dri/renderD128".
+/// The device nodes by which holders of the device are found: "/dev/nvidia0",
+/// "/dev/dri/renderD128".
 [[nodiscard]] std::vector<std::string> nodes_of(const model::Device& device);
 
 /// Returns one row: the memory, its cause, and the processes that hold the device's nodes but that

@@ -10,12 +10,13 @@ using model::Device;
 using system::DrmClient;
 
 bool is_client_of(const DrmClient& client, const Device& device) {
-  // NVIDIA's driver has DRM nodes too, but its own process list is better.
+  // NVIDIA's driver has DRM nodes too, but its own process list is more complete.
   return (device.vendor == model::Vendor::kAmd || device.vendor == model::Vendor::kIntel) &&
          !client.pci_address.empty() && client.pci_address == device.pci_address;
 }
 
-/// The client's use of the device's own memory, or of the host's if the device has none.
+/// The client's use of the device's own memory. If the device has none, its use of the host's
+/// memory.
 std::optional<std::uint64_t> memory_of(const DrmClient& client, const Device& device) {
   if (!device.memory_unified) return client.device_bytes;
   if (!client.device_bytes || !client.host_bytes)
@@ -59,7 +60,7 @@ void add_drm_processes(const system::DrmSearch& search, bool everybody,
     if (!search.finished) {
       device.readings.memory_used_bytes = model::Absence::kNoAnswer;
     } else if (!everybody) {
-      // If neither a process nor its memory is visible, the device must not look unused.
+      // Neither the processes nor their memory can be seen, but the device must not look unused.
       device.readings.memory_used_bytes = model::Absence::kNoPermission;
       device.processes_unknown = model::Absence::kNoPermission;
       device.note = text("only root sees which processes of other users use it");

@@ -21,16 +21,16 @@ constexpr int kPipeInChild = 3;
 constexpr int kPipeSize =
     1 << 20;  // large enough that the child does not block while the parent is busy
 constexpr int kPatienceMilliseconds =
-    50;  // time that a process needs to end, if it can be killed at all
+    50;  // time that a killed process needs to end, unless it is stuck in the kernel
 
 void close_from(int first) {
   if (syscall(SYS_close_range, first, ~0U, 0) == 0) return;
-  const long most = std::min(sysconf(_SC_OPEN_MAX), 65536L);  // Linux before 5.9
+  const long most = std::min(sysconf(_SC_OPEN_MAX), 65536L);  // for Linux before 5.9
   for (int fd = first; fd < most; ++fd) close(fd);
 }
 
-// Redirects descriptors 0 to 2 to /dev/null instead of closing them. Otherwise a driver could open
-// a device as one of these, and a library's output would be written to the device.
+// Redirects descriptors 0 to 2 to /dev/null instead of closing them. Otherwise, a file that the
+// driver opens could get one of these numbers, and a library would print into that file.
 bool keep_only(int pipe) {
   if (pipe != kPipeInChild && dup2(pipe, kPipeInChild) < 0) return false;
   const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -80,7 +80,7 @@ NvmlChild start_nvml_child(const NvmlTask& task) {
   const Descriptor write_end(ends[1]);
   fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
   fcntl(read_end.get(), F_SETPIPE_SZ,
-        kPipeSize);  // refused if above the user's limit; the pipe then stays at 64 KiB
+        kPipeSize);  // refused if above the user's limit; then the pipe keeps its default of 64 KiB
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) return child;

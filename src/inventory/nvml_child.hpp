@@ -15,31 +15,32 @@
 
 namespace berth::inventory {
 
-/// Makes a sampling child take a sample immediately.
+/// The signal that makes a sampling child take a sample immediately.
 inline constexpr int kSampleNow = SIGUSR1;
 
 /// The child's task.
 struct NvmlTask {
   std::string library;
-  /// If not empty: initialize without attaching GPUs, and read only these GPUs, because another one
-  /// sleeps.
+  /// If not empty: initialize without attaching GPUs, and read only these GPUs, because others are
+  /// asleep.
   std::vector<std::string> only_addresses;
-  /// If not empty: read only these devices, one at a time, because one of them crashes the driver.
+  /// If not empty: read only these devices, one at a time, because one of the devices crashes the
+  /// driver.
   std::vector<std::uint32_t> one_by_one;
-  /// Time limit of a scan. Values that were read by then are sent; for the rest there is no answer.
+  /// Time limit of a scan. Values that were read by then are sent; the rest counts as not answered.
   std::chrono::milliseconds look_within{600};
   bool processes = true;
   bool pcie_throughput = false;
-  /// If above zero: sample the devices with these uuids or PCI addresses repeatedly, with the
-  /// slower values as `pace` says.
+  /// If above zero: sample the devices with these uuids or PCI addresses repeatedly, and the slower
+  /// values as often as `pace` says.
   std::chrono::milliseconds interval{0};
   std::vector<std::string> wanted;
-  SamplePace pace;  // how often to read slower values, in multiples of the interval above
+  SamplePace pace;  // how often to read the slower values, in multiples of `interval`
 };
 
 struct NvmlChild {
   pid_t pid = -1;
-  Descriptor pipe;     // delivers the frames
+  Descriptor pipe;     // the parent's end of the pipe, from which it reads frames
   Descriptor process;  // a pidfd, if the kernel supports them
 };
 

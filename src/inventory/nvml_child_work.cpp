@@ -32,10 +32,11 @@ namespace {
 using nvml::Api;
 using nvml::Look;
 
-// The stack of each thread. Drivers allocate large buffers on the heap; this leaves room for
-// drivers that use the stack.
+// The stack size of each thread. Drivers allocate large buffers on the heap; this size leaves room
+// for drivers that use the stack.
 constexpr std::size_t kStackBytes = std::size_t{512} * 1024;
-// Shares of time that are older than this are out of date. Drivers sample every 1/6 s to 1 s.
+// Time shares of processes that are older than this are outdated. Drivers sample every 1/6 s to 1
+// s.
 constexpr std::uint64_t kSharesMicroseconds = 1'500'000;
 
 std::int64_t nanoseconds(clockid_t clock) {
@@ -98,8 +99,8 @@ struct Job {
   std::uint32_t position = 0;
 };
 
-// Gets the handle of a device. If a GPU sleeps, uses PCI addresses, because iterating over indices
-// would wake it.
+// Gets the handle of a device. If some GPU is asleep, uses PCI addresses, because iterating over
+// indices would wake it.
 nvmlReturn_t handle_of(const Job& job, nvmlDevice_t* handle) {
   Look look{job.api};
   if (job.task.only_addresses.empty()) {
@@ -135,7 +136,8 @@ frames::Device new_frame(const Job& job) {
   return frame;
 }
 
-// Sends a device that has no handle. Its index is known only if all devices are read.
+// Sends a device for which the driver gave no handle. Its index is known only if all devices are
+// read.
 void refuse(const Job& job, nvmlReturn_t code, frames::Device& frame) {
   if (job.task.only_addresses.empty()) {
     frame.device.vendor_index = job.position;
@@ -236,7 +238,7 @@ void sample_for_ever(const Job& job) {
 /// The devices whose events the driver reports, with their PCI addresses.
 using Heard = std::vector<std::pair<nvmlDevice_t, std::string>>;
 
-/// Makes the driver report the Xids of all devices that can.
+/// Makes the driver report the Xids of all devices that support it.
 Heard listen(const Job& pattern, std::uint32_t devices, nvmlEventSet_t set) {
   Heard heard;
   for (std::uint32_t position = 0; position < devices; ++position) {
@@ -260,7 +262,7 @@ struct Listener {
   std::uint32_t devices = 0;
 };
 
-/// A thread of its own, because the wait is in the driver.
+/// Xids need their own thread, because the driver blocks while waiting for them.
 void* report_xids(void* given) {
   constexpr std::uint32_t kWaitMilliseconds = 1000;
   constexpr int kMostFailures = 60;
@@ -302,8 +304,8 @@ void* run_job(void* given) {
   return nullptr;
 }
 
-// Starts a thread for each device except the last, which this thread reads itself unless it must
-// stay free. If a thread cannot be created, this thread also reads the devices that are left.
+// Starts a thread for each device except the last. This thread itself reads the last one, unless it
+// must stay free, and all devices for which no thread could be created.
 void run_all(const Job& pattern, std::uint32_t devices, bool keep_this_thread_free) {
   pthread_attr_t small;
   pthread_attr_init(&small);
@@ -378,7 +380,8 @@ std::string id_of(nvmlReturn_t code) {
   _exit(0);
 }
 
-// What the sampler's main thread does. Ends when the parent closes its end of the pipe.
+// The sampler's main thread runs this. It ends the child when the parent closes its end of the
+// pipe.
 [[noreturn]] void wait_for_parent(const Sink& sink, int requests, Pause& pause) {
   for (;;) {
     std::array<pollfd, 2> waits{{{sink.descriptor(), 0, 0}, {requests, POLLIN, 0}}};

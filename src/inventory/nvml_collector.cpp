@@ -50,8 +50,8 @@ Device from_bus(const PciDevice& pci, Health health, Absence why) {
   return device;
 }
 
-// Whether the driver answers "not found", as it does in a container for GPUs outside it. Such GPUs
-// are ignored.
+// Whether the driver answers "not found" or "no permission" for an address, as it does in a
+// container for GPUs outside it. Such GPUs are ignored.
 bool is_not_ours(const frames::Device& frame, bool asked_by_address) {
   return asked_by_address &&
          (frame.refused == NVML_ERROR_NOT_FOUND || frame.refused == NVML_ERROR_NO_PERMISSION);
@@ -119,7 +119,7 @@ bool is_driven(const PciDevice& gpu) {
   return gpu.driver.empty() || gpu.driver == "nvidia";
 }
 
-// Whether the devices are in PCI order, in which the driver numbers them.
+// Whether the devices are in PCI order, in which drivers usually number them.
 bool in_order_of_bus(const std::vector<Device>& devices) {
   std::vector<const Device*> counted;
   counted.reserve(devices.size());
@@ -135,8 +135,9 @@ bool in_order_of_bus(const std::vector<Device>& devices) {
       });
 }
 
-// Assigns addresses to devices that did not report one. The remaining GPUs on the bus must be
-// equally many. If there are several, the driver must also use PCI order.
+// Assigns addresses to devices that did not report one. This requires that exactly as many GPUs on
+// the bus have no device yet. If these are several, the driver must also number devices in PCI
+// order.
 void find_addresses_of_the_silent(const std::vector<PciDevice>& gpus,
                                   std::vector<Device>& devices) {
   std::vector<std::string> unclaimed;

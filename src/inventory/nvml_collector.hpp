@@ -32,12 +32,12 @@ class Collector {
   void take(frames::Frame&& frame);
   /// Whether the child has sent its last frame.
   [[nodiscard]] bool over() const { return done_ || failed_.has_value(); }
-  /// Since when (CLOCK_MONOTONIC) the next answer is pending; nullopt during initialization.
+  /// Since when (CLOCK_MONOTONIC) the child owes an answer; nullopt during initialization.
   [[nodiscard]] std::optional<std::int64_t> owes_since() const { return owes_since_; }
   /// The positions of devices without a complete answer, if the number of devices is known.
   [[nodiscard]] std::vector<std::uint32_t> unfinished() const;
   [[nodiscard]] NvmlReport report(const Sources& sources, const Options& options, Ending ending);
-  /// The report if the driver was not queried: no library is configured, or all its GPUs sleep.
+  /// The report if the driver was not called: no library is configured, or all its GPUs are asleep.
   [[nodiscard]] NvmlReport report_unasked(const Sources& sources) const;
 
  private:
@@ -54,7 +54,7 @@ class Collector {
   std::optional<std::int64_t> owes_since_;
   std::optional<frames::Ready> ready_;
   std::optional<frames::Failed> failed_;
-  std::vector<std::optional<frames::Device>> devices_;  // by position
+  std::vector<std::optional<frames::Device>> devices_;  // indexed by position
 };
 
 }  // namespace berth::inventory

@@ -92,7 +92,7 @@ TEST_CASE("a device that did not answer is a row with its identity and no readin
   CHECK(report.devices[1].uuid == "GPU-0000:20:00.0");
   CHECK(report.devices[1].health == Health::kNoAnswer);
   CHECK(report.devices[1].readings.temperature_celsius.why == Absence::kNoAnswer);
-  // The third sent nothing, but only one address is left for it.
+  // The third device sent nothing, but only one address is left for it.
   CHECK(report.devices[2].pci_address == "0000:30:00.0");
   CHECK(report.devices[2].health == Health::kNoAnswer);
   CHECK(report.devices[2].vendor_index == 2U);
@@ -126,9 +126,9 @@ TEST_CASE("silent devices have no address if the assignment is uncertain") {
     return std::count_if(report.devices.begin(), report.devices.end(),
                          [](const auto& device) { return device.pci_address.empty(); });
   };
-  // Fewer devices than on the bus: a container with some of them.
+  // The driver lists fewer devices than are on the bus: a container with some of them.
   CHECK(without_address(here.report({frames::Ready{0, 2, "580.1", "13.0"}})) == 2);
-  // A driver that does not use PCI order.
+  // The driver does not use PCI order.
   CHECK(without_address(
             here.report({frames::Ready{0, 3, "580.1", "13.0"}, answer(0, "0000:20:00.0")})) == 2);
   // NVML does not count a GPU with another kernel driver.
@@ -307,7 +307,7 @@ TEST_CASE("a GPU that the driver no longer lists keeps its row, unless we may no
     return here.report({frames::Ready{0, 2, "580.1", "13.0"}, answer(0, "0000:10:00.0"),
                         answer(1, "0000:30:00.0"), frames::Done{}});
   };
-  CHECK(look().devices.size() == 2);  // no node: hidden from us
+  CHECK(look().devices.size() == 2);  // without its node: hidden from this process
   put("/dev/nvidia1", "");
   const NvmlReport report = look();
   REQUIRE(report.devices.size() == 3);

@@ -143,7 +143,7 @@ NvmlDetailsAsked::NvmlDetailsAsked(const std::string& library)
 NvmlDetailsAsked::~NvmlDetailsAsked() {
   if (child_ <= 0) return;
   ::kill(child_, SIGKILL);
-  // A child that is blocked in the driver cannot be killed. Abandon it after a short time.
+  // A child that is blocked in the driver cannot be killed. Stop waiting for it after a short time.
   for (int tries = 0; tries < 20 && ::waitpid(child_, nullptr, WNOHANG) == 0; ++tries)
     ::poll(nullptr, 0, 5);
 }

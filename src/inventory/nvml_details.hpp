@@ -1,5 +1,6 @@
 // Reads values from NVIDIA's driver that only the doctor needs. A separate child runs one thread
-// per device and sends each answer at once. Values that miss the deadline are unknown. Read-only.
+// per device and sends each answer at once. Values that arrive after the deadline are unknown.
+// Changes nothing.
 #pragma once
 
 #include <sys/types.h>
@@ -33,7 +34,7 @@ class NvmlDetailsAsked {
   /// Forks a child and starts reading. If possible, call this while the process has only one
   /// thread.
   explicit NvmlDetailsAsked(const std::string& library);
-  /// Kills the child; one that is stuck in the kernel is abandoned.
+  /// Kills the child. If it is stuck in the kernel, does not wait for its end.
   ~NvmlDetailsAsked();
   NvmlDetailsAsked(const NvmlDetailsAsked&) = delete;
   NvmlDetailsAsked& operator=(const NvmlDetailsAsked&) = delete;

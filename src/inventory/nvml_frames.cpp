@@ -27,7 +27,7 @@ enum class Kind : unsigned char {
 };
 
 constexpr std::uint32_t kMostProcesses = 1U << 18U;
-constexpr std::uint32_t kMostListed = 64;  // partitions, reasons
+constexpr std::uint32_t kMostListed = 64;  // most partitions, and most reasons
 constexpr std::uint32_t kMostXid = 100'000;
 constexpr std::size_t kMostText = 512;
 
@@ -161,8 +161,8 @@ struct Input {
   }
   std::uint32_t count(std::uint32_t most) {
     const auto number = in.get<std::uint32_t>();
-    // Each element takes at least one byte, so a count above the remaining bytes is invalid. Reject
-    // it before allocating memory for it.
+    // Each element takes at least one byte, so a count above the number of remaining bytes is
+    // invalid. Reject it before allocating memory for it.
     if (number > most || number > in.left()) sound = false;
     return sound ? number : 0;
   }

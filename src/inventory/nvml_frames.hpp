@@ -17,20 +17,20 @@
 namespace berth::inventory::frames {
 
 inline constexpr std::uint32_t kMostDevices = 1024;
-inline constexpr std::uint32_t kMostBytes = 16U << 20U;  // of one frame
+inline constexpr std::uint32_t kMostBytes = 16U << 20U;  // most bytes of one frame
 
 /// The library is loaded, and initialization begins.
 struct Loaded {};
-/// The driver is initialized; the number of devices follows.
+/// The driver is initialized; the number of devices follows in Ready.
 struct Initialised {
   std::int64_t monotonic_nanoseconds = 0;  // time of CLOCK_MONOTONIC, which parent and child share
 };
-/// This many devices follow.
+/// The number of devices, which follow.
 struct Ready {
   std::int64_t monotonic_nanoseconds = 0;
   std::uint32_t devices = 0;
   std::string driver_version, cuda_version;
-  std::uint32_t left_out = 0;  // number of further devices, which are not read
+  std::uint32_t left_out = 0;  // number of additional devices, which are not read
 };
 /// The child ended before any device was read. `id` is "E0301" and so on; `detail` is a text for
 /// people, which may be empty.
@@ -43,11 +43,11 @@ struct Failed {
 struct Device {
   std::uint32_t position = 0;
   bool complete = false;
-  std::uint32_t refused = 0;  // error code of NVML if it gave no handle; 0: it gave one
+  std::uint32_t refused = 0;  // error code of NVML if it gave no handle; 0: it gave a handle
   std::int64_t unix_milliseconds = 0;
   std::optional<model::Absence> no_process_list;
   bool late = false;  // the driver was slow, and not everything could be read in time
-  // In a sample: what it contains besides the fast readings.
+  // For a sample: what it contains in addition to the fast readings.
   bool has_throttle = false, has_all = false;
   std::uint32_t driver_microseconds = 0;
   model::Device device;  // what NVML reports about the device

@@ -54,8 +54,7 @@ struct NvmlReader::State {
   /// Reads frames from the child. Returns true at end of file.
   bool collect();
   Ending wait();
-  /// Waits for the child. After a crash, queries the missing devices again within the same
-  /// deadline.
+  /// Waits for the child. After a crash, reads the missing devices again within the same deadline.
   Ending wait_and_ask_again();
 };
 
@@ -97,9 +96,9 @@ Ending NvmlReader::State::wait() {
   return {};
 }
 
-// One faulty GPU must not hide the others. If threads read the devices, it is unknown which one
-// caused the crash. So the devices are read again one at a time. The first one without an answer
-// caused the crash, and is skipped from then on.
+// One faulty GPU must not hide the others. If a thread per device crashed, it is unknown which
+// device caused it. So the missing devices are read again one at a time. The first one without an
+// answer caused the crash, and is skipped from then on.
 Ending NvmlReader::State::wait_and_ask_again() {
   const Ending first = wait();
   Ending last = first;

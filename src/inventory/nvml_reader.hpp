@@ -1,6 +1,6 @@
 // Calls NVIDIA's driver in a forked child without inherited descriptors, with one thread per
-// device. A call into a faulty driver can hang, crash or corrupt memory; here such a device is only
-// a row that says "no answer".
+// device. A call into a faulty driver can hang, crash or corrupt memory. Thanks to the child, such
+// a device only becomes a row with "no answer".
 #pragma once
 
 #include <cstdint>
@@ -20,20 +20,20 @@ struct NvmlReport {
   model::Driver driver;
   // The devices in PCI order, with Device::index not set yet. GPUs on the bus that the driver does
   // not list are left out: they have another kernel driver, or do not belong to this container. If
-  // the driver itself fails, they are included with that state.
+  // the driver itself fails, all GPUs on the bus are included, with that state.
   std::vector<model::Device> devices;
   // The processes on them. DeviceProcess::device is an index in `devices`. Only the fields that the
   // driver fills are set.
   std::vector<model::DeviceProcess> processes;
   std::int64_t unix_milliseconds = 0;  // when the devices were read; 0 unknown
-  std::uint32_t left_out = 0;          // number of further devices, which are not read
+  std::uint32_t left_out = 0;          // number of additional devices, which are not read
 };
 
 /// Scans once. Start it before reading anything else and finish it last, so that the driver works
 /// in parallel.
 class NvmlReader {
  public:
-  /// `pci`: the bus (scan_pci). Suspended NVIDIA GPUs are not touched, and are reported as asleep.
+  /// `pci`: the bus (scan_pci). Suspended NVIDIA GPUs are not accessed, and are reported as asleep.
   NvmlReader(const Sources& sources, const Options& options,
              const std::vector<system::PciDevice>& pci);
   ~NvmlReader();
@@ -48,7 +48,7 @@ class NvmlReader {
 };
 
 /// Samples continuously from one child: memory, utilization, temperature, power and energy at every
-/// tick; processes and the rest as `pace` says.
+/// tick; processes and slower values as often as `pace` says.
 class NvmlSampler {
  public:
   /// Samples the devices with these uuids (or PCI addresses) every `interval`. If there are none,

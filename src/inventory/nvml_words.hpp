@@ -12,12 +12,12 @@ namespace berth::inventory {
 /// For a child that reported why it ended.
 void describe_failure(const frames::Failed& failed, const std::string& library,
                       model::Driver& driver);
-/// For a child that was killed by `signal`. 0: it exited without a message; -1: unknown.
+/// For a child that `signal` killed. 0: it exited without a message; -1: unknown.
 void describe_death(int signal, model::Driver& driver);
 /// For a child that sent no data in time. If `loaded`, the library was loaded, so its
 /// initialization hung.
 void describe_silence(bool loaded, std::chrono::milliseconds waited, model::Driver& driver);
-/// For a driver that is initialized, while no device answered.
+/// For a driver that is initialized, but none of whose devices answered.
 void describe_silent_devices(std::chrono::milliseconds waited, model::Driver& driver);
 /// For a child that could not be started.
 void describe_no_child(model::Driver& driver);

@@ -1,5 +1,5 @@
-// Scans the machine once. A child queries the driver, which takes longest; meanwhile everything
-// else is read from /proc and /sys. Pure functions then combine the results (numbering,
+// Scans the machine once. A child calls the driver, which takes longest; meanwhile this process
+// reads everything else from /proc and /sys. Pure functions then combine the results (numbering,
 // attribution).
 #include "inventory/observe.hpp"
 
@@ -37,11 +37,11 @@ using std::chrono::milliseconds;
 /// Enough time for the descriptors of about ten thousand processes. After that, an incomplete
 /// search is better than a slow scan.
 constexpr milliseconds kHolderSearch{100};
-/// If this search misses a process, a device looks free, so it may take longer.
+/// This search may take longer, because if it misses a process, a device looks free.
 constexpr milliseconds kClientSearch{500};
 
-/// A platform that compiles its own kernels may take a second to start. A hung one never answers,
-/// and users would not wait longer than this.
+/// A platform that compiles its own kernels may take a second to start. A hung platform never
+/// answers, and users would not wait longer than this.
 constexpr milliseconds kOpenClDeadline{2'000};
 
 bool is_nvidia_gpu(const model::PciDevice& one) {
@@ -50,8 +50,8 @@ bool is_nvidia_gpu(const model::PciDevice& one) {
   return one.vendor == kNvidia && (base_class == 0x03 || base_class == 0x12);
 }
 
-/// NVIDIA GPUs that are passed through to virtual machines. This machine's driver does not list
-/// them.
+/// NVIDIA GPUs that are passed through to virtual machines, which this machine's driver does not
+/// list.
 std::vector<Device> given_away(const std::vector<model::PciDevice>& pci) {
   std::vector<Device> devices;
   for (const model::PciDevice& one : pci) {
@@ -105,14 +105,14 @@ class Look {
            (device.vendor == model::Vendor::kAmd || device.vendor == model::Vendor::kIntel);
   }
 
-  /// Whether all processes are readable. Only root can read the descriptors of other users'
-  /// processes.
+  /// Whether this process can read all processes. Only root can read the descriptors of other
+  /// users' processes.
   [[nodiscard]] bool sees_everybody() const {
     return sources_.roots.drm_proc != "/proc" || ::geteuid() == 0;
   }
 
-  // Starts the OpenCL query. This is the slowest part of a scan, so by default it only runs if a
-  // platform is installed and no other reader found a GPU.
+  // Starts reading OpenCL devices. This is the slowest part of a scan, so by default it only runs
+  // if a platform is installed and no other reader found a GPU.
   void start_opencl(const std::vector<model::PciDevice>& pci) {
     const bool gpus = std::any_of(pci.begin(), pci.end(), is_nvidia_gpu) ||
                       std::any_of(others_.begin(), others_.end(), is_usable);
@@ -160,7 +160,7 @@ class Look {
     if (report.left_out > 0)
       snapshot_.notes.push_back(text("{} more NVIDIA GPUs are installed than Berth reads ({})",
                                      report.left_out, report.devices.size()));
-    // NVIDIA's devices come first, so that the indices in their processes stay valid.
+    // NVIDIA's devices come first, so that the device indices in the list of processes stay valid.
     snapshot_.devices = std::move(report.devices);
     for (Device& device : snapshot_.devices) share_host_memory(device, cpu_);
     for (Device& device : others_) share_host_memory(device, cpu_);
@@ -182,11 +182,11 @@ class Look {
     sort_processes(snapshot_.processes);
   }
 
-  /// Adds a note if a GPU is missing. The driver's library skips it, so GPUs after it get lower
-  /// numbers.
+  /// Adds a note if a GPU of the kernel driver is missing in the list. The driver's library skips
+  /// it, so GPUs after it get lower numbers.
   void note_gap() {
     if (!snapshot_.host.container.empty())
-      return;  // a container normally has only some of the GPUs
+      return;  // a container usually has only some of the machine's GPUs
     std::vector<std::uint32_t> minors;
     for (const Device& device : snapshot_.devices)
       if (device.vendor == model::Vendor::kNvidia && device.managed) {
@@ -231,7 +231,7 @@ class Look {
                  options_.process_details ? system::Depth::kAll : system::Depth::kUser);
   }
 
-  /// The processes of a simulated machine use memory of the simulated host.
+  /// Adds a note if a simulated device shares the host's memory, because the host is not simulated.
   void explain_simulated_memory() {
     const bool shared =
         std::any_of(snapshot_.devices.begin(), snapshot_.devices.end(), [](const Device& device) {
@@ -287,7 +287,7 @@ class Look {
   Device cpu_;
   std::optional<opencl::Reader> opencl_;
   system::DrmSearch clients_;
-  bool foreign_ = false;  // the driver's pids are in another namespace
+  bool foreign_ = false;  // the driver's pids are those of another namespace
 };
 
 }  // namespace

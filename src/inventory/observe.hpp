@@ -1,5 +1,5 @@
-// observe() scans the machine once and returns a snapshot. Sources holds everything that differs
-// between a real, a recorded and a simulated machine.
+// observe() scans the machine once and returns a snapshot. A Sources object has everything that
+// differs between a real, a recorded and a simulated machine.
 #pragma once
 
 #include <chrono>
@@ -15,8 +15,8 @@ namespace berth::inventory {
 
 struct Sources {
   Roots roots;
-  std::string nvml_library = "libnvidia-ml.so.1";  // "": do not query NVIDIA's driver
-  std::string opencl_library = "libOpenCL.so.1";   // "": do not query OpenCL
+  std::string nvml_library = "libnvidia-ml.so.1";  // "": do not call NVIDIA's driver
+  std::string opencl_library = "libOpenCL.so.1";   // "": do not call OpenCL
   bool simulated = false;
 
   /// BERTH_ROOT=DIR: a recorded tree DIR/{proc,sys,dev,etc}. In that case no vendor library is
@@ -36,9 +36,10 @@ struct Options {
   bool processes = true;        // whether to read the process lists and /proc
   bool process_details = true;  // whether to read command, times, memory and home of each process;
                                 // false: only its user
-  bool process_users = true;    // false: neither, only what the driver says
-  bool holders =
-      true;  // whether to search /proc for holders of a device if its memory is unaccounted for
+  bool process_users =
+      true;             // false, if process_details is false too: only what the driver reports
+  bool holders = true;  // whether to search /proc for processes that have a device open, if its
+                        // memory is unaccounted for
   bool pcie_throughput = false;  // whether to measure PCIe throughput, which blocks in the driver
                                  // for 20 ms per direction
   OpenCl opencl = OpenCl::kAuto;

@@ -15,7 +15,7 @@ using namespace berth::inventory;
 
 namespace {
 
-/// A recorded machine without libraries of this one.
+/// A recorded machine, read without libraries of the machine that runs the test.
 Sources recorded(const std::string& machine) {
   const std::string root = std::string(BERTH_TEST_DATA) + "/machines/" + machine;
   Sources sources;
@@ -72,7 +72,8 @@ TEST_CASE("AMD GPUs, TPUs and unmanaged accelerators stand in one list with the 
   CHECK(amd.devices.back().kind == model::DeviceKind::kCpu);
   const model::Snapshot tpu = observe(recorded("tpu-v4"), {});
   CHECK(tpu.devices[0].kind == model::DeviceKind::kTpu);
-  CHECK(tpu.devices[0].processes_unknown);  // no interface tells who uses it, so it is not free
+  CHECK(tpu.devices[0]
+            .processes_unknown);  // no interface reports who uses it, so it must not count as free
   const model::Snapshot others = observe(recorded("accelerators"), {});
   CHECK(others.devices[0].kind == model::DeviceKind::kAccelerator);
   CHECK(!others.devices[0].managed);
@@ -147,7 +148,7 @@ TEST_CASE(
   sources.opencl_library = FAKE_OPENCL_LIBRARY;
   CHECK(opencl_devices(sources, OpenCl::kAlways) == 1);
   CHECK(opencl_devices(sources, OpenCl::kNever) == 0);
-  CHECK(opencl_devices(sources, OpenCl::kAuto) == 0);  // its etc lists no platform
+  CHECK(opencl_devices(sources, OpenCl::kAuto) == 0);  // the recorded /etc lists no platform
   const system::TemporaryTree tree;
   tree.put("etc/OpenCL/vendors/fake.icd", "libfake.so\n");
   sources.roots.etc = tree.roots().etc;

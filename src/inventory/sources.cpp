@@ -24,8 +24,8 @@ Sources Sources::from_environment() {
   if (const auto root = env_nonempty("BERTH_ROOT")) {
     sources.roots = {*root + "/proc", *root + "/sys", *root + "/dev", *root + "/etc",
                      *root + "/proc"};
-    // This machine's libraries report the devices of this machine, and not those of the recorded
-    // one.
+    // The libraries of this machine would report its own devices, and not those of the recorded
+    // machine.
     sources.nvml_library.clear();
     sources.opencl_library.clear();
   } else if (const auto simulated = env_nonempty("BERTH_SIM_DIR")) {
@@ -35,7 +35,7 @@ Sources Sources::from_environment() {
     // A simulated machine has no OpenCL platforms.
     sources.opencl_library.clear();
   }
-  // If the variable is set but empty, this library is not used.
+  // If the variable is set but empty, no such library is used.
   if (auto library = env("BERTH_NVML_LIBRARY")) sources.nvml_library = std::move(*library);
   if (auto library = env("BERTH_OPENCL_LIBRARY")) sources.opencl_library = std::move(*library);
   return sources;

@@ -15,7 +15,8 @@ using model::Vendor;
 
 namespace {
 
-/// A job may have many descriptors. The search must not delay the process that waits for the job.
+/// The longest time for the search through a job's descriptors, which may be many. The process that
+/// waits for the job must not be delayed.
 constexpr std::chrono::milliseconds kMostForClients{50};
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Samples AMD and Intel devices repeatedly while a job runs. Reads a few small files per device in
-// this process, because no library is called that could hang.
+// this process, because no library that could hang is called.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ class SysfsSampler {
 
   [[nodiscard]] bool empty() const { return devices_.empty(); }
   /// Takes one sample per device: utilization, power or energy, and which of the processes `pids`
-  /// hold its nodes. The caller must be allowed to read these processes. A sleeping device is not
-  /// touched.
+  /// have its nodes open. The caller must be allowed to read these processes. A sleeping device is
+  /// not accessed.
   [[nodiscard]] std::vector<DeviceSample> take(const std::vector<std::int64_t>& pids) const;
 
  private:

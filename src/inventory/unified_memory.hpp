@@ -5,8 +5,8 @@
 
 namespace berth::inventory {
 
-/// If the driver of a device with unified memory reports no sizes, uses the host's (`cpu`: the
-/// CPU's device), and says so in its note.
+/// If the driver of a device with unified memory reports no sizes, sets them to those of the host
+/// (`cpu` is the CPU's device), and explains it in the device's note.
 void share_host_memory(model::Device& device, const model::Device& cpu);
 
 }  // namespace berth::inventory

@@ -15,7 +15,7 @@ bool contains(const std::vector<std::string>& units, const std::string& unit) {
   return std::find(units.begin(), units.end(), unit) != units.end();
 }
 
-/// The job's units, with their nodes and vendors.
+/// The job's own units: their nodes and vendors.
 struct Had {
   std::set<NodeNumber> nodes;
   std::set<model::Vendor> vendors;

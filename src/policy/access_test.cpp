@@ -22,7 +22,7 @@ bool may_open(const std::vector<NodeRule>& rules, NodeNumber node) {
 }
 
 constexpr NodeNumber kNull{1, 3}, kControl{195, 255}, kModeset{195, 254}, kUvm{511, 0},
-    kKfd{234, 0}, kScreen{226, 0};  // a board's management graphics
+    kKfd{234, 0}, kScreen{226, 0};  // the graphics of a board's management controller
 
 GpuNodes nodes_of(const model::Snapshot& machine) {
   GpuNodes nodes;
@@ -63,8 +63,8 @@ TEST_CASE("a job can open only its own GPU, by any of its nodes") {
   for (const std::uint32_t other : {0U, 1U, 3U})
     for (const NodeNumber node : {NodeNumber{195, other}, {226, other + 1}, {226, other + 129}})
       CHECK_MESSAGE(!may_open(*rules, node), node.major, ":", node.minor);
-  CHECK(!may_open(*rules, {195, 9}));    // a GPU that did not answer
-  CHECK(!may_open(*rules, {237, 100}));  // nor any of its partitions
+  CHECK(!may_open(*rules, {195, 9}));    // the node of a GPU that did not answer
+  CHECK(!may_open(*rules, {237, 100}));  // the nodes of that GPU's partitions
   CHECK(!may_open(*rules, kKfd));
 }
 

@@ -34,8 +34,8 @@ std::vector<int> near_devices(const model::Placement& placement, const model::Sn
   return all;
 }
 
-/// The index of the first CPU in this device's share. The devices of a NUMA node divide the node's
-/// CPUs evenly.
+/// The index of the first CPU of this device. The devices of a NUMA node divide the node's CPUs
+/// evenly.
 std::size_t share_begins(const model::Placement& placement, const model::Snapshot& snapshot,
                          std::size_t cpus) {
   const Device* mine = find(snapshot, placement.devices.front());
@@ -52,7 +52,7 @@ std::size_t share_begins(const model::Placement& placement, const model::Snapsho
   return together == 0 ? 0 : before * cpus / together;
 }
 
-/// Picks `count` CPUs: first the near ones, starting at the device's share, then others.
+/// Picks `count` CPUs: first those of `close`, starting at index `begin`, then others of `allowed`.
 std::vector<int> pick(const std::vector<int>& close, const std::vector<int>& allowed,
                       std::size_t begin, std::size_t count) {
   std::vector<int> picked;

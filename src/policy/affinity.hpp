@@ -11,7 +11,7 @@
 namespace berth::policy {
 
 /// Sets cpus, threads and their reasons. With a device, chooses CPUs near it that this process may
-/// use, as many as --cpus says or else all of them. Devices of one NUMA node get different CPUs.
+/// use: as many as --cpus requests, by default all. Devices of one NUMA node get different CPUs.
 /// Without a device, --cpus pins the job only if there is a ledger, because otherwise two jobs
 /// could be pinned to the same cores. No core is given to two jobs. Fails with kRefused (E0417:
 /// --cpus is above the affinity or quota; E0412: jobs have too many cores).

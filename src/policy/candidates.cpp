@@ -28,8 +28,8 @@ bool computes(const model::DeviceProcess& process) {
   return process.kind.compute || process.kind.mps || !process.kind.graphics;
 }
 
-/// A process without a known partition may be in any partition. In that case the partition's own
-/// memory decides.
+/// A process may run on any partition if its partition is unknown. Then this partition counts as
+/// busy if enough of its own memory is in use.
 bool partition_busy(const Device& device, const Partition& part, const model::Snapshot& snapshot,
                     const model::Ledger& ledger) {
   if (device.processes_unknown) return true;
@@ -46,7 +46,7 @@ bool partition_busy(const Device& device, const Partition& part, const model::Sn
          (!part.memory_used_bytes || *part.memory_used_bytes >= std::max(256 * kMiB, total / 20));
 }
 
-/// A device that uses the host's memory has as much free memory as the host.
+/// A device that uses the host's memory has at most as much free memory as the host.
 std::optional<std::uint64_t> free_of(const Device& device, const model::Snapshot& snapshot) {
   const auto& readings = device.readings;
   std::optional<std::uint64_t> free;
@@ -109,7 +109,7 @@ void add_partitions(std::vector<Candidate>& all, const Device& device,
   }
 }
 
-/// Memory promised to a job counts as taken even before it is used. If a job uses more than
+/// Memory promised to a job counts as taken even before the job uses it. If a job uses more than
 /// promised, the excess also reduces the free memory.
 void take_leases(Candidate& candidate, const model::Snapshot& snapshot,
                  const model::Ledger& ledger) {
@@ -131,7 +131,7 @@ void take_leases(Candidate& candidate, const model::Snapshot& snapshot,
   }
 }
 
-// Choice.
+// The choice among candidates.
 
 int integrated(const Candidate& c) {
   return model::processor_graphics(*c.device) ? 1 : 0;
@@ -151,10 +151,10 @@ int health_rank(const Candidate& c) {
   }
 }
 
-/// The order of devices for --memory. Among unused GPUs, the one with the most free memory is
-/// first. Otherwise it is the GPU with the least busy compute units, in steps of 10 %, then the one
-/// with the most free memory. Among MIG partitions it is the smallest, so that larger ones stay
-/// free.
+/// The order of devices for --memory. Unused GPUs come first, the one with the most free memory
+/// before others. The rest is sorted by the utilization of the GPU, in steps of 10 %, then by the
+/// most free memory. Among MIG partitions the one with the least free memory comes first, so that
+/// larger ones stay free.
 std::uint64_t load_to_share(const Candidate& c) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
   const std::uint64_t free = std::min(kMost, c.free_bytes.value_or(0) / kMiB);

@@ -1,5 +1,5 @@
-// Candidates: the devices and partitions that a job could get, with what matters for the choice.
-// Also makes the choice. Pure.
+// Candidates are the devices and partitions that a job could get, with the properties that matter
+// for the choice. choose() makes the choice. Pure.
 #pragma once
 
 #include <array>
@@ -33,12 +33,12 @@ struct Candidate {
   const model::Device* device = nullptr;
   const model::Partition* partition = nullptr;  // nullptr: the candidate is the whole device
   Obstacle obstacle = Obstacle::kNone;
-  bool busy = false;                      // a process computes on it, or a job has a lease
-  bool strangers = false;                 // a foreign process computes on it
-  const model::Holding* lease = nullptr;  // the first lease on it; nullptr: none
-  std::optional<std::uint64_t>
-      free_bytes;  // memory that is not promised to jobs; nullopt: the device does not report it
-  int share_taken_permille = 0;  // share of its time that jobs have
+  bool busy = false;                        // a process computes on it, or a job has a lease
+  bool strangers = false;                   // a foreign process computes on it
+  const model::Holding* lease = nullptr;    // the first lease on it; nullptr: none
+  std::optional<std::uint64_t> free_bytes;  // memory that is neither in use nor promised to jobs;
+                                            // nullopt: the device does not report it
+  int share_taken_permille = 0;             // share of the device's time that jobs have
   std::optional<std::uint64_t>
       capacity_bytes;  // free memory when the device is idle; nullopt: not known
 
@@ -68,14 +68,15 @@ struct Candidate {
 
 /// The name for people: "GPU 3", "TPU 0", "GPU 0, MIG 1g.10gb (MIG-4f2a…)".
 [[nodiscard]] std::string label(const Candidate& candidate);
-/// The users of the device, largest first: "zhao (pid 4121, python train.py) 34.0 GiB". Lists at
-/// most `most` and the number of the others. "" if there are none.
+/// The processes that use the device, largest first: "zhao (pid 4121, python train.py) 34.0 GiB".
+/// Lists at most `most` of them, and how many more there are. "" if there are none.
 [[nodiscard]] std::string users_of(const Candidate& candidate, const model::Snapshot& snapshot,
                                    std::size_t most = 2);
 /// A note on how variables limit the choice: "CUDA_VISIBLE_DEVICES=0 was set: only GPU 0"; "" if
-/// all candidates remain.
+/// they exclude no candidate.
 [[nodiscard]] std::string narrowed(const Visible& visible, const std::vector<Candidate>& all);
-/// The user's command with other options, for hints: "berth run --cpu …", "berth env --cpu".
+/// The user's command with `options` instead of its own ones, for hints: "berth run --cpu …",
+/// "berth env --cpu".
 [[nodiscard]] std::string call_with(const model::Request& request, std::string_view options);
 /// The obstacle in words: "it is lost", "its compute mode is prohibited", …
 [[nodiscard]] std::string sentence(Obstacle obstacle);
@@ -84,9 +85,9 @@ struct Candidate {
 /// are whole devices, because CUDA shows a program only one MIG partition. Empty if there are not
 /// enough. Criteria, most important first: free, healthy (then degraded, then asleep), one model,
 /// one NUMA node, close on the bus, least memory in use, lowest index. With `need_bytes`
-/// (--memory), memory is judged differently: the most free memory among unused devices, otherwise
-/// the least used device, and among MIG partitions the smallest. This is the only place with this
-/// rule.
+/// (--memory), the criterion of memory differs: the most free memory among unused devices,
+/// otherwise the least used device, and among MIG partitions the smallest. No other function
+/// chooses devices.
 [[nodiscard]] std::vector<Candidate> choose(const std::vector<Candidate>& pool, int count,
                                             std::optional<std::uint64_t> need_bytes);
 

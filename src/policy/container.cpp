@@ -65,7 +65,7 @@ std::vector<std::string> container_words(const model::Environment& environment,
   const bool nvidia = std::any_of(devices.begin(), devices.end(),
                                   [](const Device* d) { return d->vendor == Vendor::kNvidia; });
   if (nvidia && cuda != nullptr && tool == ContainerTool::kDocker) {
-    // Docker parses the value as CSV; without quotes the comma would start another field.
+    // Docker parses the value as CSV; without quotes the comma would start a new field.
     words = {"--gpus", "\"device=" + cuda->value + "\""};
   } else if (nvidia && cuda != nullptr) {
     for (const std::string_view one : split(cuda->value, ','))
@@ -78,8 +78,8 @@ std::vector<std::string> container_words(const model::Environment& environment,
     if (one.action == Setting::Action::kUnset || (selects_devices(one.name) && !hides)) continue;
     words.insert(words.end(), {"-e", one.name + "=" + one.value});
   }
-  // Images from NVIDIA request all GPUs. NVIDIA's runtime grants this if it is the default, so it
-  // must be turned off.
+  // NVIDIA's images request all GPUs in a variable, and NVIDIA's runtime grants them if it is the
+  // default runtime. This value prevents it.
   if (devices.empty()) words.insert(words.end(), {"-e", "NVIDIA_VISIBLE_DEVICES=void"});
   return words;
 }

@@ -1,4 +1,4 @@
-// The words for `docker run` and `podman run` that give a container the devices of a placement.
+// The arguments for `docker run` and `podman run` that give a container the devices of a placement.
 // Pure.
 #pragma once
 
@@ -14,13 +14,13 @@ namespace berth::policy {
 enum class ContainerTool { kDocker, kCdi };
 
 /// --gpus '"device=0,1"' or --device nvidia.com/gpu=0, the device nodes of other vendors, and -e
-/// for each variable that means the same inside.
+/// for each variable that has the same meaning inside the container.
 [[nodiscard]] std::vector<std::string> container_words(const model::Environment& environment,
                                                        const model::Placement& placement,
                                                        const model::Snapshot& snapshot,
                                                        ContainerTool tool);
-/// Whether the variable selects devices of the host. In a container these have other numbers, so
-/// such a variable makes no sense there.
+/// Whether the variable selects devices by their numbers on the host. Inside a container devices
+/// have other numbers, so such a variable is passed only if it hides all devices.
 [[nodiscard]] bool selects_devices(const std::string& variable);
 
 }  // namespace berth::policy

@@ -1,8 +1,8 @@
 // A simulated day of a lab, on the queue and on a fluid machine, to measure fairness.
 //
-// The fluid machine can give any part of a device to any job at any time. It divides everything
-// among the waiting users by weight. A job never gets more than it asked for, and a user's jobs run
-// in order. No real queue can do that, but ours should come close.
+// The fluid machine can give any part of a device to any job at any time. It divides all devices
+// among the waiting users by weight. A job never gets more than it requested, and a user's jobs run
+// in order. No real queue can do that, but Berth's queue should come close.
 #pragma once
 
 #include <algorithm>
@@ -26,20 +26,20 @@ struct Job {
   Instant queued{0};
   milliseconds length{0};
   int devices = 1;
-  bool has_limit = false;  // twice its length, as people set limits
+  bool has_limit = false;  // the limit is twice its length, as people set limits
 };
 
 struct Day {
   int devices = 8;
   Instant end = std::chrono::hours(24);
-  std::vector<double> weights;  // of the users
+  std::vector<double> weights;  // weights of the users
   std::vector<Job> jobs;        // ordered by Job::queued
 };
 
 struct Played {
   std::map<JobId, Instant> started;
   std::vector<double> device_seconds;  // per user, until Day::end
-  double idle_device_seconds = 0;      // while a job waited
+  double idle_device_seconds = 0;      // time of idle devices while a job waited
 };
 
 inline Pool machine_of(const Day& day) {
@@ -113,7 +113,8 @@ inline std::map<JobId, Instant> fluid_ends(const Day& day) {
       lines[static_cast<std::size_t>(job.user)].push_back(
           {&job, seconds_of(job.length) * job.devices});
     }
-    // Divide by weight among all waiting users; what one cannot use goes to the others.
+    // Divides the devices by weight among all waiting users; what a user cannot use goes to the
+    // others.
     double left = day.devices * seconds_of(kStep);
     std::vector<std::vector<double>> given(lines.size());
     for (std::size_t u = 0; u < lines.size(); ++u) given[u].resize(lines[u].size());
@@ -152,7 +153,7 @@ inline std::map<JobId, Instant> fluid_ends(const Day& day) {
   return out;
 }
 
-/// Jobs of random lengths and sizes; together they ask for `load` times the machine's capacity.
+/// Jobs of random lengths and sizes; together they need `load` times the machine's capacity.
 inline Day random_day(std::mt19937& random, std::vector<double> weights, double load) {
   Day day;
   day.weights = std::move(weights);

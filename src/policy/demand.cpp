@@ -34,7 +34,8 @@ std::uint64_t taken_by_strangers(const Candidate& candidate, const model::Snapsh
   return used - std::min(used, by_jobs);
 }
 
-/// The same machine, but with nothing in use. A request that fails on it can never succeed.
+/// The same machine with nothing in use. A request that fails even on this machine can never
+/// succeed.
 model::Snapshot emptied(model::Snapshot snapshot) {
   snapshot.processes.clear();
   snapshot.unattributed.clear();
@@ -76,7 +77,7 @@ Pool pool_of(const model::Snapshot& snapshot, const model::Ledger& ledger,
   pool.cpus = std::max(1, snapshot.host.cpu.cores_usable);
   pool.devices.resize(units.size());
   for (Slot& slot : pool.devices) slot.usable = false;
-  // The queue subtracts promised memory itself, so count only actual use here.
+  // The queue itself subtracts memory promised to jobs, so only actual use counts here.
   const auto with_jobs = candidates_of(snapshot, ledger);
   const auto used = candidates_of(snapshot, {});
   for (std::size_t i = 0; i < used.size(); ++i) {

@@ -12,22 +12,22 @@
 
 namespace berth::policy {
 
-/// Ids of all units that can be leased (unit_id), in the order of candidates_of(). `known` units
+/// Ids of all units that can be leased (unit_id), in the order of candidates_of(). Units in `known`
 /// keep their positions, even if they no longer exist.
 [[nodiscard]] std::vector<std::string> units_of(const model::Snapshot& snapshot,
                                                 std::vector<std::string> known = {});
 
-/// The machine without the jobs' leases: what foreign processes use, and which units are unusable
-/// because of `drained` (ids) or their health. `lent`: units that other brokers gave to jobs.
-/// Positions are those of `units`.
+/// The machine as if this broker had no leases: what foreign processes use, and which units are
+/// unusable because they are in `drained` (ids) or unhealthy. `lent`: units that other brokers have
+/// leased to jobs. Positions in the pool are those of `units`.
 [[nodiscard]] Pool pool_of(const model::Snapshot& snapshot, const model::Ledger& ledger,
                            const std::vector<std::string>& units,
                            const std::vector<std::string>& drained = {},
                            const std::vector<std::string>& lent = {});
 
-/// What the request needs at the same time. `allowed` are the units that it may choose from: those
-/// that are named and visible, of the vendor that has most of them. Fails as place() does if
-/// waiting cannot help: E0411, E0413 to E0420.
+/// What the request needs at the same time. `allowed` are the units that it may choose from: the
+/// named and visible ones, of the vendor that has most of these. Fails as place() does if waiting
+/// cannot help: E0411, E0413 to E0420.
 [[nodiscard]] Result<Demand> demand_of(const model::Request& request,
                                        const model::Snapshot& snapshot,
                                        const std::vector<std::string>& units);

@@ -60,7 +60,7 @@ TEST_CASE("the pool counts foreign processes, not jobs") {
   CHECK(pool.devices[1].in_use);
   CHECK(pool.devices[1].memory_bytes == 80 * kGiB);
   CHECK_FALSE(pool_of(s, ledger, units_of(s), {s.devices[1].uuid}).devices[1].usable);
-  // A unit lent to another broker comes back, so waiting makes sense.
+  // Another broker will return the unit that it leased, so waiting makes sense.
   const auto lent = pool_of(s, ledger, units_of(s), {}, {s.devices[0].uuid});
   CHECK_FALSE(fit(lent, {.devices = 2}));
   CHECK(could_ever_fit(lent, {.devices = 2}));

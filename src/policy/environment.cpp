@@ -127,7 +127,7 @@ std::string numbers(const std::vector<Chosen>& chosen) {
   return out;
 }
 
-/// "0,1,2": numbers for all devices that a lower layer selected.
+/// "0,1,2": numbers for all devices that the variable of a lower layer has selected.
 std::string count_up(std::size_t count) {
   std::string out;
   for (std::size_t i = 0; i < count; ++i) out += (i == 0 ? "" : ",") + std::to_string(i);
@@ -278,8 +278,8 @@ void Writer::threads() {
   const std::string* omp = of_user("OMP_NUM_THREADS");
   const auto own = omp == nullptr ? std::nullopt : threads_in(*omp);
   if (own && !options_.override_user) {
-    // The user has set OMP_NUM_THREADS. Variables that are not set follow it, so setting them would
-    // override the user.
+    // The user has set OMP_NUM_THREADS. Libraries whose own variable is not set use its value, so
+    // setting their variables would override the user.
     environment_.threads = *own;
     return add(Setting::Action::kKeep, "OMP_NUM_THREADS", *omp, text("set before: kept"));
   }
@@ -294,9 +294,9 @@ void Writer::threads() {
   prefer("NUMEXPR_NUM_THREADS", std::to_string(std::min(placement_.threads, limit)), why);
 }
 
-/// After every parallel region, a waiting thread of GCC's OpenMP spins 300,000 times, some
-/// milliseconds. On a shared machine, it may spin on the very core that the thread it waits for
-/// needs. Decision 18 has the figures.
+/// After every parallel region, an idle thread of GCC's OpenMP spins 300,000 times, which takes
+/// some milliseconds. On a shared machine, it may occupy the core on which the thread that it waits
+/// for should run. Decision 18 has the figures.
 void Writer::waiting() {
   constexpr const char* kSpins = "10000";
   if (environment_.threads < 2) return;
@@ -325,8 +325,8 @@ model::Environment environment_for(const model::Placement& placement,
   return Writer(placement, snapshot, user, options).write();
 }
 
-// Writes BERTH_SET="CUDA_VISIBLE_DEVICES=0;OMP_NUM_THREADS=2". Semicolons can separate values,
-// because no value that Berth sets contains one.
+// These functions write and read BERTH_SET="CUDA_VISIBLE_DEVICES=0;OMP_NUM_THREADS=2". Semicolons
+// can separate values, because no value that Berth sets contains one.
 
 void set_variables(const model::Environment& environment,
                    std::map<std::string, std::string>& variables) {

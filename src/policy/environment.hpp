@@ -22,8 +22,8 @@ inline constexpr const char* kSetByBerth = "BERTH_SET";
 /// Applies the settings to the caller's variables.
 void set_variables(const model::Environment& environment,
                    std::map<std::string, std::string>& variables);
-/// The user's own variables. Leaves out variables that still have the value which Berth set for the
-/// surrounding job.
+/// The user's own variables, that is, without those that still have the value which Berth set for
+/// the surrounding job.
 [[nodiscard]] std::map<std::string, std::string> without_berths(
     std::map<std::string, std::string> variables);
 

@@ -46,7 +46,7 @@ std::string shown(const Environment& environment, const std::string& name) {
   return what + setting->value;
 }
 
-/// The variables of a child process.
+/// The variables of a job to which the settings were applied.
 User applied(const Environment& environment, User user) {
   for (const Setting& setting : environment.settings) {
     if (setting.action == Setting::Action::kUnset) user.erase(setting.name);

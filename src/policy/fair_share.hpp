@@ -3,10 +3,10 @@
 //
 // Three definitions of fairness over days were tried on a simulated day of 16 users and 8 GPUs:
 // - The user with the least recent use goes first; all use counts and decays with a half-life. Then
-//   one job of two hours on an idle machine puts its owner half a day behind fifteen others, who
-//   wait up to ten times as long as on the fluid machine.
+//   one job of two hours on an idle machine puts its owner half a day behind fifteen others: the
+//   owner waits up to ten times as long as on the fluid machine (day_for_tests.hpp).
 // - Only the current shares count. Then a user who splits the work into many jobs gets more.
-// - This one: use counts only while someone waits. Each user has an account of device-seconds per
+// - This class: use counts only while someone waits. Each user has an account of device-seconds per
 //   weight. The lowest account of all waiting users is the floor; a user who returns starts at the
 //   floor, so absence earns no credit. Users above the floor stay above it, but every half-life
 //   halves the difference.
@@ -31,7 +31,8 @@ class FairShare {
   void wait(int user, Instant now);
   /// Call when no job of the user waits any more.
   void stop_waiting(int user, Instant now);
-  /// Restores a value from an earlier queue. Call this before the user waits for anything.
+  /// Restores what ahead() returned in an earlier queue. Call this before the user waits for
+  /// anything.
   void set_ahead(int user, double seconds, Instant now);
   /// Device-seconds per weight that the user has had above the floor.
   [[nodiscard]] double ahead(int user, Instant now) const;

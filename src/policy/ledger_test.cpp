@@ -83,7 +83,7 @@ TEST_CASE("a job without options waits if jobs have all GPUs") {
   const auto refused = place(Request{}, s, all);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().id == "E0412");
-  // The job is not placed on a device with foreign processes either.
+  // Nor is the job placed on a device that foreign processes use.
   Snapshot strange = s;
   use(strange, 1, 20, true);
   CHECK_FALSE(place(Request{}, strange, with({{1, "", unit(s, 0), 0}})));
@@ -100,7 +100,7 @@ TEST_CASE("reserved memory is not free, used or not, and counts once") {
   ledger.processes = {{41, 1}};
   CHECK(place(memory(8), s, ledger)->devices == std::vector{0});
   CHECK_FALSE(place(memory(9), s, ledger));
-  // Job 1 uses more than promised.
+  // Job 1 uses more memory than it was promised.
   s.devices[0].readings.memory_used_bytes = s.processes.back().memory_bytes = 20 * kGiB;
   CHECK(place(memory(4), s, ledger)->devices == std::vector{0});
   CHECK_FALSE(place(memory(5), s, ledger));
@@ -114,7 +114,8 @@ TEST_CASE("shares of a device's time never exceed the whole") {
     return request;
   };
   const Ledger ledger = with({{1, "zhao", unit(s, 0), 2 * kGiB, 700}, {2, "", unit(s, 1), kGiB}});
-  CHECK(place(asks(300), s, ledger)->devices == std::vector{1});  // it has more free memory
+  CHECK(place(asks(300), s, ledger)->devices ==
+        std::vector{1});  // this device has more free memory
   CHECK(place(asks(301), s, ledger)->devices == std::vector{1});
   CHECK(place(memory(2), s, ledger)->devices == std::vector{1});
   Request named = asks(400);

@@ -14,24 +14,24 @@ using model::Vendor;
 enum class Build : unsigned char { kNone, kCpu, kCuda, kRocm, kXpu };
 
 /// A row of the table. `files`: parts of paths; any of them identifies the library. `cuda`, `rocm`,
-/// `xpu`: parts of paths; if the program loaded one, this build can use such a device. "": nothing
-/// shows it. `on_*`: advice for a GPU of that vendor. `cpu`: advice for a build that cannot use it.
-/// `gpu`: advice for a build that can use it but did not. All advice are msgids; "": no advice.
+/// `xpu`: parts of paths; if the program has loaded one, this build can use such a device. "": no
+/// file shows it. `on_VENDOR_…`: advice for a GPU of that vendor, …`cpu` for a build that cannot
+/// use the GPU, …`gpu` for a build that can but did not. All advice are msgids; "": no advice.
 struct Row {
   const char* name;
   std::array<std::string_view, 3> files;
   std::string_view cuda, rocm, xpu;
   bool builds_differ;
-  bool beneath_others;  // nearly every program loads it (as numpy), so it is only mentioned if
-                        // there is no other library
+  bool beneath_others;  // nearly every program loads it (as numpy), so it is mentioned only if no
+                        // other library is loaded
   const char* on_nvidia_cpu;
   const char* on_nvidia_gpu;
   const char* on_amd_cpu;
   const char* on_intel_cpu;
 };
 
-// The most important library is first. The facts are from the installation pages of the projects,
-// 2024 to 2026.
+// The most important library is first. The facts are from the projects' installation pages, 2024 to
+// 2026.
 constexpr std::array<Row, 18> kRows{{
     {"torch",
      {"/libtorch_cpu.so", "", ""},

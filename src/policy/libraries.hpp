@@ -13,8 +13,8 @@ namespace berth::policy {
 struct LibraryFact {
   std::string name;     // name for `import`: "torch", "numpy"
   std::string version;  // version in the file's name; usually ""
-  std::string
-      build;  // "CPU build", "CUDA build", … (translated); "" if there is only one kind of build
+  std::string build;  // "CPU build", "CUDA build", … (translated); "" if the library has only one
+                      // kind of build
   bool can_use_gpu = false;  // this build contains GPU code
 };
 
@@ -25,8 +25,8 @@ struct LibraryAdvice {
 };
 
 /// `mapped_files`: paths from /proc/PID/maps in any order, possibly repeated or with " (deleted)";
-/// they may not be valid text. Makes no suggestions if the snapshot has no usable GPU, because then
-/// the machine is the reason and not the program.
+/// they may be invalid UTF-8. Makes no suggestions if the snapshot has no usable GPU, because then
+/// the reason is the machine and not the program.
 [[nodiscard]] LibraryAdvice advise(const std::vector<std::string>& mapped_files,
                                    const model::Snapshot& snapshot);
 

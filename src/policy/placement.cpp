@@ -20,8 +20,9 @@
 namespace berth::policy {
 namespace {
 
-/// If there is a card, use integrated graphics only if the user names it. A job that got them would
-/// have CUDA or ROCm hidden, although it could have shared the card.
+/// If the machine has a card, use integrated graphics only if the user names it. Otherwise a job
+/// could get the integrated graphics, with CUDA or ROCm hidden, although it could have shared the
+/// card.
 void leave_out_processor_graphics(Search& search) {
   const auto cards = only(visible_of(search),
                           [](const Candidate& c) { return !model::processor_graphics(*c.device); });
@@ -30,7 +31,7 @@ void leave_out_processor_graphics(Search& search) {
       only(search.all, [](const Candidate& c) { return !model::processor_graphics(*c.device); });
 }
 
-// Kinds of requests.
+// One function for each kind of request.
 
 Result<Candidates> for_itself(const Search& search, const Candidates& visible, int count) {
   if (const auto error = too_few_at_all(search, visible, count)) return *error;
@@ -53,7 +54,8 @@ Result<Candidates> by_memory(const Search& search, const Candidates& visible, in
   return chosen;
 }
 
-/// The command that would start now, for a user who gave no options and would have to wait.
+/// The command that would start now, for a user who gave no options and whose job would have to
+/// wait.
 std::string instead_of_waiting(const Search& search, const Error& held) {
   std::string hint = held.hint;
   const std::string cpu = call_with(search.request, "--cpu");
@@ -63,9 +65,9 @@ std::string instead_of_waiting(const Search& search, const Error& held) {
   return hint;
 }
 
-/// Chooses devices if the user gave no options: one free GPU. If all are busy, the job waits for
-/// one and does not share one. If no GPU can be used at all, the job uses the CPU, which is not an
-/// error.
+/// Chooses devices if the user gave no options: one free GPU. If all are busy, the job waits until
+/// one is free, instead of sharing one. If no GPU can be used at all, the job uses the CPU, which
+/// is not an error.
 Result<Candidates> whatever_there_is(const Search& search, std::vector<std::string>& reasons) {
   const auto visible = visible_of(search);
   auto idle = choose(idle_of(usable_of(visible)), 1, {});
@@ -112,7 +114,7 @@ Error not_for_jobs(const Search& search, const model::Device& device) {
               : "berth ls"};
 }
 
-/// The candidate that the user named. A GPU with MIG enabled stands for its best partition.
+/// The candidate that the user named. If the user named a GPU with MIG enabled, its best partition.
 Result<Candidate> named(const Search& search, const Unit& unit) {
   const auto mine = only(search.all, [&](const Candidate& c) {
     return c.device->index == unit.device && (unit.partition_uuid.empty() || c.unit() == unit);
@@ -159,7 +161,7 @@ Result<Candidates> all_named(const Search& search, const std::vector<Unit>& unit
   return chosen;
 }
 
-/// Devices that only OpenCL lists: no variable selects one, and no job has a lease on it. But the
+/// Devices that only OpenCL lists. No variable selects them and jobs cannot lease them, but the
 /// guard limits memory on them, so a job may have a part of their memory.
 std::optional<Result<Candidates>> by_opencl(const Search& search, const std::vector<Unit>& units) {
   if (!search.request.memory_bytes || search.request.gpus) return std::nullopt;
@@ -201,7 +203,8 @@ Result<Candidates> by_name(const Search& search, const std::vector<Unit>& units)
   return chosen;
 }
 
-/// The most GPUs that one job can have here; 1 if there are none, so that the error says so.
+/// The most GPUs that one job can have on this machine; 1 if there are none, so that the error says
+/// so.
 int all_of(const Search& search) {
   std::map<model::Vendor, int> whole;
   for (const Candidate& c : visible_of(search))
@@ -308,8 +311,8 @@ Result<model::Placement> place_leased(const model::Request& request,
   named.all_gpus.reset();
   named.gpus.reset();
   auto placement = place(units.empty() ? request : named, snapshot);
-  // If the lease has no GPU, use the request's reasons, provided that the request also leads to the
-  // CPU.
+  // For a lease without a GPU, keep the reasons of this placement only if it also uses the CPU;
+  // otherwise place the request on the CPU.
   if (units.empty() && (!placement || !placement->devices.empty()))
     placement = place(on_cpu(request), snapshot);
   if (placement && !affinity.empty()) {

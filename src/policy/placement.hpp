@@ -17,15 +17,15 @@ namespace berth::policy {
 /// --gpus N: N unused devices. --memory SIZE: a device with that much free memory, which other jobs
 /// may share; unused devices come first, by free memory, then the least used ones. --devices:
 /// exactly these, used or not. Fails with kNoDevice (E0411: no device, or too few), kRefused
-/// (E0412: none is free enough; says who holds them; E0416: the environment hides too many; E0417:
-/// too few cores; E0419: the named one cannot be used), kInvalidArgument (E0413, E0414, E0415: as
-/// model::select_devices; E0418: a device that no job can get). A unit that the ledger lists as
-/// leased is never given again, not even by name.
+/// (E0412: none is free enough, with the jobs that hold them; E0416: the environment hides too
+/// many; E0417: too few cores; E0419: the named device cannot be used), kInvalidArgument (E0413,
+/// E0414, E0415: as model::select_devices; E0418: a device that no job can get). A unit that the
+/// ledger lists as leased as a whole is never given to a second job, not even by name.
 [[nodiscard]] Result<model::Placement> place(const model::Request& request,
                                              const model::Snapshot& snapshot,
                                              const model::Ledger& ledger = {});
-/// The placement of a job that has a lease on these units (policy::unit_id) and, unless "", on
-/// these CPUs. Fails like place() if a unit has disappeared.
+/// The placement of a job that has a lease on these units (policy::unit_id) and on these CPUs ("":
+/// on none). Fails like place() if a unit has disappeared.
 [[nodiscard]] Result<model::Placement> place_leased(const model::Request& request,
                                                     const std::vector<std::string>& units,
                                                     const std::string& affinity,

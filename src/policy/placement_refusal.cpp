@@ -42,9 +42,9 @@ bool has_share(const Candidate& c, const Search& search) {
 
 namespace {
 
-// Sentences.
+// Parts of sentences.
 
-/// An amount of memory that is surely free, in the form that --memory accepts.
+/// An amount of memory that is certainly free, in the form that --memory accepts.
 std::string memory_to_ask_for(std::uint64_t free) {
   return free >= (1ULL << 30) ? fmt::format("{}GiB", free >> 30)
                               : fmt::format("{}MiB", std::max<std::uint64_t>(1, free >> 20));
@@ -57,7 +57,7 @@ std::string leases_of(const Candidate& c, const Search& search) {
   for (const model::Holding& one : search.ledger.holdings) {
     if (one.unit != id) continue;
     out += out.empty() ? "" : "; ";
-    // Job 0 means that no job of this broker holds it.
+    // Job 0 means that no job of this broker holds the candidate.
     if (one.job == 0) {
       out += one.user.empty() ? text("drained: it gets no new jobs")
                               : text("a job of another user's broker");
@@ -83,7 +83,7 @@ std::string holders(const Candidates& candidates, const Search& search) {
   return out;
 }
 
-// Refusals.
+// The refusals.
 
 std::string counted(int count, const std::string& name) {
   return count == 1 ? name : fmt::format("{} × {}", count, name);
@@ -92,7 +92,7 @@ std::string counted(int count, const std::string& name) {
 Error none_here(const Search& search) {
   const model::Driver& driver = search.snapshot.driver;
   const bool broken = driver.state == "error" || driver.state == "no answer";
-  // The driver may have failed and hide devices.
+  // A driver that fails may hide devices.
   std::string message =
       broken ? text("no GPU of this machine can be used") : text("there is no GPU on this machine");
   std::map<std::string, int> not_managed, out_of_reach;
@@ -112,8 +112,8 @@ Error none_here(const Search& search) {
           broken && !driver.hint.empty() ? driver.hint + "\n" + cpu : cpu};
 }
 
-/// Commands for devices whose users are not known; only the user can know that nobody else computes
-/// on them.
+/// Commands that name devices whose use is unknown; only the user can know that no one else
+/// computes on them.
 std::string by_name_where_unknown(const Search& search, const Candidates& usable, int count) {
   const auto chosen = choose(only(usable,
                                   [](const Candidate& c) {
@@ -152,15 +152,15 @@ std::string instead(const Search& search, const Candidates& visible, int count) 
   return hint.empty() ? call_with(search.request, "--cpu") : hint;
 }
 
-/// Whether the device may become usable without a person: a silent device may answer again, and a
-/// leased one may be returned.
+/// Whether the device may become usable without an administrator: a device that does not answer may
+/// answer again, and a leased one may be returned.
 bool may_come_free(const Candidate& c) {
   return c.obstacle == Obstacle::kNone || c.obstacle == Obstacle::kNoAnswer ||
          c.obstacle == Obstacle::kTaken || c.obstacle == Obstacle::kLeased;
 }
 
-/// A command with as many devices as one job can have here. Naming the number of free devices would
-/// not help much.
+/// A command that requests as many devices as one job can have here. The number of free devices
+/// would not help much.
 std::string as_many_as_are_here(const Search& search, const Candidates& visible, int count) {
   const auto possible = only(visible, may_come_free);
   for (int fewer = count - 1; fewer >= 1; --fewer)
@@ -195,12 +195,13 @@ std::size_t whole_devices(const Candidates& from) {
       from.begin(), from.end(), [](const Candidate& c) { return c.partition == nullptr; }));
 }
 
-/// The error E0420 instead of E0412: no job's end can help, so waiting is useless.
+/// The error E0420 instead of E0412, because it does not help to wait for the end of a job.
 Error never(const Search& search, std::string message, const Candidates& visible, int count) {
   return {ErrorCode::kNoDevice, "E0420", std::move(message), instead(search, visible, count)};
 }
 
-/// The error if too many devices are lost, prohibited or otherwise unusable.
+/// The error if too many devices are lost, prohibited or otherwise unusable, so that too few
+/// remain.
 std::optional<Error> too_few_usable(const Search& search, const Candidates& visible, int count) {
   const auto possible = only(visible, may_come_free);
   if (!choose(possible, count, {}).empty()) return std::nullopt;
@@ -212,7 +213,7 @@ std::optional<Error> too_few_usable(const Search& search, const Candidates& visi
                visible, count);
 }
 
-/// What to do if devices do not answer, which no job's end can change.
+/// What to do if devices do not answer, which does not change when jobs end.
 std::string instead_of_silence(const Search& search, const Candidates& visible, int count) {
   const auto speaking = only(visible, [](const Candidate& c) {
     return may_come_free(c) && c.obstacle != Obstacle::kNoAnswer;

@@ -1,5 +1,5 @@
-// The data that place() works on, the candidates it chooses from, and its refusals: what prevents
-// the request, who holds the devices, and the command that would work now.
+// The data that place() works on, the candidates it chooses from, and its refusals. A refusal
+// contains what prevents the request, who holds the devices, and the command that would work now.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace berth::policy {
 
 using Candidates = std::vector<Candidate>;
 
-/// A request, with everything that is computed from it once.
+/// A request, with the values that are computed from it once.
 struct Search {
   const model::Request& request;
   const model::Snapshot& snapshot;
@@ -40,7 +40,7 @@ Candidates only(const Candidates& from, Predicate&& predicate) {
 [[nodiscard]] Candidates usable_of(const Candidates& from);
 [[nodiscard]] Candidates idle_of(const Candidates& from);
 [[nodiscard]] const Candidate& freest(const Candidates& from);
-/// Whether the candidate has enough time that is not promised to jobs.
+/// Whether enough of the candidate's time is not promised to jobs.
 [[nodiscard]] bool has_share(const Candidate& c, const Search& search);
 
 /// Which job holds the candidate: "GPU 1: job 12 (zhao)".

@@ -23,7 +23,7 @@ namespace {
 using Change = std::function<void(Snapshot&, Request&)>;
 using Changes = std::vector<Change>;
 
-// Changes to the machine.
+// Functions that change the machine.
 Change uses(int device, std::uint64_t gib, const std::string& partition = "") {
   return [=](Snapshot& s, Request&) { use(s, device, gib, true, partition); };
 }
@@ -69,7 +69,7 @@ Change loaded(int device, double percent) {
     s.devices[static_cast<std::size_t>(device)].readings.utilization_percent = percent;
   };
 }
-// Changes to the request.
+// Functions that change the request.
 Change gpus(int count) {
   return [=](Snapshot&, Request& r) { r.gpus = count; };
 }
@@ -317,7 +317,7 @@ TEST_CASE("a card whose users only root sees can be had by name, and the refusal
   CHECK(hint({gpus(2)}) == "berth run --devices 1,2 …" + root);
   CHECK(hint({}).rfind("berth run --devices 1 …" + root + "\nberth run --cpu …", 0) == 0);
   CHECK(hint({named("1")}) == "1");
-  // A driver that refuses root as well is no case for root's broker.
+  // If the driver refuses to list processes to root, too, the broker of root cannot help.
   CHECK(hint({[](Snapshot& here, Request& request) {
           here = nvidia(1);
           here.devices[0].processes_unknown = berth::model::Absence::kNoPermission;

@@ -1,5 +1,5 @@
-// What a machine has left for leases, as plain numbers, and whether a demand fits. Pure. place()
-// knows which of several devices is best; the queue only needs to know whether and when a job fits.
+// What is left of a machine for leases, as plain numbers, and whether a demand fits. Pure. place()
+// chooses the best of several devices; the queue only needs to know whether and when a job fits.
 #pragma once
 
 #include <compare>
@@ -25,13 +25,13 @@ struct Demand {
 
 /// A device, or a partition that is leased as a unit.
 struct Slot {
-  std::uint64_t memory_bytes = 0;        // 0: not known, so the device is only given as a whole
+  std::uint64_t memory_bytes = 0;        // 0: not known, so the device can only be given as a whole
   std::uint64_t memory_taken_bytes = 0;  // memory that is leased or used by foreign processes
   int share_taken_permille = 0;
   int leases = 0;
   bool alone = false;   // one lease has the whole device
   bool usable = true;   // not broken, drained or lent
-  bool lent = false;    // another broker leased it, so it may become free again
+  bool lent = false;    // another broker has leased it, so it may become free again
   bool in_use = false;  // a foreign process computes on it
 
   bool operator==(const Slot&) const = default;
@@ -46,8 +46,8 @@ struct Pool {
 };
 
 /// The positions of the devices that the demand would get now, ascending; nullopt if it does not
-/// fit. Whole devices: the first free ones, up to `most_devices`. Memory: like choose(), as far as
-/// these numbers allow, first the unused device with the most free memory, then the others.
+/// fit. Whole devices: the first free ones, up to `most_devices`. With memory, approximately as
+/// choose(): first the unused device with the most free memory, then the others.
 [[nodiscard]] std::optional<std::vector<int>> fit(const Pool& pool, const Demand& demand);
 /// Whether the demand would fit if all leases and all foreign processes were gone.
 [[nodiscard]] bool could_ever_fit(const Pool& pool, const Demand& demand);

@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A job that has just started is expected to run at least this long.
+/// A running job without time limit is expected to run at least this much longer.
 constexpr milliseconds kShortest = std::chrono::minutes(15);
 /// The greatest number of kinds of jobs that are examined per event. Users share it equally, so
 /// that one user's thousand kinds cannot hide another user's job.
@@ -20,15 +20,15 @@ constexpr int kMostLooks = 1000;
 constexpr int kLeastLooks = 10;
 constexpr std::size_t kMostBefore = 100;
 
-/// How long a running job is expected to continue: as long as it has run so far, but not beyond its
-/// limit.
+/// How long a running job is expected to continue: until its time limit; without a limit, as long
+/// as it has run so far.
 milliseconds expected_rest(const RunningJob& job, Instant now, milliseconds at_least) {
   const milliseconds has_run = std::max(now - job.started, milliseconds(0));
   return job.time_limit ? std::max(*job.time_limit - has_run, milliseconds(0))
                         : std::max(has_run, at_least);
 }
 
-/// Whether the user's limits allow this demand on top of the current use.
+/// Whether the user's limits allow this demand in addition to the current use.
 bool allows(const UserRules& rules, int devices, int jobs, const Demand& demand) {
   return (!rules.most_jobs || jobs < *rules.most_jobs) &&
          (!rules.most_devices || devices + demand.devices <= *rules.most_devices);
@@ -52,12 +52,12 @@ std::string_view name(Obstruction why) {
   return "";
 }
 
-/// Iterates over the first job of every line, in service order.
+/// Iterates over the waiting jobs in service order: always the best of the first jobs of all lines.
 class Queue::Walk {
  public:
   Walk(const Queue& queue, Instant now) : queue_(queue), now_(now) {
-    // Also count the expected remaining time of running jobs. Otherwise, a user who has just
-    // started eight jobs would rank like one who has started one.
+    // The expected remaining time of running jobs counts as well. Otherwise, a user who has just
+    // started eight jobs would rank like a user who has started one.
     std::map<int, double> coming;
     for (const auto& [id, job] : queue.running_)
       coming[job.user] +=
@@ -131,7 +131,7 @@ UserRules Queue::rules(int user) const {
   return found == users_.end() ? UserRules() : found->second.rules;
 }
 
-// Waiting jobs.
+// The waiting jobs.
 
 void Queue::add(const WaitingJob& job) {
   const auto [entry, is_new] = waiting_.emplace(job.id, job);
@@ -182,7 +182,7 @@ bool Queue::resize(JobId id, std::uint64_t memory_bytes, int share_permille, Ins
   demand.memory_bytes = memory_bytes;
   demand.share_permille = share_permille;
   take(beside, demand, job.devices);
-  // Reducing is always possible, even if others have taken too much in the meantime.
+  // A job may always reduce its part, even if the device is overcommitted in the meantime.
   for (const int at : job.devices) {
     const Slot& slot = beside.devices.at(static_cast<std::size_t>(at));
     if (memory_bytes > job.demand.memory_bytes && slot.memory_taken_bytes > slot.memory_bytes)
@@ -233,7 +233,7 @@ void Queue::ended(JobId id, Instant now) {
   running_.erase(entry);
 }
 
-// The next job.
+// The choice of the next job.
 
 std::vector<Queue::Release> Queue::releases(Instant now) const {
   std::vector<Release> out;

@@ -2,8 +2,8 @@
 // simulated day use the same code.
 //
 // Three goals conflict: no job starves, no device idles, and users get their share of GPU time over
-// days. Strict order leaves devices idle; pure backfill starves the job that needs eight of them.
-// The solution is EASY backfill over a fair order:
+// days. Strict order leaves devices idle; pure backfill starves a job that needs all devices. The
+// solution is EASY backfill over a fair order:
 // 1. Users are ordered by past use per weight (fair_share.hpp); a user's own jobs by priority, then
 //   by arrival.
 // 2. The first job that does not fit gets a reservation: the time when it will fit, according to
@@ -27,8 +27,8 @@ namespace berth::policy {
 
 using JobId = std::uint64_t;
 
-/// `tier` comes before fair share. A job with -1 comes after all other jobs until it has waited for
-/// `aging`. Only an administrator can give +1. `priority` orders only a user's own jobs.
+/// `tier` comes before fair share. A job of tier -1 comes after all other jobs until it has waited
+/// for `aging`. Only an administrator can set tier +1. `priority` orders only a user's own jobs.
 struct WaitingJob {
   JobId id = 0;
   int user = 0;
@@ -51,7 +51,7 @@ struct RunningJob {
 
 struct UserRules {
   double weight = 1;
-  std::optional<int> most_devices = {};  // at a time
+  std::optional<int> most_devices = {};  // most devices that the user has at a time
   std::optional<int> most_jobs = {};     // most jobs of the user that run at the same time
 };
 
@@ -80,7 +80,7 @@ class Queue {
  public:
   explicit Queue(Pool machine, QueueRules rules = {});
 
-  /// Sets the state of the machine apart from this broker's leases: foreign use, drained and broken
+  /// Sets the state of the machine without this broker's leases: foreign use, drained and broken
   /// devices. New devices are added at the end; devices are never removed.
   void set_machine(const Pool& machine);
   void set_user(int number, const UserRules& rules);
@@ -103,8 +103,8 @@ class Queue {
   [[nodiscard]] bool resize(JobId id, std::uint64_t memory_bytes, int share_permille, Instant now);
   /// The job to start now; nullopt: none. Call it again after started().
   [[nodiscard]] std::optional<Start> next(Instant now) const;
-  /// Why a waiting job does not start, and which jobs are before it: all earlier jobs of its own
-  /// user, and of each other user the first of each kind.
+  /// Why a waiting job does not start, and which jobs come before it: all earlier jobs of the same
+  /// user, and of each other user the first job of each kind.
   struct Outlook {
     Obstruction obstruction = Obstruction::kNothing;
     std::vector<JobId> before;  // jobs that come before this job, in order; at most 100
@@ -133,14 +133,14 @@ class Queue {
   /// Jobs of one user that differ only in their order belong to one kind. The queue only looks at
   /// the first of them.
   using Kind = std::pair<Demand, std::optional<std::chrono::milliseconds>>;
-  /// Smaller is first.
+  /// The position in a line; the smaller one comes first.
   struct Place {
-    int tier = 0, priority = 0;  // both negated
+    int tier = 0, priority = 0;  // both negated, so that the larger one comes first
     JobId place = 0, job = 0;
     auto operator<=>(const Place&) const = default;  // NOLINT(modernize-use-nullptr)
   };
   struct Use {
-    int devices = 0, jobs = 0;  // running
+    int devices = 0, jobs = 0;  // of running jobs
   };
   struct User {
     UserRules rules;
@@ -168,7 +168,7 @@ class Queue {
 
   QueueRules rules_;
   FairShare shares_;
-  Pool machine_, pool_;  // the machine without and with the leases of this broker
+  Pool machine_, pool_;  // the machine without and with this broker's leases
   std::map<int, User> users_;
   std::map<JobId, WaitingJob> waiting_;
   std::map<JobId, RunningJob> running_;

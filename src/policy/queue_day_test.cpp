@@ -16,7 +16,8 @@ std::vector<double> weights_of_a_lab() {
   return out;
 }
 
-/// Number of jobs that waited longer than twice the fluid machine's wait plus the longest job.
+/// Number of jobs that waited longer than twice their wait on the fluid machine plus the length of
+/// the longest job.
 int waited_too_long(const Day& day) {
   const Played played = play(day);
   const auto fluid = fluid_ends(day);
@@ -41,8 +42,8 @@ TEST_CASE("No job of a day waits longer than twice the fluid machine's wait and 
   CHECK(waited_too_long(random_day(random, weights_of_a_lab(), 0.95)) == 0);
 }
 
-// The fluid machine runs a user's short job beside the long one whenever part of a device is free;
-// a real machine cannot. All jobs that wait too long are such jobs of a minute or two.
+// The fluid machine runs a user's short job beside a long one whenever part of a device is free; a
+// real machine cannot. All jobs that wait too long are such short jobs, of a minute or two.
 TEST_CASE("On days with full load or overload, hardly any job waits longer than that") {
   std::size_t jobs = 0;
   int too_long = 0;
@@ -56,7 +57,7 @@ TEST_CASE("On days with full load or overload, hardly any job waits longer than 
   CHECK(too_long <= static_cast<int>(jobs) / 400);
 }
 
-// Jobs last at most ten minutes, because jobs running at the end of the day are cut off.
+// Jobs last at most ten minutes, because jobs that run at the end of the day are cut off.
 TEST_CASE("Users who always want more get GPU time within 5 % of their weights in a day") {
   for (unsigned seed = 1; seed <= 2; ++seed) {
     std::mt19937 random(seed);

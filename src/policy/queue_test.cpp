@@ -68,7 +68,7 @@ TEST_CASE("A job that wants two to four devices waits for two, and takes what no
   queue.started(2, start->devices, seconds(2));
   CHECK(queue.running(2)->demand.devices == 4);
   queue.ended(2, seconds(3));
-  // Three devices are free. The user may have three at a time, and has one of them.
+  // Three devices are free. The user may have three at a time, and already has one.
   queue.add(job(3, 0, 1));
   CHECK(start_all(queue, seconds(3)) == Ids{3});
   queue.set_user(0, {.most_devices = 3});
@@ -111,7 +111,8 @@ TEST_CASE("While all users wait, weights decide their shares") {
     running = start_all(queue, now);
     for (const JobId id : running) of_the_heavy += id % 2 == 0 ? 1 : 0;
   }
-  CHECK(of_the_heavy >= 230);  // of 320; three quarters are 240
+  CHECK(of_the_heavy >=
+        230);  // of 320 jobs; the heavy user's weight is three quarters, which are 240
   CHECK(of_the_heavy <= 250);
 }
 
@@ -119,7 +120,7 @@ TEST_CASE("Use of otherwise idle devices does not count against a user") {
   Queue queue(gpus(1));
   queue.add(job(1, 0, 1));
   REQUIRE(start_all(queue, seconds(0)) == Ids{1});
-  queue.ended(1, hours(10));  // it was alone on the machine all that time
+  queue.ended(1, hours(10));  // job 1 was alone on the machine until now
   for (JobId id = 2; id <= 9; ++id) {
     WaitingJob next = job(id, id % 2 == 0 ? 0 : 1, 1);
     next.queued = hours(10);
@@ -133,7 +134,7 @@ TEST_CASE("Use of otherwise idle devices does not count against a user") {
     order.push_back(started[0]);
     queue.ended(started[0], now + minutes(1));
   }
-  // Jobs of both users alternate: the new user's four jobs do not all come first.
+  // The jobs of both users alternate: the new user's four jobs do not all come first.
   for (std::size_t i = 0; i + 1 < order.size(); i += 2) CHECK(order[i] % 2 != order[i + 1] % 2);
 }
 
@@ -176,7 +177,7 @@ TEST_CASE("A device that the big job will not need is given to jobs without a ti
   queue.add(job(1, 0, 2, hours(2)));
   REQUIRE(start_all(queue, seconds(0)) == Ids{1});
   queue.add(job(2, 1, 3));
-  queue.add(job(3, 2, 1));  // leaves one of two devices free; job 1 returns another
+  queue.add(job(3, 2, 1));  // leaves one of two devices free; job 1 will return a second one
   CHECK(start_all(queue, seconds(0)) == Ids{3});
 }
 
@@ -275,7 +276,7 @@ TEST_CASE("A user's limit applies only to that user") {
   CHECK(queue.outlook(3, seconds(0)).obstruction == Obstruction::kUserLimit);
   CHECK(queue.outlook(5, seconds(0)).obstruction == Obstruction::kUserLimit);
   CHECK(queue.waiting(6) == nullptr);
-  // A user at the limit waits for their own job, even if other devices become free earlier.
+  // A user at the limit has to wait for their own job, even if other devices become free earlier.
   CHECK(queue.fits_at(0, {.devices = 1}, seconds(60)) == Instant(seconds(120)));
   CHECK_FALSE(queue.fits_at(0, {.devices = 3}, seconds(60)));
   CHECK(queue.fits_at(3, {.devices = 1}, seconds(60)) == Instant(seconds(90)));
@@ -318,7 +319,7 @@ TEST_CASE("A drained device is not leased until it is resumed") {
 
 namespace {
 
-/// No device is given twice, and no memory beyond what it has.
+/// No device is given to two jobs, and no more memory than a device has.
 bool is_given_once(const std::vector<RunningJob>& running, const Pool& machine) {
   struct Given {
     std::uint64_t memory = 0;

@@ -48,7 +48,7 @@ const model::Partition* first_partition(const Device& device) {
   return first == device.partitions.end() ? nullptr : &*first;
 }
 
-/// The whole device. CUDA shows a GPU with MIG enabled as its first partition.
+/// The whole device. For a GPU with MIG enabled, its first partition, which is what CUDA shows.
 Unit whole(const Device& device) {
   const bool mig = device.mig_enabled.value_or(false);
   const model::Partition* part = mig ? first_partition(device) : nullptr;
@@ -85,7 +85,7 @@ bool names_uuid(std::string_view token) {
 struct Reading {
   std::vector<Unit> units;
   bool used_index = false;
-  std::string ignored;  // the token at which reading stopped; "" if all were read
+  std::string ignored;  // the token at which reading stopped; "" if all tokens were read
 };
 
 /// Reads a list as CUDA, HIP and ROCr do: the first token that names no device ends it.
@@ -114,7 +114,8 @@ Reading read_list(const std::vector<const Device*>& devices, std::string_view va
     reading.units.push_back(*unit);
   }
   if (devices.empty())
-    reading.ignored.clear();  // the missing device is the real problem, not the ignored token
+    reading.ignored
+        .clear();  // the missing device is the real problem, so do not report the ignored token
   return reading;
 }
 
@@ -166,9 +167,9 @@ std::vector<const Device*> pointers(const std::vector<const Device*>& devices,
   return out;
 }
 
-/// ROCr filters the machine's GPUs; HIP counts the remaining ones. If HIP's variable is unset, it
-/// uses CUDA_VISIBLE_DEVICES. Slurm sets all of these variables to the same numbers. They then mean
-/// the same devices, and not a part of a part.
+/// ROCr filters the machine's GPUs; HIP counts the remaining ones. If HIP's variable is unset, HIP
+/// uses CUDA_VISIBLE_DEVICES. Slurm sets all of these variables to the same numbers, which then
+/// mean the same devices. HIP's numbers must not be applied to what ROCr has selected in that case.
 void read_amd(Visible& visible, const model::Request& request, const model::Snapshot& snapshot) {
   auto devices = devices_of(snapshot, Vendor::kAmd);
   const bool alias = !request.inherited_hip && request.inherited_cuda && !devices.empty() &&

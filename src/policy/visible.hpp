@@ -1,7 +1,7 @@
 // What the caller's environment allows: the devices in CUDA_VISIBLE_DEVICES and the variables of
 // other vendors, read as the vendor's runtime reads them. Pure. If any such variable is set, jobs
-// choose only from the devices it names; vendors without a set variable are excluded, except TPUs
-// that the user names: a variable of GPUs does not restrict TPUs.
+// choose only from the devices it names. Vendors whose variable is not set are then excluded, but
+// TPUs that the user names are not, because a variable of GPUs does not restrict TPUs.
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ struct Visible {
   bool hides_all = true;           // every variable that is set has a value that means "no device"
   std::vector<std::string> notes;  // translated sentences: what was ambiguous or ignored
 
-  /// Whether a partition is visible. It is if the partition or its whole device is named.
+  /// Whether a partition is visible, that is, whether it or its whole device is in `units`.
   [[nodiscard]] bool allows(int device, const std::string& partition) const;
 };
 

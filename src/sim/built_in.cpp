@@ -44,7 +44,7 @@ Result<Machine> load_machine(const std::string& name_or_file) {
   std::vector<std::string> known;
   for (const BuiltIn& machine : built_in_machines()) {
     if (machine.name == name_or_file) return parse_machine(machine.text, name_or_file + ".toml");
-    // Do not suggest "none" for a misspelled name, because it is never what a user means.
+    // Do not suggest "none" for a misspelled name, because no user means it.
     if (machine.name != "none") known.emplace_back(machine.name);
   }
   const std::string near = nearest(name_or_file, known);

@@ -25,8 +25,8 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return out;
 }
 
-/// If a folder in PATH is not searchable, execvp() says "permission denied" even for commands that
-/// do not exist.
+/// Whether no folder of PATH has the command. If a folder in PATH is not searchable, execvp()
+/// reports "permission denied" even for commands that do not exist.
 bool is_nowhere(const std::string& command) {
   if (command.find('/') != std::string::npos) return false;
   const std::string path = env("PATH").value_or("/bin:/usr/bin");
@@ -85,7 +85,7 @@ Result<pid_t> start_child(const std::vector<std::string>& command,
   ssize_t n = 0;
   do n = read(read_end.get(), &number, sizeof(number));
   while (n < 0 && errno == EINTR);
-  if (n != sizeof(number)) return pid;  // the pipe was closed by exec, so the command runs
+  if (n != sizeof(number)) return pid;  // exec closed the pipe, so the command runs
   while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
   }
   return cannot_run(command.front(), number);

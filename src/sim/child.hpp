@@ -15,8 +15,8 @@ namespace berth::sim {
 /// The environment of this process, with some variables set.
 [[nodiscard]] std::vector<std::string> environment_with(
     const std::vector<std::pair<std::string, std::string>>& settings);
-/// Starts the command; `mask` has the signals to block in the child. Fails with kNotFound (E0614),
-/// kPermissionDenied (E0615), kUnavailable (E0613).
+/// Starts the command; `mask`: the signals that are blocked in the child. Fails with kNotFound
+/// (E0614), kPermissionDenied (E0615), kUnavailable (E0613).
 [[nodiscard]] Result<pid_t> start_child(const std::vector<std::string>& command,
                                         const std::vector<std::string>& environment,
                                         const sigset_t& mask);

@@ -1,5 +1,5 @@
-// The simulated libnvidia-ml.so.1 inside Berth, adapted to the version of the driver: newer
-// functions are hidden, so that dlsym() does not find them.
+// The simulated libnvidia-ml.so.1 that Berth contains, adapted to the version of the driver:
+// functions that are newer are hidden, so that dlsym() does not find them.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace berth::sim {
 [[nodiscard]] std::string driver_library(std::uint32_t driver_major);
 /// The content of the simulated libcuda.so.1, which is the same for every machine.
 [[nodiscard]] std::string_view cuda_library();
-/// The program that plays a process on a simulated GPU.
+/// The program that runs as a process on a simulated GPU.
 [[nodiscard]] std::string_view sleeper_program();
 
 }  // namespace berth::sim

@@ -22,7 +22,8 @@ namespace {
 enum class Belongs { kNo, kYes, kNotKnownYet };
 
 /// Whether a process belongs to the simulation in `folder`. During exec, a process already has a
-/// program, but no environment yet. (Kernel threads and zombies have neither.)
+/// program, but no environment yet, so its environment is read again later. (Kernel threads and
+/// zombies have neither.)
 Belongs belongs(const std::string& folder, const std::string& pid) {
   auto environment = slurp("/proc/" + pid + "/environ", 8U << 20U);
   if (!environment) return Belongs::kNo;
@@ -43,7 +44,7 @@ struct Found {
   Descriptor handle;
 };
 
-/// The simulation's processes. `doubt` is set if some processes could not be checked.
+/// The processes of the simulation. Sets `doubt` if some processes could not be checked.
 std::vector<Found> processes_of(const std::string& folder, bool& doubt) {
   std::vector<Found> found;
   doubt = false;
@@ -66,7 +67,7 @@ void signal_all(const std::vector<Found>& processes, int number) {
     syscall(SYS_pidfd_send_signal, process.handle.get(), number, nullptr, 0);
 }
 
-/// Waits until all of them have ended, at most `milliseconds` for each.
+/// Waits until all of the processes have ended, at most `milliseconds` for each.
 void wait_for(const std::vector<Found>& processes, int milliseconds) {
   for (const Found& process : processes) {
     pollfd ended{process.handle.get(), POLLIN, 0};
@@ -95,10 +96,11 @@ void wait_for(const std::vector<Found>& processes, int milliseconds) {
 }  // namespace
 
 void end_processes_of(const std::string& folder, bool politely) {
-  // The empty environment may be the real one of an unrelated process, so do not wait long.
+  // A process with an empty environment may be unrelated to the simulation, so do not wait long for
+  // it.
   int patience = 10;
   bool asked = false;
-  for (int round = 0; round < 50; ++round) {  // processes may start others in the meantime
+  for (int round = 0; round < 50; ++round) {  // in the meantime, processes may have started others
     bool doubt = false;
     const std::vector<Found> processes = processes_of(folder, doubt);
     if (processes.empty() && (!doubt || patience-- == 0)) return;

@@ -1,5 +1,5 @@
 // Ends all processes of a simulation. They are recognised by BERTH_SIM_DIR in their environment,
-// wherever they are.
+// even if they are no children of `berth sim`.
 #pragma once
 
 #include <sys/types.h>
@@ -11,15 +11,15 @@
 
 namespace berth::sim {
 
-/// Ends every process with BERTH_SIM_DIR=`folder`, except this one. `politely`: sends SIGTERM
+/// Ends every process with BERTH_SIM_DIR=`folder`, except the caller. `politely`: sends SIGTERM
 /// first, SIGKILL after a second.
 void end_processes_of(const std::string& folder, bool politely);
 
-/// A separate process. If the owner of the simulation is killed, it ends the simulation's processes
-/// and removes the folder.
+/// A separate process that ends the simulation's processes and removes the folder if the
+/// simulation's owner is killed.
 class Sweeper {
  public:
-  /// Starts the sweeper. `folder` must outlive it.
+  /// Starts the sweeper. `folder` must exist longer than the sweeper.
   [[nodiscard]] static Result<Sweeper> start(Folder& folder);
   Sweeper(Sweeper&&) = default;
   Sweeper& operator=(Sweeper&&) = delete;

@@ -96,8 +96,8 @@ Result<Folder> Folder::make(const std::string& temporary) {
         text("programs cannot be run from {} (it is mounted noexec)", printable(temporary)),
         "TMPDIR=/dev/shm berth sim …"};
   }
-  // Lock the file before it gets its name, because other simulations remove folders whose lock file
-  // is not locked.
+  // Lock the file before it gets its final name, because other simulations remove folders whose
+  // lock file is not locked.
   const std::string name = path + "/" + kLock;
   Descriptor lock(::open((name + "~").c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!lock || flock(lock.get(), LOCK_EX | LOCK_NB) != 0 ||

@@ -1,5 +1,5 @@
 // BERTH_SIM_DIR is a private folder for one simulation, which removes it at its end. A lock shows
-// that its owner is alive. If an owner was killed, the next simulation removes its folder.
+// that the simulation still runs. If it was killed, the next simulation removes its folder.
 #pragma once
 
 #include <string>
@@ -19,9 +19,9 @@ class Folder {
   Folder& operator=(Folder&&) = delete;
 
   [[nodiscard]] const std::string& path() const { return path_; }
-  /// Creates the folder `name` in it, with its parents. Fails with kUnavailable (E0611).
+  /// Creates the folder `name` and its parents in this folder. Fails with kUnavailable (E0611).
   [[nodiscard]] Status make_folder(const std::string& name) const;
-  /// Creates or replaces a file atomically: a reader sees the old or the new contents.
+  /// Creates or replaces a file atomically: a reader sees the old or the new content.
   [[nodiscard]] Status write(const std::string& name, std::string_view bytes,
                              bool executable = false) const;
   [[nodiscard]] Status link(const std::string& name, const std::string& target) const;
@@ -34,7 +34,7 @@ class Folder {
   Descriptor lock_;
 };
 
-/// Removes this user's simulation folders whose owner is gone, if Folder::make() created them.
+/// Removes folders of this user's simulations that no longer run, if Folder::make() created them.
 void remove_stale_folders(const std::string& temporary);
 /// TMPDIR, else /tmp.
 [[nodiscard]] std::string temporary_directory();

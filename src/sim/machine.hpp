@@ -1,5 +1,5 @@
-// A machine file (docs/simulator.md): read once and checked strictly, so that a typing error yields
-// a message with a line number, not a different machine.
+// A machine file (docs/simulator.md): read once and checked strictly, so that a typing error causes
+// a message with a line number instead of a different machine.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct MachineDriver {
   std::string cuda;                   // "13.0"
   std::uint64_t init_ms = 0;          // duration of nvmlInit
   std::uint64_t pcie_window_ms = 20;  // duration of nvmlDeviceGetPcieThroughput
-  std::string confidential;           // computing: "ready", "not ready"; "": off
+  std::string confidential;           // confidential computing: "ready", "not ready"; "": off
 };
 
 struct MachinePartition {
@@ -32,7 +32,7 @@ struct MachineDevices {
   std::string pci_id, pci_subsystem, pci_class = "3d";
   std::vector<std::string> pci;
   std::vector<std::int64_t> numa;       // NUMA node: one for all, or one per device; empty: unknown
-  std::vector<std::string> local_cpus;  // as numa
+  std::vector<std::string> local_cpus;  // one for all or one per device, as numa
   std::uint64_t memory_bytes = 0, memory_reserved_bytes = 0, bar1_bytes = 256U << 20U;
   std::int64_t power_limit_watts = 0, power_min_watts = 0, power_max_watts = 0,
                power_idle_watts = 0, power_default_watts = 0;
@@ -59,13 +59,13 @@ struct MachineProcess {
   std::uint64_t memory_bytes = 0;
   std::vector<std::string> use = {"compute"};
   std::int64_t activity_percent = 0;
-  bool foreign = false;  // it is in another PID namespace
+  bool foreign = false;  // true: it is in another PID namespace
   std::string command = "python train.py";
 };
 
 struct Machine {
   std::string name, summary, note;
-  std::optional<MachineDriver> driver;  // NVIDIA's
+  std::optional<MachineDriver> driver;  // NVIDIA's driver
   std::vector<MachineDevices> groups;
   std::vector<MachineProcess> processes;
 };

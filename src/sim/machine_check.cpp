@@ -68,7 +68,7 @@ std::optional<std::string> identity_problem(const MachineDevices& d) {
   if (d.vendor != "nvidia" && d.vendor != "amd" && d.vendor != "intel")
     return text("vendor '{}' is not one of {}", d.vendor, "nvidia, amd, intel");
   if (d.name.empty()) return text("'{}' is missing", "name");
-  // The name is used as the name of a folder.
+  // This name becomes the name of a folder.
   if (d.kernel_driver.size() > 15 ||
       d.kernel_driver.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-") !=
           std::string::npos)
@@ -154,8 +154,8 @@ std::optional<std::string> list_problem(const MachineDevices& d) {
   return std::nullopt;
 }
 
-/// Finds devices in the wrong order. The order in the file must be Berth's order and, for NVIDIA,
-/// also the driver's, so that a number means the same device everywhere.
+/// Checks the order of the devices in the file. It must be Berth's order and, for NVIDIA, also the
+/// driver's, so that a number means the same device everywhere.
 std::optional<std::string> order_problem(const Machine& machine) {
   const auto vendor_rank = [](const std::string& vendor) {
     return vendor == "nvidia" ? 0 : vendor == "amd" ? 1 : 2;

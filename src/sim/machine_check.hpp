@@ -1,5 +1,5 @@
-// Checks a machine file beyond types and ranges: whether numbers are consistent and words are
-// known.
+// Checks in a machine file what its types and ranges do not ensure: consistent numbers and known
+// words.
 #pragma once
 
 #include <optional>

@@ -30,7 +30,7 @@ clock_graphics_mhz = 2040
 clock_memory_mhz = 6251
 )";
 
-/// A valid machine with one line replaced by another, or one added at its end.
+/// A valid machine with the line `from` replaced by `to`, or with `to` added at its end.
 std::string with(const std::string& from, const std::string& to) {
   std::string text = kGood;
   const auto at = text.find(from);
@@ -180,7 +180,7 @@ TEST_CASE("a machine is found by name or by file, and a missing one gets a hint"
   REQUIRE(!wrong);
   CHECK(wrong.error().id == "E0601");
   CHECK(wrong.error().hint.find("dgx-h100-8") != std::string::npos);
-  const auto nowhere_near = sim::load_machine("nope");  // one letter from "none"
+  const auto nowhere_near = sim::load_machine("nope");  // differs from "none" in one letter
   REQUIRE(!nowhere_near);
   CHECK(nowhere_near.error().hint == "berth sim --list");
   const auto missing = sim::load_machine("./not-here.toml");

@@ -94,7 +94,7 @@ std::optional<std::uint64_t> value_of(wire::FaultKind kind,
   }
 }
 
-/// Removes and returns the part after the last `mark`.
+/// Removes the part after the last `mark` from `text` and returns it.
 std::optional<std::string_view> cut(std::string_view& text, char mark) {
   const auto at = text.rfind(mark);
   if (at == std::string_view::npos) return std::nullopt;

@@ -38,8 +38,8 @@ struct Options {
 
 /// Parses "KIND[:DEVICE][@SECONDS][=VALUE]". Fails with kInvalidArgument (E0607).
 [[nodiscard]] Result<Fault> parse_fault(std::string_view given, std::size_t devices);
-/// Fails with kInvalidArgument (E0607) if no affected device can show the fault. A test that finds
-/// no error would then prove nothing. `given` is the text of the fault.
+/// Fails with kInvalidArgument (E0607) if none of the affected devices can show the fault: a test
+/// with such a fault would prove nothing. `given` is the text of the fault.
 [[nodiscard]] Status check_effect(std::string_view given, const Fault& fault,
                                   const Machine& machine);
 /// Parses "PID:DEVICE:SIZE". Fails with kInvalidArgument (E0608).

@@ -28,7 +28,7 @@ std::vector<Place> places_of(const Machine& machine, const std::vector<Planned>&
   std::vector<Place> places;
   for (std::uint32_t i = 0; i < device_count(machine); ++i) {
     const MachineDevices& group = group_of(machine, i);
-    if (group.asleep) continue;  // skipped, because a process would keep it awake
+    if (group.asleep) continue;  // skipped, because a process on it would keep it awake
     if (group.mig.empty())
       places.push_back({i, wire::kNone, group.memory_bytes - group.memory_reserved_bytes, 0});
     for (std::uint32_t p = 0; p < group.mig.size(); ++p)
@@ -55,8 +55,8 @@ Planned newcomer(const Place& place, std::uint64_t seed, std::uint32_t number, b
   Planned process;
   process.device = place.device;
   process.partition = place.partition;
-  // The new processes together take at most 85 % of the free memory. Each takes between half and
-  // all of its part.
+  // All new processes together take at most 85 % of the free memory. Each takes between half and
+  // all of its equal part.
   const std::uint64_t part = place.free_bytes / 100 * 85 / place.newcomers;
   process.memory_bytes = std::max(kMiB, part * (500 + random % 501) / 1000 / kMiB * kMiB);
   if (graphics) process.memory_bytes = std::min(process.memory_bytes, (64 + random % 300) * kMiB);
@@ -94,7 +94,7 @@ Error no_room(std::string message, std::string hint) {
   return {ErrorCode::kInvalidArgument, "E0610", std::move(message), std::move(hint)};
 }
 
-/// A short description of the machine. The name of a user's file would not say anything about it.
+/// A short description of the machine, because the name of a user's file would not help.
 std::string what_it_has(const Machine& machine) {
   const auto& known = built_in_machines();
   const bool ours = std::any_of(known.begin(), known.end(), [&machine](const BuiltIn& one) {

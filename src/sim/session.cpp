@@ -43,7 +43,8 @@ Error failed(const char* what) {
   return {ErrorCode::kUnavailable, "E0616", text("{} failed: {}", what, error_words(errno)), ""};
 }
 
-/// The memory region with the simulated driver's counters, which this process maps as well.
+/// The memory region with the simulated driver's counters. This process maps it as well, to read
+/// them.
 class SharedRegion {
  public:
   SharedRegion() = default;
@@ -140,8 +141,8 @@ class Session {
 Status Session::put_driver() {
   if (auto made = folder_.make_folder("lib"); !made) return made;
   if (!machine_.driver) {
-    // A machine without a driver should have no library either. If this host has a real one,
-    // something must hide it.
+    // A machine without a driver should have no library either. If this host has a real library, a
+    // simulated one must hide it.
     void* real = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (real == nullptr) return Done{};
     dlclose(real);

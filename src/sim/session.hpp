@@ -15,8 +15,9 @@ namespace berth::sim {
 struct Ended {
   int exit_code = 125;  // exit code of the command; 128+N for a signal
   std::vector<std::pair<std::string, std::uint64_t>>
-      calls;  // number of calls to the driver, by function; only functions that were called
-  std::vector<std::uint64_t> wakes;  // by device: number of calls that would have woken it
+      calls;  // number of calls to each function of the driver, without functions that were not
+              // called
+  std::vector<std::uint64_t> wakes;  // by device: how many calls would have woken it
 };
 
 /// Runs the command on the machine. Fails with kInvalidArgument (E0610) before anything is started,

@@ -26,13 +26,13 @@ Error cannot_start(int number) {
           "berth sim --processes 10 …   ulimit -u"};
 }
 
-/// In the child: closes the parent's files, resets signals, and arranges that the process dies with
-/// its parent.
+/// Runs in the child: closes the parent's files, resets signals, and arranges that the process dies
+/// with its parent.
 [[noreturn]] void become(const std::string& program, const std::vector<std::string>& words,
                          int pipe, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
-  setsid();  // a new session, so that it gets no signals from the terminal
+  setsid();  // a new session, so that terminal signals do not reach it
   sigset_t none;
   sigemptyset(&none);
   pthread_sigmask(SIG_SETMASK, &none, nullptr);

@@ -1,5 +1,5 @@
 // Starts real processes that play the processes on simulated GPUs. They have the pid, command,
-// owner and age that tools look up. They end with the simulation, even if it is killed.
+// owner and age that tools read. They end with the simulation, even if it is killed.
 #pragma once
 
 #include <sys/types.h>
@@ -19,11 +19,11 @@ class Sleepers {
   Sleepers(const Sleepers&) = delete;
   Sleepers& operator=(const Sleepers&) = delete;
 
-  /// Starts a process that shows `command`; `program` is the file to execute. Fails with
-  /// kUnavailable (E0613).
+  /// Starts a process whose command line shows `command`; `program` is the file to execute. Fails
+  /// with kUnavailable (E0613).
   [[nodiscard]] Result<pid_t> start(const std::string& program, const std::string& command);
-  /// Waits until each process shows its own command. Directly after the fork, it shows that of
-  /// `berth sim`.
+  /// Waits until each process shows its own command. Directly after the fork, it shows the command
+  /// of `berth sim`.
   void await_commands();
   /// Whether `pid` is one of these processes.
   [[nodiscard]] bool has(pid_t pid) const;

@@ -131,8 +131,8 @@ wire::Device device_of(const Machine& machine, const MachineDevices& d, std::siz
   return out;
 }
 
-/// GPU instance ids as the driver assigns them: 7g and 4g from the lowest, 3g 1-2, 2g 3-6, 1g 7-13
-/// (seen in the output of nvidia-smi -L and `nvidia-smi mig -lgi` on A100 and H100).
+/// GPU instance ids as the driver assigns them: to 7g and 4g from the lowest, to 3g 1-2, to 2g 3-6,
+/// to 1g 7-13 (seen in the output of nvidia-smi -L and `nvidia-smi mig -lgi` on A100 and H100).
 std::uint32_t next_instance(std::uint32_t slices, std::vector<std::uint32_t>& given) {
   std::uint32_t id = slices >= 5 ? 0 : slices >= 3 ? 1 : slices == 2 ? 3 : 7;
   while (std::find(given.begin(), given.end(), id) != given.end()) ++id;
@@ -158,8 +158,8 @@ void add_partitions(const Machine& machine, const MachineDevices& d, std::uint32
   }
 }
 
-/// Sets the driver's number of each device. Drivers number the devices of their vendor by PCI
-/// address.
+/// Sets the index that the driver gives each device. Drivers number the devices of their vendor by
+/// PCI address.
 void number_devices(std::vector<wire::Device>& devices) {
   const auto key = [](const wire::Device& d) {
     return std::uint64_t{d.vendor} << 48U | std::uint64_t{d.pci_domain} << 16U | d.pci_bus << 8U |
@@ -204,7 +204,8 @@ void put_driver(const Machine& machine, wire::State& state) {
   copy_text(state.driver_version, machine.driver->version);
   copy_text(state.nvml_version,
             fmt::format("{}.{}", state.cuda_version / 1000, machine.driver->version));
-  // Drivers 535.43 to 535.86 wrote longer records under the same name (nvitop issue 79).
+  // Drivers 535.43 to 535.86 wrote longer records, although the function had the same name (nvitop
+  // issue 79).
   if (version.major == 535 && version.minor >= 43 && version.minor < 86)
     state.process_record_bytes = 32;
 }

@@ -11,7 +11,7 @@
 
 namespace berth::sim {
 
-/// A process on a device. If `pid` is 0, it must still be started.
+/// A process on a device. If `pid` is 0, the process has not been started yet.
 struct Planned {
   std::uint32_t device = 0, partition = wire::sim::kNone;
   std::uint64_t memory_bytes = 0, swing_bytes = 0;
@@ -23,7 +23,7 @@ struct Planned {
 
 /// All processes, grouped by device: those in the machine file, `options.processes` additional ones
 /// on devices that are awake, and the attached ones. Fails with kInvalidArgument (E0610) if they do
-/// not fit.
+/// not fit into the memory.
 [[nodiscard]] Result<std::vector<Planned>> plan_processes(const Machine& machine,
                                                           const Options& options);
 

@@ -56,7 +56,8 @@ std::string link_speed(std::uint32_t generation) {
 }
 
 void put_link(Tree& tree, const wire::Device& d) {
-  // These files do not change, so the link of a GPU with load never sleeps.
+  // The link's files never change. So the link of a GPU that has load is shown at full speed, even
+  // while the GPU is idle.
   const bool is_idle = d.base_load == 0 && d.process_count == 0;
   tree.put("current_link_speed",
            link_speed(is_idle ? d.pcie_generation_idle : d.pcie_generation_max));
@@ -150,7 +151,7 @@ std::string fdinfo(const wire::Moment& at, std::uint32_t index, const wire::Proc
   const wire::Device& d = at.device();
   const std::uint64_t kib = at.process_memory(index) >> 10U;
   const std::uint64_t busy =
-      at.time() / 100 * process.activity / 100 * 85;  // nanoseconds, never decreasing
+      at.time() / 100 * process.activity / 100 * 85;  // nanoseconds that never decrease
   const std::string_view driver = d.kernel_driver;
   std::string text = fmt::format(
       "pos:\t0\nflags:\t02100002\nmnt_id:\t26\nino:\t{}\ndrm-driver:\t{}\ndrm-client-id:\t{}\ndrm-"
@@ -219,7 +220,7 @@ Status put_card_links(const Folder& folder, const wire::View& view) {
 }
 
 /// Writes the dead process for the fault `zombie` into /proc. One of its threads still has the
-/// device open. Before the fault begins, it holds nothing.
+/// device open. Before the fault begins, the process has no device open.
 void put_dead(Tree& proc, const std::string& node, std::uint32_t device) {
   constexpr std::uint32_t kFirstDead = 6'000'000;  // above the greatest pid that the kernel allows
   const std::uint32_t pid = kFirstDead + 2 * device, thread = pid + 1;
