@@ -14,6 +14,7 @@
 #include "cli/verbs.hpp"
 #include "doctor/read/command_wrappers.hpp"
 #include "model/job.hpp"
+#include "run/hang_action.hpp"
 
 using namespace berth;
 using namespace berth::cli;
@@ -131,16 +132,20 @@ TEST_CASE("doctor knows which options of berth run take a value") {
   CHECK(known == taking);
 }
 
-TEST_CASE("the help of --grace names the default") {
+TEST_CASE("the help of an option names its default") {
   const Verb* run = find_verb("run");
   REQUIRE(run != nullptr);
-  const auto grace = std::find_if(
-      run->options.begin(), run->options.end(),
-      [](const Option& option) { return std::string_view(option.names) == "--grace"; });
-  REQUIRE(grace != run->options.end());
-  const std::string help = grace->help;
-  const auto begin = help.find("default: ") + 9;
-  const auto named = parse_duration(help.substr(begin, help.find(')', begin) - begin));
-  REQUIRE(named);
-  CHECK(*named == model::kDefaultGrace);
+  const auto named = [&](std::string_view name) {
+    const auto option =
+        std::find_if(run->options.begin(), run->options.end(),
+                     [&](const Option& one) { return std::string_view(one.names) == name; });
+    REQUIRE(option != run->options.end());
+    const std::string help = option->help;
+    const auto begin = help.find("default: ") + 9;
+    const auto duration = parse_duration(help.substr(begin, help.find(')', begin) - begin));
+    REQUIRE(duration);
+    return *duration;
+  };
+  CHECK(named("--grace") == model::kDefaultGrace);
+  CHECK(named("--hang-timeout") == berth::run::kDefaultHangTimeout);
 }

@@ -29,9 +29,10 @@ struct SupervisionWish {
   bool nccl_debug = false;
   bool preflight = false;  // the ranks meet before the program starts
   int retries = 0;
-  std::chrono::milliseconds hang_timeout{600'000};
+  std::chrono::milliseconds hang_timeout = run::kDefaultHangTimeout;
   run::HangAction hang_action = run::HangAction::kReport;
-  std::chrono::milliseconds backoff_least{1'000}, backoff_most{60'000};
+  std::chrono::milliseconds backoff_least = run::kDefaultBackoffLeast;
+  std::chrono::milliseconds backoff_most = run::kDefaultBackoffMost;
 
   [[nodiscard]] bool is_needed() const { return ranks || retries > 0; }
 };

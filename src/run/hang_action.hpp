@@ -1,5 +1,8 @@
-// What to do about a hang, besides reporting it: the values of --hang-action.
+// What to do about a hang, besides reporting it: the values of --hang-action. Defaults of the
+// options about hangs and retries.
 #pragma once
+
+#include <chrono>
 
 namespace berth::run {
 
@@ -8,5 +11,9 @@ enum class HangAction {
   kRetry,  // end all ranks, and start them again while tries are left
   kKill    // end all ranks and the job, even if tries are left
 };
+
+inline constexpr std::chrono::minutes kDefaultHangTimeout(10);
+/// The shortest and the longest pause before another try.
+inline constexpr std::chrono::seconds kDefaultBackoffLeast(1), kDefaultBackoffMost(60);
 
 }  // namespace berth::run

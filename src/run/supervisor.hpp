@@ -38,9 +38,10 @@ struct Supervision {
   bool nccl_debug = false;             // reads NCCL's log of each rank
   std::vector<std::string> preflight;  // a command for each rank, before the program; empty: none
   int most_tries = 1;
-  std::chrono::milliseconds backoff_least{1'000}, backoff_most{60'000};
-  std::chrono::milliseconds hang_timeout{
-      600'000};  // a hang that lasts this long is ended, unless hang_action is kReport
+  std::chrono::milliseconds backoff_least = kDefaultBackoffLeast;
+  std::chrono::milliseconds backoff_most = kDefaultBackoffMost;
+  // A hang that lasts this long is ended, unless hang_action is kReport.
+  std::chrono::milliseconds hang_timeout = kDefaultHangTimeout;
   HangAction hang_action = HangAction::kReport;
   bool quiet = false;  // prints no messages of its own on standard error
   Descriptor record;   // an unnamed file: model::Tries, for the front (run/tries_record.hpp)
