@@ -1,4 +1,4 @@
-// Rules ENV about lists of visible devices, compared with the devices of the driver.
+// Rules ENV about variables that list visible devices, compared with the devices that exist.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -16,7 +16,7 @@ namespace {
 
 using Tokens = std::vector<std::string_view>;
 
-/// The tokens without surrounding spaces, because AMD's and Intel's runtimes ignore these.
+/// The tokens without spaces around them, which AMD's and Intel's runtimes ignore.
 Tokens tokens_of(std::string_view value) {
   Tokens tokens;
   for (const std::string_view token : listed_devices(value)) tokens.push_back(trim(token));
@@ -27,8 +27,8 @@ bool is_index(std::string_view token) {
   return !token.empty() && token.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-/// CUDA_VISIBLE_DEVICES if it names devices. "" if it is not set, or if it hides all GPUs, which
-/// ENV01 reports.
+/// CUDA_VISIBLE_DEVICES if it names devices. "" if it is not set, or if it hides all GPUs; ENV01
+/// reports the latter.
 std::string cuda_list(Examination& look) {
   const std::string value = variable_or_empty(look, "CUDA_VISIBLE_DEVICES");
   return hides_every_device(value) ? "" : value;
@@ -60,7 +60,7 @@ void hidden(Examination& look, const char* name) {
 }
 
 /// Whether the selector excludes Level Zero, as "opencl:cpu" does. PyTorch and oneAPI's libraries
-/// use the card through Level Zero.
+/// need Level Zero for the card.
 bool leaves_no_level_zero(std::string_view selector) {
   bool any = false;
   for (std::string_view term : split(selector, ';')) {
@@ -109,11 +109,13 @@ void hidden_from_level_zero(Examination& look) {
   finding.fix.push_back(unset("ZE_AFFINITY_MASK"));
 }
 
-/// The variables that AMD's runtimes read, lowest layer first. HIP also reads CUDA's variable.
+/// The variables that AMD's runtimes read, in the order in which they apply. HIP also reads CUDA's
+/// variable.
 constexpr auto kAmdLists = std::to_array<const char*>(
     {"ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"});
 
-/// Whether this is CUDA's variable next to one of AMD's. HIP then ignores it, and ENV06 reports it.
+/// Whether this is CUDA's variable and one of AMD's is also set. HIP then ignores CUDA's variable;
+/// ENV06 reports this.
 bool is_second(Examination& look, std::string_view name) {
   return name == "CUDA_VISIBLE_DEVICES" && !(variable_or_empty(look, "ROCR_VISIBLE_DEVICES") +
                                              variable_or_empty(look, "HIP_VISIBLE_DEVICES"))
@@ -131,13 +133,13 @@ void visible_empty(Examination& look) {
     if (!is_second(look, name)) hidden(look, name);
 }
 
-/// Whether the token is neither a number nor a GPU's name: "cpu", "all".
+/// Whether the token is neither an index nor the uuid of a GPU: "cpu", "all".
 bool is_no_device(std::string_view token) {
   return !is_index(token) && !token.starts_with("GPU-");
 }
 
-/// An index in AMD's lists counts only GPUs that this process can open, for example four of the
-/// machine's eight.
+/// Reports an index without a GPU in one of AMD's lists. Only the GPUs that this process can open
+/// have an index, for example four of the machine's eight.
 void amd_bad_index(Examination& look) {
   const auto* render = look.see_whole(look.facts.nodes.render);
   if (render == nullptr) return;
@@ -155,7 +157,7 @@ void amd_bad_index(Examination& look) {
               (token.size() > 5 || static_cast<std::size_t>(*to_number(token)) >= count));
     });
     if (bad == tokens.end()) {
-      count = tokens.size();  // the next list counts only the GPUs that this one selects
+      count = tokens.size();  // in the next list, only the GPUs in this list have an index
       continue;
     }
     Finding& finding = look.found(
@@ -182,13 +184,13 @@ void jax_bad_index(Examination& look, const std::string& list, std::size_t count
   finding.fix.push_back(unset("JAX_CUDA_VISIBLE_DEVICES"));
 }
 
-/// How CUDA interprets a list on a machine with this number of GPUs.
+/// How CUDA interprets a list on a machine with a given number of GPUs.
 struct CudaReading {
-  std::size_t used = 0;    // number of tokens that name a GPU, before the first invalid token
+  std::size_t used = 0;    // number of tokens that CUDA uses, up to the first invalid one
   std::string_view bad{};  // the first invalid token, if `used` is less than the number of tokens
-  bool twice = false;      // the invalid token is a duplicate, for which CUDA shows no GPU at all
+  bool twice = false;      // the invalid token is a duplicate; CUDA then shows no GPU at all
   bool behind_blank = false;
-  std::string meant;  // the list of all tokens that name GPUs
+  std::string meant;  // a list of all tokens that name GPUs
 };
 
 CudaReading read_cuda_list(const Tokens& tokens, std::size_t count) {
@@ -215,7 +217,7 @@ CudaReading read_cuda_list(const Tokens& tokens, std::size_t count) {
   return reading;
 }
 
-/// Reports a list that CUDA accepts, but from which it uses fewer GPUs than intended.
+/// Reports a list that is valid for CUDA, but from which CUDA uses fewer GPUs than intended.
 void fewer_than_meant(Examination& look, const std::string& list, const Tokens& tokens,
                       std::size_t count) {
   std::string meant;
@@ -241,13 +243,13 @@ void visible_bad_index(Examination& look) {
   std::string list = cuda_list(look);
   const auto count = nvidia_count(look);
   if (!count || *count == 0) return;
-  // JAX has its own list, which contains only numbers.
+  // JAX has its own variable, which contains only indices.
   if (const std::string own = variable_or_empty(look, "JAX_CUDA_VISIBLE_DEVICES");
       list.empty() && !own.empty() && own != "all" && look.facts.python.distribution("jaxlib"))
     return jax_bad_index(look, own, *count);
   if (list.empty()) return;
   for (const GpuAnswer& gpu : look.facts.driver.gpus.value_or({}))
-    if (gpu.mig_enabled.value_or(false)) return;  // ENV04
+    if (gpu.mig_enabled.value_or(false)) return;  // reported by ENV04
   const Tokens tokens = listed_devices(list);
   const CudaReading reading = read_cuda_list(tokens, *count);
   if (reading.used == tokens.size()) return fewer_than_meant(look, list, tokens, *count);
@@ -275,7 +277,7 @@ bool begins(const Fact<std::string>& uuid, std::string_view token) {
   return uuid && uuid->starts_with(token);
 }
 
-/// vLLM parses the entries as numbers. 0.22 still did this, 0.24 no longer does.
+/// Reports uuids in the list, if vLLM is older than 0.23 and parses each entry as a number.
 void names_for_vllm(Examination& look, const std::string& list) {
   if (!contains(list, "GPU-") && !contains(list, "MIG-")) return;
   const auto package = look.facts.python.distribution("vllm");
@@ -370,14 +372,14 @@ void visible_mig(Examination& look) {
       return;
   }
   const auto all = instances_of(*gpus);
-  if (all.empty() && !names_mig) return;  // DRV19
+  if (all.empty() && !names_mig) return;  // reported by DRV19
   if (!names_mig) {
     if (all_mig) mig_of_ranks(look, list, all);
     return;
   }
   const Tokens tokens = tokens_of(list);
   for (const std::string_view token : tokens) {
-    // Drivers before 470 use MIG names like "MIG-GPU-…/7/0".
+    // Before driver 470, MIG instances had names such as "MIG-GPU-…/7/0".
     if (!token.starts_with("MIG-") || contains(token, "/")) continue;
     if (std::any_of(all.begin(), all.end(),
                     [&](const std::string& one) { return one.starts_with(token); }))
@@ -390,7 +392,7 @@ void visible_mig(Examination& look) {
         {"nvidia-smi -L", text("instances get new names when they are recreated")});
     return;
   }
-  // PyTorch 1.13 started to count GPUs with NVML, but without support for these names.
+  // PyTorch 1.13 counts GPUs with NVML, but does not support names of MIG instances.
   if (const auto& torch = look.facts.python.torch; torch && in_range(torch->version, "1.13")) {
     Finding& finding =
         look.found(text("PyTorch {} counts no GPU where CUDA_VISIBLE_DEVICES names a MIG instance",
@@ -411,7 +413,7 @@ void visible_mig(Examination& look) {
 void device_order(Examination& look) {
   const auto* gpus = look.see(look.facts.driver.gpus);
   if (gpus == nullptr || gpus->size() < 2) return;
-  // If a GPU does not answer, only its name from the PCI table is known, which differs from the
+  // Skip a GPU that does not answer: its name is from the PCI table, which differs from the
   // driver's name.
   const GpuAnswer* first = nullptr;
   bool mixed = false;
@@ -464,7 +466,7 @@ void hip_visible_conflict(Examination& look) {
   finding.fix.push_back(unset("CUDA_VISIBLE_DEVICES"));
 }
 
-// These rules explain no FW finding, because the build of a package does not depend on a variable.
+// These rules explain no FW finding, because a variable does not change how a package is built.
 constexpr auto kVisibleDevicesRules = std::to_array<Rule>({
     {"ENV01", Layer::kEnvironment, Severity::kFatal, true, msgid("a variable that hides every GPU"),
      "", visible_empty},

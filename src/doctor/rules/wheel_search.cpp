@@ -19,7 +19,7 @@ bool is_of(const Distribution& one, std::string_view package) {
 
 SearchesWheels searches_wheels(Examination& look, std::string_view package,
                                std::string_view library) {
-  // PyTorch opens NVRTC only when it compiles something.
+  // PyTorch does not load NVRTC before it compiles something.
   if (!library.starts_with("libnvrtc") && !torch_cuda(look).empty())
     return {WheelSearch::kAlways, "", ""};
   SearchesWheels best;

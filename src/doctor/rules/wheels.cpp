@@ -1,4 +1,4 @@
-// Rules LIB03, LIB06 to LIB10: problems with CUDA libraries in packages.
+// Rules LIB03, LIB06 to LIB10: problems with CUDA libraries that packages contain.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -22,8 +22,8 @@ namespace {
 
 using From = CudaLibrary::From;
 
-/// The name and CUDA major of a wheel: {"nvidia-nccl", 12} for "nvidia-nccl-cu12"; 0 if it is not
-/// such a wheel.
+/// The name of a wheel without its suffix, and the CUDA major version in the suffix:
+/// {"nvidia-nccl", 12} for "nvidia-nccl-cu12"; 0 for other packages.
 std::pair<std::string, int> wheel_of(const std::string& name) {
   const std::size_t at = name.rfind("-cu");
   if (!name.starts_with("nvidia-") || at == std::string::npos) return {};
@@ -36,7 +36,7 @@ struct Doubled {
   std::set<std::string> libraries;
 };
 
-/// Wheels for several CUDA majors that install the same files into the same folder.
+/// Wheels for different CUDA major versions that install files with the same paths.
 Doubled doubled_wheels(const std::vector<Distribution>& all) {
   std::map<std::pair<std::size_t, std::string>, std::map<int, Distribution>> groups;
   for (const Distribution& one : all)
@@ -51,7 +51,7 @@ Doubled doubled_wheels(const std::vector<Distribution>& all) {
   return out;
 }
 
-/// The CUDA major that an installed framework uses, otherwise the newest that the driver supports.
+/// The CUDA major version of an installed framework, or else the newest that the driver supports.
 int major_to_keep(Examination& look, const Doubled& doubled) {
   for (const CudaUse& use : framework_uses(look))
     if (const Version cuda = version_of(use.cuda);
@@ -136,7 +136,8 @@ std::string told(const CudaLibrary& one) {
   return one.folder + "/" + one.name + (one.version.empty() ? "" : " (" + one.version + ")");
 }
 
-/// A cuDNN outside the wheel's folder, with another version.
+/// The copy of a cuDNN library that is outside this wheel's folder and not in another wheel;
+/// nullptr if there is none.
 const CudaLibrary* foreign(const std::vector<CudaLibrary>& all, const std::string& name,
                            const std::string& folder) {
   for (const CudaLibrary& one : all)
@@ -156,7 +157,7 @@ void cudnn_of_wheel(Examination& look, const CudaLibrary& core, const Compatibil
     if (!has(name)) missing.push_back(name);
   for (const std::string& name : row.newer)
     if (!has(name) && foreign(all, name, core.folder) != nullptr) missing.push_back(name);
-  // If pip never installed a file, it is not missing, and reinstalling would not add it.
+  // A file that pip never installed is not missing, and a reinstallation would not add it.
   const auto& record = look.facts.python.cudnn_listed;
   if (const auto* listed = missing.empty() ? nullptr : look.see(record))
     std::erase_if(missing, [&](const std::string& name) {
@@ -166,7 +167,7 @@ void cudnn_of_wheel(Examination& look, const CudaLibrary& core, const Compatibil
     if (const CudaLibrary* other = foreign(all, name, core.folder))
       elsewhere.push_back(told(*other));
   if (!missing.empty() && record.is_unreadable()) return;
-  // For all libraries but the first, the loader searches LD_LIBRARY_PATH before the wheel's folder.
+  // The loader searches LD_LIBRARY_PATH before the wheel's folder, except for the first library.
   const CudaLibrary* first = foreign(all, core.name, core.folder);
   const bool overridden = first != nullptr && first->from == From::kVariable;
   if (missing.empty() && !overridden) return;
@@ -204,8 +205,8 @@ void cudnn_mixed(Examination& look) {
         cudnn_of_wheel(look, one, row, all);
 }
 
-/// The cuDNN in LD_LIBRARY_PATH or in the system is too old. Checked only if there is no wheel and
-/// the file name has more than the major version.
+/// Reports a cuDNN in LD_LIBRARY_PATH or in the system that is too old. This needs a full version
+/// in the file name.
 void other_cudnn_too_old(Examination& look, const std::string& who, const std::string& wanted) {
   for (const CudaLibrary& one : libraries_named(look, "libcudnn.so." + beginning(wanted, 1))) {
     if (one.from == From::kConda) continue;
@@ -220,7 +221,8 @@ void other_cudnn_too_old(Examination& look, const std::string& who, const std::s
   }
 }
 
-/// The cuDNN wheel has the same major version as `wanted`, but is older.
+/// Reports a cuDNN wheel that is older than `wanted`, within the same major version. Without such a
+/// wheel, checks other copies.
 void cudnn_too_old(Examination& look, const std::string& who, const std::string& wanted) {
   const auto* all = look.see(look.facts.python.distributions);
   if (all == nullptr || wanted.empty()) return;
@@ -240,9 +242,9 @@ void cudnn_too_old(Examination& look, const std::string& who, const std::string&
   }
 }
 
-/// The toolkit that a library belongs to: "12.2" for /usr/local/cuda-12.2/lib64, and for
-/// /apps/cuda/12.2.0/lib64 of an environment module. "" if neither the folder nor the file name has
-/// more than the major version.
+/// The version of the toolkit that contains a library: "12.2" for /usr/local/cuda-12.2/lib64, and
+/// for /apps/cuda/12.2.0/lib64 of an environment module. "" if the folder and the file name have at
+/// most a major version.
 std::string toolkit_of(const CudaLibrary& one) {
   const auto told = [](std::string_view text) {
     return version_of(text).size() < 2 ? std::string() : beginning(text);
@@ -256,8 +258,8 @@ std::string toolkit_of(const CudaLibrary& one) {
 }
 
 void cuda_too_old(Examination& look, const Distribution& jax, const JaxPlugin& row) {
-  // If a wheel had the library, the program would use that one. So it must be certain that none has
-  // it.
+  // A wheel's library would be used instead of the system's, so it must be certain that no wheel
+  // has it.
   if (look.see_whole(look.facts.python.libraries) == nullptr) return;
   const auto all = libraries_named(look, "libcusparse.so." + std::to_string(row.cuda_major));
   const bool has_wheel = std::any_of(
@@ -276,8 +278,8 @@ void cuda_too_old(Examination& look, const Distribution& jax, const JaxPlugin& r
   }
 }
 
-/// The cuDNN version of a jaxlib: "8.6" for 0.4.7+cuda11.cudnn86, "8.0" for …cudnn805, or from the
-/// table for older wheels; "" unknown.
+/// The cuDNN version for which a jaxlib was built: "8.6" for 0.4.7+cuda11.cudnn86, "8.0" for
+/// …cudnn805. For older wheels, from the table; "" unknown.
 std::string cudnn_of_jaxlib(Examination& look, const Distribution& jaxlib) {
   const std::string_view tag = local_part(jaxlib.version);
   const std::size_t at = tag.find("cudnn");
@@ -288,7 +290,8 @@ std::string cudnn_of_jaxlib(Examination& look, const Distribution& jaxlib) {
   return "";
 }
 
-/// conda's jaxlib allows a cuDNN that is older than the one it was built with, and fails with it.
+/// Reports an older cuDNN than the one with which conda's jaxlib was built. jaxlib fails with it,
+/// although its requirements allow it.
 void cudnn_of_conda_too_old(Examination& look) {
   const CondaPackage* jaxlib = conda_package(look, "jaxlib");
   if (jaxlib == nullptr || look.see_whole(look.facts.python.conda) == nullptr) return;
@@ -331,13 +334,13 @@ void library_too_old(Examination& look) {
         continue;
     }
     cuda_too_old(look, *jax, row);
-    // The table has the cuDNN of current JAX releases. 0.6.0 was the first to require it.
+    // The table has the cuDNN of current JAX releases. JAX requires it since 0.6.0.
     if (has_plugin && !is_older(jax->version, "0.6")) cudnn_too_old(look, named(*jax), row.cudnn);
   }
 }
 
-/// CuPy's wheels open the system's NCCL. A PyTorch that is imported later gets the same library,
-/// because a library with this name is already loaded.
+/// Reports an old NCCL in the system, which CuPy's wheels load. If PyTorch is imported after CuPy,
+/// it gets this NCCL, because a library with the same name is already loaded.
 void nccl_of_cupy(Examination& look, const std::vector<Distribution>& all) {
   const Distribution *cupy = nullptr, *wheel = nullptr;
   for (const Distribution& one : all) {
@@ -356,7 +359,7 @@ void nccl_of_cupy(Examination& look, const std::vector<Distribution>& all) {
         look.found(text("CuPy loads the system's NCCL {}, and a PyTorch imported after it gets "
                         "that instead of its own {}",
                         one.version, wheel->version));
-    // Current PyTorch needs functions that NCCL only has since 2.19.
+    // Current releases of PyTorch need functions of NCCL 2.19.
     if (!is_older(one.version, "2.19") || is_older(wheel->version, "2.19"))
       finding.severity = Severity::kInfo;
     finding.evidence = {one.path(), wheel->path, cupy->path,
@@ -386,7 +389,7 @@ void second_nccl(Examination& look) {
   nccl_of_cupy(look, *all);
 }
 
-/// The package that compiles with XLA: TensorFlow, or JAX with a GPU.
+/// The package that compiles with XLA: TensorFlow, or JAX with a CUDA plugin; "" none.
 std::string xla_user(Examination& look) {
   const auto tensorflow = look.facts.python.distribution("tensorflow");
   if (const Distribution* one = look.see(tensorflow);
@@ -412,14 +415,16 @@ void no_libdevice(Examination& look) {
     return;
   Finding& finding =
       look.found(text("{} does not find libdevice.10.bc, which XLA needs to compile", who));
-  // XLA was optional in TensorFlow until Keras compiled its optimizers with it.
+  // Before 2.11, TensorFlow used XLA only if the program requested it. Since then, Keras compiles
+  // its optimizers with XLA.
   const auto tensorflow = look.facts.python.distribution("tensorflow");
   if (!is_jax && tensorflow && is_older(tensorflow->version, "2.11"))
     finding.severity = Severity::kInfo;
   finding.evidence.push_back(
       text("not in the wheel nvidia-cuda-nvcc, in /usr/local/cuda* nor where XLA_FLAGS points"));
   finding.fix.push_back({install_command(look.facts.python, {"nvidia-cuda-nvcc-cu12"}), ""});
-  // A variable may name the toolkit, for example on a cluster. XLA itself ignores CUDA_HOME.
+  // XLA ignores CUDA_HOME. If this variable names a toolkit, as on clusters, the fix passes it to
+  // XLA.
   std::string toolkit = "/opt/cuda";
   for (const Toolkit& one : look.facts.toolchain.nvvm.value_or({}))
     if (one.from == Toolkit::From::kVariable) toolkit = one.folder;

@@ -26,8 +26,8 @@ bool machine_has_nvidia(Examination& look) {
   if (facts.driver.gpus && !facts.driver.gpus->empty()) return true;
   if (facts.machine.pci && !gpus_on_bus(look, kVendorNvidia).empty()) return true;
   if (facts.machine.is_jetson || facts.wsl.driver_library.value_or(false)) return true;
-  // There may be a GPU that is not on the bus (a paravirtual GPU) or a bus that is hidden. In that
-  // case, the loaded module shows the GPU.
+  // The bus may be hidden, or the GPU may not be on it (paravirtual GPUs). Then, the loaded module
+  // shows that there is a GPU.
   if (facts.machine.modules)
     return std::find(facts.machine.modules->begin(), facts.machine.modules->end(), "nvidia") !=
            facts.machine.modules->end();
@@ -37,7 +37,8 @@ bool machine_has_nvidia(Examination& look) {
 }
 
 bool is_intel_card(const PciFunction& one) {
-  // DG1, Alchemist and Flex, Ponte Vecchio, Battlemage; all other ids are integrated GPUs.
+  // The first two digits of the ids of DG1, Alchemist and Flex, Ponte Vecchio, and Battlemage. All
+  // other ids are of integrated GPUs.
   const std::uint32_t family = one.device >> 8;
   return one.vendor == kVendorIntel &&
          (family == 0x49 || family == 0x4f || family == 0x56 || family == 0x0b || family == 0xe2);
@@ -45,7 +46,7 @@ bool is_intel_card(const PciFunction& one) {
 
 std::vector<PciFunction> cards_on_bus(Examination& look, std::uint32_t vendor) {
   auto found = gpus_on_bus(look, vendor);
-  // In this case it is unknown which of the GPUs are integrated.
+  // Without ROCm's list, it is unknown which AMD GPUs are integrated.
   if (vendor == kVendorAmd && !found.empty() && look.facts.rocm.nodes.is_unreadable()) return {};
   std::erase_if(found, [&](const PciFunction& one) {
     if (vendor == kVendorIntel) return !is_intel_card(one);

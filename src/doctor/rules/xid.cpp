@@ -1,4 +1,4 @@
-// Rules DRV23 and DRV24: faults that the driver reported in the kernel log.
+// Rules DRV23 and DRV24: errors (Xids) that the driver wrote to the kernel log.
 #include <algorithm>
 #include <array>
 
@@ -32,8 +32,8 @@ const Xid* find(std::span<const Xid> xids, int code) {
   return row == xids.end() || row->code != code ? nullptr : &*row;
 }
 
-/// How severe an event is, from 3 (the GPU needs a reset or more) to 0 (a consequence of another
-/// event).
+/// How severe an event is: from 3 (the GPU needs a reset or more) down to 0 (only information, or a
+/// consequence of another event).
 int gravity(const Xid* xid) {
   if (xid == nullptr) return 1;
   const std::string_view kind = xid->kind, severity = xid->severity;
@@ -49,7 +49,7 @@ Severity severity_of(int gravity) {
   return kSeverities.at(static_cast<std::size_t>(gravity));
 }
 
-/// Whether NVML counts the same memory errors. In that case, DRV25 and DRV26 report them.
+/// Whether NVML also counts these memory errors. DRV25 and DRV26 then report them.
 bool counted_by_driver(const Facts& facts, const std::string& device) {
   for (const GpuAnswer& gpu : facts.driver.gpus.value_or({})) {
     if (!gpu.pci_address.starts_with(device.substr(0, device.find(' ')))) continue;
@@ -59,7 +59,7 @@ bool counted_by_driver(const Facts& facts, const std::string& device) {
   return false;
 }
 
-/// Whether the bus itself shows that the GPU is off the bus. In that case, HW08 reports it.
+/// Whether the bus shows that the GPU is lost. HW08 then reports it.
 bool is_gone(const Facts& facts, const Event& event) {
   constexpr int kOffTheBus = 79;
   if (event.code != kOffTheBus || !facts.machine.pci) return false;
@@ -69,8 +69,8 @@ bool is_gone(const Facts& facts, const Event& event) {
                      });
 }
 
-/// Whether the event is over. Errors that ECC contained (63, 94) are over when the driver reports
-/// none left.
+/// Whether the event is over: the errors 63 and 94 are contained by ECC, and NVML reports no
+/// remaining memory errors.
 bool is_history(const Facts& facts, const Event& event) {
   if (event.code != 63 && event.code != 94) return false;
   for (const GpuAnswer& gpu : facts.driver.gpus.value_or({}))
@@ -103,8 +103,8 @@ void advise(Examination& look, const Event& event, Finding& finding) {
               event.code)});
 }
 
-/// Reports the most severe event of a GPU. Among equally severe ones, the first counts, because it
-/// causes the others.
+/// Reports the most severe event of a GPU. Of equally severe events, it reports the first, which
+/// caused the others.
 void report_gpu(Examination& look, const std::vector<Event>& all, const std::string& device) {
   const Event* root = nullptr;
   std::size_t count = 0;

@@ -1,5 +1,6 @@
-// Reads the code of an article or an answer: fenced, indented, numbered or bare. Each block counts
-// as a separate file, but imports of a Python block also apply to later Python blocks.
+// Finds and reads the code in an article or an answer: in fences, indented, numbered, or without
+// any mark. Each block counts as a file of its own, but the imports of a Python block also apply to
+// the Python blocks after it.
 #include <algorithm>
 #include <cctype>
 #include <optional>
@@ -15,8 +16,8 @@ namespace berth::doctor::source {
 namespace {
 
 constexpr std::size_t kMostBlocks = 100;
-constexpr int kMostTries = 6;       // for a block that has prose between its lines of code
-constexpr int kMostUnanswered = 2;  // an unanswered try costs up to 10 s
+constexpr int kMostTries = 6;       // for a block with prose between its lines of code
+constexpr int kMostUnanswered = 2;  // each unanswered try may take up to 10 s
 
 bool begins_with_any(std::string_view text, std::span<const std::string_view> words) {
   return std::any_of(words.begin(), words.end(),
@@ -32,7 +33,8 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
     text.replace(at, from.size(), to);
 }
 
-/// Pages turn blanks into no-break or ideographic spaces, and quotes into curly ones.
+/// The line with plain spaces and quotes: web pages often contain no-break or ideographic spaces,
+/// and curly quotes.
 std::string plain(std::string_view line) {
   std::string text(line);
   if (text.ends_with('\r')) text.pop_back();
@@ -43,7 +45,7 @@ std::string plain(std::string_view line) {
   return text;
 }
 
-/// The first word of the text: letters, digits, "_" and ".".
+/// The word at the start of the text: letters, digits, "_" and ".".
 std::string_view word_of(std::string_view text) {
   std::size_t end = 0;
   while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 ||
@@ -57,7 +59,7 @@ bool has_foreign_letters(std::string_view text) {
                      [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
 }
 
-/// The line up to its comment, without the content of its strings.
+/// The part of a line before its comment, without the content of strings.
 std::string outside_strings(std::string_view line) {
   std::string out;
   char quote = '\0';
@@ -89,7 +91,7 @@ constexpr std::string_view kBlockWords[] = {"if",    "elif",   "else",    "for",
                                             "try",   "except", "finally", "with", "def",
                                             "class", "async",  "match",   "case"};
 
-/// Whether an indented block must follow the line, as after "for x in data:".
+/// Whether the next lines must be indented, as after "for x in data:".
 bool opens_block(std::string_view line) {
   const std::string code = outside_strings(line);
   return trim(code).ends_with(':') && std::find(std::begin(kBlockWords), std::end(kBlockWords),
@@ -170,7 +172,7 @@ Kind kind_of_line(std::string_view line) {
   return looks_like_python(line) ? Kind::kPython : Kind::kUnknown;
 }
 
-/// Guesses the kind of a block without a stated language from its lines.
+/// Guesses the kind of a block from its lines, if its language is not stated.
 Kind kind_of_block(const CodeBlock& block) {
   int python = 0;
   int shell = 0;
@@ -183,7 +185,7 @@ Kind kind_of_block(const CodeBlock& block) {
   return python + shell == 0 ? Kind::kUnknown : shell > python ? Kind::kShell : Kind::kPython;
 }
 
-/// The kind that a fence's language names; nullopt: a language without rules, such as C++.
+/// The kind for the language of a fence; nullopt for a language without rules, such as C++.
 std::optional<Kind> kind_of_language(std::string_view info) {
   const std::string all = lower(info.substr(0, info.find_first_of(" {,:")));
   const auto is = [&](std::initializer_list<std::string_view> names) {
@@ -200,9 +202,9 @@ std::optional<Kind> kind_of_language(std::string_view info) {
   return std::nullopt;
 }
 
-// ---- removing what copying adds to lines
+// ---- removing numbers and prompts that were copied with the code
 
-/// The number at the beginning of a line, and the text after it.
+/// The number at the start of a line, and the text after the number.
 std::optional<std::pair<long, std::string_view>> numbered(std::string_view line) {
   const std::size_t begin = indent_of(line);
   std::size_t end = begin;
@@ -216,8 +218,8 @@ std::optional<std::pair<long, std::string_view>> numbered(std::string_view line)
   return std::pair(number, rest);
 }
 
-/// Removes line numbers if all lines have consecutive numbers. Also removes lines that consist only
-/// of a number.
+/// Removes line numbers if all lines have consecutive numbers. Also removes groups of lines that
+/// contain only consecutive numbers.
 void drop_numbers(CodeBlock& block) {
   std::vector<std::string> without;
   long last = -1;
@@ -251,7 +253,8 @@ void drop_numbers(CodeBlock& block) {
   }
 }
 
-/// Removes the prompts ">>> " and "... ", and the output between them.
+/// Removes the prompts ">>> " and "... " and the output between them. In shell blocks, removes "$
+/// ".
 void drop_prompts(CodeBlock& block) {
   const bool session = std::any_of(block.lines.begin(), block.lines.end(), [](const auto& line) {
     return trim(line.second).starts_with(">>> ");
@@ -262,7 +265,7 @@ void drop_prompts(CodeBlock& block) {
       line = text.starts_with(">>> ") || text.starts_with("... ") ? std::string(text.substr(4))
                                                                   : std::string();
     const bool prompt = block.kind == Kind::kShell &&
-                        (text.starts_with("$ ") ||  // "# " is the prompt of root
+                        (text.starts_with("$ ") ||  // root's prompt is "# "
                          (text.starts_with("# ") && looks_like_shell(text.substr(2))));
     if (prompt) line = std::string(text.substr(2));
   }
@@ -277,7 +280,7 @@ void drop_indent(CodeBlock& block) {
 
 // ---- restoring indentation that was lost
 
-/// Whether a line opens a block but no line is indented.
+/// Whether a line must be followed by an indented block, but no line is indented.
 bool lost_indentation(const CodeBlock& block) {
   bool opens = false;
   for (const auto& [number, line] : block.lines) {
@@ -288,11 +291,11 @@ bool lost_indentation(const CodeBlock& block) {
   return opens;
 }
 
-/// Guesses the indentation from the keywords. A line stays in the block above it, until a keyword
-/// or an empty line ends that block.
+/// Guesses the indentation from keywords. A line belongs to the block above it, until a keyword or
+/// an empty line ends that block.
 class Indentation {
  public:
-  /// The depth of the line.
+  /// The depth of the next line.
   std::size_t of(std::string_view line) {
     const std::string_view word = word_of(line);
     if (line.empty()) {
@@ -333,7 +336,8 @@ class Indentation {
     }
   }
 
-  /// "else" and similar words continue a block: returns to its depth.
+  /// If `word` is "else" or similar and continues a block, ends the blocks inside that block.
+  /// Returns false for other words.
   bool follows(std::string_view word) {
     const auto continues = [&](std::string_view open) {
       if (word == "elif") return open == "if" || open == "elif";
@@ -350,8 +354,8 @@ class Indentation {
 
   std::vector<std::string> open_;  // the keywords that opened the current blocks
   bool just_opened_ = false;
-  bool ended_ = false;  // the line before ends its block, as "return" does
-  bool gap_ = false;    // empty lines
+  bool ended_ = false;  // the previous line ends its block, as "return" does
+  bool gap_ = false;    // the previous line was empty
   int brackets_ = 0;
 };
 
@@ -363,7 +367,8 @@ void indent(CodeBlock& block) {
   }
 }
 
-/// An excerpt may end with "def f():", so add a body.
+/// Adds a body to a block that ends with a line such as "def f():", because the article may show
+/// only this line.
 void add_body(CodeBlock& block) {
   if (block.lines.empty() || !opens_block(block.lines.back().second)) return;
   const auto [number, line] = block.lines.back();
@@ -384,7 +389,7 @@ class Blocks {
 
  private:
   void add(int number, std::string line) {
-    while (line.starts_with("> ")) line.erase(0, 2);  // quoted
+    while (line.starts_with("> ")) line.erase(0, 2);  // quoted text
     const std::string_view text = trim(line);
     const std::size_t marks = text.starts_with("```") || text.starts_with("~~~")
                                   ? std::min(text.find_first_not_of(text.front()), text.size())
@@ -405,7 +410,7 @@ class Blocks {
     }
   }
 
-  /// Takes a line outside fences. It is code, or it is prose, which ends the block.
+  /// Adds a line outside fences. It is either code, or prose that ends the block.
   void add_bare(int number, const std::string& line) {
     const auto after = numbered(line);
     const std::string_view code = after ? after->second : line;
@@ -470,8 +475,8 @@ class ArticleMarks {
     if (block.kind != Kind::kPython) has_code_ = true;
   }
 
-  /// Call after the last block. Lines outside fences that are not Python may be prose, unless the
-  /// article has no other lines.
+  /// Call after the last block. If a block outside fences is not valid Python, it may be prose. It
+  /// counts as an error only if no other block could be read.
   void finish() {
     if (no_tree.empty() && !has_code_ && bad_line_ != 0)
       no_tree = text("the code at line {} is not valid Python", bad_line_);
@@ -495,7 +500,7 @@ class ArticleMarks {
     return kind == Kind::kYaml ? yaml_marks(text) : requirements_marks(text);
   }
 
-  /// `before`: lines that were put before the block.
+  /// Adds the marks of a block. `before` is the number of lines that were put before the block.
   void take(const Lines& lines, int before, Marks found) {
     for (Mark& mark : found) {
       const int at = mark.line - before;
@@ -535,7 +540,7 @@ class ArticleMarks {
     }
     const auto at = static_cast<std::size_t>(std::max(0, bad - before - 1));
     if (!why.empty() && bad > before && at < lines.size() && lines.size() > 1 && tries > 0) {
-      // The lines before and after the bad line may still be code.
+      // Lines before and after the invalid line may still be code.
       add_python({lines.begin(), lines.begin() + static_cast<long>(at)}, is_named, tries - 1);
       add_python({lines.begin() + static_cast<long>(at) + 1, lines.end()}, is_named, tries - 1);
       if (is_named && no_tree.empty())
@@ -558,10 +563,10 @@ class ArticleMarks {
   }
 
   std::string python_;
-  std::vector<std::string> imports_;  // of earlier blocks
-  bool has_code_ = false;             // at least one block was read
-  int bad_line_ = 0;                  // line of the first block outside fences that is not Python
-  int unanswered_ = 0;  // number of blocks for which the interpreter returned no syntax tree
+  std::vector<std::string> imports_;  // import statements of earlier blocks
+  bool has_code_ = false;             // at least one block could be read
+  int bad_line_ = 0;                  // first line of the first block that is not valid Python
+  int unanswered_ = 0;                // blocks for which the interpreter returned no syntax tree
 };
 
 }  // namespace

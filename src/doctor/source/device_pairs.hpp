@@ -1,5 +1,5 @@
-// Pairs for source_test.cpp about settings, devices, images and pins: a file with the misleading
-// line, and its correct version.
+// Examples for source_test.cpp about settings, devices, images and pins: a file with a misleading
+// line, and the correct version of that file.
 #pragma once
 
 #include "doctor/source/pairs.hpp"
