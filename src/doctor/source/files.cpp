@@ -1,5 +1,5 @@
-// Readers for line-based files: scripts, Dockerfiles, requirements, YAML. They skip what they do
-// not understand.
+// Readers for line-based files: batch scripts, Dockerfiles, requirements. Lines that a reader does
+// not understand are skipped.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -63,9 +63,8 @@ void directive(Batch& batch, int line, std::string_view option) {
   batch.gpus = last_number(value);
 }
 
-/// Whether a command starts several processes: "srun -n 4 …", or one process per GPU as in
-/// "CUDA_VISIBLE_DEVICES=1 python … &". An exported list, or srun with one task, means a single
-/// process.
+/// Whether the script starts several processes: "srun -n 4 …", or "CUDA_VISIBLE_DEVICES=1 python …
+/// &" several times. An exported list, or srun with one task, means a single process.
 bool starts_several(std::string_view rest) {
   int chosen = 0;
   for (const Command& command : shell_commands(rest)) {
@@ -135,7 +134,7 @@ void image_mark(Marks& marks, int line, std::string_view image) {
     add(marks, line, "old_system_image", tag);
 }
 
-/// Checks variables in an image that the container toolkit reads. Every container of the image
+/// Checks variables of an image that the container toolkit reads. Every container of the image
 /// inherits them.
 void image_setting(Marks& marks, int line, const std::string& name, const std::string& value) {
   if (name == "NVIDIA_VISIBLE_DEVICES" && (value == "none" || value == "void"))
@@ -150,9 +149,8 @@ void image_setting(Marks& marks, int line, const std::string& name, const std::s
     add(marks, line, "image_without_compute", value);
 }
 
-/// Whether the word is a package of the driver: "nvidia-driver-535", "cuda-drivers",
-/// NVIDIA-Linux-x86_64-535.run. The driver belongs on the host; the container toolkit provides it
-/// to containers.
+/// Whether the word is a package of the driver, such as "nvidia-driver-535" or "cuda-drivers". The
+/// driver belongs on the host, and the container toolkit provides it to containers.
 bool is_driver_package(std::string_view word) {
   const std::string_view name = word.substr(0, word.find('='));
   for (const std::string_view begin :
@@ -162,8 +160,8 @@ bool is_driver_package(std::string_view word) {
   return false;
 }
 
-/// RUN at build time: there is no GPU unless --device passes one, and installed files stay in the
-/// image.
+/// Checks a RUN command. During a build there is no GPU unless --device passes one, and installed
+/// files stay in the image.
 void build_marks(Marks& marks, const Command& command, bool has_device) {
   const std::vector<std::string>& words = command.words;
   std::string_view program = words.front();
@@ -186,7 +184,7 @@ void build_marks(Marks& marks, const Command& command, bool has_device) {
 
 void environment_marks(CommandMarks& commands, Marks& marks, const Command& words) {
   std::vector<std::pair<std::string, std::string>> pairs;
-  std::string rest;  // the second part of a list that was split at a space
+  std::string rest;  // the rest of a list that a space has split
   if (words.words.size() > 2 && !contains(words.words[1], "=")) {
     pairs.emplace_back(words.words[1], words.words[2]);
     for (std::size_t i = 3; i < words.words.size(); ++i) pairs[0].second += " " + words.words[i];
@@ -212,7 +210,7 @@ void environment_marks(CommandMarks& commands, Marks& marks, const Command& word
   }
 }
 
-/// The words of the exec form, ["nvprof", "python"]; nullopt: shell form.
+/// The words of the exec form, such as ["nvprof", "python"]; nullopt for the shell form.
 std::optional<std::vector<std::string>> exec_form(std::string_view text) {
   text = trim(text);
   if (!text.starts_with('[') || !text.ends_with(']')) return std::nullopt;
@@ -238,12 +236,13 @@ std::vector<Command> commands_of(std::string_view text, int line) {
                : std::vector<Command>{{line, *std::move(words)}};
 }
 
-/// Knows how the stages of a Dockerfile depend on each other.
+/// Reads the instructions of a Dockerfile. A stage that is based on another stage inherits its
+/// settings.
 class Stages {
  public:
   Stages(CommandMarks& commands, Marks& marks) : commands_(commands), marks_(marks) {}
 
-  /// Handles an instruction together with its continuation lines.
+  /// Handles one instruction with its continuation lines.
   void instruction(int line, std::string_view text) {
     const std::size_t end = std::min(text.find_first_of(" \t"), text.size());
     const std::string name = lower(text.substr(0, end));
@@ -260,7 +259,7 @@ class Stages {
   }
 
   void run(int line, std::string_view text, bool builds) {
-    // a command such as "nvidia-smi || true" may fail
+    // The failure of a command such as "nvidia-smi || true" does not matter.
     builds = builds && !contains(text, "||");
     bool has_device = false;  // RUN --device=nvidia.com/gpu=all: BuildKit passes a CDI device
     for (Command& command : commands_of(text, line)) {
@@ -276,7 +275,7 @@ class Stages {
 
  private:
   void from(int line, const std::vector<std::string>& words) {
-    // Settings of a stage apply to another stage only if that one is based on it.
+    // Settings of a stage apply to another stage only if the other one is based on it.
     if (!stage_.empty()) paths_[stage_] = commands_.library_paths();
     commands_.finish();
     std::string image;
@@ -288,7 +287,7 @@ class Stages {
     image_mark(marks_, line, filled(image));
   }
 
-  /// Replaces $NAME and ${NAME} with the defaults of ARG.
+  /// Replaces $NAME and ${NAME} in `image` by the default values of ARG instructions.
   [[nodiscard]] std::string filled(const std::string& image) const {
     std::string out;
     for (std::size_t at = 0; at < image.size(); ++at) {
@@ -315,15 +314,15 @@ class Stages {
   Marks& marks_;
   std::string stage_;
   std::map<std::string, std::vector<int>> paths_;  // by stage: the lines that set LD_LIBRARY_PATH
-  std::map<std::string, std::string> arguments_;   // with their defaults
+  std::map<std::string, std::string> arguments_;   // names and defaults of ARG instructions
 };
 
-/// The delimiter of a here-document that the instruction's last line begins; "" none.
+/// The delimiter of a here-document that starts in the instruction; "" if there is none.
 std::string here_word(std::string_view instruction) {
   const std::size_t at = instruction.find("<<");
   const bool can =
       lower(instruction.substr(0, 3)) == "run" || lower(instruction.substr(0, 4)) == "copy";
-  // In $((1<<N)), << is a shift.
+  // In $((1<<N)), << is a shift operator.
   if (at == std::string_view::npos || !can || instruction.find("((") < at) return "";
   std::string_view word = instruction.substr(at + 2);
   if (word.starts_with('-')) word.remove_prefix(1);
@@ -335,7 +334,7 @@ std::string here_word(std::string_view instruction) {
   return plain ? std::string(word) : "";
 }
 
-/// Whether the text of the here-document is a shell script: RUN <<EOF or RUN bash <<EOF.
+/// Whether a shell runs the text of the here-document: RUN <<EOF or RUN bash <<EOF.
 bool is_for_shell(std::string_view instruction) {
   const std::string before = lower(trim(instruction.substr(0, instruction.find("<<"))));
   return before == "run" || before.ends_with(" bash") || before.ends_with(" sh") ||
@@ -375,7 +374,7 @@ Marks dockerfile_marks(std::string_view text) {
   std::size_t at = 0;
   int line = 1;
   while (at < text.size()) {
-    // Comments and empty lines do not end an instruction that continues.
+    // Comments and empty lines do not end an instruction that is continued with a backslash.
     std::size_t end = at;
     int lines = 0;
     for (bool more = true; more && end < text.size();) {

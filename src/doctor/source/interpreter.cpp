@@ -1,5 +1,6 @@
-// Parses an untrusted file with a Python interpreter: isolated (-I -S: no site, no user modules, no
-// environment), in its own process group with limited memory, and killed after 10 s.
+// Runs a Python interpreter that parses an untrusted file. The interpreter is isolated (-I -S: no
+// site, no user modules, no environment), has its own process group and limited memory, and is
+// killed after a time limit.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -39,7 +40,8 @@ constexpr std::size_t kMostAnswer = 4 << 20;
   ::_exit(127);
 }
 
-/// Writes as much as possible. Returns false if the other side has closed or everything is written.
+/// Sends as much as possible without blocking. Returns false if all is sent or the other side is
+/// closed.
 bool feed(Descriptor& pipe, std::string_view& rest) {
   const ssize_t count = ::send(pipe.get(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (count < 0) return errno == EAGAIN || errno == EINTR;
@@ -47,8 +49,8 @@ bool feed(Descriptor& pipe, std::string_view& rest) {
   return !rest.empty();
 }
 
-/// Writes the input and reads the output until the child closes its output. nullopt if the time or
-/// memory limit is reached.
+/// Sends the input and reads the output until the child closes its output. nullopt on an error, if
+/// the output is too large, or if the time limit is reached (`late`).
 std::optional<std::string> converse(Descriptor& to, const Descriptor& from, std::string_view rest,
                                     std::chrono::seconds most, bool& late) {
   std::string answer;
@@ -74,7 +76,7 @@ std::optional<std::string> ask_interpreter(const std::string& python, const std:
                                            bool& late) {
   std::array<int, 2> in{};
   std::array<int, 2> out{};
-  // Uses a socket instead of a pipe, because a write to a socket can suppress SIGPIPE.
+  // A socket and not a pipe, because send() to a socket can suppress SIGPIPE.
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in.data()) != 0) return std::nullopt;
   Descriptor theirs(in[0]);
   Descriptor to(in[1]);
@@ -88,7 +90,7 @@ std::optional<std::string> ask_interpreter(const std::string& python, const std:
   theirs.reset();
   writing.reset();
   auto answer = converse(to, from, input, most, late);
-  // A child that has closed its output is finished, but may never exit.
+  // A child that has closed its output has finished its work, but may never exit.
   constexpr int kStep = 5, kLongest = 1000;  // milliseconds
   int status = 0;
   pid_t ended = 0;

@@ -1,4 +1,4 @@
-// Unknown names that differ in one or two letters from a known one.
+// Finds unknown names that differ from a known name in one or two letters.
 #include <algorithm>
 
 #include "base/spelling.hpp"
@@ -52,7 +52,7 @@ constexpr std::string_view kAllocatorKeys[] = {"expandable_segments",
                                                "pinned_num_register_threads"};
 constexpr std::size_t kMostEdits = 2;
 
-/// The known name that is similar to the word. "" if there is none, or if the word itself is known.
+/// The known name that is similar to the word; "" if there is none, or if the word is a known name.
 std::string_view near_one(std::string_view word, std::span<const std::string_view> known) {
   if (word.size() < 7 || word.size() > 64 ||
       std::find(known.begin(), known.end(), word) != known.end())
@@ -66,7 +66,8 @@ std::string_view near_one(std::string_view word, std::span<const std::string_vie
 
 std::string misspelt_variable(std::string_view name) {
   const std::string_view meant = near_one(name, kVariables);
-  // MUSA_VISIBLE_DEVICES belongs to another vendor, so the part before the first "_" must match.
+  // The part before the first "_" must be the same: MUSA_VISIBLE_DEVICES is another vendor's
+  // variable.
   const bool same_maker = name.substr(0, name.find('_')) == meant.substr(0, meant.find('_'));
   return same_maker ? std::string(meant) : "";
 }
@@ -75,7 +76,7 @@ std::pair<std::string, std::string> misspelt_allocator_key(std::string_view valu
   for (const std::string_view part : split(value, ',')) {
     const std::string_view key = trim(part.substr(0, part.find_first_of(":=")));
     std::string_view meant = near_one(key, kAllocatorKeys);
-    // A key without its unit, such as "max_split_size".
+    // The user may have omitted the unit, as in "max_split_size".
     for (const std::string_view one : kAllocatorKeys)
       if (meant.empty() && key.size() >= 8 && one.size() > key.size() && one.starts_with(key))
         meant = one;

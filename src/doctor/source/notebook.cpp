@@ -1,5 +1,5 @@
-// Reads a notebook. Its code cells become one Python text; lines that begin with `!` or `%` are
-// read as commands.
+// Reads a notebook. Its code cells become one Python text, without the lines that begin with `!` or
+// `%`. These are read as commands.
 #include <algorithm>
 #include <cctype>
 #include <nlohmann/json.hpp>
@@ -22,7 +22,7 @@ struct Place {
   std::string code;
 };
 
-/// The lines of all cells, with their line numbers in the file.
+/// The lines of all code cells, with their line numbers in the file.
 class Cells {
  public:
   explicit Cells(std::string_view bytes) : bytes_(bytes) {}
@@ -47,8 +47,8 @@ class Cells {
   std::vector<Place> places;
 
  private:
-  /// Finds the next line in the file. Notebooks have one JSON string per line; if it is not found,
-  /// the line number does not change.
+  /// Moves file_line_ to the line of the file that contains `part`. Notebooks have one JSON string
+  /// per line. If `part` is not found, file_line_ does not change.
   void find(const std::string& part) {
     const std::string written = json(part).dump(-1, ' ', false, json::error_handler_t::replace);
     const std::size_t found = bytes_.find(written, at_);
@@ -63,8 +63,7 @@ class Cells {
   int cell_ = 0;
 };
 
-/// Whether the word begins an assignment whose value is not Python: "gpus = !nvidia-smi", "shape =
-/// %env A".
+/// Whether the line assigns a value that is not Python: "gpus = !nvidia-smi", "shape = %env A".
 bool assigns_escape(std::string_view word) {
   const std::size_t equals = word.find('=');
   if (equals == std::string_view::npos || equals == 0) return false;
@@ -75,7 +74,7 @@ bool assigns_escape(std::string_view word) {
           (value[0] == '%' && std::isalpha(static_cast<unsigned char>(value[1]))));
 }
 
-/// Whether the line is a command without "!" or "%", as IPython accepts it: "pip install torch".
+/// Whether the line is a command that IPython accepts without "!" or "%": "pip install torch".
 bool is_bare_command(std::string_view word) {
   for (const std::string_view begin :
        {"pip install ", "pip3 install ", "pip uninstall ", "conda install ", "mamba install ",
@@ -88,14 +87,14 @@ bool is_bare_command(std::string_view word) {
   return false;
 }
 
-/// Whether the line continues in the next one.
+/// Whether the statement continues in the next line.
 bool goes_on(std::string_view code) {
   const std::string_view word = trim(code);
   return !word.empty() &&
          std::string_view(",([{\\+-*/%=").find(word.back()) != std::string_view::npos;
 }
 
-/// The number of opening minus closing brackets in a line, ignoring strings.
+/// The number of opening brackets minus that of closing brackets, without those in strings.
 int opened_by(std::string_view code) {
   int depth = 0;
   char quote = '\0';
@@ -116,7 +115,7 @@ int opened_by(std::string_view code) {
   return depth;
 }
 
-/// The kind of a cell, from its first line.
+/// The kind of a cell. Its first line determines the kind.
 enum class CellKind { kPython, kShell, kOther };
 
 CellKind kind_of_cell(std::string_view first) {
@@ -136,7 +135,7 @@ class NotebookMarks {
   explicit NotebookMarks(std::vector<Place> places)
       : places_(std::move(places)), commands_(marks_) {}
 
-  /// Returns the marks, with line numbers of the combined cells.
+  /// The marks of all cells. Their line numbers count the lines of all cells together.
   Marks of(const std::string& interpreter, std::string* no_tree) {
     std::vector<std::string> python;
     CellKind kind = CellKind::kPython;
@@ -156,7 +155,7 @@ class NotebookMarks {
       marks_.push_back(std::move(mark));
     for (Mark& mark : marks_)
       if (mark.what == "library_path_too_late") mark.what = "library_path_in_notebook";
-    // Programs that such a command starts also inherit the variables.
+    // Programs that a "!" command starts inherit the variable, so setting it has an effect.
     if (runs_programs_)
       std::erase_if(marks_,
                     [](const Mark& mark) { return mark.what == "library_path_in_notebook"; });
@@ -164,8 +163,8 @@ class NotebookMarks {
   }
 
  private:
-  /// Returns the marks of all cells. A cell that is not Python (for example because of an unknown
-  /// magic) is skipped and reported, and the others are parsed without it.
+  /// The marks of the Python code in all cells. If a cell is not valid Python, for example because
+  /// of an unknown magic, it is reported and left out, and the other cells are parsed again.
   Marks marks_of_cells(std::vector<std::string> python, const std::string& interpreter,
                        std::string* no_tree) const {
     constexpr int kMost = 5;
@@ -188,7 +187,7 @@ class NotebookMarks {
     }
   }
 
-  /// The line that replaces this one in the Python text.
+  /// The line of the Python text that replaces this line of a cell.
   std::string line(int number, std::string_view code, CellKind kind) {
     const std::string_view word = trim(code);
     if (kind == CellKind::kOther) return "";
@@ -225,7 +224,7 @@ class NotebookMarks {
     runs_programs_ = ran || runs;
     if (whole.starts_with("%%") || !is_first) return "";
     if (const std::string same = as_python(whole); !same.empty()) return blanks + same;
-    if (runs && whole.starts_with('!')) return blanks + "subprocess.run(_)";  // receives variables
+    if (runs && whole.starts_with('!')) return blanks + "subprocess.run(_)";  // inherits variables
     return assigns_escape(word) ? std::string(code.substr(0, code.find('='))) + "= None"
                                 : blanks + "pass";
   }
@@ -264,7 +263,7 @@ class NotebookMarks {
                        program.starts_with("./") || program == "bash" || program == "torchrun" ||
                        program == "accelerate";
     }
-    // A variable exported for the rest of the same line works as intended.
+    // An exported variable has no effect if no other command follows in the same line.
     if (const std::string alone = lone_export(commands); !alone.empty()) mark_export(number, alone);
     for (const Command& command : commands) commands_.add(command);
   }
@@ -279,8 +278,8 @@ class NotebookMarks {
                       setting_meant(setting)});
   }
 
-  /// A shell cell runs in a shell that exits afterwards. If it only sets variables, it has no
-  /// effect.
+  /// Reports a shell cell that only sets variables. Its shell exits afterwards, so the variables
+  /// have no effect.
   void end_cell() {
     if (const std::string alone = lone_export(cell_); !alone.empty())
       for (const Command& command : cell_)
@@ -291,8 +290,8 @@ class NotebookMarks {
     cell_.clear();
   }
 
-  /// A Python statement that stands for a magic, so that its position among the statements is
-  /// known; "" none.
+  /// The Python statement that has the effect of a magic; "" if there is none. It keeps the magic's
+  /// position among the other statements.
   static std::string as_python(std::string_view word) {
     for (const std::string_view magic : {"%env ", "%set_env "}) {
       if (!word.starts_with(magic)) continue;
@@ -313,14 +312,14 @@ class NotebookMarks {
     return json(std::string(value)).dump(-1, ' ', true, json::error_handler_t::replace);
   }
 
-  std::vector<Command> cell_;  // commands of the current cell, if it is a shell cell
+  std::vector<Command> cell_;  // commands of the current cell if it is a shell cell
   std::vector<Place> places_;
   Marks marks_;
   CommandMarks commands_;
-  std::string joined_;  // a command that continues in the next line
+  std::string joined_;  // a command that continues in the next line, up to here
   int first_line_ = 0;
-  int depth_ = 0;               // open brackets
-  bool inside_ = false;         // the line is inside a Python expression that continues
+  int depth_ = 0;               // number of open brackets
+  bool inside_ = false;         // the next line continues a Python expression
   bool runs_programs_ = false;  // a command in the notebook starts a program
 };
 

@@ -1,4 +1,4 @@
-// For tests of the source rules: a file with a misleading line, and its correct version.
+// For tests of source rules: a file with a misleading line, and the correct version of that file.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -12,7 +12,7 @@ namespace berth::doctor::source {
 
 struct Pair {
   const char* what;
-  int line;  // of the mark
+  int line;  // line number of the mark
   const char* wrong;
   const char* right;
 };

@@ -1,4 +1,4 @@
-// Pinned releases in one list that cannot be installed or loaded together.
+// Reports pinned releases in one list that cannot be installed or loaded together.
 #include <algorithm>
 #include <optional>
 
@@ -12,8 +12,7 @@ struct Release {
   int major = 0, minor = 0;
 };
 
-/// The release that a requirement pins: for "==2.1.0+cu118". nullopt if it is not a pin, or not a
-/// release.
+/// The release in a pin such as "==2.1.0+cu118"; nullopt if the requirement pins no release.
 std::optional<Release> pinned(std::string_view requirement) {
   const std::size_t at = requirement.find("==");
   if (at == std::string_view::npos) return std::nullopt;
@@ -26,8 +25,8 @@ std::optional<Release> pinned(std::string_view requirement) {
   return Release{static_cast<int>(*major), static_cast<int>(*minor)};
 }
 
-/// The CUDA major in a requirement: "12" for "torch==2.1.0+cu121" and "nvidia-cublas-cu12"; ""
-/// none.
+/// The CUDA major version in a requirement: "12" for "torch==2.1.0+cu121" and "nvidia-cublas-cu12";
+/// "" if there is none.
 std::string_view cuda_major(std::string_view text) {
   for (const std::string_view mark : {"+cu", "-cu"})
     if (const std::size_t at = text.rfind(mark); at != std::string_view::npos)
@@ -36,10 +35,9 @@ std::string_view cuda_major(std::string_view text) {
   return "";
 }
 
-/// Whether these releases fit together. According to
-/// https://pytorch.org/get-started/previous-versions/, each torchvision release needs a certain
-/// PyTorch (0.16 needs 2.1, 0.14 needs 1.13). torchaudio's number is PyTorch's own, with a leading
-/// 0 before 2.0.
+/// Whether these releases are compatible. Each torchvision release needs a certain PyTorch (0.16
+/// needs 2.1, 0.14 needs 1.13): https://pytorch.org/get-started/previous-versions/. torchaudio has
+/// PyTorch's numbers, before 2.0 with a leading 0.
 bool goes_together(std::string_view package, const Release& torch, const Release& other) {
   if (package == "torchvision")
     return other.major == 0 && other.minor == torch.minor + (torch.major == 1 ? 1 : 15);

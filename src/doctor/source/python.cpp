@@ -50,15 +50,16 @@ std::optional<Mark> mark_of(const json& row) {
               {}};
 }
 
-/// The option of `berth run` that replaces a value of CUDA_VISIBLE_DEVICES; "…" if the value is
-/// only known at run time.
+/// The option of `berth run` that replaces a value of CUDA_VISIBLE_DEVICES. "…" stands for a value
+/// that is known only at run time.
 std::string devices_option(const std::string& list) {
   if (list != "…" && hides_every_device(list)) return "--gpus none";
   const std::string plain = plain_device_list(list);
   return "--devices " + (plain.empty() ? "…" : shell_word(printable(plain)));
 }
 
-/// Handles variables and commands with the same rules as in shell scripts.
+/// Handles a mark of the syntax tree. Variables and commands are checked by the same functions as
+/// in shell scripts.
 void take(Mark mark, Marks& found, CommandMarks& commands) {
   if (mark.what == "setting") {
     const std::size_t end = mark.value.find('=');
@@ -88,7 +89,8 @@ void take(Mark mark, Marks& found, CommandMarks& commands) {
   }
 }
 
-/// Whether the code contains these words in order, ignoring spaces.
+/// Whether the code contains `wanted`, if blanks are ignored and both kinds of quotes count as
+/// equal.
 bool holds(std::string_view code, std::string_view wanted) {
   std::string dense;
   for (const char c : code)
@@ -136,7 +138,8 @@ Marks python_lines(std::string_view text) {
 
 Marks python_marks(std::string_view code, const std::string& python, std::string* no_tree,
                    int* bad_line) {
-  // Ten seconds in total. If one interpreter hangs, half of the time is left for the other.
+  // Both interpreters together have ten seconds. If the first one hangs, the second has half of
+  // them.
   using std::chrono::seconds;
   const bool alone = python == "python3";
   bool late = false;

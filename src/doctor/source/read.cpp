@@ -29,8 +29,8 @@ Error refused(const std::string& path, const std::string& why) {
                  "file, or an article: berth doctor train.py"))};
 }
 
-/// The error for a folder. For an environment its hint is --venv, otherwise it is to name the
-/// Python files in it.
+/// The error for a folder. The hint is --venv for an environment; otherwise it names the Python
+/// files in the folder.
 Error a_folder(const std::string& path) {
   const std::string shown = shell_word(printable(path));
   const bool is_venv = ::access((path + "/pyvenv.cfg").c_str(), F_OK) == 0;
@@ -40,8 +40,8 @@ Error a_folder(const std::string& path) {
                   : "berth doctor " + shown + (path.ends_with('/') ? "*.py" : "/*.py")};
 }
 
-/// Converts UTF-16, which Windows shells write ("pip freeze > requirements.txt"). The first two
-/// bytes mark it; nullopt without them.
+/// Converts UTF-16 to ASCII. Windows shells write UTF-16 ("pip freeze > requirements.txt"), with a
+/// mark in the first two bytes. nullopt if there is no mark.
 std::optional<std::string> from_utf16(std::string_view bytes) {
   const bool little = bytes.starts_with("\xff\xfe"), big = bytes.starts_with("\xfe\xff");
   if (!little && !big) return std::nullopt;
@@ -50,7 +50,7 @@ std::optional<std::string> from_utf16(std::string_view bytes) {
     const auto low = static_cast<unsigned char>(bytes[i + (little ? 0 : 1)]);
     const auto high = static_cast<unsigned char>(bytes[i + (little ? 1 : 0)]);
     const unsigned unit = high << 8U | low;
-    // Rules ignore non-ASCII characters, so use a placeholder.
+    // Rules do not use non-ASCII characters, so a placeholder is enough.
     text += unit < 0x80 ? static_cast<char>(unit) : '?';
   }
   return text;
@@ -78,7 +78,7 @@ Kind kind_by_name(std::string_view path) {
 }
 
 Result<std::string> bytes_of(const std::string& path) {
-  // Opens without blocking, because a FIFO without a writer would block.
+  // Opens without blocking, because open() would wait for the writer of a FIFO.
   const bool is_input = path == "-";
   const Descriptor file(is_input
                             ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
@@ -122,7 +122,7 @@ Marks marks_of(Kind kind, std::string_view bytes, const std::string& python, std
   return {};
 }
 
-/// Adds the source line to every mark. Marks beyond the end of the file are removed.
+/// Adds the text of its line to every mark, and removes marks that are beyond the end of the file.
 void add_code(std::vector<Mark>& marks, std::string_view bytes) {
   const auto lines = split(bytes, '\n');
   std::erase_if(marks, [&](const Mark& mark) {
@@ -166,7 +166,7 @@ Result<Source> read(const std::string& path, const std::string& python) {
   if (kind == Kind::kUnknown)
     return refused(path, std::string(tr("not a kind of file that the doctor reads")));
   if (auto text = from_utf16(*bytes)) {
-    if (kind != Kind::kRequirements)  // only requirements files for pip can contain this
+    if (kind != Kind::kRequirements)  // only in requirements files, UTF-16 is common
       return refused(path, std::string(tr("it is UTF-16: save it as UTF-8")));
     *bytes = *std::move(text);
   }

@@ -1,4 +1,4 @@
-// The readers that read_bytes() calls. They return marks without `code`.
+// The readers that read_bytes() calls. Except for articles, they return marks without `code`.
 #pragma once
 
 #include <chrono>
@@ -13,22 +13,22 @@ namespace berth::doctor::source {
 
 using Marks = std::vector<Mark>;
 
-/// Uses the syntax tree from `python`; if there is none, uses line patterns, and `no_tree` says
-/// why. `bad_line`: the line of a syntax error; 0: none or unknown.
+/// Uses the syntax tree that `python` returns. If there is none, uses line patterns and sets
+/// `no_tree` to the reason. `bad_line` becomes the line of a syntax error; 0: none or unknown.
 Marks python_marks(std::string_view code, const std::string& python, std::string* no_tree,
                    int* bad_line = nullptr);
-/// Reads the code cells with their `!` and `%` lines.
+/// Reads the code cells of a notebook, with their `!` and `%` lines.
 Marks notebook_marks(std::string_view bytes, const std::string& python, std::string* no_tree);
-/// Reads one cell of a notebook: Python with `!` and `%` lines.
+/// Reads one notebook cell: Python with `!` and `%` lines.
 Marks cell_marks(const std::vector<std::string>& lines, const std::string& python,
                  std::string* no_tree);
-/// Whether it is JSON with cells in notebook format 4.
+/// Whether the text is JSON with the cells of notebook format 4.
 bool is_notebook(std::string_view bytes);
-/// Finds marks by line patterns. Only reports clear cases; skips comments and multi-line strings.
+/// Finds marks by line patterns, and only in clear cases. Skips comments and multi-line strings.
 Marks python_lines(std::string_view text);
 
-/// Runs the embedded script with a Python interpreter and returns its output; nullopt if there is
-/// none. `python` is a path or a name in PATH. `late` is set if the time limit was reached.
+/// Runs `script` with a Python interpreter, which is a path or a name in PATH, and returns its
+/// output. nullopt if there is no valid output; `late` is then true if the time limit was reached.
 std::optional<std::string> ask_interpreter(const std::string& python, const std::string& script,
                                            std::string_view input, std::chrono::seconds most,
                                            bool& late);
@@ -38,7 +38,7 @@ struct Line {
   std::size_t indent = 0;
   std::string_view text;  // trimmed, without comment
 };
-/// Non-empty lines; `#` starts a comment.
+/// The lines that are not empty after comments (from `#` on) are removed.
 std::vector<Line> lines_of(std::string_view text);
 
 std::string lower(std::string_view text);

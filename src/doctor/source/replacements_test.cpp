@@ -1,4 +1,4 @@
-// A replacement keeps the meaning of the line and never selects another GPU.
+// Tests that a replacement keeps the meaning of the line and never selects another GPU.
 #include <doctest/doctest.h>
 
 #include "doctor/source/source.hpp"
@@ -6,7 +6,7 @@
 namespace berth::doctor::source {
 namespace {
 
-/// The first replacement command for the line from any rule; "" none.
+/// The first replacement that the rule suggests for the line; "" if there is none.
 std::string instead(Kind kind, const std::string& bytes, const char* rule) {
   const auto diagnosis = diagnose({read_bytes("train.py", kind, bytes)}, {rule});
   return diagnosis.findings.empty() ? "" : diagnosis.findings[0].fix[0].command;
@@ -53,7 +53,7 @@ TEST_CASE("a replacement serves the driver that served the line, and starts what
   };
   CHECK(conda("cudatoolkit=11.3").ends_with("/whl/cu118"));
   CHECK(conda("pytorch-cuda=12.1").ends_with("/whl/cu126"));
-  // A package list contains no commands.
+  // In a list of packages, the replacement is an item and not a command.
   CHECK(instead(Kind::kYaml, "channels: [pytorch]\ndependencies: [pytorch-cuda=11.8]\n", "SRC18") ==
         "- pytorch-gpu");
   CHECK(instead(Kind::kNotebook,
@@ -73,7 +73,7 @@ TEST_CASE("a replacement keeps what else a call was given") {
   };
   CHECK(old("torch.cuda.amp.autocast()") == "torch.amp.autocast(\"cuda\")");
   CHECK(old("torch.cuda.amp.autocast(enabled=use)") == "torch.amp.autocast(\"cuda\", enabled=use)");
-  // The new function's second argument is the old one's first.
+  // The new function has the device as its first argument, so the old arguments need names.
   CHECK(old("torch.cuda.amp.autocast(True)") == "torch.amp.autocast(\"cuda\", enabled=True)");
   CHECK(old("torch.cuda.amp.autocast(use, torch.half)") ==
         "torch.amp.autocast(\"cuda\", enabled=use, dtype=torch.half)");
@@ -112,7 +112,7 @@ TEST_CASE("a second index is taken from PyTorch's packages, and none of the othe
   CHECK(with("python3 -m pip install torch -r requirements.txt") ==
         "python3 -m pip install torch --index-url https://download.pytorch.org/whl/cu121 && "
         "python3 -m pip install -r requirements.txt");
-  // PyTorch alone, or packages that cannot be separated.
+  // PyTorch is the only package, or the packages cannot be separated.
   CHECK(with("pip install torch") == "--index-url https://download.pytorch.org/whl/cu121");
   CHECK(with("pip install torch numpy --target x").starts_with("--index-url"));
 }

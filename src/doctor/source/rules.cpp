@@ -1,4 +1,5 @@
-// Findings from the marks in people's files. data/source_rules.toml says what each mark means.
+// Makes findings from the marks in users' files. data/source_rules.toml defines what each mark
+// means.
 #include "doctor/source/source.hpp"
 
 #include <algorithm>
@@ -41,7 +42,7 @@ bool applies(const Row& row, Kind kind) {
   return std::string_view(row.kinds).find(letter(kind)) != std::string_view::npos;
 }
 
-/// Puts the mark's values into the text.
+/// Inserts the values of the mark into the text.
 std::string filled(std::string all, const Source& source, const Mark& mark) {
   const std::string meant = mark.meant.empty() ? "…" : mark.meant;
   constexpr std::string_view kScript = "-- python {file}";
@@ -62,7 +63,7 @@ Finding finding_of(const Source& source, const Mark& mark, const Row& row) {
   finding.id = row.id;
   finding.layer = model::Layer::kSource;
   finding.severity = row.severity;
-  finding.confidence = model::Confidence::kLow;  // no public case for these rules yet
+  finding.confidence = model::Confidence::kLow;  // no public case has confirmed these rules yet
   finding.title = text(row.title, mark.value, mark.other);
   finding.evidence.push_back(mark.code);
   if (!mark.where.empty()) finding.evidence.push_back(mark.where);
@@ -82,9 +83,9 @@ bool wanted(const std::vector<std::string>& only, const std::string& id) {
 model::Diagnosis diagnose(const std::vector<Source>& sources,
                           const std::vector<std::string>& only) {
   model::Diagnosis diagnosis;
-  std::map<std::string, std::string> unseen;  // rule → why
+  std::map<std::string, std::string> unseen;  // rule id → why it could not be checked
   std::map<std::string, bool>
-      found;  // the rules that apply to a file's kind, and whether each found something
+      found;  // ids of rules for the kinds of these files, and whether the rule has a finding
   for (const Source& source : sources) {
     for (const Row& row : rows()) {
       if (!applies(row, source.kind) || !wanted(only, row.id)) continue;
@@ -107,7 +108,7 @@ model::Diagnosis diagnose(const std::vector<Source>& sources,
   for (const std::string& id : only)
     if (!found.contains(id) && id.starts_with("SRC"))
       diagnosis.not_checked.push_back({id, text("it applies to other kinds of files")});
-  // Sorts by file in the given order, and by line within a file.
+  // Sorts by file, in the order of `sources`, and by line within a file.
   std::stable_sort(diagnosis.findings.begin(), diagnosis.findings.end(),
                    [&](const Finding& a, const Finding& b) {
                      const auto place = [&](const Finding& one) {

@@ -1,10 +1,10 @@
-// The same mistakes as in source_test.cpp, written in other ways.
+// Tests the mistakes of source_test.cpp in other notations.
 #include "doctor/source/pairs.hpp"
 
 namespace berth::doctor::source::shapes_test {
 namespace {
 
-/// Loops with mixed precision and accelerate, and ways to write a sum.
+/// Loops with mixed precision or accelerate, and several notations of a sum.
 constexpr Pair kPythonSteps[] = {
     {"loss_keeps_graph", 4,
      "for x in data:\n  loss = f(x)\n  scaler.scale(loss).backward()\n  total += loss\n",
@@ -95,7 +95,7 @@ TEST_CASE("a long file is read to its end: no rule goes over all of it for each 
             "f(x)\n    loss.backward()\n    total += loss.item()\n  "
             "os.environ['CUDA_VISIBLE_DEVICES'] = '1'\nm.cuda()\n";
   Source source = read_bytes("a.py", Kind::kPython, text);
-  // On a busy machine, python3 may need more than its ten seconds.
+  // On a busy machine, python3 may exceed its ten seconds, so try again.
   for (int more = 0; more < 5 && !source.no_tree.empty(); ++more)
     source = read_bytes("a.py", Kind::kPython, text);
   CHECK(source.no_tree == "");

@@ -11,7 +11,7 @@
 namespace berth::doctor::source {
 namespace {
 
-/// Splits text, character by character.
+/// Splits a text into commands and words, character by character.
 class Reader {
  public:
   Reader(std::string_view text, int line) : text_(text), line_(line) {}
@@ -60,8 +60,7 @@ class Reader {
     }
     ++at_;
   }
-  /// Reads a here-document. The rest of the line still contains commands; the text from the next
-  /// line to the delimiter does not.
+  /// Skips the text of a here-document, up to its delimiter, and the rest of the line with "<<".
   void here_document() {
     ++at_;
     const std::size_t end = std::min(text_.find('\n', at_), text_.size());
@@ -120,7 +119,7 @@ bool is_one_of(std::string_view word, std::span<const std::string_view> words) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// "NAME" of "NAME=value"; "" if it is not an assignment.
+/// The name in an assignment: "NAME" for "NAME=value"; "" if this is not an assignment.
 std::string_view assigned(std::string_view word) {
   const std::size_t end = word.find('=');
   if (end == std::string_view::npos || end == 0) return "";
@@ -144,7 +143,8 @@ bool any_word(const std::vector<std::string>& words, auto&& test) {
   return std::any_of(words.begin(), words.end(), test);
 }
 
-/// Why a list of devices is invalid, and what was meant: for "0;1", "[0,1]", "cuda:0".
+/// For an invalid list such as "0;1", "[0,1]" or "cuda:0": the name of the mark, and the list that
+/// was probably meant.
 std::pair<std::string, std::string> odd_list(std::string_view value) {
   std::string_view bare = trim(value);
   if (bare == "None") return {"visible_names_nothing", "-1"};
@@ -165,8 +165,8 @@ std::pair<std::string, std::string> odd_list(std::string_view value) {
                  : std::pair{std::string(), std::string()};
 }
 
-/// The first token with a space before it. CUDA ignores it and all tokens after it. "" if there is
-/// none.
+/// The first token that has a space before it; "" if there is none. CUDA ignores this token and all
+/// tokens after it.
 std::string dropped_from(std::string_view value) {
   for (const std::string_view token : listed_devices(value)) {
     const bool blank = trim(token).empty();
@@ -210,8 +210,8 @@ std::string wheel_tag_for(std::string_view package) {
 
 namespace {
 
-/// Whether a requirement is only for old Pythons: 'python_version < "3.8"' and similar. No
-/// supported Python matches these.
+/// Whether a requirement is only for Python versions that are no longer supported: 'python_version
+/// < "3.8"'.
 bool is_for_old_pythons(std::string_view requirement) {
   constexpr std::string_view kName = "python_version";
   const std::size_t marker = requirement.find(';');
@@ -301,11 +301,11 @@ void CommandMarks::add_split_list(int line, std::string_view value, std::string_
 
 namespace {
 
-/// Packages in PyTorch's index that the PyTorch project itself builds.
+/// Packages that the PyTorch project publishes in its own index.
 constexpr std::string_view kOfTorch[] = {"torch", "torchvision", "torchaudio", "torchcodec"};
 
-/// The commands that replace one command with a second index: "pip install torch --index-url URL &&
-/// pip install numpy". "" if there are only PyTorch's packages, or the rest cannot be separated.
+/// Two commands that replace one command with a second index: "pip install torch --index-url URL &&
+/// pip install numpy". "" if all packages are PyTorch's, or if the packages cannot be separated.
 std::string split_by_index(const std::vector<std::string>& words, std::size_t from) {
   constexpr std::string_view kOption = "--extra-index-url";
   constexpr std::string_view kOfBoth[] = {"-U",       "--upgrade",     "-q", "--quiet", "--user",
@@ -365,8 +365,7 @@ void CommandMarks::pip(const Command& command, std::size_t from) {
   pins.finish(marks_);
 }
 
-/// Reports assignments in another syntax: "set NAME=0" from Windows, and "NAME = 0", which no shell
-/// accepts.
+/// Reports assignments that a shell does not accept: "set NAME=0" from Windows, and "NAME = 0".
 bool CommandMarks::foreign_setting(const Command& command) {
   const std::vector<std::string>& words = command.words;
   if (words.empty()) return false;
@@ -380,7 +379,8 @@ bool CommandMarks::foreign_setting(const Command& command) {
   const std::string& next = words[first + 1];
   const bool before =
       assigned(name).empty() && name.find('=') == std::string::npos && next.starts_with('=');
-  // "NAME= 0" sets an empty value and runs the command 0. "NAME= python" hides every GPU.
+  // "NAME= 0" sets an empty value and runs a command "0". "NAME= python" is left out: it may hide
+  // all GPUs on purpose.
   const bool behind = name.ends_with('=') && listed_number(next).has_value();
   if (!before && !behind) return false;
   std::string value = behind ? next : next.substr(1);
@@ -390,7 +390,7 @@ bool CommandMarks::foreign_setting(const Command& command) {
   return true;
 }
 
-/// Reads the assignments at the start of a command. Returns the index of the first other word.
+/// Reads the assignments at the start of a command. Returns the index of the first word after them.
 std::size_t CommandMarks::settings(const Command& command) {
   const std::vector<std::string>& words = command.words;
   bool exported = false;
@@ -402,7 +402,7 @@ std::size_t CommandMarks::settings(const Command& command) {
     if (name.empty()) continue;
     const std::string value = words[first].substr(name.size() + 1);
     const bool more = first + 1 < words.size();
-    // Without quotes, the shell splits "0, 1" into two words.
+    // Without quotes, the shell splits the list "0, 1" into two words.
     std::string rest;
     while (name == "CUDA_VISIBLE_DEVICES" && (value + rest).ends_with(',') &&
            first + 1 < words.size() && listed_number(words[first + 1]))

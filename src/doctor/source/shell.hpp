@@ -1,4 +1,5 @@
-// Parses shell commands as far as rules need it: words and variables, without expansion.
+// Splits shell commands into words and finds variables, as far as rules need this. Nothing is
+// expanded.
 #pragma once
 
 #include <span>
@@ -16,15 +17,16 @@ struct Command {
   std::vector<std::string> words;  // without quotes
 };
 
-/// Handles quotes, comments, continued lines and here-documents; `$(…)` is another command.
+/// Handles quotes, comments, continued lines and here-documents. `$(…)` counts as another command.
 std::vector<Command> shell_commands(std::string_view text, int first_line = 1);
 
-/// The variable that was probably meant; "" if the name is correct or similar to none.
+/// The known variable that was probably meant; "" if `name` is known, or is similar to no known
+/// name.
 std::string misspelt_variable(std::string_view name);
-/// A misspelt key in PYTORCH_CUDA_ALLOC_CONF, and the one that was probably meant.
+/// A misspelt key in a value of PYTORCH_CUDA_ALLOC_CONF, and the key that was probably meant.
 std::pair<std::string, std::string> misspelt_allocator_key(std::string_view value);
 
-/// The pinned requirements of one list or command.
+/// Collects the pinned requirements of one list or command.
 class Pins {
  public:
   void add(int line, std::string_view requirement);
@@ -38,24 +40,25 @@ class Pins {
   std::vector<Pin> all_;
 };
 
-/// Collects the marks of commands. Some depend on several commands: a library path for wheels is
-/// useless if no wheel is installed.
+/// Collects the marks of commands. Some marks depend on several commands: a library path for wheels
+/// is reported only if a command installs wheels.
 class CommandMarks {
  public:
   explicit CommandMarks(Marks& marks) : marks_(marks) {}
   void add(const Command& command);
   void add_setting(int line, std::string_view name, std::string_view value);
-  /// Reports CUDA_VISIBLE_DEVICES=0, 1 without quotes. `value` is "0,", and `rest` has the words
-  /// after it.
+  /// Reports CUDA_VISIBLE_DEVICES=0, 1 without quotes: `value` is "0,", and `rest` is the text of
+  /// the words after it.
   void add_split_list(int line, std::string_view value, std::string_view rest);
-  /// Call after the last command: adds marks that depend on several commands. Later commands are
-  /// judged separately.
+  /// Adds the marks that depend on several commands. Commands that are added later belong to
+  /// another group.
   void finish();
-  /// The lines that set the library path, for a Dockerfile stage that is based on this one.
+  /// The lines that set LD_LIBRARY_PATH. A Dockerfile stage that is based on this one inherits
+  /// them.
   [[nodiscard]] std::vector<int> library_paths() const { return library_paths_; }
   void inherit(std::vector<int> library_paths) { library_paths_ = std::move(library_paths); }
 
-  /// Python code that calls nvcc needs the toolkit on purpose.
+  /// If true, a call of nvcc is not reported: Python code that calls nvcc needs the toolkit.
   bool asks_toolkit_on_purpose = false;
 
  private:
@@ -67,29 +70,31 @@ class CommandMarks {
   void pip(const Command& command, std::size_t from);
 
   Marks& marks_;
-  std::vector<int> library_paths_;  // lines
+  std::vector<int> library_paths_;  // lines that set LD_LIBRARY_PATH
   bool wheels_ = false;
 };
 
-/// "NAME=VALUE" if the commands do nothing but set a GPU variable, in a shell that exits
-/// afterwards; otherwise "".
+/// "NAME=VALUE" if the commands only set a GPU variable, in a shell that exits afterwards;
+/// otherwise "".
 std::string lone_export(std::span<const Command> commands);
-/// The setting that was intended: "CUDA_VISIBLE_DEVICES=0,1" for "0, 1"; "NAME=…" if unknown.
+/// The setting that was probably meant: "CUDA_VISIBLE_DEVICES=0,1" for "0, 1"; "NAME=…" if it is
+/// unknown.
 std::string setting_meant(const std::string& setting);
 
-/// Adds a mark for a misleading requirement, such as "tensorflow-gpu==2.9". If `is_command`, the
-/// requirement is part of a command, and the suggested replacement is a command as well.
+/// Adds a mark for a misleading requirement such as "tensorflow-gpu==2.9". `is_command`: the
+/// requirement is part of a command, so the replacement is a command too.
 void requirement_mark(Marks& marks, int line, std::string_view requirement,
                       bool is_command = false);
-/// Whether the address is a channel or an index of PyTorch's wheels.
+/// Whether the address is that of PyTorch's wheels for one build.
 bool is_wheel_index(std::string_view url);
-/// Whether the requirement is for PyTorch: "torch==2.5.1+cu121", or "torch==2.5.1", which such an
-/// index has as 2.5.1+cu121. pip prefers 2.5.1+cu121 to PyPI's 2.5.1, because it counts as higher.
+/// Whether the requirement selects a build of PyTorch: "torch==2.5.1+cu121", or "torch==2.5.1", for
+/// which PyTorch's index has 2.5.1+cu121. pip prefers that to PyPI's 2.5.1, because it counts as
+/// higher.
 bool names_torch_build(std::string_view requirement);
-/// The build that the address of such an index names: "cu121".
+/// The build in the address of such an index: "cu121".
 std::string wheel_tag(std::string_view url);
-/// The name of the index that replaces "cudatoolkit=11.3". It has the same CUDA major, so the
-/// driver is new enough.
+/// The build that replaces "cudatoolkit=11.3". It has the same CUDA major version, so the driver is
+/// new enough.
 std::string wheel_tag_for(std::string_view package);
 
 Marks shell_marks(std::string_view text);

@@ -1,5 +1,6 @@
-// Checks users' source files, without executing them, for lines whose effect is not what the user
-// expects. Readers convert a file to marks (plain values); rules.cpp defines what a mark means.
+// Checks users' source files, without executing them, for lines that have another effect than users
+// expect. Readers convert a file to marks (plain values). data/source_rules.toml defines what a
+// mark means.
 #pragma once
 
 #include <span>
@@ -23,10 +24,10 @@ enum class Kind {
   kUnknown,
 };
 
-/// A place in a file that a rule is about.
+/// A place in a file about which a rule has a finding.
 struct Mark {
   int line = 0;
-  std::string what;        // name of a row in rules.cpp: "set_device_cpu"
+  std::string what;        // `what` of a Row: "set_device_cpu"
   std::string value;       // the value that the row's sentence shows
   int other = 0;           // number of another line that the sentence mentions; 0 none
   std::string code = {};   // the text of the line, trimmed and printable
@@ -38,12 +39,13 @@ struct Source {
   std::string path;
   Kind kind = Kind::kUnknown;
   std::vector<Mark> marks;
-  /// why there is no syntax tree of the Python code; in that case, only clear cases are checked
+  /// Why there is no syntax tree of the Python code; "" if there is one. Without it, only clear
+  /// cases are found.
   std::string no_tree;
 };
 
-/// What a mark means. `title` may contain {0} (value) and {1} (other line); `command` and `says`
-/// may contain {0}, {2} (intended value; "…" if unknown) and {file}.
+/// What a mark means. `title` may contain {0} (the mark's value) and {1} (its other line).
+/// `command` and `says` may contain {0}, {2} (the intended value; "…" if unknown) and {file}.
 struct Row {
   const char* what;
   const char* id;  // rule id, such as "SRC02"; a rule can have several marks
@@ -52,25 +54,25 @@ struct Row {
   const char* title;    // msgid
   const char* command;  // a command to paste, or text to write instead; "" none
   const char* says;     // msgid; "" if the command is clear
-  /// File kinds in which it can occur: letters of "pnsdry" (python, notebook, shell, docker,
-  /// requirements, yaml).
+  /// Kinds of files in which the mark can occur, as letters of "pnsdry": python, notebook, shell,
+  /// docker, requirements, yaml.
   const char* kinds;
 };
 
 [[nodiscard]] std::span<const Row> rows();
 
-/// The kind according to the file's name, otherwise to its first bytes.
+/// The kind of a file, according to its name, or else to its first bytes.
 [[nodiscard]] Kind kind_of(std::string_view path, std::string_view bytes);
 
-/// Reads a file; "-" is standard input. Fails with kInvalidArgument: E0807 if the file is missing,
-/// not a regular file, unreadable, too large, or of unknown kind; E0860 if it is an article without
-/// code. `python` (a path or a name in PATH) is only used to parse Python code.
+/// Reads a file; "-" is standard input. `python`, a path or a name in PATH, only parses Python
+/// code. Fails with kInvalidArgument: E0807 if the file is missing, not a regular file, unreadable,
+/// too large, or of unknown kind; E0860 if it is an article without code.
 [[nodiscard]] Result<Source> read(const std::string& path, const std::string& python = "python3");
-/// Like read(), but for a file's content in memory.
+/// Like read(), for the content of a file in memory.
 [[nodiscard]] Source read_bytes(std::string path, Kind kind, std::string_view bytes,
                                 const std::string& python = "python3");
 
-/// Findings by file and line. `only` has the ids of the rules to run; empty: all.
+/// Findings, sorted by file and line. `only` has the ids of the rules to run; empty: all.
 [[nodiscard]] model::Diagnosis diagnose(const std::vector<Source>& sources,
                                         const std::vector<std::string>& only = {});
 

@@ -1,4 +1,5 @@
-// For every row of the rules: a file with the wrong line, and the corrected file.
+// Tests every row of the rules with a file that has the misleading line, and with the corrected
+// file.
 #include "doctor/source/source.hpp"
 
 #include <doctest/doctest.h>
@@ -486,12 +487,13 @@ std::string marks_of_cells(const std::vector<std::string>& cells) {
 
 TEST_CASE("a notebook's own spellings do not hide the rest of it") {
   const std::string wrong = "torch.cuda.set_device('cpu')";
-  // Colab's first cell; a command over two lines; a magic in the middle; pip without "!".
+  // The first cell of a Colab notebook; a command over two lines; a magic between statements; pip
+  // without "!".
   CHECK(marks_of_cells({"gpu_info = !nvidia-smi\\ngpu_info = '\\\\n'.join(gpu_info)",
                         "!pip install \\\\\\n  torch", "n = %env A\\nif n:\\n  %time f()\\n",
                         "pip install torch", "?torch", "import torch\\n" + wrong}) ==
         "set_device_cpu:6 ");
-  // Continued lines are not magics.
+  // A continued line that starts with "%" is not a magic.
   CHECK(marks_of_cells({"import torch\\nprint('a %s' %\\n  x)\\ny = (7\\n  %z)\\n" + wrong}) ==
         "set_device_cpu:1 ");
 }
@@ -526,16 +528,16 @@ TEST_CASE("the code of an article is taken out of its text") {
   CHECK(code_of("Text.\n```python\n  x = 1\n    y = 2\n```\nmore\n```c++\nint x;\n```\n") ==
         "3:x = 1\n4:  y = 2\n");
   CHECK(code_of("~~~~sh\n~~~\nls\n~~~~\nls is a command\n") == "2:~~~\n3:ls\n");
-  // Line numbers before the code, and in lines of their own.
+  // Line numbers in the same lines as the code, and line numbers in separate lines.
   CHECK(code_of("```\n1 import torch\n2 if a:\n3     b()\n```\n") ==
         "2:import torch\n3:if a:\n4:    b()\n");
   CHECK(code_of("import torch\nx = 1\n1\n2\n3\n\nThe end.\n") ==
         "1:import torch\n2:x = 1\n3:\n4:\n5:\n");
-  // An excerpt that ends with the head of a function.
+  // The article shows only the first line of a function.
   CHECK(code_of("```python\n@a\ndef f():\n```\n") == "2:@a\n3:def f():\n3:    pass\n");
-  // Numbers that do not count are code.
+  // Numbers that are not consecutive are code.
   CHECK(code_of("```python\n1 + 2\n7\n```\n") == "2:1 + 2\n3:7\n");
-  // Prose is not code, even if it begins like code.
+  // Prose is not code, even if it begins with a word of Python.
   CHECK(code_of("If you want to import it: wait.\nfor example\n1. pick one\n").empty());
 }
 

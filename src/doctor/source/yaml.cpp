@@ -1,4 +1,4 @@
-// Reads three kinds of YAML files by lines and indentation.
+// Reads YAML files of three kinds (conda, Docker Compose, Kubernetes) by lines and indentation.
 #include <algorithm>
 
 #include "base/text_parts.hpp"
@@ -28,7 +28,7 @@ const Line* gpu_image(std::span<const Line> lines) {
   return found == lines.end() ? nullptr : &*found;
 }
 
-/// The line with which a service selects GPUs, so that it is meant to use one.
+/// The line in which a service selects GPUs with NVIDIA_VISIBLE_DEVICES; nullptr if there is none.
 const Line* gpu_setting(std::span<const Line> lines) {
   const auto found = std::find_if(lines.begin(), lines.end(), [](const Line& line) {
     const std::size_t at = line.text.find("NVIDIA_VISIBLE_DEVICES");
@@ -57,7 +57,7 @@ std::vector<std::string_view> flow_items(std::string_view list) {
   return items;
 }
 
-/// Whether the channel is in the file, at any position and in either list syntax.
+/// Whether the file has the channel pytorch, at any position and in either syntax of a list.
 bool has_pytorch_channel(const Lines& lines) {
   std::string_view section;
   for (const Line& line : lines) {
@@ -80,8 +80,7 @@ void conda_mark(Marks& marks, int line, std::string_view item, bool from_channel
     marks.push_back({line, "conda_pytorch_listed", std::string(item), 0, {}, {}, {}});
 }
 
-/// Finds marks in settings of variables that rules read: `NAME: "value"`, `- NAME=value`,
-/// `environment: {NAME: "value"}`.
+/// Checks settings of variables: `NAME: "value"`, `- NAME=value`, `environment: {NAME: "value"}`.
 void setting_marks(Marks& marks, const Lines& lines) {
   CommandMarks commands(marks);
   const auto add = [&](int number, std::string_view text) {
@@ -119,7 +118,7 @@ void setting_marks(Marks& marks, const Lines& lines) {
 void conda_marks(Marks& marks, const Lines& lines) {
   const bool from_channel = has_pytorch_channel(lines);
   setting_marks(marks, lines);
-  std::size_t pip = std::string_view::npos;  // indentation of pip's list
+  std::size_t pip = std::string_view::npos;  // indentation of the list of pip's packages
   Mark index{0, "extra_index_listed", {}, 0, {}, {}, {}};
   bool exact = false;
   Pins pins;
@@ -172,16 +171,15 @@ void compose_marks(Marks& marks, const Lines& lines) {
   }
 }
 
-/// The lines in which a manifest names GPUs; 0 if none does.
+/// The first lines of a manifest that name a GPU resource, by section; 0: none.
 struct GpuLines {
   int limit = 0;
   int request = 0;
-  int node = 0;  // line of a node selector, affinity or toleration, which selects nodes but
-                 // provides no GPU
+  int node = 0;  // in a node selector, affinity or toleration, which provides no GPU
 };
 
-/// The section that a line belongs to: "limits" for a line below `limits:`, and for `limits:
-/// {nvidia.com/gpu: 1}`; "key" for a toleration or an affinity.
+/// The name of the section that contains a line: "limits" for a line below `limits:`, and for
+/// `limits: {nvidia.com/gpu: 1}`; "key" in a toleration or an affinity.
 std::string_view section_of(std::span<const Line> document, std::size_t at) {
   const std::size_t indent = document[at].indent;
   const std::string_view text = document[at].text;
@@ -202,7 +200,7 @@ GpuLines gpu_lines(std::span<const Line> document) {
   for (std::size_t i = 0; i < document.size(); ++i) {
     if (!contains_any(document[i].text, names)) continue;
     const std::string_view section = section_of(document, i);
-    int unused = 1;  // a place that has no effect, such as an annotation
+    int unused = 1;  // for places without effect, such as annotations
     int& line = section == "limits"                             ? found.limit
                 : section == "requests"                         ? found.request
                 : section == "nodeSelector" || section == "key" ? found.node
@@ -212,7 +210,7 @@ GpuLines gpu_lines(std::span<const Line> document) {
   return found;
 }
 
-/// The line with a command or variable that only makes sense with a GPU.
+/// The line with a command or variable that only makes sense with a GPU; nullptr if there is none.
 const Line* gpu_program(std::span<const Line> document) {
   constexpr std::string_view words[] = {"vllm serve",
                                         "vllm.entrypoints",
@@ -236,7 +234,7 @@ const Line* gpu_program(std::span<const Line> document) {
 }
 
 void kubernetes_marks(Marks& marks, std::span<const Line> document) {
-  // These words are other ways to get a GPU, or references such as "*gpu".
+  // These words are other ways to get a GPU, or YAML references such as "*gpu".
   constexpr std::string_view given[] = {"resourceClaims", "runtimeClassName", ": *", "<<:"};
   constexpr std::string_view training[] = {"train.py", "torchrun", "accelerate launch",
                                            "deepspeed"};
@@ -270,7 +268,7 @@ void kubernetes_marks(Marks& marks, std::span<const Line> document) {
 
 Marks yaml_marks(std::string_view text) {
   Marks marks;
-  if (contains(text, "{{")) return marks;  // a template does not have its values yet
+  if (contains(text, "{{")) return marks;  // a template, whose values are unknown
   const Lines lines = lines_of(text);
   const auto top = [&](std::string_view name) {
     return std::any_of(lines.begin(), lines.end(), [&](const Line& line) {

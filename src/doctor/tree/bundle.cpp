@@ -45,7 +45,7 @@ constexpr auto kTypes = std::to_array<NamedType>({
     {"file", NodeType::kFile},
 });
 
-/// Parses one row and remembers its first error.
+/// Parses one row of nodes.jsonl and keeps the first key with an error.
 class Row {
  public:
   explicit Row(const json& object) : object_(object) {}

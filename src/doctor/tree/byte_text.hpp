@@ -1,5 +1,5 @@
-// Bytes as text in the files of recorded machines: quoted strings, hex and base64. Input is
-// untrusted; malformed input yields nullopt.
+// Converts bytes to text in the files of recorded machines, and back: quoted strings, hex and
+// base64. The text is untrusted; the result for malformed text is nullopt.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace berth::doctor {
 
-/// The bytes as "abc\x00", including the quotes.
+/// The bytes as a string in quotes: "abc\x00".
 [[nodiscard]] std::string in_quotes(std::string_view bytes);
-/// The reverse of in_quotes(); `rest` is set to the text after the quotes.
+/// Reverses in_quotes() at the start of `text`. `rest` becomes the text after the closing quote.
 [[nodiscard]] std::optional<std::string> unquoted(std::string_view text, std::string_view& rest);
-/// "de 10".
+/// The bytes as pairs of digits: "de 10".
 [[nodiscard]] std::string hex(std::string_view bytes);
 [[nodiscard]] std::optional<std::string> from_hex(std::string_view text);
 [[nodiscard]] std::string base64(std::string_view bytes);
 [[nodiscard]] std::optional<std::string> from_base64(std::string_view text);
-/// An unsigned number of at most 15 digits.
+/// Parses an unsigned number of at most 15 digits.
 [[nodiscard]] std::optional<std::uint64_t> size_in(std::string_view word, unsigned base);
 
 }  // namespace berth::doctor

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kMostLinks = 40;  // as in Linux
 
-/// Pushes the components of a path onto `left`, so that the first component is on top.
+/// Pushes the components of a path onto the stack `left`, so that the first component is on top.
 void push_parts(std::string_view path, std::vector<std::string>& left) {
   // A path that ends in "/" must be a folder, as if it ended in "/.".
   if (path.ends_with('/')) left.emplace_back(".");
@@ -88,7 +88,7 @@ FileTree::Found FileTree::find(std::string_view path, bool follow) const {
   return found;
 }
 
-/// The folder that contains `path`, created if it is missing.
+/// The folder for the last component of `path`. Creates missing folders.
 FileTree::Place FileTree::place(std::string_view path) {
   std::vector<Entry*> way{&root_};
   std::vector<std::string> left;

@@ -18,8 +18,8 @@ namespace berth::doctor {
 
 class FileTree {
  public:
-  /// A file's content. Stores only pages that were written; the rest is zero bytes. A 1 GB library
-  /// with a few recorded parts therefore needs little memory.
+  /// The content of a file. Only pages that were written are stored, and the other bytes are zero.
+  /// A library of 1 GB with a few recorded parts therefore needs little memory.
   class Content {
    public:
     static constexpr std::size_t kPage =
@@ -32,7 +32,7 @@ class FileTree {
     /// At most `most` bytes, starting at `offset`.
     [[nodiscard]] std::string read(std::uint64_t offset, std::size_t most) const;
     [[nodiscard]] std::uint64_t size() const { return size_; }
-    /// The stored pages, by the offset of their first byte, which is a multiple of kPage.
+    /// The stored pages, by offset. An offset is a multiple of kPage.
     [[nodiscard]] const std::map<std::uint64_t, std::string>& pages() const { return pages_; }
 
    private:
@@ -51,28 +51,28 @@ class FileTree {
 
   struct Found {
     const Entry* entry = nullptr;
-    std::string path;  // without links
+    std::string path;  // path after links were resolved
     int error = 0;     // errno if there is no entry
   };
 
-  /// `follow`: also resolves a link at the end of the path.
+  /// `follow`: a link at the end of the path is also resolved.
   [[nodiscard]] Found find(std::string_view path, bool follow = true) const;
 
-  /// These functions follow links in the middle of the path, create missing folders, and return the
-  /// new entry. They return nullptr if a file is in the way, or if the same layer already created
-  /// something else there. Entries of earlier layers are replaced.
+  /// These functions resolve links except at the end of the path, create missing folders, and
+  /// return the new entry. It replaces an entry of an earlier layer. They return nullptr if a file
+  /// is in the way, or if the current layer already has another entry there.
   Entry* put_file(std::string_view path, Content content, mode_t mode = 0644);
   Entry* put_link(std::string_view path, std::string target);
   Entry* make_folder(std::string_view path);
-  /// The entry at a path, without following a final link; nullptr if there is none.
+  /// The entry at a path; a link at its end is not resolved. nullptr if there is none.
   [[nodiscard]] Entry* entry(std::string_view path);
-  /// Removes an entry and everything below it; false if there is none.
+  /// Removes an entry and everything below it. Returns false if there is none.
   bool remove(std::string_view path);
 
-  /// Starts a new layer. Its entries may replace entries of earlier layers.
+  /// Starts a new layer, whose entries may replace those of earlier layers.
   void next_layer() { ++layer_; }
   [[nodiscard]] const Entry& root() const { return root_; }
-  /// The number of entries created, including removed ones.
+  /// The number of entries that were created, including those that were removed later.
   [[nodiscard]] std::size_t size() const { return size_; }
 
  private:

@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 7> kParts{"environment",  "kernel.log", "
                                                  "process.json", "probe.json", "expect.json",
                                                  "redacted.txt"};
 
-/// The content of a file, combined with that of its bases.
+/// The content of a file, after that of its bases was applied.
 struct Layers {
   RecordedMachine machine;
   std::size_t special_bytes = 0;
@@ -47,8 +47,8 @@ std::vector<std::string_view> words_of(std::string_view line) {
   return words;
 }
 
-/// Merges two JSON objects; keys of `by` replace those of `base`. An object that is applied to a
-/// list changes its entries: {"0": {…}} changes the first one, {"*": {…}} all of them.
+/// Merges two JSON objects: keys of `by` replace those of `base`. If `base` is a list, `by` changes
+/// its entries: {"0": {…}} changes the first one, {"*": {…}} all of them.
 void change(json& base, const json& by, int depth = 0) {
   if (!by.is_object() || depth > 8) {
     base = by;
@@ -64,8 +64,8 @@ void change(json& base, const json& by, int depth = 0) {
   }
 }
 
-/// Whether the nesting is deeper than in any recorded document. Parsing it could overflow the
-/// stack.
+/// Whether the document is nested more deeply than any recorded document. Parsing it could overflow
+/// the stack.
 bool is_too_deep(std::string_view document) {
   int depth = 0;
   bool in_word = false;
@@ -81,7 +81,7 @@ bool is_too_deep(std::string_view document) {
   return false;
 }
 
-/// Applies changes to an environment: NAME=value sets a variable, "- NAME" removes one.
+/// Applies changes to an environment: "NAME=value" sets a variable, "- NAME" removes it.
 std::string changed_environment(std::string_view base, std::string_view by) {
   std::vector<std::string_view> rows = split(base, '\n');
   for (const std::string_view line : split(by, '\n')) {
@@ -176,7 +176,8 @@ class Reader {
     return Done{};
   }
 
-  /// The lines below a line that are indented by `indent`, without this indentation.
+  /// The text of the following lines that are indented by at least `indent`, without this
+  /// indentation.
   std::string block(std::size_t indent) {
     std::string text;
     std::size_t empty = 0;
@@ -196,7 +197,7 @@ class Reader {
   }
 
   /// Parses the content of an entry: "= line"; "|" and a block; "|-" and a block without its last
-  /// newline; nothing means empty.
+  /// newline. Without any of these, the content is empty.
   std::optional<std::string> content(std::string_view rest, std::size_t indent) {
     if (rest.empty()) return "";
     if (rest.starts_with("= \"")) {
@@ -242,8 +243,8 @@ class Reader {
     return Done{};
   }
 
-  /// The name at the start of `line`, as a path; empty if it is invalid. `rest` is set to the text
-  /// after it.
+  /// The path of the name at the start of `line`; empty if it is invalid. `rest` becomes the text
+  /// after the name.
   static std::string path_in(std::string_view line, const std::string& folder,
                              std::string_view& rest) {
     std::string name;
@@ -288,7 +289,8 @@ class Reader {
     return file_or_node(path, rest, indent);
   }
 
-  /// A heading without content is an empty folder. Device nodes do not create folders.
+  /// Handles a heading. Without entries below it, the folder is empty. Device nodes below it do not
+  /// create the folder.
   Status heading() {
     for (std::size_t next = at_ + 1; next < lines_.size(); ++next) {
       const std::string_view words = trim(lines_[next]);
@@ -344,8 +346,8 @@ class Reader {
     return content;
   }
 
-  /// Parses the attributes of a special entry: "char 195:0 0666 0:0 open=EPERM", "file 0644 0:0
-  /// empty changed=1700000000", "unreadable EIO".
+  /// Parses the attributes of a node or an unreadable path: "char 195:0 0666 0:0 open=EPERM", "file
+  /// 0644 0:0 empty changed=1700000000", "unreadable EIO".
   Status special(const std::string& path, const std::vector<std::string_view>& words) {
     Special special;
     if (words[0] == "unreadable") {
@@ -365,8 +367,8 @@ class Reader {
     return Done{};
   }
 
-  /// Parses one attribute of a node; returns false if it is unknown. The first attribute of a
-  /// device is its numbers.
+  /// Parses one attribute of a node. Returns false if it is unknown. The first attribute of a
+  /// device has its major and minor number.
   static bool is_told(Node& node, std::string_view word, std::size_t place) {
     const bool is_device = node.type == NodeType::kCharacter || node.type == NodeType::kBlock;
     if (word == "empty") return node.is_empty = true;
@@ -404,7 +406,7 @@ class Reader {
     std::string path = path_in(line, folder, rest);
     if (path.empty() || !rest.empty()) return wrong(text("{} is not a path", printable(line)));
     while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-    // The path may be missing: a base may have removed it, or only some machines have it.
+    // It is no error if the path does not exist: another base may have removed it.
     static_cast<void>(machine().files.remove(path));
     auto& specials = machine().specials;
     for (auto row = specials.lower_bound(path); row != specials.end();) {
@@ -421,7 +423,7 @@ class Reader {
   Layers& layers_;
   int depth_;
   bool is_first_ = true;
-  std::string folder_;  // folder from the last heading, including the final "/"; empty: none
+  std::string folder_;  // folder of the last heading, with the final "/"; empty: none
   std::string block_;
 };
 

@@ -1,5 +1,5 @@
-// A recorded machine in one text file, NAME.machine: the files, device nodes, variables and answers
-// for a diagnosis (format: docs/recorded-machine.md).
+// A recorded machine in one text file, NAME.machine, with everything that a diagnosis needs: files,
+// device nodes, variables and answers of the driver (format: docs/recorded-machine.md).
 #pragma once
 
 #include <map>
@@ -14,17 +14,17 @@ namespace berth::doctor {
 
 struct RecordedMachine {
   FileTree files;
-  std::map<std::string, Special> specials;  // device nodes and unreadable paths
-  std::map<std::string, std::string> parts;  // other parts by name: "environment", "driver.json", …
+  std::map<std::string, Special> specials;   // device nodes and unreadable paths
+  std::map<std::string, std::string> parts;  // other parts: "environment", "driver.json", …
 };
 
-/// Parses one file. `origin` is its path; a base ("like = NAME") is NAME.machine in the same
-/// folder. Fails with E0802, which names the file and the line.
+/// Parses the text of a file. `origin` is the file's path: a base ("like = NAME") is the file
+/// NAME.machine in the same folder. Fails with E0802, which names the file and the line.
 [[nodiscard]] Result<RecordedMachine> parse_machine(std::string_view text,
                                                     const std::string& origin);
 [[nodiscard]] Result<RecordedMachine> read_machine(const std::string& path);
 
-/// The canonical text: equal machines give equal text.
+/// The machine as text. Equal machines have equal text.
 [[nodiscard]] std::string machine_to_text(const RecordedMachine& machine);
 
 }  // namespace berth::doctor

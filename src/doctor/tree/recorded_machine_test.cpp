@@ -27,7 +27,7 @@ Tree tree_of(const std::string& text) {
   return tree;
 }
 
-/// The line in the error; 0: no error.
+/// The line number in the error; 0: no error.
 int wrong_line(const std::string& text) {
   const auto machine = parse_machine(kHead + text, "x.machine");
   if (machine) return 0;
@@ -78,7 +78,7 @@ environment |
   CHECK(tree.node("/dev/nvidia0", true)->open_error == EPERM);
   CHECK(tree.node("/dev/nvidia0")->gid == 44);
   CHECK(tree.read("/dev/kmsg").why().error_number == EACCES);
-  // Device nodes alone do not create folders.
+  // Device nodes do not create the folder that contains them.
   CHECK(tree.node("/dev").is_absent());
   const auto file = tree.open_file("/usr/lib/libcuda.so.550");
   REQUIRE(file);
@@ -276,7 +276,7 @@ TEST_CASE("a machine is recorded into one new file") {
   CHECK(again->files.find("/proc/modules").entry != nullptr);
   CHECK(again->specials.contains("/dev/nvidia0"));
   CHECK(again->parts.contains("redacted.txt"));
-  // Never overwrites an existing file.
+  // record() does not overwrite an existing file.
   const auto twice = record(*sources, path);
   REQUIRE(!twice);
   CHECK(twice.error().id == "E0804");

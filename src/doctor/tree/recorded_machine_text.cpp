@@ -1,4 +1,4 @@
-// Writes a recorded machine as text. tests/doctor/machine_file.py must write the same text.
+// Writes a recorded machine as text. tests/doctor/machine_file.py writes the same text.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -39,7 +39,7 @@ bool is_mostly_text(std::string_view text) {
              static_cast<std::ptrdiff_t>(text.size());
 }
 
-/// Indents each line. Empty lines stay empty, except at the end.
+/// Indents each line. Empty lines stay empty, except those at the end of the text.
 std::string block(std::string_view text, std::string_view indent) {
   const std::size_t last = text.find_last_not_of('\n');
   std::string out;
@@ -52,7 +52,7 @@ std::string block(std::string_view text, std::string_view indent) {
   return out;
 }
 
-/// The text to write after the name of a part or a text file; nullopt if the content is binary.
+/// What to write after the name of a part or of a text file; nullopt if the content is binary.
 std::optional<std::string> text_of(const std::string& text, std::string_view indent) {
   if (text.empty()) return "\n";
   const bool is_line = text.find('\n') + 1 == text.size();
@@ -67,12 +67,12 @@ std::optional<std::string> text_of(const std::string& text, std::string_view ind
   if (is_line && text.size() == 1) return " = \"\\n\"\n";
   if (text.find('\n') == std::string::npos && text.size() <= kLongestLine)
     return " = " + in_quotes(text) + "\n";
-  // If the final newline were dropped, a text that ends in empty lines would lose one of them.
+  // "|" keeps the final newline. With "|-", a text that ends in empty lines would lose one of them.
   if (text.ends_with('\n')) return " |\n" + block(text, indent);
   return " |-\n" + block(text, indent);
 }
 
-/// Rows of 16 bytes as hex, or of 48 as base64; rows of zero bytes are omitted.
+/// Rows of 16 bytes as hex, or of 48 bytes as base64. Rows of zero bytes are left out.
 std::string binary(const FileTree::Content& content, std::string_view indent) {
   const bool is_hex = content.size() <= kMostHex;
   const std::size_t width = is_hex ? 16 : 48;
@@ -86,7 +86,7 @@ std::string binary(const FileTree::Content& content, std::string_view indent) {
   return out;
 }
 
-/// Whether every page is stored, so that there are no gaps.
+/// Whether all pages of the content are stored.
 bool is_dense(const FileTree::Content& content) {
   std::uint64_t next = 0;
   for (const auto& [offset, page] : content.pages()) {
@@ -96,7 +96,7 @@ bool is_dense(const FileTree::Content& content) {
   return next == content.size();
 }
 
-/// The text to write after an entry's name.
+/// What to write after the name of an entry.
 std::string told(const FileTree::Entry& entry, std::string_view indent) {
   if (entry.type == NodeType::kLink)
     return " -> " +
@@ -109,7 +109,8 @@ std::string told(const FileTree::Entry& entry, std::string_view indent) {
   return mode + binary(entry.content, indent);
 }
 
-/// The path, relative to `folder`, of the only entry below it; "" if there is none or several.
+/// The path of the only entry in a folder, relative to that folder; "" if there is none, or
+/// several.
 std::string only_entry(const FileTree::Entry& folder, const FileTree::Entry*& entry) {
   if (folder.below.size() != 1) return "";
   const auto& [name, below] = *folder.below.begin();
@@ -174,8 +175,8 @@ void write_specials(const std::map<std::string, Special>& specials, std::string&
   }
 }
 
-/// Writes one line per key and one line per object in a list, so that the file is easy to edit and
-/// diffs are small.
+/// Writes each key, and each object in a list, on its own line. The file is then easy to edit, and
+/// its diffs are small.
 std::string json_lines(const std::string& text) {
   const Json document = Json::parse(text, nullptr, false);
   if (!document.is_object() || document.empty()) return text;

@@ -1,5 +1,5 @@
-// A Recording collects everything that is read from a tree. A bundle then contains what the rules
-// needed and nothing else.
+// A Recording collects everything that is read from a tree. A bundle is made from it, so it
+// contains only what the rules needed.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct Recording {
   std::map<std::string, File> files;
   std::map<std::string, std::vector<std::string>>
       folders;                      // folders that were listed, with the names of their entries
-  std::set<std::string> looked_at;  // folders whose own properties were read
+  std::set<std::string> looked_at;  // folders whose attributes were read
   std::map<std::string, std::string> links;  // path → target
   std::map<std::string, Special> specials;
 };

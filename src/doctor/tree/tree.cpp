@@ -18,7 +18,7 @@
 namespace berth::doctor {
 namespace {
 
-/// ENOTDIR and ELOOP also mean absent: nothing exists under that name.
+/// Whether the error means that nothing exists at the path. This includes ENOTDIR and ELOOP.
 bool is_absence(int error) {
   return error == ENOENT || error == ENOTDIR || error == ELOOP || error == ENAMETOOLONG;
 }
@@ -46,8 +46,8 @@ Descriptor open_inside(int folder, const std::string& path, int flags) {
   open_how how = {};
   how.flags = static_cast<unsigned>(flags);
   how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
-  // If the path contains "..", the kernel returns EAGAIN whenever any file on the machine is
-  // renamed at the same time.
+  // For a path with "..", the kernel returns EAGAIN if any file on the machine is renamed at the
+  // same time.
   constexpr int kTries = 200;
   int fd = -1;
   for (int i = 0; i < kTries && fd < 0; ++i) {
@@ -57,8 +57,8 @@ Descriptor open_inside(int folder, const std::string& path, int flags) {
   return Descriptor(fd);
 }
 
-/// The errno of open(O_RDWR), including mode and device cgroup, without opening the device. Opening
-/// would wake a sleeping GPU and block on a hung driver.
+/// The errno that open(O_RDWR) would return, according to mode and device cgroup. The device is not
+/// opened, because this would wake a sleeping GPU and block on a hung driver.
 std::optional<int> refusal(int node) {
   if (::syscall(SYS_faccessat2, node, "", R_OK | W_OK, AT_EACCESS | AT_EMPTY_PATH) == 0) return 0;
   if (errno == ENOSYS || errno == EINVAL) return std::nullopt;
@@ -91,7 +91,7 @@ std::string_view Tree::unmounted(const std::string& path) const {
   return "";
 }
 
-/// An unreadable folder may have entries.
+/// Whether the folder may have entries. This is true for an unreadable folder.
 bool Tree::has_entries(const std::string& folder) const {
   const std::string below = folder + "/";
   const auto row = specials_.lower_bound(below);
@@ -125,7 +125,8 @@ void Tree::mount(const std::string& path, const std::string& folder) {
       {path + "/", Descriptor(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC))});
 }
 
-/// Links are read where they are. That location is checked first, so it is not silenced.
+/// Each component is compared before a link in it is read, so readlink() never accesses a silenced
+/// path.
 bool Tree::is_silent(const std::string& path) const {
   if (silent_.empty()) return false;
   constexpr int kMostLinks = 40;
@@ -190,8 +191,8 @@ Descriptor Tree::open(const std::string& path, int flags, int& error) const {
   error = refused_with(path);
   if (error != 0) return {};
   flags |= O_CLOEXEC;
-  // Do not block until a FIFO has a writer or a terminal has a carrier. (openat2 rejects both flags
-  // with O_PATH.)
+  // Do not wait for the writer of a FIFO or the carrier of a terminal. openat2() rejects both flags
+  // together with O_PATH.
   if ((flags & O_PATH) == 0) flags |= O_NONBLOCK | O_NOCTTY;
   Descriptor fd;
   const auto mount = std::find_if(mounts_.begin(), mounts_.end(),
@@ -244,7 +245,7 @@ Fact<std::string> Tree::read_from(const std::string& path, std::size_t limit, bo
   if (!text) return text;
   if (recording_) {
     note_links(path);
-    // A shorter read must not replace a longer one that was recorded before.
+    // A shorter read must not replace a longer one in the recording.
     Recording::File& file = recording_->files[path];
     std::string& read = file.parts[0];
     if (text->size() >= read.size()) {
@@ -405,9 +406,11 @@ void Tree::note(const std::string& path, const Node& node) const {
     recording_->folders[path];
     recording_->looked_at.insert(path);
   } else if (node.type == NodeType::kFile) {
-    // The size is the length of what was read, because the kernel's own files report size 0.
+    // If the file was read, its size is the length of what was read, because the kernel's own files
+    // have size 0.
     if (Recording::File& file = recording_->files[path]; file.parts.empty()) file.size = node.size;
-    // A file that is empty in a bundle may have had content. This only matters for libraries.
+    // In a bundle, an empty file may be one without recorded content. A library that is really
+    // empty needs a row.
     if (node.is_empty && path.find(".so") != std::string::npos)
       recording_->specials[path].node = node;
   } else if (Special& row = recording_->specials[path]; !row.node || node.open_error)
@@ -456,7 +459,8 @@ Fact<std::int64_t> Tree::changed(const std::string& path) const {
   const auto about = node(real);
   if (about.is_unreadable()) return about.why();
   if (!about || about->changed == 0) return {};
-  // In a recording, the ctime of any other file is that of its copy.
+  // In a recording, only files with a row have their original ctime. Others have the ctime of their
+  // copy.
   if (!is_this_machine() && special(real) == nullptr) return {};
   if (recording_) recording_->specials[real].node = *about;
   return about->changed;

@@ -1,7 +1,7 @@
-// Tree: the files of a machine as the doctor sees them: this machine ("/"), another process's root
-// (/proc/PID/root), or a recorded machine (a bundle's root/ folder, or one NAME.machine file in
-// memory). Links are resolved inside the tree, as in a chroot, so a recorded /usr/lib/libcuda.so.1
-// never leads to this machine's file.
+// Tree: the files of a machine as the doctor sees them: of this machine ("/"), of another process
+// (/proc/PID/root), or of a recorded machine (the root/ folder of a bundle, or a NAME.machine file
+// in memory). Links are resolved inside the tree, as in a chroot, so that a recorded link never
+// leads to a file of this machine.
 #pragma once
 
 #include <array>
@@ -34,58 +34,56 @@ class OpenFile {
 
  private:
   std::shared_ptr<Descriptor> fd_;
-  std::shared_ptr<const FileTree::Content> content_;  // used instead of fd_ for a file in memory
+  std::shared_ptr<const FileTree::Content> content_;  // used for files in memory, instead of fd_
   Recording::File* recorded_;
 };
 
 class Tree {
  public:
-  /// Uses a folder as root; "/" is this machine.
+  /// A tree whose root is a folder; "/" is this machine.
   explicit Tree(const std::string& root);
-  /// A recorded machine's files, in memory; `origin` is where they came from.
+  /// The files of a recorded machine, in memory; `origin` is the path from which they were read.
   Tree(FileTree files, const std::string& origin)
       : root_(origin), files_(std::make_shared<const FileTree>(std::move(files))) {}
 
-  /// Replaces everything below `path` with `folder` , for example to give a simulated machine its
-  /// own /sys.
+  /// Replaces everything below `path` by the content of `folder`, for example to give a simulated
+  /// machine its own /sys.
   void mount(const std::string& path, const std::string& folder);
 
-  /// From now on, never accesses `path` or anything below it, because its file server does not
-  /// answer and the access would block. Such accesses fail with ETIMEDOUT.
+  /// From now on, all accesses to `path` and to paths below it fail with ETIMEDOUT. Its file server
+  /// does not respond, so a real access would block.
   void silence(std::string path) {
     while (path.size() > 1 && path.back() == '/') path.pop_back();
     silent_.push_back(std::move(path));
   }
-  /// Whether accessing `path` would lead to a silenced path, also through links.
+  /// Whether an access to `path` would reach a silenced path, directly or through links.
   [[nodiscard]] bool is_silent(const std::string& path) const;
 
-  /// Reads at most `limit` bytes; a longer file is truncated. Anything but a plain file is
-  /// unreadable (EINVAL). Never blocks.
+  /// The first `limit` bytes of a plain file. Other files are unreadable (EINVAL). Never blocks.
   [[nodiscard]] Fact<std::string> read(const std::string& path, std::size_t limit = 1 << 16) const;
-  /// The last `limit` bytes.
+  /// The last `limit` bytes of a plain file.
   [[nodiscard]] Fact<std::string> read_end(const std::string& path, std::size_t limit) const;
-  /// The first line without surrounding whitespace.
+  /// The first line of a plain file, without surrounding blanks.
   [[nodiscard]] Fact<std::string> line(const std::string& path) const;
-  /// Names in a folder, sorted, without "." and ".."; at most `most` of them.
+  /// The names in a folder, sorted, at most `most`, without "." and "..".
   [[nodiscard]] Fact<std::vector<std::string>> list(const std::string& path,
                                                     std::size_t most = 20'000) const;
-  /// Opens a plain file to read parts of it.
+  /// Opens a plain file, to read parts of it.
   [[nodiscard]] Fact<OpenFile> open_file(const std::string& path) const;
   /// The target of a link, as stored in the link.
   [[nodiscard]] Fact<std::string> link(const std::string& path) const;
   /// The path with all links resolved, relative to the tree's root.
   [[nodiscard]] Fact<std::string> resolve(const std::string& path) const;
-  /// Properties of the file at `path`; links are followed. `try_open`: for devices, checks with the
-  /// kernel whether opening is allowed, without opening.
+  /// Properties of the file at `path`, after links are resolved. `try_open`: for a device, also
+  /// whether the kernel would allow to open it. The device is not opened.
   [[nodiscard]] Fact<Node> node(const std::string& path, bool try_open = false) const;
-  /// The ctime, in seconds since 1970. A recording only has the ctimes that were requested; others
-  /// are absent.
+  /// The ctime, in seconds since 1970. In a recording, only those ctimes exist that were requested
+  /// when it was made; others are absent.
   [[nodiscard]] Fact<std::int64_t> changed(const std::string& path) const;
   [[nodiscard]] bool exists(const std::string& path) const { return node(path).has_value(); }
 
-  /// Calls `read` with this tree and returns its result. If an access was denied on the way (EACCES
-  /// and similar), the returned fact records this: lists may be incomplete, and nothing counts as
-  /// absent.
+  /// Calls `read` and returns its fact. If an access was denied during the call (EACCES and
+  /// similar), the fact becomes partial or unreadable, because lists may then be incomplete.
   template <typename Read>
   [[nodiscard]] auto watched(Read read) const {
     const auto before = std::exchange(refused_, std::nullopt);
@@ -95,7 +93,7 @@ class Tree {
     return fact;
   }
 
-  /// From now on, also records everything that is read.
+  /// From now on, everything that is read is also recorded.
   void record_into(std::shared_ptr<Recording> recording) { recording_ = std::move(recording); }
 
   [[nodiscard]] bool is_this_machine() const { return root_ == "/"; }
@@ -108,22 +106,22 @@ class Tree {
  private:
   /// Whether the tree is in memory and the path is not below a mount.
   [[nodiscard]] bool is_in_memory(const std::string& path) const;
-  /// The errno with which accesses to the path fail; 0 if it is readable.
+  /// The errno with which all accesses to the path fail; 0 if they do not fail.
   [[nodiscard]] int refused_with(const std::string& path) const;
   [[nodiscard]] FileTree::Found find(const std::string& path, bool follow = true) const;
   [[nodiscard]] Descriptor open(const std::string& path, int flags, int& error) const;
-  /// The content of a plain file; `is_more` is set if the file is longer than `limit`.
+  /// The content of a plain file. `is_more` becomes true if the file is longer than `limit`.
   [[nodiscard]] Fact<std::string> content(const std::string& path, std::size_t limit, bool from_end,
                                           bool& is_more) const;
   [[nodiscard]] Fact<std::string> read_from(const std::string& path, std::size_t limit,
                                             bool from_end) const;
-  /// Adds names in a folder to `names`, at most `most` in total; returns errno.
+  /// Adds the names in a folder to `names`, up to `most` in total. Returns 0 or errno.
   [[nodiscard]] int add_names(const std::string& path, std::size_t most,
                               std::vector<std::string>& names) const;
   void note(const std::string& path, const Node& node) const;
   void note_links(std::string path) const;
-  /// "/sys" if the path is in /sys and nothing is mounted there, so that the tree does not show the
-  /// kernel's state. The same for other kernel folders. "" if it is mounted, or for other paths.
+  /// "/sys" if the path is in /sys, but nothing is mounted there: a missing file then proves
+  /// nothing. "/proc" in the same way. "" for all other paths.
   [[nodiscard]] std::string_view unmounted(const std::string& path) const;
   [[nodiscard]] bool has_entries(const std::string& folder) const;
   template <typename T>
@@ -142,7 +140,7 @@ class Tree {
 
   std::string root_;
   Descriptor folder_;
-  std::shared_ptr<const FileTree> files_;  // instead of folder_
+  std::shared_ptr<const FileTree> files_;  // for trees in memory, instead of folder_
   std::vector<Mount> mounts_;
   std::vector<std::string> silent_;
   std::map<std::string, Special, std::less<>> specials_;

@@ -122,14 +122,14 @@ TEST_CASE("a refused folder makes a list partial, and an absence unknown") {
   CHECK(!part.is_whole());
   CHECK(part.why().where == "/etc/b");
   CHECK(both("/etc/c", "/etc/b").is_unreadable());
-  // A value computed from a partial value is also partial.
+  // A value that is computed from a partial value is partial too.
   CHECK(!part.map([](const std::string& text) { return text.size(); }).is_whole());
 }
 
 TEST_CASE("without the kernel's own files nothing of the kernel is called absent") {
   const TemporaryTree folder;
   folder.put("etc/os-release", "ID=debian\n");
-  folder.folder("proc");  // a chroot: the folder exists, but nothing is mounted
+  folder.folder("proc");  // as in a chroot: the folder exists, but nothing is mounted
   const Tree tree(folder.path);
   CHECK(tree.list("/sys/bus/pci/devices").is_unreadable());
   CHECK(tree.list("/sys/bus/pci/devices").why().where == "/sys");
