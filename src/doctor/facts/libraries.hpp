@@ -9,7 +9,7 @@
 
 namespace berth::doctor {
 
-/// A library that a program opens by name, and the file that it gets.
+/// A library that a program opens by name, and the file that the loader chooses for it.
 struct FoundLibrary {
   std::string name;      // "libcuda.so.1"
   std::string path;      // the file that the loader chooses

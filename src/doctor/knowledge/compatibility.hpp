@@ -108,8 +108,8 @@ struct CpuBuild {
 };
 /// The compute capabilities that a package supports: a range from the lowest to the highest
 /// (`most`), or a list for which it has code. `tag`: only builds with this local version; `below`:
-/// only builds with an older CUDA; `warn`: the user may not need this package on a GPU; `what`:
-/// msgid that describes the failure; `use`: a release to install instead.
+/// only builds with an older CUDA; `warn`: perhaps the user does not need this package on a GPU;
+/// `what`: msgid that describes the failure; `use`: a release to install instead.
 struct PackageGpus {
   std::string package, versions, capability, source, tag;
   std::vector<std::string> arch;
@@ -125,8 +125,8 @@ struct CpuNeed {
   std::string source, tag;
 };
 /// A package that allocates GPU memory with another function than cudaMalloc, and the kinds of GPU
-/// that may not support this: "vgpu", "jetson", "wsl". `use`: a release without the problem; `set`:
-/// a command that avoids it.
+/// that do not always support this: "vgpu", "jetson", "wsl". `use`: a release without the problem;
+/// `set`: a command that avoids it.
 struct MemoryUser {
   std::string package, versions;
   std::vector<std::string> where;
@@ -260,11 +260,11 @@ struct Compatibility {
   /// capability_as_said() also accepts short names: "4090", "t4".
   [[nodiscard]] std::string capability_of(std::string_view gpu_name) const;
   [[nodiscard]] std::string capability_as_said(std::string_view gpu_name) const;
-  /// several_of(): the full names of all cards that have this short name; empty if the name is not
+  /// several_of(): the full names of all GPUs that have this short name; empty if the name is not
   /// ambiguous. is_with_aarch64(): whether the GPU only exists on aarch64 boards.
   [[nodiscard]] std::vector<std::string> several_of(std::string_view gpu_name) const;
   [[nodiscard]] bool is_with_aarch64(std::string_view gpu_name) const;
-  /// "AMD", "Intel" or "Jetson" if the short name is of such a GPU; otherwise "".
+  /// "AMD", "Intel" or "Jetson" if this is the short name of such a GPU; otherwise "".
   [[nodiscard]] std::string other_maker(std::string_view gpu_name) const;
   [[nodiscard]] const ArchToolkits* toolkits_of(std::string_view capability) const;
   /// newest_rocm(): the newest ROCm of PyTorch's wheels ("7.14"). cudnn_of_torch(): the cuDNN of a

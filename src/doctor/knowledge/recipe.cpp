@@ -14,7 +14,7 @@ bool driver_serves(const Wish& wish, const Build& build, const Need& need) {
     if (need.last_branch != 0 && version_of(wish.driver)[0] > need.last_branch) return false;
     if (!need.to_exist.empty() && is_older(wish.driver, need.to_exist)) return false;
   }
-  // The CUDA version counts before the driver version, because on WSL the latter is that of the
+  // The CUDA version counts before the driver version, because WSL reports the version of the
   // Windows driver.
   if (made_for) return true;
   if (!need.made_for.empty() && !wish.driver_cuda.empty()) return false;

@@ -25,8 +25,8 @@ void check_against_tables(const Wish& wish, const Recipe& recipe) {
   CHECK_FALSE(is_older(wish.driver, recipe.driver));
   const ArchToolkits* bounds = known().toolkits_of(wish.capabilities.front());
   REQUIRE(bounds != nullptr);
-  // A toolkit can compile for this capability if it can compile for one whose machine code runs on
-  // it: for 10.3, a toolkit that knows 10.0 is enough.
+  // A toolkit can compile for this capability if it can compile for another one whose machine code
+  // also runs on it: for 10.3, code for 10.0 is enough.
   CHECK(std::any_of(known().archs.begin(), known().archs.end(), [&](const ArchToolkits& row) {
     return sass_serves({row.capability}, bounds->capability) &&
            (row.first.empty() || !is_older(recipe.build.cuda, row.first));

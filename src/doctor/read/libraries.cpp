@@ -27,8 +27,8 @@ Fact<FoundLibrary> find(const Tree& tree, Loader& loader, const char* name) {
   return found;
 }
 
-/// The library that a program from Nix gets. The loader of Nix's glibc uses neither the cache nor
-/// the system's folders.
+/// The library that the loader chooses for a program from Nix. The loader of Nix's glibc uses
+/// neither the cache nor the system's folders.
 Fact<FoundLibrary> of_nix(const Tree& tree, const Fact<Environment>& environment, bool own,
                           const char* name) {
   std::vector<std::pair<std::string, FoundBy>> folders;

@@ -24,8 +24,8 @@ bool is_pinned(std::string_view name) {
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
-/// Whether this package's version does not tell for which PyTorch it was built, but its wheel's
-/// file name does.
+/// Whether the file name of this package's wheel shows for which PyTorch it was built. Its version
+/// does not show this.
 bool is_built_for_torch(std::string_view name) {
   return name == "flash-attn" || name == "causal-conv1d" || name == "mamba-ssm";
 }

@@ -22,8 +22,8 @@ class Redaction {
   /// packages also use ("ubuntu"), is replaced only as the name of a folder.
   void hide_user(const std::string& name);
   void hide_host(const std::string& name);
-  /// Replaces these names in a text. Also replaces every folder in /home and similar folders,
-  /// because its name is that of a user, and GPU uuids, serial numbers of boards and disks, and MAC
+  /// Replaces these names in a text, and all names of folders in /home and similar folders, which
+  /// are names of users. Also replaces GPU uuids, serial numbers of boards and disks, and MAC
   /// addresses.
   [[nodiscard]] std::string apply(std::string_view text);
   /// Replaces names in the paths of binary data. The replacements have equal length, so that

@@ -305,7 +305,7 @@ void ggml_program(Examination& look) {
       if (name.find(word) != std::string::npos) return;
   Finding& finding = look.found(text("{} is built for the CPU only: it does not use the {}",
                                      program->program, seen_gpus(look).front().name));
-  // If another framework can use the GPU, the user may not need this program for it.
+  // If another framework can use the GPU, perhaps the user does not need this program for it.
   if (has_gpu_framework(look)) finding.severity = Severity::kWarning;
   finding.evidence.push_back(text("none of its libraries is for a GPU: {}",
                                   fmt::format("{}", fmt::join(program->libraries, ", "))));
@@ -376,7 +376,7 @@ void other_vendor(Examination& look) {
     Finding& finding = look.found(
         nvidia ? text("{} is built for AMD's ROCm, but the GPU is from NVIDIA", named(one))
                : text("{} is built for NVIDIA's CUDA, but the GPU is from AMD", named(one)));
-    // PyTorch has a suitable build, so the user may not use this package for the GPU.
+    // PyTorch has a suitable build, so perhaps the user does not need this package on the GPU.
     if (torch && (nvidia ? torch->cuda.has_value() : torch->hip.has_value()))
       finding.severity = Severity::kWarning;
     finding.evidence.push_back(one.path);

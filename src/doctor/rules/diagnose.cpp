@@ -4,8 +4,8 @@
 //    of these findings. If no finding can cause it, the error itself comes first (ERR01). Two kinds
 //    of findings only move up among findings that are equal by criteria 1 and 2: information, and
 //    findings of unproven rules.
-// 1. Problems that make the GPU unusable come before those that slow it down. A finding that
-//    explains a worse one counts as equally bad.
+// 1. Problems that make the GPU unusable come before those that slow it down. A finding is as bad
+//    as the worst finding that it explains.
 // 2. An unproven rule (no public case confirms it) comes after all proven rules.
 // 3. A cause comes before what it explains. Otherwise, the lower layer comes first: "no driver"
 //    tells the user more than "a library finds no GPU".

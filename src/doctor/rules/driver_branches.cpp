@@ -23,8 +23,8 @@ bool is_from_blackwell(const PciFunction& gpu) {
   return gpu.device >= kFirst;
 }
 
-/// Reports a machine with a GPU older than Turing and one that is Blackwell or newer: the open
-/// module does not support the former, the proprietary module does not support the latter.
+/// Reports a machine with a GPU older than Turing and a GPU from Blackwell on. The open module does
+/// not support the old GPU, and the proprietary module does not support the new one.
 bool told_of_both_kinds(Examination& look, Finding& finding) {
   const PciFunction *old = nullptr, *blackwell = nullptr;
   for (const auto* gpu : nvidia_gpus(look)) {
@@ -82,7 +82,7 @@ int first_branch_for(const Examination& look, const PciFunction& gpu) {
 }
 
 /// A Blackwell GPU that does not answer although the proprietary module is new enough for it;
-/// nullptr if there is none. The log may not show the reason.
+/// nullptr if there is none. The log does not always show the reason.
 const PciFunction* needs_open_module(Examination& look) {
   const bool* open = look.see(look.facts.nvidia.open_module);
   if (open == nullptr || *open) return nullptr;
@@ -180,7 +180,7 @@ bool is_left_alone(Examination& look, const PciFunction& gpu) {
                       [&](const GpuAnswer& one) { return one.pci_address == gpu.address; });
 }
 
-/// Suggests to install an older branch, unless GPUs that work now need a newer one. Then no branch
+/// Suggests installing an older branch, unless GPUs that work now need a newer one. Then no branch
 /// supports all GPUs.
 void advise_branch(Examination& look, Finding& finding,
                    const std::vector<const PciFunction*>& working, int branch) {

@@ -166,7 +166,8 @@ void uvm_missing(Examination& look) {
             "ExecStartPre=/usr/bin/nvidia-modprobe -c 0 -u")});
 }
 
-/// Reports nodes of a Jetson that the user may not open. They belong to the group video or render.
+/// Reports nodes of a Jetson that the user has no permission to open. They belong to the group
+/// video or render.
 void tegra_permission(Examination& look) {
   const auto* nodes = look.see(look.facts.nodes.tegra);
   const auto* identity = look.see(look.facts.process.identity);

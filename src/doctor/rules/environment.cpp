@@ -154,8 +154,8 @@ void nvcc_path(Examination& look) {
                     look.facts.process.variable("CUDA_PATH").has_value();
   const auto* other = look.see(home ? named.cuda_home_nvcc_target : named.usual_nvcc);
   if (other == nullptr || *other == *first) return;
-  // Without CUDA_HOME, the nvcc in PATH compiles extensions. Report it only if it is the
-  // distribution's, because a user with another toolkit may not expect that.
+  // Without CUDA_HOME, the nvcc in PATH compiles extensions. Report only the distribution's nvcc: a
+  // user who installed another toolkit probably does not expect that it is used.
   if (!home && !first->starts_with("/usr/bin/") && !first->starts_with("/usr/lib/")) return;
   Finding& finding =
       look.found(text("the nvcc in PATH is not the toolkit's: {}, not {}", *first, *other));

@@ -130,7 +130,7 @@ bool serves_gpus(Examination& look, const std::string& release, std::string cuda
 }
 
 /// Suggests the PyTorch for which the extension was built, if it supports the installed GPUs. Also
-/// suggests to update the extension.
+/// suggests updating the extension.
 void advise_its_torch(Examination& look, Finding& finding, const Distribution& one,
                       const BuiltFor& built) {
   const std::string tag(local_part(one.version)), cuda = cuda_of_tag(tag);

@@ -18,7 +18,7 @@ namespace berth::doctor {
 namespace {
 
 /// Whether the driver is too old for a CUDA version. CUDA versions count before driver versions,
-/// because on WSL the latter is that of the Windows driver.
+/// because WSL reports the version of the Windows driver.
 bool too_old(const Compatibility& known, const SeenDriver& driver, const std::string& cuda) {
   const Version wanted = version_of(cuda), has = version_of(driver.cuda);
   if (wanted.empty()) return false;
@@ -141,7 +141,8 @@ void framework_too_new(Examination& look) {
   Finding& finding =
       look.found(text("the NVIDIA driver ({}) is too old for {}, which was built with CUDA {}", has,
                       use->what, use->cuda));
-  // The frameworks work with this driver, so the user may not use this package for the GPU.
+  // The frameworks work with this driver, so perhaps the user does not need this package on the
+  // GPU.
   if (frameworks_fit) finding.severity = Severity::kWarning;
   finding.evidence.push_back(said(driver));
   finding.evidence.push_back(fmt::format("{}: CUDA {}", use->path, use->cuda));
@@ -367,8 +368,8 @@ void torch_without_xpu(Examination& look) {
   // Without Intel's extension, PyTorch is not expected to use an integrated GPU.
   if (!is_card && extension) cards = gpus_on_bus(look, kVendorIntel);
   if (torch == nullptr || cards.empty() || !look.missing(torch->xpu)) return;
-  // The build may be for another vendor's card. Intel's extension adds support for Intel GPUs
-  // itself, except for the CPU build on PyPI.
+  // PyTorch may have been built for a GPU of another vendor. Intel's extension adds support for
+  // Intel GPUs itself, except for the CPU build on PyPI.
   if (!seen_gpus(look).empty() || has_rocm_gpu(look)) return;
   if (extension && (local_part(extension->version).starts_with("xpu") ||
                     local_part(extension->version).starts_with("gpu")))

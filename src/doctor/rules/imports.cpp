@@ -25,7 +25,7 @@ bool has_cudnn_wheel(Examination& look) {
          });
 }
 
-/// Suggests to install NVIDIA's wheels. If the package does not search in wheels, also adds their
+/// Suggests installing NVIDIA's wheels. If the package does not search in wheels, also adds their
 /// folders to LD_LIBRARY_PATH.
 model::Fix wheels_for(Examination& look, const Distribution& one, const Opens& row) {
   std::vector<std::string> words;

@@ -70,7 +70,7 @@ void older_than_gpu(Examination& look, const LibraryFile& driver, int build) {
         look.found(text("Intel's compute runtime is too old for the GPU at {}: {} is the first "
                         "release that supports it ({})",
                         gpu.address, row->kernel, row->name));
-    // The user may not compute on an integrated GPU.
+    // Perhaps the user does not want to compute on an integrated GPU.
     if (!is_intel_card(gpu) && !has_opencl_packages(look) && !has_xpu(look))
       finding.severity = Severity::kWarning;
     finding.evidence = {

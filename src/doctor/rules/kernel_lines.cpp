@@ -241,7 +241,7 @@ std::string gcc_major(std::string_view compiler) {
   return beginning(compiler.substr(at), 1);
 }
 
-/// Suggests to install the compiler that built the kernel, according to /proc/version.
+/// Suggests installing the compiler that built the kernel, according to /proc/version.
 void by_its_compiler(Examination& look, Finding& finding, const std::string& compiler,
                      const KernelLine& row) {
   const std::string major = gcc_major(compiler), told = printable(compiler);

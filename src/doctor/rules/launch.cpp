@@ -43,8 +43,8 @@ void rank_beyond_gpus(Examination& look) {
   if (variable_or_empty(look, "SLURM_JOB_ID").empty()) return;
   const std::string visible = variable_or_empty(look, "CUDA_VISIBLE_DEVICES");
   if (!machine_has_nvidia(look) || !is_one_device(look, visible)) return;
-  // Programs use LOCAL_RANK, which launchers set. They may not use Slurm's own variable, so without
-  // LOCAL_RANK the finding is only information.
+  // Programs use LOCAL_RANK, which launchers set. Perhaps they ignore Slurm's own variable, so
+  // without LOCAL_RANK the finding is only information.
   const bool launched = !variable_or_empty(look, "LOCAL_RANK").empty();
   const char* name = launched ? "LOCAL_RANK" : "SLURM_LOCALID";
   if (to_number(variable_or_empty(look, name)).value_or(0) < 1) return;
@@ -128,8 +128,8 @@ void hidden_from_service(Examination& look, const OllamaService& service) {
        ""});
 }
 
-/// Whether the server could use a GPU whose nodes it may not open: an AMD card, or with Vulkan any
-/// AMD or Intel GPU.
+/// Whether the server could use a GPU if it had permission to open the GPU's nodes: an AMD card, or
+/// with Vulkan any AMD or Intel GPU.
 bool has_gpu_behind_nodes(Examination& look, const OllamaService& service) {
   return !cards_on_bus(look, kVendorAmd).empty() ||
          (service.variables.contains("OLLAMA_VULKAN") &&
@@ -148,8 +148,8 @@ bool closed_to_others(Examination& look) {
           }));
 }
 
-/// Reports a service that may not open the GPU nodes, because of a setting in its unit or because
-/// of its groups.
+/// Reports a service that has no permission to open the GPU nodes, because of a setting in its unit
+/// or because of its groups.
 void locked_out_of_nodes(Examination& look, const OllamaService& service) {
   const bool behind_nodes = has_gpu_behind_nodes(look, service);
   if (!behind_nodes && !machine_has_nvidia(look)) return;

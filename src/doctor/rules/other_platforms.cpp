@@ -156,7 +156,7 @@ void wsl_blocked(Examination& look) {
                                   "Windows")});
 }
 
-/// Reports that this process may not open a node that programs need for the GPU.
+/// Reports that this process has no permission to open a node that programs need for the GPU.
 Finding& refused(Examination& look, const GpuNode& node) {
   Finding& finding = look.found(text("this user may not open {}", node.path));
   const auto& identity = look.facts.process.identity;
@@ -424,7 +424,7 @@ void igpu_mixed(Examination& look) {
     if (!look.missing(look.facts.process.variable(name))) return;
   Finding& finding =
       look.found(text("the integrated GPU is visible next to the card, and programs may use it"));
-  // PyTorch uses the first GPU, which may be the card.
+  // PyTorch uses the first GPU, which is not always the integrated one.
   const bool others = look.see(look.facts.rocm.library) != nullptr ||
                       look.see(look.facts.platform.ollama) != nullptr;
   if (by_torch && !others && !nodes->front().integrated()) finding.severity = Severity::kInfo;

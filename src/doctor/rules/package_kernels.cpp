@@ -72,8 +72,8 @@ void files_without_kernels(Examination& look, const SeenGpu& gpu, bool newer) {
     Finding& finding = look.found(
         text("{} has no kernels for the {} (compute capability {}): it was compiled for {}",
              package, gpu.name, gpu.capability, fmt::format("{}", fmt::join(all.arch, ", "))));
-    // The user may not use this package on the GPU, because it also works on the CPU or is only a
-    // part of the program.
+    // Perhaps the user does not need this package on the GPU, because it also works on the CPU or
+    // is only a part of the program.
     if (std::find(kComputing.begin(), kComputing.end(), package) == kComputing.end())
       finding.severity = Severity::kWarning;
     for (const PackageCode& one : *codes)

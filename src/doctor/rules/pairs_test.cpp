@@ -6,7 +6,7 @@ using namespace berth::doctor;
 
 namespace {
 
-/// The packages that FW25 suggests to install; "" if the two packages are compatible.
+/// The packages that FW25 suggests installing; "" if the two packages are compatible.
 std::string wanted(const char* name, const char* version, const char* other,
                    const char* its_version) {
   Facts facts = tests::workstation("580.95.05", "13.0");

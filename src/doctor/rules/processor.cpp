@@ -83,8 +83,8 @@ void cpuset_against_limit(Examination& look) {
   std::uint64_t limit = ~std::uint64_t{0};
   if (group != nullptr) limit = *group;
   if (user != nullptr) limit = std::min(limit, *user);
-  // Some libraries start one thread for each CPU of the machine, including those that this process
-  // may not use.
+  // Some libraries start one thread for each CPU of the machine, including those CPUs that this
+  // process is not permitted to use.
   if (online->size() <= limit || cpus->size() * 2 > online->size()) return;
   Finding& finding = look.found(
       text("{} processes and threads are allowed, and libraries that count this machine's "

@@ -23,8 +23,7 @@ struct RecipeMachine {
   PackageIndex index;
   bool is_another = false;
 
-  /// Clears all properties except the Python. Those of another machine are then filled in, or stay
-  /// unknown.
+  /// Clears all properties except the Python, for the description of another machine.
   void become_another();
 };
 

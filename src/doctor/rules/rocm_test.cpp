@@ -59,7 +59,7 @@ TEST_CASE("a processor's GPU gets half of the memory, unless somebody says more"
           alter(f.rocm.memory, [](auto& it) { it.front().machines = 100ULL << 30; });
         }).empty());
   CHECK(but([](Facts& f) { f.rocm.folder = {}; }).empty());
-  // With a card, programs compute on the card.
+  // If there is also a discrete GPU, programs use that one.
   CHECK(but([](Facts& f) {
           alter(f.rocm.nodes, [](auto& it) { it.push_back({"2", "", 110000, false}); });
         }).empty());

@@ -136,8 +136,8 @@ void tell_torch(const TorchBuild& torch, Software::Framework& framework) {
   framework.version = torch.version;
   framework.path = torch.path;
   if (torch.cuda) framework.cuda = beginning(*torch.cuda);
-  // A known tag in the local version is that of the build. In builds by NVIDIA and by users, the
-  // local version is a revision.
+  // A known tag at the start of the local version is the tag of the build. NVIDIA's and users' own
+  // builds have a revision there instead.
   const std::string_view local = local_part(torch.version);
   for (const char* tag : {"cu1", "cpu", "rocm", "xpu"})
     if (local.starts_with(tag)) {

@@ -41,7 +41,8 @@ bool wants_rocm(Examination& look) {
   return (torch && torch->hip) || look.see(look.facts.rocm.folder) != nullptr;
 }
 
-/// Whether ROCm's list has a card, or the log shows that a GPU of the same model was added to it.
+/// Whether ROCm's list has a GPU that is not integrated, or the log shows that a GPU of the same
+/// model was added to it.
 bool another_serves(const RocmFacts& rocm, const std::vector<std::string>& log,
                     const PciFunction& gpu) {
   if (rocm.nodes && std::any_of(rocm.nodes->begin(), rocm.nodes->end(),

@@ -27,8 +27,8 @@ bool is_index(std::string_view token) {
   return !token.empty() && token.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-/// CUDA_VISIBLE_DEVICES if it names devices. "" if it is not set, or if it hides all GPUs; ENV01
-/// reports the latter.
+/// CUDA_VISIBLE_DEVICES if it names devices; "" if it is not set, or if it hides all GPUs. ENV01
+/// reports a value that hides all GPUs.
 std::string cuda_list(Examination& look) {
   const std::string value = variable_or_empty(look, "CUDA_VISIBLE_DEVICES");
   return hides_every_device(value) ? "" : value;

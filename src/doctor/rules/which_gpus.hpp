@@ -21,9 +21,9 @@ inline constexpr std::uint32_t kVendorNvidia = 0x10de, kVendorAmd = 0x1002, kVen
 [[nodiscard]] bool machine_has_nvidia(Examination& look);
 /// The GPUs of a vendor on the bus.
 [[nodiscard]] std::vector<PciFunction> gpus_on_bus(Examination& look, std::uint32_t vendor);
-/// The AMD or Intel GPUs on the bus that are not integrated.
+/// The cards of a vendor on the bus. Cards are the AMD or Intel GPUs that are not integrated.
 [[nodiscard]] std::vector<PciFunction> cards_on_bus(Examination& look, std::uint32_t vendor);
-/// Whether this is an Intel card. Intel's other GPUs are integrated.
+/// Whether this is an Intel card, and not an integrated GPU.
 [[nodiscard]] bool is_intel_card(const PciFunction& one);
 /// The number of NVIDIA GPUs that this process can select by index, according to the driver or to
 /// device nodes; nullopt if it is unknown.

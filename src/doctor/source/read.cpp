@@ -166,7 +166,7 @@ Result<Source> read(const std::string& path, const std::string& python) {
   if (kind == Kind::kUnknown)
     return refused(path, std::string(tr("not a kind of file that the doctor reads")));
   if (auto text = from_utf16(*bytes)) {
-    if (kind != Kind::kRequirements)  // only in requirements files, UTF-16 is common
+    if (kind != Kind::kRequirements)  // UTF-16 is common only in these files
       return refused(path, std::string(tr("it is UTF-16: save it as UTF-8")));
     *bytes = *std::move(text);
   }

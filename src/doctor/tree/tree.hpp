@@ -75,7 +75,7 @@ class Tree {
   /// The path with all links resolved, relative to the tree's root.
   [[nodiscard]] Fact<std::string> resolve(const std::string& path) const;
   /// Properties of the file at `path`, after links are resolved. `try_open`: for a device, also
-  /// whether the kernel would allow to open it. The device is not opened.
+  /// whether the kernel would permit opening it. The device is not opened.
   [[nodiscard]] Fact<Node> node(const std::string& path, bool try_open = false) const;
   /// The ctime, in seconds since 1970. In a recording, only those ctimes exist that were requested
   /// when it was made; others are absent.
