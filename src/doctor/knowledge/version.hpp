@@ -4,7 +4,7 @@
 // - compare_versions(): the full order of PEP 440 and Debian, to find the newest:
 //   2.10.0.dev1 < 2.10.0a1 < 2.10.0rc1 (and 2.10.0~rc1) < 2.10.0 < 2.10.0.post1.
 // - may_be_same(): whether two versions can be of the same build. A shorter version may be an
-// abbreviation of a longer one.
+//   abbreviation of a longer one.
 #pragma once
 
 #include <string>

@@ -170,8 +170,8 @@ class Resolver {
     return {words.begin() + static_cast<std::ptrdiff_t>(from), words.end()};
   }
 
-  /// The command that begins at the first word that is a program. For wrappers with too many
-  /// options to list them.
+  /// The command that begins at the first word that is a program. Used for wrappers that have too
+  /// many options to list.
   Result<Words> first_command(const Words& words, std::size_t from, std::string_view with_value) {
     for (std::size_t i = from; i < words.size(); ++i) {
       if (words[i] == "--") return rest(words, i + 1);

@@ -52,8 +52,8 @@ void* ask(void* given) {
   return nullptr;
 }
 
-/// A thread that waits for a server cannot be killed. So it must not hold descriptors whose other
-/// end is being waited on, such as the output pipe.
+/// Closes all descriptors except `pipe`. A thread that waits for a file server cannot be killed. If
+/// it kept the output pipe open, the reader of the pipe would wait for it too.
 void let_go_of_all_but(int pipe) {
   const int nothing = ::open("/dev/null", O_RDWR);
   for (const int stream : {0, 1, 2})

@@ -261,7 +261,7 @@ void write_tree(const Recording& seen, const ShareablePaths& paths, Writer& writ
     for (const auto& [path, file] : seen.files)
       if (Writer::is_text(file) == whole) writer.file(path, file);
   // Keeps the names of files that were not read, because rules compare them ("libcuda.so.535.183"
-  // next to ".570.124"). Names in /proc and of home folders are left out.
+  // next to ".570.124"). Names in /proc and names of home folders are left out.
   for (const auto& [path, names] : seen.folders) {
     if (path.starts_with("/proc") || has_homes(path)) continue;
     for (const std::string& name : paths.names_in(path))

@@ -55,7 +55,8 @@ bool masks_gpus(const Fact<std::string>& visible) {
   return visible && (*visible == "void" || *visible == "none" || visible->empty());
 }
 
-/// The paths of all NVIDIA nodes: "/dev/nvidiactl, /dev/nvidia-uvm".
+/// The paths of all NVIDIA nodes, which are only control nodes here: "/dev/nvidiactl,
+/// /dev/nvidia-uvm".
 std::string control_nodes(Examination& look) {
   std::string names;
   for (const GpuNode& one : look.facts.nodes.nvidia.value_or({}))

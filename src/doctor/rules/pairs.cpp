@@ -37,7 +37,8 @@ std::string unmet_need(const Distribution& one, const Distribution& other) {
 }
 
 /// Whether this is a nightly build ("2.10.0.dev20251101") or a build from a source checkout
-/// ("0.9.0a0+8d1c4a2"). Compatible releases depend on its date, and the tables have no dates.
+/// ("0.9.0a0+8d1c4a2"). Its date determines with which releases it is compatible, and the tables
+/// have no dates.
 bool is_before_release(const Distribution& one) {
   const std::string number = one.version.substr(0, one.version.find('+'));
   return number.find(".dev") != std::string::npos || number.ends_with("a0");
