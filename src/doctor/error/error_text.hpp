@@ -12,7 +12,9 @@ namespace berth::doctor {
 
 /// A row of the table of known messages.
 struct Signature {
-  const char* name;  // stable, for programs; rows with one name are wordings of one message
+  /// The name is stable, because programs use it. Rows with the same name are different wordings of
+  /// one message.
+  const char* name;
   /// In lower case. "*" separates parts that follow each other at a short distance. A space matches
   /// any whitespace, because pasted text is often wrapped.
   const char* words;
@@ -40,8 +42,8 @@ struct Recognised {
 constexpr std::size_t kMostErrorText = 4 << 20;
 
 /// The known messages in `bytes`, each once, at its first occurrence. Messages that state their
-/// cause come first, then by line. Reads only the last 4 MiB. Line numbers start after
-/// `lines_before`.
+/// cause come first; apart from that, the order is that of the lines. Reads only the last 4 MiB.
+/// Line numbers start after `lines_before`.
 [[nodiscard]] std::vector<Recognised> read_error_text(std::string_view bytes, int lines_before = 0);
 
 }  // namespace berth::doctor

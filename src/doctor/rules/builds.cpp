@@ -18,7 +18,8 @@
 namespace berth::doctor {
 namespace {
 
-/// Whether a framework that can use CUDA is installed. The user may use that framework for the GPU.
+/// Whether a framework that can use CUDA is installed. Perhaps the user uses that framework for the
+/// GPU.
 bool has_gpu_framework(Examination& look) {
   if (!torch_cuda(look).empty()) return true;
   const auto* all = look.see(look.facts.python.distributions);

@@ -83,7 +83,8 @@ void opened_by_name(Examination& look) {
     const auto wheel =
         std::find_if(libraries->begin(), libraries->end(),
                      [&](const CudaLibrary& other) { return other.name == *missing; });
-    // A PyTorch for CUDA would load the wheels' libraries first. Whether it is one is unknown.
+    // A PyTorch for CUDA would load the wheels' libraries first. If PyTorch is unreadable, it is
+    // unknown whether it is for CUDA.
     const auto& torch = look.facts.python.torch;
     if (torch.is_unreadable() || (torch && torch->cuda.is_unreadable())) return;
     Finding& finding = look.found(

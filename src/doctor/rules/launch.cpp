@@ -160,7 +160,7 @@ void locked_out_of_nodes(Examination& look, const OllamaService& service) {
     finding.evidence = {service.locked.file + ": " + service.locked.value,
                         "https://github.com/NixOS/nixpkgs/issues/331069"};
     finding.fix.push_back(
-        // The name of the file sorts last, because systemd uses the last value of a setting.
+        // The name of this file sorts last, so that its value applies: systemd uses the last value.
         {"sudo mkdir -p /etc/systemd/system/ollama.service.d && printf '%s\\n' '[Service]' "
          "PrivateDevices=no DevicePolicy=auto DeviceAllow= | sudo tee "
          "/etc/systemd/system/ollama.service.d/zz-berth.conf\nsudo systemctl daemon-reload && sudo "

@@ -30,7 +30,7 @@ bool is_about(Examination& look, const PackageGpus& row, const Distribution& one
 }
 
 /// The GPU, if all GPUs have the same compute capability; otherwise nullopt. With different GPUs,
-/// the user may use the package on one that it supports.
+/// perhaps the user uses the package on a GPU that it supports.
 std::optional<SeenGpu> alike(Examination& look) {
   const auto gpus = seen_gpus(look);
   if (gpus.empty() || std::any_of(gpus.begin(), gpus.end(), [&](const SeenGpu& one) {

@@ -90,8 +90,8 @@ void half_of_memory(Examination& look) {
       contains(*line, "amdgpu.gttsize="))
     return;
   for (const AmdMemory& one : *memory) {
-    // Report only an own memory that is small and a host memory that is large. A small machine
-    // needs the other half itself.
+    // Report this only if the machine has much memory, the GPU has little of its own, and the limit
+    // is about half. A small machine needs the other half itself.
     if (*all < 32 * kGib || one.own > *all / 8 || one.machines > *all / 16 * 9) continue;
     Finding& finding = look.found(
         text("programs get at most {} GiB of this machine's {} GiB for the integrated GPU",

@@ -77,7 +77,7 @@ std::string who_takes(Examination& look, std::string_view name) {
   return "";
 }
 
-/// Reports another oneAPI in LD_LIBRARY_PATH, set by its setvars.sh, than the one in the wheels of
+/// Reports a oneAPI in LD_LIBRARY_PATH, set by its setvars.sh, that is not the one in the wheels of
 /// the installed PyTorch.
 void oneapi_shadows(Examination& look) {
   const auto package = look.facts.python.distribution("intel-sycl-rt");

@@ -107,8 +107,8 @@ void missing_files(Examination& look) {
 }
 
 /// Reports expandable segments in a training that frees the memory of its inference server between
-/// steps. The server's memory is then in a separate pool, which cannot use them. vLLM can since
-/// 0.20.1.
+/// steps. The server's memory is then in a separate pool. torch-memory-saver, and vLLM before
+/// 0.20.1, cannot use expandable segments in such a pool.
 void pools_in_segments(Examination& look, const char* name, const std::string& value) {
   const auto has = [&](const char* package) { return look.facts.python.distribution(package); };
   const auto saver = has("torch-memory-saver"), vllm = has("vllm");
