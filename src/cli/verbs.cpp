@@ -523,7 +523,7 @@ constexpr auto kDoctorExamples = std::to_array<Example>({
     {"berth doctor", "why the GPU can't be used, or is used badly"},
     {"berth doctor --venv ~/train",
      "the same for a Python environment; none of its programs are run"},
-    {"berth doctor train.py Dockerfile", "lines that do something else than they seem to do"},
+    {"berth doctor train.py Dockerfile", "lines that do not do what they seem to do"},
     {"berth doctor article.md", "check the code in an article; - reads pasted text"},
     {"berth doctor -- torchrun train.py", "what this command would see; it is not run"},
     {"python train.py 2>&1 | berth doctor --error -", "begin with what the error mentions"},

@@ -39,27 +39,27 @@ struct DiskSpace {
 /// The facts of a process that have one value. Each row has a type, a name, and a message for
 /// "could not be read". The list generates members of ProcessFacts, the keys of process.json, and
 /// the texts of messages.
-#define BERTH_PROCESS_FACTS(FACT)                                                 \
-  /* the interpreter that the user named */                                       \
-  FACT(std::string, python, msgid("the Python interpreter"))                      \
-  /* CPU affinity */                                                              \
-  FACT(std::vector<int>, cpus, msgid("on which cores the process may run"))       \
-  /* absent: none */                                                              \
-  FACT(double, quota_cores, msgid("the quota of cores"))                          \
-  /* absent: unlimited, as for the next four */                                   \
-  FACT(std::uint64_t, memlock_limit_bytes, msgid("the limit of locked memory"))   \
-  FACT(std::uint64_t, stack_limit_bytes, msgid("the limit of the stack"))         \
-  /* ulimit -v */                                                                 \
-  FACT(std::uint64_t, address_space_limit_bytes, msgid("the limit of addresses")) \
-  FACT(std::uint64_t, open_files_limit, msgid("the limit of open files"))         \
-  /* RLIMIT_NPROC */                                                              \
-  FACT(std::uint64_t, processes_limit, msgid("the limit of processes"))           \
-  /* pids.max */                                                                  \
-  FACT(std::uint64_t, cgroup_processes_limit, msgid("the limit of processes"))    \
-  /* of /dev/shm */                                                               \
-  FACT(std::uint64_t, shm_total_bytes, msgid("the size of /dev/shm"))             \
-  FACT(std::uint64_t, shm_used_bytes, msgid("the size of /dev/shm"))              \
-  /* the user has a name here */                                                  \
+#define BERTH_PROCESS_FACTS(FACT)                                                     \
+  /* the interpreter that the user named */                                           \
+  FACT(std::string, python, msgid("the Python interpreter"))                          \
+  /* CPU affinity */                                                                  \
+  FACT(std::vector<int>, cpus, msgid("on which cores the process may run"))           \
+  /* absent: none */                                                                  \
+  FACT(double, quota_cores, msgid("the quota of cores"))                              \
+  /* absent: unlimited, as for the next four */                                       \
+  FACT(std::uint64_t, memlock_limit_bytes, msgid("the limit of locked memory"))       \
+  FACT(std::uint64_t, stack_limit_bytes, msgid("the limit of the stack"))             \
+  /* ulimit -v */                                                                     \
+  FACT(std::uint64_t, address_space_limit_bytes, msgid("the limit of address space")) \
+  FACT(std::uint64_t, open_files_limit, msgid("the limit of open files"))             \
+  /* RLIMIT_NPROC */                                                                  \
+  FACT(std::uint64_t, processes_limit, msgid("the limit of processes"))               \
+  /* pids.max */                                                                      \
+  FACT(std::uint64_t, cgroup_processes_limit, msgid("the limit of processes"))        \
+  /* of /dev/shm */                                                                   \
+  FACT(std::uint64_t, shm_total_bytes, msgid("the size of /dev/shm"))                 \
+  FACT(std::uint64_t, shm_used_bytes, msgid("the size of /dev/shm"))                  \
+  /* the user has a name here */                                                      \
   FACT(bool, has_account, msgid("whether the user has an account"))
 
 struct ProcessFacts {

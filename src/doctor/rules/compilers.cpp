@@ -88,8 +88,8 @@ bool toolkit_too_old_for_numba(Examination& look, const Distribution& numba,
   finding.evidence = {numba.path, fmt::format("{}: CUDA {}", toolkit.folder, toolkit.version),
                       "https://github.com/open-mmlab/OpenPCDet/issues/1386"};
   finding.fix.push_back({install_command(look.facts.python, {"numba==0.53.*"}),
-                         text("the last release that accepts it; or install a newer toolkit and "
-                              "set CUDA_HOME to it")});
+                         text("the last Numba release that accepts this CUDA; or install a newer "
+                              "toolkit and set CUDA_HOME to it")});
   return true;
 }
 
@@ -113,7 +113,7 @@ bool numbapro_unheeded(Examination& look, const Distribution& numba,
     if (look.facts.python.is_conda)
       finding.fix.push_back(
           {fmt::format("conda install -p {} cudatoolkit", pasted(look.facts.python.prefix)),
-           text("Numba prefers the one in its own environment")});
+           text("Numba prefers the toolkit in its own environment")});
     return true;
   }
   return false;
@@ -148,7 +148,8 @@ void ptx_newer(Examination& look) {
   if (major == "12" || major == "13")
     finding.fix.push_back(
         {install_command(look.facts.python, {"-U", "numba-cuda[cu" + major + "]"}),
-         text("links with nvJitLink, which accepts newer PTX than the driver within CUDA {}",
+         text("links with nvJitLink, which accepts newer PTX than the driver does, but only of "
+              "CUDA {}",
               major)});
   if (const std::string made = look.knowledge.compatibility().driver_made_for(cuda); !made.empty())
     finding.fix.push_back({"", text("update the driver to {} or newer: needs root and a reboot, "
@@ -215,7 +216,7 @@ void headers_clash(Examination& look) {
       {fmt::format("sudo sed -i -E 's/((cospi|sinpi|rsqrt)\\(double x\\)|(cospif|sinpif|rsqrtf)"
                    "\\(float x\\));/\\1 noexcept (true);/' {}",
                    pasted(clash->cuda_header)),
-       text("declares them this way in this toolkit")});
+       text("changes the declarations in this toolkit's header")});
   finding.fix.push_back(
       {"", text("or compile in an image (nvidia/cuda:…-devel), whose C library is older")});
 }
@@ -281,7 +282,7 @@ void no_ninja(Examination& look) {
   if (installed)
     finding.fix.push_back(
         {fmt::format("export PATH={}/bin:$PATH", pasted(look.facts.python.prefix)),
-         text("it is installed there; or activate the environment")});
+         text("ninja is installed in that folder; or activate the environment")});
   else
     finding.fix.push_back({install_command(look.facts.python, {"ninja"}), ""});
 }
@@ -360,7 +361,7 @@ void libcuda_for_triton(Examination& look) {
                            text("without root")});
   }
   finding.fix.push_back({install_command(look.facts.python, {"-U", "torch"}),
-                         text("newer Triton releases need neither")});
+                         text("newer Triton releases need neither command")});
 }
 
 /// Triton assembles GPU code with the ptxas in its own wheel, even if a toolkit is installed.
@@ -394,7 +395,7 @@ void ptxas_too_old(Examination& look) {
     if (toolkit != nullptr && !toolkit->version.empty() &&
         !is_older(beginning(toolkit->version), bounds->first))
       finding.fix.push_back({"export TRITON_PTXAS_PATH=" + pasted(toolkit->folder + "/bin/ptxas"),
-                             text("the assembler of the installed toolkit")});
+                             text("makes Triton use the assembler of the installed toolkit")});
     else
       finding.fix.push_back({"export TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas",
                              text("from a toolkit of CUDA {} or newer", bounds->first)});

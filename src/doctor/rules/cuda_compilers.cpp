@@ -66,9 +66,10 @@ void found_without(Examination& look, const Compiler& compiler, const SeenGpu& g
            compiler.who, cuda, gpu.name, gpu.capability));
   if (compiler.may_be_idle) finding.severity = Severity::kInfo;
   finding.evidence.push_back(fmt::format("{}: CUDA {}", compiler.path, compiler.cuda));
-  finding.evidence.push_back(
-      newer ? text("CUDA {} is the first that compiles for {}", bounds.first, bounds.capability)
-            : text("CUDA {} is the last that compiles for {}", bounds.last, bounds.capability));
+  finding.evidence.push_back(newer ? text("CUDA {} is the first release that compiles for {}",
+                                          bounds.first, bounds.capability)
+                                   : text("CUDA {} is the last release that compiles for {}",
+                                          bounds.last, bounds.capability));
   finding.fix.push_back(
       {"",
        newer
@@ -142,7 +143,8 @@ void found_newer_ptx(Examination& look, const PtxUser& user, const std::string& 
     finding.fix.push_back(
         {fmt::format("conda install -p {} '{}={}'", pasted(look.facts.python.prefix), compiler.wish,
                      driver.cuda),
-         text("the compiler of the driver's CUDA; the toolkit in /usr/local does not matter")});
+         text("the compiler of the driver's CUDA version; the toolkit in /usr/local does not "
+              "matter")});
   const std::string made = look.knowledge.compatibility().driver_made_for(compiler.cuda);
   if (!made.empty())
     finding.fix.push_back({"", text("update the driver to {} or newer: needs root and a reboot, "
@@ -192,8 +194,8 @@ void older_ptxas_first(Examination& look) {
       is_older(wheel->version, kWritten))
     return;
   Finding& finding =
-      look.found(text("PATH has the ptxas of CUDA {} before that of JAX's wheels ({}): it does not "
-                      "accept the PTX of {}",
+      look.found(text("PATH has the ptxas of CUDA {} before the ptxas of JAX's wheels ({}): the "
+                      "first does not accept the PTX of {}",
                       beginning(first->version), beginning(wheel->version), named(*jax)));
   finding.severity = Severity::kError;
   finding.evidence = {fmt::format("{}/bin/ptxas: CUDA {}", first->folder, first->version),
@@ -228,8 +230,8 @@ void no_ptxas(Examination& look) {
     finding.fix.push_back({fmt::format("conda install -p {} -c nvidia cuda-nvcc=11.3",
                                        pasted(look.facts.python.prefix)),
                            text("contains ptxas, as does conda-forge's cudatoolkit-dev")});
-  finding.fix.push_back(
-      {install_command(look.facts.python, {"tensorflow==2.10.*"}), text("trains without ptxas")});
+  finding.fix.push_back({install_command(look.facts.python, {"tensorflow==2.10.*"}),
+                         text("this release trains without ptxas")});
 }
 
 }  // namespace berth::doctor

@@ -139,8 +139,8 @@ void advise_its_torch(Examination& look, Finding& finding, const Distribution& o
         torch_install(look, torch_of(look.facts.python, one, built), cuda.empty() ? "" : tag,
                       text("reinstalls the PyTorch that {} was built for", named(one))));
   finding.fix.push_back({install_command(look.facts.python, {"-U", one.name}),
-                         text("its newest release with the matching PyTorch; or its release for "
-                              "PyTorch {} (see its page on PyPI)",
+                         text("installs its newest release and the matching PyTorch; or install "
+                              "its release for PyTorch {} (see its page on PyPI)",
                               beginning(look.facts.python.torch->version))});
 }
 

@@ -77,7 +77,8 @@ void image_too_new(Examination& look, const SeenDriver& driver) {
                       *cuda, driver.cuda));
   finding.evidence.push_back("CUDA_VERSION=" + *cuda);
   finding.evidence.push_back(said(driver));
-  finding.evidence.push_back(text("cuInit returns 804: forward compatibility on a GPU without it"));
+  finding.evidence.push_back(
+      text("cuInit returns 804: forward compatibility on a GPU that does not support it"));
   finding.fix.push_back(
       {"", text("on the host, update the driver to one for CUDA {}; or use an image with CUDA {}",
                 beginning(*cuda), driver.cuda)});
@@ -117,7 +118,7 @@ void bindings_too_new(Examination& look) {
       finding.severity = Severity::kInfo;
     finding.fix.push_back(
         {install_command(look.facts.python, {fmt::format("cuda-python<{}", has[0] + 1)}),
-         text("the newest for this driver")});
+         text("the newest release for this driver")});
     return;
   }
 }
@@ -265,9 +266,10 @@ void arch_missing(Examination& look, bool newer) {
     finding.evidence.push_back(text("this wheel was compiled for {}", list));
   } else if (const auto* bounds =
                  look.knowledge.compatibility().toolkits_of(mine->gpu.capability)) {
-    finding.evidence.push_back(
-        newer ? text("CUDA {} is the first that compiles for {}", bounds->first, bounds->capability)
-              : text("CUDA {} is the last that compiles for {}", bounds->last, bounds->capability));
+    finding.evidence.push_back(newer ? text("CUDA {} is the first release that compiles for {}",
+                                            bounds->first, bounds->capability)
+                                     : text("CUDA {} is the last release that compiles for {}",
+                                            bounds->last, bounds->capability));
   }
   add_torch_fix(look, finding);
   if (finding.fix.empty())
@@ -395,7 +397,7 @@ constexpr auto kFrameworksRules = std::to_array<Rule>({
     {"FW07", Layer::kFramework, Severity::kFatal, true,
      msgid("a framework built for another vendor's GPUs"), "", wrong_backend},
     {"FW12", Layer::kFramework, Severity::kError, false,
-     msgid("a Python without a PyTorch for this GPU"), "", python_unsupported},
+     msgid("a Python version for which no PyTorch supports this GPU"), "", python_unsupported},
     {"XPU01", Layer::kFramework, Severity::kFatal, true, msgid("PyTorch without XPU"), "XPU02",
      torch_without_xpu},
 });

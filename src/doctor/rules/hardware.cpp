@@ -46,8 +46,8 @@ bool has_nvidia(const std::vector<PciFunction>& functions) {
 bool switched_off(Examination& look, const std::vector<PciFunction>& functions) {
   const auto* file = look.see(look.facts.machine.switched_off);
   if (file == nullptr || has_nvidia(functions)) return false;
-  Finding& finding =
-      look.found(text("the firmware has switched the GPU off, so it is on no bus: {} is 1", *file));
+  Finding& finding = look.found(
+      text("the firmware has switched the GPU off, so the system does not see it: {} is 1", *file));
   finding.severity = Severity::kWarning;
   finding.evidence = {*file + ": 1", "https://asus-linux.org/manual/supergfxctl-manual/"};
   finding.fix.push_back({fmt::format("echo 0 | sudo tee {} && sudo reboot", pasted(*file)),
@@ -87,8 +87,8 @@ bool locked_out(Examination& look, const std::vector<PciFunction>& functions) {
                       boxes->front()));
   finding.evidence.push_back(text("/sys/bus/thunderbolt/devices: authorized is 0"));
   finding.fix.push_back({"boltctl list && sudo boltctl enroll --policy auto UUID",
-                         text("with the UUID in the list; in the firmware setup, Thunderbolt "
-                              "security may be set to “user”")});
+                         text("UUID: that of the device in the list; in the firmware setup, "
+                              "Thunderbolt security may be set to “user”")});
   return true;
 }
 
@@ -291,8 +291,8 @@ void report_bar(Examination& look, const std::string& where, const std::string& 
   }
   finding.fix.push_back({"", text("in the firmware setup turn on Above 4G Decoding (and Resizable "
                                   "BAR), and turn off CSM")});
-  finding.fix.push_back(
-      on_system(look, "kernel_argument", text("let the kernel assign it"), "pci=realloc"));
+  finding.fix.push_back(on_system(
+      look, "kernel_argument", text("makes the kernel assign the address space"), "pci=realloc"));
 }
 
 /// Reports an AMD or Intel GPU without a driver, for which the kernel found no address space (log

@@ -141,7 +141,7 @@ void opened_without_number(Examination& look) {
       return file.name.substr(0, file.name.find(".so") + 3);
     };
     Finding& finding =
-        look.found(text("{} opens {} by that name, but there is only {}", named(*one),
+        look.found(text("{} opens {} by exactly that name, but only {} exists", named(*one),
                         bare_name(*numbered.front()), numbered.front()->path()));
     finding.evidence = {one->path, row.source};
     std::string links;
@@ -345,8 +345,8 @@ void soname_missing(Examination& look) {
       text("searched as the loader does: LD_LIBRARY_PATH, /etc/ld.so.cache, the default folders"));
   finding.fix.push_back(
       {"ldd " + pasted(first.needed_by) + " | grep -i 'not found'", text("shows the same")});
-  finding.fix.push_back({"", text("use this file and the libraries next to it from one CUDA: "
-                                  "install its package for the CUDA of the others")});
+  finding.fix.push_back({"", text("this file and the libraries beside it must be of one CUDA "
+                                  "version: install its package for the CUDA of those libraries")});
 }
 
 void symbol_missing(Examination& look) {
@@ -390,7 +390,7 @@ void libc_too_old(Examination& look) {
   finding.evidence.push_back(one.by.empty() ? text("used: {}", one.taken)
                                             : text("used: {}, by {}", one.taken, one.by));
   if (one.by == "LD_LIBRARY_PATH" || one.by == "LD_PRELOAD")
-    finding.fix.push_back({"unset " + one.by, text("then the system's own is used")});
+    finding.fix.push_back({"unset " + one.by, text("the loader then uses the system's library")});
   finding.fix.push_back(
       {"", system ? text("this system is too old for the wheel: use a newer system, for example as "
                          "an image, or an older release of the package")
@@ -452,7 +452,7 @@ void stack_refused(Examination& look) {
     if (!file.empty())
       finding.fix.push_back(
           {"patchelf --clear-execstack " + pasted(file),
-           text("removes the requirement from the file; it is there by mistake")});
+           text("removes the requirement from the file, which has it by mistake")});
     if (finding.fix.empty())
       finding.fix.push_back(
           {"", text("use a newer release, or a system or image with an older C library")});

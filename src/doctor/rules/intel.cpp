@@ -104,7 +104,7 @@ void newer_than_gpu(Examination& look, const LibraryFile& driver, int build) {
   const IntelKernel& row = *row_for(rows, gpus.front());
   Finding& finding =
       look.found(text("Intel's compute runtime no longer supports the GPU at {} ({}): {} was the "
-                      "last release whose main packages do",
+                      "last release whose main packages support it",
                       gpus.front().address, row.name, row.kernel));
   if (!has_opencl_packages(look))
     finding.severity = Severity::kInfo;

@@ -30,7 +30,7 @@ void libcuda_empty(Examination& look, const FoundLibrary& cuda) {
            "-delete",
        inside ? text("in the image's Dockerfile, as RUN: an image committed from a running "
                      "container contains empty driver files; the runtime then mounts the machine's")
-              : text("and then reinstall the driver's package: these files are empty")});
+              : text("then reinstall the driver's package, because these files are empty")});
 }
 
 /// Reports a missing library in Distrobox or Toolbx. Both share the host's /dev, but provide the
@@ -102,7 +102,7 @@ void libcuda_missing(Examination& look) {
   finding.evidence.push_back(
       text("searched as the loader does: LD_LIBRARY_PATH, /etc/ld.so.cache, the default folders"));
   if (const FoundLibrary* nvml = look.see(look.facts.libraries.nvml))
-    finding.evidence.push_back(text("libnvidia-ml.so.1 is there: {}", nvml->resolved));
+    finding.evidence.push_back(text("libnvidia-ml.so.1 exists: {}", nvml->resolved));
   if (look.facts.libraries.by_nix) {
     finding.fix.push_back({std::string("export LD_LIBRARY_PATH=") +
                                (from_windows ? "/usr/lib/wsl/lib" : "/run/opengl-driver/lib"),
@@ -130,7 +130,7 @@ void libcuda_missing(Examination& look) {
     return;
   }
   finding.fix.push_back({"sudo ldconfig && ldconfig -p | grep libcuda",
-                         text("if the file is there and only the loader's cache is old")});
+                         text("if the file exists and only the loader's cache is outdated")});
   if (look.facts.machine.in_container) {
     finding.fix.push_back(
         {"", text("the container toolkit provides it: start the container with --gpus all")});

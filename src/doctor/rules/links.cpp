@@ -94,8 +94,8 @@ void aer_errors(Examination& look) {
     const std::uint64_t grave = (own ? own->uncorrectable : 0) + (slot ? slot->uncorrectable : 0);
     if (grave == 0) continue;
     Finding& finding =
-        look.found(text_n("the PCIe link of the GPU at {1} had {0} error beyond repair",
-                          "the PCIe link of the GPU at {1} had {0} errors beyond repair",
+        look.found(text_n("the PCIe link of the GPU at {1} had {0} uncorrectable error",
+                          "the PCIe link of the GPU at {1} had {0} uncorrectable errors",
                           static_cast<long long>(grave), grave, gpu->address));
     finding.evidence.push_back(folder_of(*gpu) + "/aer_dev_nonfatal, aer_dev_fatal");
     finding.fix.push_back({"", text("seat the card again, without a riser; check its cables")});
@@ -239,7 +239,7 @@ void iommu_faults(Examination& look) {
     finding.severity = Severity::kError;
     finding.evidence = {quoted_line(line), "https://github.com/NVIDIA/cuda-samples/issues/48"};
     finding.fix.push_back(on_system(look, "kernel_argument",
-                                    text("the host's devices are then not translated; virtual "
+                                    text("the IOMMU then leaves out the host's devices; virtual "
                                          "machines can still be assigned devices"),
                                     "iommu=pt"));
     return;
@@ -257,11 +257,11 @@ void iommu_translated(Examination& look) {
   }
   if (found.size() < 2) return;
   Finding& finding = look.found(
-      text("the IOMMU translates what {} GPUs send each other; transfers may be slow or hang",
+      text("the IOMMU translates the transfers between {} GPUs, which may be slow or hang",
            found.size()));
   finding.evidence = std::move(found);
   finding.fix.push_back(on_system(look, "kernel_argument",
-                                  text("the host's devices are then not translated; virtual "
+                                  text("the IOMMU then leaves out the host's devices; virtual "
                                        "machines can still be assigned devices"),
                                   "iommu=pt"));
   finding.fix.push_back(

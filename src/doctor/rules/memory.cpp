@@ -104,12 +104,12 @@ void servers_libraries(Examination& look) {
         {install_command(look.facts.python, {"--force-reinstall", "torch"},
                          *release >= 36 ? "--index-url https://pypi.jetson-ai-lab.io/jp6/cu126"
                                         : "--index-url https://pypi.jetson-ai-lab.io/jp5/cu114"),
-         text("wheels for JetPack, which use its own libraries")});
+         text("wheels for JetPack, which use JetPack's libraries")});
 }
 
 constexpr auto kMemoryRules = std::to_array<Rule>({
     {"FW23", Layer::kFramework, Severity::kError, true,
-     msgid("a package that manages memory in a way this GPU does not support"), "",
+     msgid("a package that allocates memory in a way this GPU does not support"), "",
      unserved_memory},
     {"FW31", Layer::kFramework, Severity::kWarning, true, msgid("server libraries on a Jetson"), "",
      servers_libraries},

@@ -68,7 +68,7 @@ void opencl(Examination& look) {
                       "https://documen.tician.de/pyopencl/misc.html"};
   finding.fix.push_back(
       {fmt::format("conda install -p {} -c conda-forge ocl-icd-system", pasted(prefix)),
-       text("makes it search the system's folder too")});
+       text("makes conda's OpenCL search the system's folder too")});
 }
 
 constexpr auto kOpenclRules = std::to_array<Rule>({

@@ -76,8 +76,9 @@ void wsl_no_dxg(Examination& look) {
   if (release == nullptr || there == nullptr) return;
   // The kernel of WSL 1 is called "4.4.0-19041-Microsoft", that of WSL 2 "…-microsoft-standard…".
   const bool first = contains(*release, "-Microsoft");
-  Finding& finding = look.found(first ? text("WSL 1 has no way to a GPU")
-                                      : text("WSL has no /dev/dxg, so there is no way to the GPU"));
+  Finding& finding =
+      look.found(first ? text("WSL 1 cannot access a GPU")
+                       : text("WSL has no /dev/dxg, so programs cannot access the GPU"));
   const bool told = look.facts.wsl.told_no_gpu.value_or(false);
   if (!*there && !first && !told) finding.severity = Severity::kInfo;
   if (told) {
@@ -137,8 +138,8 @@ void windows_gives_none(Examination& look) {
     finding.evidence.push_back("/proc/sys/kernel/osrelease: " + *look.facts.machine.kernel);
   finding.fix.push_back({"wsl.exe --update && wsl.exe --shutdown",
                          text("in Windows, after an update of the GPU's driver there")});
-  finding.fix.push_back({"", text("preview builds of Windows that lose the GPU are in Microsoft's "
-                                  "list of issues: use the next one, or go back")});
+  finding.fix.push_back({"", text("Microsoft's list of issues names preview builds of Windows that "
+                                  "lose the GPU: use a newer or an older build")});
 }
 
 void wsl_blocked(Examination& look) {
@@ -148,7 +149,7 @@ void wsl_blocked(Examination& look) {
       driver.nvml_message && contains(*driver.nvml_message, "locked by the operating");
   const auto* code = look.see(driver.nvml_init);
   if (!said && (code == nullptr || *code != 17)) return windows_gives_none(look);
-  Finding& finding = look.found(text("Windows blocks the way to the GPU"));
+  Finding& finding = look.found(text("Windows blocks the access to the GPU"));
   finding.evidence.push_back(nvml_says(look));
   finding.fix.push_back({"wsl.exe --update && wsl.exe --shutdown",
                          text("in Windows, after an update of the GPU's driver there")});
@@ -446,7 +447,7 @@ void xpu_permission(Examination& look) {
   for (const GpuNode& one : *render)
     if (one.node.open_error == EACCES && (one.vendor == kVendorIntel || one.vendor == 0)) {
       refused(look, one).evidence.push_back(
-          text("users who log in at the machine itself get access through their seat"));
+          text("only users who log in at the machine's own screen get access automatically"));
       return;
     }
 }
@@ -455,7 +456,7 @@ constexpr auto kDriver = Layer::kDriver, kLibraries = Layer::kLibraries;
 constexpr auto kOtherPlatformsRules = std::to_array<Rule>({
     {"WSL01", kLibraries, Severity::kFatal, true, msgid("a driver inside WSL that is not Windows'"),
      "WSL03 LIB* DRV* FW*", wsl_driver_inside},
-    {"WSL02", kDriver, Severity::kFatal, true, msgid("WSL without a way to the GPU"),
+    {"WSL02", kDriver, Severity::kFatal, true, msgid("WSL without access to the GPU"),
      "WSL01 LIB* FW*", wsl_no_dxg},
     {"WSL03", kDriver, Severity::kFatal, true, msgid("a GPU that Windows blocks"), "LIB* FW*",
      wsl_blocked},

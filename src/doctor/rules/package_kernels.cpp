@@ -109,8 +109,8 @@ void tensorflow_too_old(Examination& look) {
     if (!torch_cuda(look).empty() || is_older(gpu.capability, "10"))
       finding.severity = Severity::kWarning;
     finding.evidence.push_back(text("{}: built with CUDA {}", tensorflow->path, row->cuda));
-    finding.evidence.push_back(
-        text("CUDA {} is the first that compiles for {}", bounds->first, bounds->capability));
+    finding.evidence.push_back(text("CUDA {} is the first release that compiles for {}",
+                                    bounds->first, bounds->capability));
     finding.fix.push_back(
         {"docker run --gpus all nvcr.io/nvidia/tensorflow:25.02-tf2-py3",
          text("NVIDIA's own build has them; or build TensorFlow from source with CUDA {}",
@@ -156,7 +156,7 @@ void packages_without_kernels(Examination& look, bool newer) {
       finding.fix.push_back(
           {uninstall_command(look.facts.python, {row.package}),
            newer ? text("then install a release that supports it, or build it")
-                 : text("programs that have a fallback then use it; or use a newer GPU")});
+                 : text("programs with another implementation then use that; or use a newer GPU")});
     return;
   }
 }
@@ -216,8 +216,8 @@ void cuda_too_old_for_gpu(Examination& look) {
              use.what, use.cuda, gpu->name, gpu->capability));
     if (!torch_cuda(look).empty()) finding.severity = Severity::kWarning;
     finding.evidence.push_back(use.path);
-    finding.evidence.push_back(
-        text("CUDA {} is the first that compiles for {}", bounds->first, bounds->capability));
+    finding.evidence.push_back(text("CUDA {} is the first release that compiles for {}",
+                                    bounds->first, bounds->capability));
     finding.fix.push_back({"", text("install its build for CUDA {}", beginning(bounds->first, 1))});
     return;
   }
@@ -238,7 +238,7 @@ void cuda_too_new_for_gpu(Examination& look) {
              use.what, use.cuda, gpu->name, gpu->capability));
     finding.evidence.push_back(use.path);
     finding.evidence.push_back(
-        text("CUDA {} is the last that compiles for {}", bounds->last, bounds->capability));
+        text("CUDA {} is the last release that compiles for {}", bounds->last, bounds->capability));
     finding.fix.push_back({"", text("install its build for CUDA {}", beginning(bounds->last, 1))});
     return;
   }

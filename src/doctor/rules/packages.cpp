@@ -124,7 +124,7 @@ void conda_without_cuda(Examination& look) {
       finding.fix.push_back(
           {fmt::format("conda install -p {} '{}!={}=*cuda*'", pasted(look.facts.python.prefix),
                        name, package->version),
-           text("its name says CUDA, but it has none: use another build or release")});
+           text("its name says CUDA, but it contains no CUDA code: use another build or release")});
       continue;
     }
     const CondaPackage* pin = std::string_view(name) == "pytorch" ? cpu_pin(look) : nullptr;
@@ -138,7 +138,7 @@ void conda_without_cuda(Examination& look) {
       continue;
     }
     finding.fix.push_back({install, text("requests the CUDA build explicitly, so that the solver "
-                                         "cannot choose the other one")});
+                                         "cannot choose the CPU build")});
   }
 }
 
@@ -353,13 +353,14 @@ void shadowed(Examination& look, const std::vector<Distribution>& all, const Dis
       continue;
     const PathEntry& entry = path[other.entry];
     if (entry.origin == PathOrigin::kOwn) continue;  // /usr/local intentionally comes before /usr
-    Finding& finding = look.found(
-        text("{} from outside hides the environment's own {}", named(other), named(own)));
+    Finding& finding = look.found(text("{} outside the environment hides the environment's own {}",
+                                       named(other), named(own)));
     finding.evidence = {other.path, own.path};
     if (entry.origin == PathOrigin::kPythonPath) {
-      finding.fix.push_back({"unset PYTHONPATH", text("it names {}", entry.folder)});
+      finding.fix.push_back({"unset PYTHONPATH", text("PYTHONPATH contains {}", entry.folder)});
     } else if (entry.origin == PathOrigin::kUser) {
-      finding.fix.push_back({"export PYTHONNOUSERSITE=1", text("ignores {}", entry.folder)});
+      finding.fix.push_back(
+          {"export PYTHONNOUSERSITE=1", text("makes Python ignore {}", entry.folder)});
       finding.fix.push_back({"PYTHONNOUSERSITE= pip uninstall " + pasted(other.name),
                              text("permanently removes the copy, for all your environments")});
     } else {

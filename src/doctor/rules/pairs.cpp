@@ -120,8 +120,9 @@ void wrong_pairs(Examination& look) {
       finding.fix.push_back({uninstall_command(look.facts.python, {row.package}),
                              text("no release of it is compatible with {}", named(*other))});
     else
-      finding.fix.push_back({install_command(look.facts.python, wanted),
-                             text("the release that is compatible with the other one")});
+      finding.fix.push_back(
+          {install_command(look.facts.python, wanted),
+           text("installs the release that is compatible with the other package")});
   }
 }
 
@@ -205,7 +206,7 @@ void not_as_named(Examination& look) {
     finding.fix.push_back(
         {uninstall_command(look.facts.python, {row.package}) + "\n" +
              install_command(look.facts.python, {"--no-build-isolation", row.use}),
-         text("or the part of PyTorch itself that does the same: torch.amp")});
+         text("or use torch.amp, which is part of PyTorch and does the same")});
   }
 }
 
@@ -249,7 +250,8 @@ constexpr auto kPairsRules = std::to_array<Rule>({
     {"FW25", Layer::kFramework, Severity::kError, true,
      msgid("packages with incompatible releases"), "", wrong_pairs},
     {"FW26", Layer::kFramework, Severity::kError, true,
-     msgid("a package without its compiled parts, or of another's name"), "", not_whole},
+     msgid("a package without its compiled parts, or another package with its name"), "",
+     not_whole},
 });
 
 }  // namespace

@@ -33,7 +33,7 @@ void laptop(Examination& look) {
     const bool boosts = !is_older(capability, "8.6");
     if (!battery && !quiet && (daemon || !boosts)) continue;
     Finding& finding = look.found(
-        text("GPU {} is limited to this laptop's current power setting, and could use more",
+        text("this laptop's current power setting limits GPU {}, which could use more power",
              gpu.pci_address));
     finding.evidence.push_back(text("NVML: sw_power_cap at {} % use", *gpu.utilization_percent));
     if (const auto* limit = look.see(gpu.power_limit_milliwatts))

@@ -142,9 +142,9 @@ void two_of_intel(Examination& look, const std::vector<OpenMp>& copies) {
     if (!one.gnu) finding.evidence.push_back(one.path);
   finding.fix.push_back({"", text("install the packages from one source, all from conda or all "
                                   "from pip; with conda also: conda install nomkl")});
-  finding.fix.push_back({"export KMP_DUPLICATE_LIB_OK=TRUE",
-                         text("lets both run, with twice the threads; Intel warns of wrong "
-                              "results")});
+  finding.fix.push_back(
+      {"export KMP_DUPLICATE_LIB_OK=TRUE",
+       text("lets both copies run, with twice the threads; Intel warns of wrong results")});
 }
 
 void two_openmp(Examination& look) {
@@ -161,8 +161,8 @@ void governor(Examination& look) {
   // With these drivers, "powersave" is the default and adapts the clock to the load.
   if (*driver == "intel_pstate" || driver->starts_with("amd-pstate") || *driver == "amd_pstate")
     return;
-  Finding& finding =
-      look.found(text("the CPU is held at its lowest clock, which makes GPU work start late"));
+  Finding& finding = look.found(
+      text("the CPU is limited to its lowest clock, which delays the start of GPU work"));
   finding.evidence.push_back(
       fmt::format("/sys/devices/system/cpu/cpu0/cpufreq: {} {}", *driver, *governor));
   finding.fix.push_back(

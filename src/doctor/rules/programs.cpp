@@ -36,15 +36,15 @@ void ollama_without_rocm(Examination& look, const OllamaFiles& ollama) {
                       "https://github.com/ollama/ollama/issues/3446"};
   if (!container_kind(look).empty()) {
     finding.fix.push_back({"docker run --device /dev/kfd --device /dev/dri ollama/ollama:rocm",
-                           text("the image for AMD's GPUs is another one")});
+                           text("AMD's GPUs need this image")});
     return;
   }
   finding.fix.push_back(
       {"curl -fsSL https://ollama.com/install.sh | sh",
-       text("its own installer, run on this machine, installs them for its GPU")});
+       text("Ollama's installer, run on this machine, installs the libraries for its GPU")});
   finding.fix.push_back(
       {"sudo pacman -S ollama-rocm",
-       text("on Arch Linux and similar systems, where they are a separate package")});
+       text("on Arch Linux and similar systems, where AMD's libraries are a separate package")});
 }
 
 /// Reports an Ollama without GPU libraries: a distribution's package for the CPU, an incomplete
@@ -77,10 +77,11 @@ void ollama_without_gpu(Examination& look) {
       is_old_or_alone ? fmt::format("{}; {}: {}", ollama->program, ollama->folder, tr("missing"))
                       : fmt::format("{}: {}", ollama->folder, fmt::join(ollama->libraries, " ")));
   if (is_old_or_alone)
-    finding.evidence.push_back(text("releases before 0.3.7 have them in the program itself"));
+    finding.evidence.push_back(
+        text("releases before 0.3.7 contain the libraries in the program itself"));
   finding.fix.push_back(
       {"curl -fsSL https://ollama.com/install.sh | sh",
-       text("its own installer, run on this machine, installs them for its GPU")});
+       text("Ollama's installer, run on this machine, installs the libraries for its GPU")});
   finding.fix.push_back({amd ? "sudo pacman -S ollama-rocm" : "sudo pacman -S ollama-cuda",
                          text("on Arch Linux and similar systems the package ollama is CPU-only; "
                               "on NixOS: services.ollama.acceleration")});

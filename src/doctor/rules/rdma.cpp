@@ -128,7 +128,7 @@ void efa_without_plugin(Examination& look) {
   if (folder != nullptr) {
     finding.fix.push_back(
         {fmt::format("export LD_LIBRARY_PATH={}:/opt/amazon/efa/lib:$LD_LIBRARY_PATH", *folder),
-         text("it is installed there, but no program searches this folder")});
+         text("the plugin is installed in that folder, but no program searches it")});
     return;
   }
   finding.fix.push_back(

@@ -77,7 +77,7 @@ void rocm_driver_old(Examination& look) {
     finding.evidence.push_back("/var/lib/dpkg/status: amdgpu-dkms");
     finding.evidence.push_back(text("tested with it: ROCm {}", row.rocm));
     finding.fix.push_back({"sudo amdgpu-install --usecase=dkms && sudo reboot",
-                           text("from the same release's repository as ROCm")});
+                           text("from the repository of the installed ROCm release")});
   }
 }
 

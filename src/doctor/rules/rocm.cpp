@@ -143,8 +143,9 @@ void bad_kernel(Examination& look) {
           fmt::format("/sys/class/kfd/kfd/topology/nodes/{}: {}", node.number, node.gfx()),
           row.source};
       if (!row.set.empty())
-        finding.fix.push_back(on_system(
-            look, "kernel_argument", text("avoids it until a newer kernel is installed"), row.set));
+        finding.fix.push_back(on_system(look, "kernel_argument",
+                                        text("avoids the fault until a newer kernel is installed"),
+                                        row.set));
       else
         finding.fix.push_back(
             {"", text("boot a kernel that is newer or older than {}", row.kernel)});
@@ -169,9 +170,9 @@ void bad_firmware(Examination& look) {
           "linux-firmware " + *release,
           fmt::format("/sys/class/kfd/kfd/topology/nodes/{}: {}", node.number, node.gfx()),
           row.source};
-      finding.fix.push_back(
-          on_system(look, "gpu_firmware",
-                    text("a later release fixes it; the previous one does not have it")));
+      finding.fix.push_back(on_system(look, "gpu_firmware",
+                                      text("install a later release, which fixes the fault, or the "
+                                           "previous one, which does not have it")));
       return;
     }
 }
@@ -187,9 +188,9 @@ void runtime_for_wsl(Examination& look) {
       text("PyTorch uses its own ROCm runtime, which does not support WSL: it sees no GPU"));
   finding.evidence = {*own, fmt::format("hsa-runtime-rocr4wsl-amdgpu {}", printable(*runtime)),
                       "https://github.com/ROCm/legacy-rocm-build/issues/3571"};
-  finding.fix.push_back(
-      {fmt::format("rm {}*", pasted(*own)), text("then it uses the machine's, which supports WSL; "
-                                                 "repeat it after every installation of PyTorch")});
+  finding.fix.push_back({fmt::format("rm {}*", pasted(*own)),
+                         text("PyTorch then uses the machine's runtime, which supports WSL; repeat "
+                              "it after every installation of PyTorch")});
 }
 
 const Distribution* package_named(Examination& look, std::string_view name) {
@@ -212,8 +213,8 @@ void server_without_amdsmi(Examination& look, const Distribution& server) {
   finding.evidence = {server.path, torch->path,
                       "https://github.com/vllm-project/vllm/issues/24576"};
   finding.fix.push_back({install_command(look.facts.python, {"/opt/rocm/share/amd_smi"}),
-                         text("it is part of ROCm and must match its library; use a copy if that "
-                              "folder is not writable")});
+                         text("amdsmi is part of ROCm and must match its library; if that folder "
+                              "is not writable, install from a copy")});
 }
 
 /// Reports two packages that both contain pynvml.py. The package that was installed last has
@@ -225,9 +226,9 @@ void two_pynvml(Examination& look, const Distribution& server) {
   if (old == nullptr || nvidia == nullptr || !is_older(old->version, "12") ||
       !is_older(server.version, "0.7.3") || !machine_has_nvidia(look))
     return;
-  Finding& finding =
-      look.found(text("{} and {} contain a module of the same name, and {} needs the latter's",
-                      named(*old), named(*nvidia), named(server)));
+  Finding& finding = look.found(
+      text("{} and {} contain a module of the same name, and {} needs that of the second package",
+           named(*old), named(*nvidia), named(server)));
   finding.severity = Severity::kWarning;
   finding.evidence = {old->path, nvidia->path, "https://github.com/vllm-project/vllm/issues/9319"};
   finding.fix.push_back(

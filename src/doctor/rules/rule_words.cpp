@@ -18,7 +18,8 @@ struct Row {
 /// Texts for rules about lines in source files. Their own table has the description and the fix.
 constexpr auto kSourceRows = std::to_array<Row>({
     {"SRC01",
-     {"", "", msgid("the node's mode was changed on purpose, and its users are in its group")}},
+     {"", "",
+      msgid("the node's mode was changed on purpose, and its users are in the node's group")}},
     {"SRC02 SRC03 SRC04 SRC43",
      {"", "", msgid("nvidia-smi does not list the program while it runs")}},
     {"SRC05 SRC07 SRC37 SRC41 SRC44",

@@ -85,10 +85,10 @@ void memory_held(Examination& look) {
     Finding& finding = look.found(text("{} of GPU {} are in use, but no visible process holds them",
                                        gib(*used - *named), gpu.pci_address));
     finding.evidence.push_back(
-        text("NVML: {} used, {} by the processes it names", gib(*used), gib(*named)));
+        text("NVML: {} used, {} by the processes that it lists", gib(*used), gib(*named)));
     finding.fix.push_back(
         {"sudo fuser -v /dev/nvidia*",
-         text("shows which processes hold it: end what remains of a killed program")});
+         text("shows which processes hold the memory: end those that a killed program left")});
     finding.fix.push_back(
         {fmt::format("sudo nvidia-smi --gpu-reset -i {}", pasted(gpu.pci_address)),
          text("if no process holds the memory; ends the programs on the GPU")});
@@ -122,7 +122,7 @@ void throttle(Examination& look) {
         {"", heat ? text("clean fans and filters; check the airflow, in a rack also past the card")
                   : text("check the power supply, its cables and the card's connectors")});
     finding.fix.push_back({fmt::format("sudo nvidia-smi -i {} -pl WATTS", pasted(gpu.pci_address)),
-                           text("a lower power limit, which at least keeps clocks steady")});
+                           text("sets a lower power limit, which at least keeps clocks steady")});
   }
 }
 
@@ -285,7 +285,8 @@ void peers_unsupported(Examination& look) {
   Finding& finding = look.found(
       text("no direct transfers (P2P) between the GPUs {}: they go through the host's memory",
            printable(fmt::format("{}", fmt::join(*pairs, ", ")))));
-  finding.evidence.push_back(text("NVML says so for these pairs; for GeForce cards that is usual"));
+  finding.evidence.push_back(
+      text("NVML reports this for these pairs; it is usual for GeForce cards"));
 }
 
 void display_gpu(Examination& look) {
@@ -333,8 +334,9 @@ void bar1_small(Examination& look) {
     const auto* bar = look.see(gpu.bar1_bytes);
     const auto* total = look.see(gpu.memory_total_bytes);
     if (bar == nullptr || total == nullptr || *bar > 256 * kMib || *total < kBig) continue;
-    Finding& finding = look.found(text("the host sees {} MiB of the {} of GPU {} at once (BAR1)",
-                                       *bar / kMib, gib(*total), gpu.pci_address));
+    Finding& finding =
+        look.found(text("the host can address only {} MiB of the {} of GPU {} at once (BAR1)",
+                        *bar / kMib, gib(*total), gpu.pci_address));
     finding.fix.push_back(
         {"", text("enable Resizable BAR in the firmware setup, if the card supports it")});
   }
@@ -395,10 +397,10 @@ constexpr auto kRuntimeRules = std::to_array<Rule>({
      peers_unsupported},
     {"RT09", Layer::kRuntime, Severity::kInfo, false, msgid("a GPU that also shows the desktop"),
      "", display_gpu},
-    {"RT10", Layer::kRuntime, Severity::kInfo, true, msgid("a small window into GPU memory"), "",
-     bar1_small},
+    {"RT10", Layer::kRuntime, Severity::kInfo, true,
+     msgid("a GPU with a small window for the host (BAR1)"), "", bar1_small},
     {"RT11", Layer::kRuntime, Severity::kError, true,
-     msgid("a machine's name that only resolves to itself"), "", rendezvous},
+     msgid("a host name that resolves to a loopback address"), "", rendezvous},
 });
 
 }  // namespace

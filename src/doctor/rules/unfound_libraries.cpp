@@ -118,7 +118,7 @@ void tensorflow_libraries(Examination& look) {
   if (in_conda) {
     const std::string folder = look.facts.python.prefix + "/lib";
     finding.evidence.push_back(
-        text("they are in {}, which pip's TensorFlow does not search", folder));
+        text("the libraries are in {}, which pip's TensorFlow does not search", folder));
     finding.fix.push_back({"conda env config vars set -p " + pasted(look.facts.python.prefix) +
                                " LD_LIBRARY_PATH=" + pasted(folder),
                            text("then activate the environment again")});
@@ -180,9 +180,10 @@ void cupy_without_nvrtc(Examination& look, const Distribution& one) {
     finding.fix.push_back(name_in_library_path(wheels));
   else if (!toolkit.empty())
     finding.fix.push_back(name_in_library_path({toolkit + "/lib64"}));
-  finding.fix.push_back({uninstall_command(look.facts.python, {"cupy"}) + "\n" +
-                             install_command(look.facts.python, {"cupy-cuda12x[ctk]>=14"}),
-                         text("finds CUDA's libraries itself, and brings them as wheels")});
+  finding.fix.push_back(
+      {uninstall_command(look.facts.python, {"cupy"}) + "\n" +
+           install_command(look.facts.python, {"cupy-cuda12x[ctk]>=14"}),
+       text("this release finds CUDA's libraries itself, and brings them as wheels")});
 }
 
 /// Reports spaCy's transformers without CuPy. They compute with PyTorch, but need CuPy to use the
@@ -248,7 +249,7 @@ void cupy(Examination& look) {
     Finding& finding = found_unreached(look, one, missing, wheels);
     if (major != "11")  // CuPy 13 was the last release for CUDA 11
       finding.fix.push_back({install_command(look.facts.python, {"-U", one.name + "[ctk]>=14"}),
-                             text("since 14 it searches wheels; it needs NumPy 2")});
+                             text("CuPy 14 and newer search wheels; they need NumPy 2")});
     finding.fix.push_back(name_in_library_path(wheels));
     return;
   }
@@ -273,13 +274,13 @@ void onnx_without_cuda(Examination& look) {
   Finding& finding = look.found(
       text("onnxruntime {} is the build for the CPU: it does not see the GPU", cpu->version));
   finding.severity = Severity::kInfo;
-  finding.evidence = {cpu->path, text("and no onnxruntime-gpu")};
+  finding.evidence = {cpu->path, text("onnxruntime-gpu is not installed")};
   finding.fix.push_back({(look.facts.python.has_uv ? "uv pip uninstall --python " : "") +
                              look.facts.python.interpreter.value_or("python3") +
                              (look.facts.python.has_uv ? "" : " -m pip uninstall -y") +
                              " onnxruntime\n" +
                              install_command(look.facts.python, {"onnxruntime-gpu"}),
-                         text("the first command, because both write the same files")});
+                         text("uninstall first, because both packages write the same files")});
 }
 
 /// The libraries that onnxruntime does not find: those to which its CUDA library links, or else
@@ -315,8 +316,9 @@ void onnx_libraries(Examination& look, const Distribution& gpu) {
     Finding& finding = found_unreached(look, gpu, missing, wheels);
     if (search.how == WheelSearch::kWhenCalled) {
       finding.severity = Severity::kWarning;
-      finding.evidence.push_back(text(
-          "a program that calls {} first finds it; this cannot be seen from files", search.call));
+      finding.evidence.push_back(
+          text("a program that calls {} first finds the library; files do not show whether it does",
+               search.call));
       finding.fix.push_back({"", text("call {} before the first session", search.call)});
     }
     finding.fix.push_back(name_in_library_path(wheels));

@@ -66,8 +66,8 @@ void list_without_gpus(Examination& look, const std::vector<PciFunction>& cards)
   const GpuNode* kfd = look.see(look.facts.nodes.kfd);
   if (kfd == nullptr || kfd->denied() || !wants_rocm(look)) return;
   Finding& finding =
-      look.found(text("the kernel offers no AMD GPU for computing: amdgpu has the one at {}, but "
-                      "ROCm's list is empty",
+      look.found(text("the kernel offers no AMD GPU for computing: amdgpu drives the GPU at {}, "
+                      "but ROCm's list is empty",
                       cards.front().address));
   finding.evidence = {
       "/sys/class/kfd/kfd/topology/nodes: simd_count 0",

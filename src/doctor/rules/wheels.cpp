@@ -125,7 +125,7 @@ void pins_broken(Examination& look) {
   finding.evidence = std::move(wrong);
   finding.fix.push_back(
       {install_command(look.facts.python, again),
-       text("another package may require the others: it then needs its own environment")});
+       text("if another package requires the other versions, it needs its own environment")});
 }
 
 bool has_library(Examination& look, const std::string& begin) {
@@ -310,7 +310,7 @@ void cudnn_of_conda_too_old(Examination& look) {
         {fmt::format("conda install -p {} -c conda-forge {}", pasted(look.facts.python.prefix),
                      other_major ? "'jaxlib>0.4.31=*cuda*' 'cudnn>=9.1'"
                                  : fmt::format("'libcudnn>={}'", row.cudnn)),
-         text("the package's lower bound is too low, so the solver may keep an older one")});
+         text("jaxlib's package accepts an older cuDNN, so the solver may keep it")});
     return;
   }
 }
@@ -356,15 +356,15 @@ void nccl_of_cupy(Examination& look, const std::vector<Distribution>& all) {
         !is_older(beginning(one.version), beginning(wheel->version)))
       continue;
     Finding& finding =
-        look.found(text("CuPy loads the system's NCCL {}, and a PyTorch imported after it gets "
-                        "that instead of its own {}",
+        look.found(text("CuPy loads the system's NCCL {}; a PyTorch imported after CuPy then uses "
+                        "it instead of its own {}",
                         one.version, wheel->version));
     // Current releases of PyTorch need functions of NCCL 2.19.
     if (!is_older(one.version, "2.19") || is_older(wheel->version, "2.19"))
       finding.severity = Severity::kInfo;
     finding.evidence = {one.path(), wheel->path, cupy->path,
                         "https://github.com/rapidsai/cugraph/issues/4465"};
-    finding.fix.push_back({"import torch", text("in the program, before cupy")});
+    finding.fix.push_back({"import torch", text("in the program, before the import of cupy")});
     finding.fix.push_back(
         {"", text("or remove the older NCCL from the system: in the image, the package libnccl2")});
     return;
@@ -382,8 +382,8 @@ void second_nccl(Examination& look) {
     Finding& finding = look.found(
         text("two copies of NCCL are in sys.path: {} and {}", first->version, one.version));
     finding.evidence = {first->path, one.path};
-    finding.fix.push_back(
-        {"export PYTHONNOUSERSITE=1", text("ignores ~/.local, where the second one usually is")});
+    finding.fix.push_back({"export PYTHONNOUSERSITE=1",
+                           text("makes Python ignore ~/.local, where the second NCCL usually is")});
     return;
   }
   nccl_of_cupy(look, *all);

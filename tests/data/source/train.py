@@ -1,4 +1,4 @@
-"""A training as tutorials show it, with two lines that do something else than they seem to do."""
+"""A training as tutorials show it, with two lines that do not do what they seem to do."""
 import os
 
 import torch
