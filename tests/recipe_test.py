@@ -82,7 +82,7 @@ class Recipe(unittest.TestCase):
 
     def test_an_index_of_uvs_is_spoken_of_where_pip_does_not_read_it(self):
         done = self.ask(*MACHINE, form="conda", UV_DEFAULT_INDEX="https://me:geheim@uv.lab/simple")
-        self.assertIn("uv is set to https://uv.lab/simple (UV_DEFAULT_INDEX)", done.stderr)
+        self.assertIn("uv uses the index https://uv.lab/simple (UV_DEFAULT_INDEX)", done.stderr)
         self.assertNotIn("geheim", done.stderr)
         self.assertNotIn("uv.lab", done.stdout)
         self.assertNotIn("uv", self.ask(*MACHINE).stderr)

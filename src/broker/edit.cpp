@@ -64,10 +64,10 @@ Status Broker::edit(JobId id, const Changes& changes, Caller caller, Now now) {
   // started because of it.
   const bool is_longer = job.time_limit && (!limit || *limit > *job.time_limit);
   if (is_longer && !caller.admin)
-    return Error{
-        ErrorCode::kPermissionDenied, "E0949",
-        text("job {} runs: only an administrator can let it run longer", model::job_number(job)),
-        fmt::format("sudo berth edit {} --time-limit …", model::job_number(job))};
+    return Error{ErrorCode::kPermissionDenied, "E0949",
+                 text("job {} runs: only an administrator can extend its time limit",
+                      model::job_number(job)),
+                 fmt::format("sudo berth edit {} --time-limit …", model::job_number(job))};
   job.time_limit = limit;
   queue_.set_time_limit(id, limit);
   changed_.insert(id);
@@ -127,7 +127,8 @@ Status Broker::change_line(Job& job, const Changes& changes, Caller caller, Now 
   if (changes.after_any) other.after_any = *changes.after_any;
   if (changes.after_not_ok) other.after_not_ok = *changes.after_not_ok;
   if (other.warning && !model::fits(*other.warning, other.time_limit))
-    return cannot_change(text("a signal before the time limit needs a time limit that is longer"));
+    return cannot_change(
+        text("the time limit must be longer than the time of the signal before it"));
   if (auto older = check_older(other, next_); !older) return older;
   Job* swapped = nullptr;
   if (changes.swap && *changes.swap != job.id) {

@@ -335,7 +335,7 @@ Status check_warning(const Job& job) {
     return not_within(text("the time to save"), text("between 0 and a day"));
   if (!model::fits(*job.warning, job.time_limit))
     return Error{ErrorCode::kInvalidArgument, "E0946",
-                 text("a signal before the time limit needs a time limit that is longer"),
+                 text("the time limit must be longer than the time of the signal before it"),
                  "berth run --queue --time-limit 2h --signal USR1@60s -- python train.py"};
   return Done{};
 }
@@ -347,7 +347,7 @@ Status check_turns(const model::Request& request) {
   if (turns.cap_permille &&
       (*turns.cap_permille < std::max(1, request.share_permille.value_or(1)) ||
        *turns.cap_permille > model::kWholePermille))
-    return not_within("cap_permille", text("from the share to {}", model::kWholePermille));
+    return not_within("cap_permille", text("a number from the share to {}", model::kWholePermille));
   if (turns.slice_milliseconds &&
       (*turns.slice_milliseconds < 1 || *turns.slice_milliseconds > kLongestTurn))
     return not_within("slice_milliseconds", text("a number from 1 to {}", kLongestTurn));

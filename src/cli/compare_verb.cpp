@@ -157,7 +157,8 @@ class Rounds {
       const model::RunSetting& setting = result.setting;
       if (!setting.statement.empty() && setting.variables.empty() && !applied_[i] &&
           result.out_of_race.empty())
-        result.out_of_race = text("it had no effect, because the program did not import torch");
+        result.out_of_race =
+            text("the preset had no effect, because the program did not import torch");
     }
     check_outputs();
     return comparison_.profiled ? profile() : Status(Done{});

@@ -32,8 +32,8 @@ std::string comments(const model::Placement& placement, const model::Environment
       out += commented(one.name + "=" + printable(one.value) + "  " + one.why);
   // The CPUs of a job cannot be set by variables.
   if (!environment.cpus.empty())
-    out += commented(
-        text("berth run would also keep it on CPUs {0}: taskset -c {0} COMMAND", environment.cpus));
+    out += commented(text("berth run would also pin the job to CPUs {0}: taskset -c {0} COMMAND",
+                          environment.cpus));
   for (const std::string& note : environment.notes) out += commented(note);
   return out;
 }

@@ -125,7 +125,7 @@ constexpr std::array kVariables{
     Variable{"BERTH_ROOT", msgid("a folder with recorded proc, sys, dev and etc to read instead of "
                                  "those of this machine")},
     Variable{"BERTH_NVML_LIBRARY, BERTH_OPENCL_LIBRARY",
-             msgid("other libraries than libnvidia-ml.so.1 and libOpenCL.so.1")},
+             msgid("libraries to load instead of libnvidia-ml.so.1 and libOpenCL.so.1")},
     Variable{"BERTH_RUNTIME_DIR", msgid("the folder of running jobs (default: in XDG_RUNTIME_DIR, "
                                         "/run/user/UID or the temporary folder)")},
 };

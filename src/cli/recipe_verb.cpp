@@ -127,11 +127,11 @@ Error has_no_capability(const std::string& gpu, const std::string& maker, const 
         text("{}: what runs on a Jetson depends on its JetPack, which only the Jetson itself shows",
              gpu),
         there + text("(on the Jetson)")};
-  return {
-      ErrorCode::kInvalidArgument, "E0835",
-      text("{}: it is made by {} and has no compute capability; make its recipe on that machine",
-           gpu, maker),
-      there + text("(on that machine)")};
+  return {ErrorCode::kInvalidArgument, "E0835",
+          text("{} is made by {} and has no compute capability; make the recipe on the machine "
+               "that has it",
+               gpu, maker),
+          there + text("(on that machine)")};
 }
 
 Error is_two_cards(const std::string& gpu, const std::vector<std::string>& cards) {
@@ -139,10 +139,11 @@ Error is_two_cards(const std::string& gpu, const std::vector<std::string>& cards
   for (const std::string& card : cards)
     both.push_back(text("{} (compute capability {})", card,
                         doctor::shipped_compatibility().capability_as_said(card)));
-  return {ErrorCode::kInvalidArgument, "E0835",
-          text("{}: cards of that name are {}", gpu, fmt::format("{}", fmt::join(both, ", "))),
-          text("name it: {}", fmt::format("--gpu '{}'", fmt::join(cards, "' | --gpu '"))) +
-              "   nvidia-smi --query-gpu=name,compute_cap --format=csv"};
+  return {
+      ErrorCode::kInvalidArgument, "E0835",
+      text("{}: several cards have that name: {}", gpu, fmt::format("{}", fmt::join(both, ", "))),
+      text("specify it: {}", fmt::format("--gpu '{}'", fmt::join(cards, "' | --gpu '"))) +
+          "   nvidia-smi --query-gpu=name,compute_cap --format=csv"};
 }
 
 Status check_gpus(RecipeMachine& machine) {
@@ -157,7 +158,7 @@ Status check_gpus(RecipeMachine& machine) {
     if (gpu.capability.empty())
       return Error{ErrorCode::kInvalidArgument, "E0835",
                    text("the compute capability of the {} is not known here", printable(gpu.name)),
-                   text("name it: {}", "--compute-capability X.Y") +
+                   text("specify it: {}", "--compute-capability X.Y") +
                        "   nvidia-smi --query-gpu=name,compute_cap --format=csv"};
     machine.wish.capabilities.push_back(gpu.capability);
   }
@@ -264,7 +265,7 @@ Error no_recipe(const RecipeMachine& machine, const RecipeAsker& asker, const Ar
                                      " --uv   " + text("(uv downloads this Python)"));
   }
   if (error.id == "E0833" && wish.platform == Platform::kNvidia)
-    error.message += "\n  " + text("the GPU prevents it: no other driver or Python would help");
+    error.message += "\n  " + text("the GPU prevents it: another driver or Python would not help");
   if (wish.platform != Platform::kCpu && wish.framework != Framework::kCupy) hint(base + " --cpu");
   if (wish.framework == Framework::kCupy && wish.platform != Platform::kNvidia)
     error.message += "\n  " + text("CuPy needs a GPU; use NumPy on the CPU");
@@ -308,7 +309,7 @@ std::vector<std::string> reasons_of_platform(const RecipeMachine& machine,
                               "{} (compute capability {}): the driver compiles its kernels at the "
                               "first start, which takes long",
                               gpu.name.empty() ? "GPU" : gpu.name, gpu.capability)
-                        : text("{} (compute capability {}): this build serves it",
+                        : text("{} (compute capability {}): this build supports it",
                                gpu.name.empty() ? "GPU" : gpu.name, gpu.capability);
       // Identical cards share one line.
       if (std::find(out.begin(), out.end(), line) == out.end()) out.push_back(line);
@@ -402,9 +403,9 @@ Result<RecipePlan> plan_recipe(const Context& context, const doctor::Facts& fact
   const doctor::PackageIndex& uv = facts.packages.uv;
   const bool for_uv = format == RecipeFormat::kPip && &facts.packages.of(facts.python) == &uv;
   if (uv.main && !for_uv)
-    machine.notes.push_back(
-        text("uv is set to {} ({}), which pip does not read: this is a recipe for pip",
-             printable(uv.main->url), uv.main->from));
+    machine.notes.push_back(text(
+        "uv uses the index {} ({}), a setting that pip does not read: this is a recipe for pip",
+        printable(uv.main->url), uv.main->from));
   doctor::keep_to(order.index, machine.wish);
   machine.wish.keep = release;
   machine.wish.cuda_major = cuda_major;

@@ -112,7 +112,7 @@ Status take_mode(const Context& context, serve::DaemonOptions& options) {
     for (const char* option : {"--mode", "--enforce-on"})
       if (const auto given = context.arguments.value(option))
         return Error{ErrorCode::kInvalidArgument, "E0010",
-                     text("{} is for the broker for all users", option),
+                     text("{} only applies to the broker for all users", option),
                      fmt::format("sudo berth serve --system {} {}", option, printable(*given))};
   if (mode) options.settings.mode = *mode;
   const auto known = serve::mode_named(options.settings.mode);
@@ -121,8 +121,8 @@ Status take_mode(const Context& context, serve::DaemonOptions& options) {
                  text("--mode is observe, warn or enforce, not '{}'", printable(*mode)), ""};
   options.enforce_on = group.value_or("");
   if (group && *known != serve::Mode::kEnforce)
-    return Error{ErrorCode::kInvalidArgument, "E0010", text("--enforce-on is for --mode enforce"),
-                 ""};
+    return Error{ErrorCode::kInvalidArgument, "E0010",
+                 text("--enforce-on only applies to --mode enforce"), ""};
   return Done{};
 }
 

@@ -239,7 +239,8 @@ Status check_pip(const Context& context, const SetupRequest& request,
           : command_with(context.arguments, request.frameworks, {}) + " --uv\n" +
                 shell_word(request.folder + "/bin/python") + " -m ensurepip";
   return Error{ErrorCode::kInvalidArgument, "E0967",
-               text("{} has no pip to change it with", printable(request.folder)), hint};
+               text("{} has no pip, which is needed to change it", printable(request.folder)),
+               hint};
 }
 
 }  // namespace

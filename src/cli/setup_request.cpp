@@ -236,7 +236,8 @@ Result<doctor::Facts> facts_for_setup(const Context& context, const SetupRequest
   doctor::Facts facts = doctor::collect(sources);
   const bool makes_its_own = request.installer != Installer::kPip || request.format;
   if (!facts.python.interpreter && !makes_its_own)
-    return Error{ErrorCode::kInvalidArgument, "E0846", text("there is no Python to create it with"),
+    return Error{ErrorCode::kInvalidArgument, "E0846",
+                 text("there is no Python to create the environment with"),
                  command_with(context.arguments, request.frameworks, {}) + " --python PATH"};
   if (!request.python_version.empty()) facts.python.version = request.python_version;
   // Use the installer that the user requested, even if another program manages the original Python.

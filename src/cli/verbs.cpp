@@ -39,11 +39,11 @@ constexpr auto kOverviewOptions = std::to_array<Option>({
 });
 constexpr auto kOverviewExamples = std::to_array<Example>({
     {"berth", "devices, who uses them, what is wrong, and what to do next"},
-    {"berth --json", "the same for a program"},
+    {"berth --json", "JSON for a program: the same data"},
     {"berth run -- python train.py",
      "one free GPU; waits if all are busy; the CPU if there is none"},
-    {"berth doctor -- python train.py", "why it does not find the GPU"},
-    {"berth sim --machine dgx-h100-8 -- berth", "a simulated machine"},
+    {"berth doctor -- python train.py", "why the program does not find the GPU"},
+    {"berth sim --machine dgx-h100-8 -- berth", "this screen for a simulated machine"},
 });
 
 constexpr auto kLsOptions = std::to_array<Option>({
@@ -62,7 +62,7 @@ constexpr auto kLsExamples = std::to_array<Example>({
     {"berth ls", "every device in one table"},
     {"berth ls --host lab1,lab2", "the devices of other machines, through your ssh"},
     {"berth ls --details --device 0", "all that is known about one device"},
-    {"berth ls --json | jq '.devices[].uuid'", "for a program"},
+    {"berth ls --json | jq '.devices[].uuid'", "JSON for a program"},
 });
 
 constexpr auto kPsOptions = std::to_array<Option>({
@@ -77,14 +77,14 @@ constexpr auto kPsOptions = std::to_array<Option>({
 });
 constexpr auto kPsExamples = std::to_array<Example>({
     {"berth ps", "every process on a device, and its user"},
-    {"berth ps --mine --sort memory", "your own, the largest first"},
+    {"berth ps --mine --sort memory", "your own processes, by memory"},
 });
 
 constexpr auto kHelpOptions = std::to_array<Option>({
     {"--man", nullptr, "print the man page, of berth or of the verb"},
     {"--markdown", nullptr, "print the page for docs/cli.md"},
     {"--completion", "bash|zsh|fish", "print a completion script for a shell"},
-    {"--words", "jobs|devices", "names that exist here, one per line: for completions"},
+    {"--words", "jobs|devices", "existing names, one per line: for shell completions"},
 });
 constexpr auto kHelpExamples = std::to_array<Example>({
     {"berth help run", "all about one verb"},
@@ -101,7 +101,7 @@ constexpr auto kRunOnlyOptions = std::to_array<Option>({
     {"--no-wait", nullptr, "fail (6) instead of waiting for a free device"},
     {"--time-limit", "DURATION", "end the job after this long (2h); helps the queue to plan"},
     {"--grace", "DURATION", "time to save between SIGTERM and SIGKILL (default: 10s)"},
-    {"--signal", "SIGNAL@TIME", "send it a signal this long before its time limit (USR1@60s)"},
+    {"--signal", "SIGNAL@TIME", "send the job a signal this long before its time limit (USR1@60s)"},
     {"--checkpoint-signal", "SIGNAL[@TIME]",
      "whatever ends it: send it a signal, and SIGTERM this long after it (USR1; default: 30s)"},
     {"--priority", "N", "order among your own waiting jobs: larger first (default: 0)"},
@@ -112,7 +112,7 @@ constexpr auto kQueueOptions = std::to_array<Option>({
     {"--after", "JOB,…",
      "with --queue: start after these jobs succeed; any:7: after it ends; not-ok:7: after it fails",
      true},
-    {"--on-end", "COMMAND", "run this in a shell after it, with BERTH_EXIT_CODE set"},
+    {"--on-end", "COMMAND", "run this in a shell after the job, with BERTH_EXIT_CODE set"},
     {"--notify", nullptr, "write a line to your terminals when it has ended, and to the desktop"},
     {"--array", "RANGE",
      "with --queue: one job for each BERTH_ARRAY_INDEX of 1-100; 1-100%4: four at a time"},
@@ -141,7 +141,7 @@ constexpr auto kRunExamples = std::to_array<Example>({
 });
 constexpr auto kStacksExamples = std::to_array<Example>({
     {"berth stacks 12", "a job, or a process by its number; nothing is stopped"},
-    {"berth stacks --json 12", "for a program"},
+    {"berth stacks --json 12", "JSON for a program"},
 });
 constexpr auto kLeaseExamples = std::to_array<Example>({
     {"berth lease --gpus 1", "a shell that has a GPU until you leave it"},
@@ -152,23 +152,24 @@ constexpr auto kEnvOptions = join(
     kRequestOptions,
     std::to_array<Option>({
         {"--format", "shell|json|dotenv|docker|cdi|k8s|pip|conda|dockerfile",
-         "a shell (eval), JSON, --env-file, docker run, CDI or Kubernetes reads it; or a recipe "
-         "for installing (default: shell)"},
+         "format of the output: shell (eval), JSON, --env-file, docker run, CDI, Kubernetes, or a "
+         "recipe for installing (default: shell)"},
         {"--framework", "torch|tensorflow|jax|cupy|onnxruntime",
          "with pip, conda, dockerfile: what to install, in a version that is known to work "
          "with this driver, GPU and Python"},
-        {"--driver", "VERSION", "a recipe for another machine: its NVIDIA driver (550.54)"},
-        {"--gpu", "NAME", "the same: its GPU (H100)", true},
-        {"--compute-capability", "X.Y", "the same, for a GPU that Berth does not know"},
+        {"--driver", "VERSION", "a recipe for a machine with this NVIDIA driver (550.54)"},
+        {"--gpu", "NAME", "a recipe for a machine with this GPU (H100)", true},
+        {"--compute-capability", "X.Y", "the compute capability of a GPU that Berth does not know"},
         {"--python-version", "X.Y", "a recipe for another Python (3.11)"},
         {"--torch-index", "URL", "the URL of your mirror of PyTorch's own index"},
     }));
 constexpr auto kEnvExamples = std::to_array<Example>({
     {"eval \"$(berth env --gpus 1)\"", "make this shell's programs use one free GPU"},
-    {"berth env --gpus 2 --format docker", "the same for a container"},
-    {"berth env --cpu", "hide every GPU, threads from the cores"},
+    {"berth env --gpus 2 --format docker", "the options of docker run for two free GPUs"},
+    {"berth env --cpu", "hide every GPU, and set one thread per usable core"},
     {"berth env --gpus 1 --format k8s", "a Kubernetes Job that requests a GPU"},
-    {"berth env --format pip --framework torch", "the PyTorch that runs here, as a command"},
+    {"berth env --format pip --framework torch",
+     "the command that installs a PyTorch for this machine"},
     {"berth env --format dockerfile --framework jax --driver 550.54 --gpu H100",
      "an image for another machine"},
 });
@@ -179,21 +180,21 @@ constexpr auto kJobsOptions = std::to_array<Option>({
     {"-u,--user", "NAME", "only the jobs of this user (name or uid)"},
     {"--state", "STATE,…",
      "only jobs in these states: waiting, held, running, done, failed, cancelled, lost"},
-    {"--since", "DURATION", "what ended within that time (1w; default: 1d)"},
+    {"--since", "DURATION", "jobs that ended within this time (1w; default: 1d)"},
     {"--limit", "N", "maximum number of rows; none: all (default: 100; with --json all)"},
 });
 constexpr auto kReportExamples = std::to_array<Example>({
     {"berth report 7", "how long job 7 waited and ran, what it used, and what limited it"},
-    {"berth report", "the same for your last job"},
+    {"berth report", "the report of your last job"},
 });
 constexpr auto kEditOptions = std::to_array<Option>({
     {"--priority", "N", "order among your own waiting jobs: larger first"},
     {"--time-limit", "DURATION",
-     "end it after this long; none: no limit; a running job: only shorter"},
+     "end the job after this long; none: no limit; for a running job only a shorter limit"},
     {"--gpus", "N", "number of GPUs; none: on the CPU"},
     {"--after", "JOB,…", "start after these jobs succeed (any:7, not-ok:7); none: at once", true},
-    {"--first", nullptr, "before all other waiting jobs of yours"},
-    {"--swap", "JOB", "change places with this job"},
+    {"--first", nullptr, "start before all your other waiting jobs"},
+    {"--swap", "JOB", "exchange places in the queue with this job"},
 });
 constexpr auto kEditExamples = std::to_array<Example>({
     {"berth edit 7 --gpus 1 --time-limit 2h", "change the request of job 7 while it waits"},
@@ -215,7 +216,7 @@ constexpr auto kContainerExamples = std::to_array<Example>({
 constexpr auto kGuardExamples = std::to_array<Example>({
     {"berth guard check",
      "whether a memory quota is enforced with this driver, and which calls exceed it"},
-    {"berth guard check --json", "the same for a program"},
+    {"berth guard check --json", "JSON for a program: the same data"},
 });
 constexpr auto kResizeOptions = std::to_array<Option>({
     {"--memory", "SIZE",
@@ -238,7 +239,7 @@ constexpr auto kTraceExamples = std::to_array<Example>({
 });
 constexpr auto kRerunExamples = std::to_array<Example>({
     {"berth rerun 7", "queue the same command again, with its folder and variables"},
-    {"berth rerun", "your last job again"},
+    {"berth rerun", "queue your last job again"},
 });
 constexpr auto kCancelOptions = std::to_array<Option>({
     {"-m,--mine", nullptr, "all of your unfinished jobs"},
@@ -248,7 +249,7 @@ constexpr auto kJobsExamples = std::to_array<Example>({
     {"berth jobs --mine --all", "all of your own jobs that are still recorded"},
     {"berth jobs 7 9-12", "only these jobs"},
     {"berth jobs --state failed,lost --since 1w", "what went wrong in the last week"},
-    {"berth jobs --json | jq '.jobs[] | select(.state == \"waiting\").id'", "for a program"},
+    {"berth jobs --json | jq '.jobs[] | select(.state == \"waiting\").id'", "JSON for a program"},
 });
 constexpr auto kWhyExamples = std::to_array<Example>({
     {"berth why 7", "why job 7 has not started, and what would start at once"},
@@ -270,7 +271,7 @@ constexpr auto kWaitExamples = std::to_array<Example>({
 constexpr auto kCancelExamples = std::to_array<Example>({
     {"berth cancel 7", "end job 7, or remove it from the queue"},
     {"berth cancel 8 9 training", "several at once"},
-    {"berth cancel 7-12 26_[3-4]", "those of your jobs, and two jobs of array 26"},
+    {"berth cancel 7-12 26_[3-4]", "your jobs in this range, and two jobs of array 26"},
     {"berth cancel --mine", "all of your jobs"},
 });
 constexpr auto kHoldExamples = std::to_array<Example>({
@@ -290,7 +291,8 @@ constexpr auto kServeOptions = std::to_array<Option>({
     {"--enforce-on", "PATH",
      "the control group whose processes need a lease (default: user.slice)"},
     {"--tcp", "ADDRESS:PORT",
-     "also answer programs that have the token on loopback (127.0.0.1:8642); docs/api.md"},
+     "also listen on this loopback address (127.0.0.1:8642), for programs that have the token; "
+     "docs/api.md"},
     {"--idle", "DURATION", "exit after being idle for this long (10m; default: never)"},
 });
 constexpr auto kServeExamples = std::to_array<Example>({
@@ -343,15 +345,16 @@ constexpr auto kCompareOptions = std::to_array<Option>({
     {"--gpus", "N,…", "one setting for each number of free GPUs", true},
     {"--threads", "N,…", "one setting for each number of cores, on the CPU", true},
     {"--preset", "NAME",
-     "a setting: the last of the settings above, with this preset (tf32, cudnn-benchmark, "
-     "deterministic, …)",
+     "a setting: the last of the --cpu, --gpus and --threads settings, with this preset (tf32, "
+     "cudnn-benchmark, deterministic, …)",
      true},
-    {"--set", "NAME=VALUE", "a setting: the last of the settings above, with this variable", true},
+    {"--set", "NAME=VALUE",
+     "a setting: the last of the --cpu, --gpus and --threads settings, with this variable", true},
     {"--runs", "N", "how often each setting runs, for median and spread (default: 3)"},
     {"--warmup", "N", "how often each setting runs before the measurement (default: 1)"},
     {"--compare-output", "FILE|-",
-     "output to compare: standard output (-) or a file; a setting with another result cannot win"},
-    {"--output-lines", "TEXT", "of that output, only lines with this text (loss)", true},
+     "output to compare: standard output (-) or a file; a setting whose output differs cannot win"},
+    {"--output-lines", "TEXT", "compare only the output lines with this text (loss)", true},
     {"--tolerance", "NUMBER|TYPE",
      "largest relative difference of numbers: 1e-3, float32, tf32, bfloat16 (default: 1e-4)"},
     {"--profile", nullptr,
@@ -360,12 +363,13 @@ constexpr auto kCompareOptions = std::to_array<Option>({
 });
 constexpr auto kCompareExamples = std::to_array<Example>({
     {"berth compare -- python train.py", "is the GPU worth it? on the CPU, then on one GPU"},
-    {"berth compare --threads 1,4,8 -- python train.py", "how many threads it needs"},
+    {"berth compare --threads 1,4,8 -- python train.py", "how many threads the program needs"},
     {"berth compare --cpu --gpus 1,2 --runs 5 -- python train.py", "the CPU, one GPU and two"},
-    {"berth compare --gpus 1 --preset tf32 -- python train.py", "what a PyTorch setting gains"},
+    {"berth compare --gpus 1 --preset tf32 -- python train.py",
+     "how much faster a PyTorch setting is"},
     {"berth compare --compare-output - --output-lines loss -- python train.py",
-     "and whether the losses are the same"},
-    {"berth compare --profile -- python train.py", "which operators take the time"},
+     "whether the losses on CPU and GPU are the same"},
+    {"berth compare --profile -- python train.py", "which operators take the most time"},
     {"berth compare --svg times.svg -- python train.py", "a picture to share"},
 });
 
@@ -483,9 +487,9 @@ constexpr auto kK8sExamples = std::to_array<Example>({
 constexpr auto kSimOptions = std::to_array<Option>({
     {"--machine", "NAME|FILE", "a built-in machine, or a file (docs/simulator.md)"},
     {"--processes", "N", "start N processes and spread them over the GPUs"},
-    {"--attach", "PID:DEVICE:SIZE", "put a process that is already running on a GPU", true},
+    {"--attach", "PID:DEVICE:SIZE", "make an existing process a user of a simulated GPU", true},
     {"--seed", "N", "seed of the simulated load (default: 0)"},
-    {"--at", "SECONDS", "stop the simulated time this long after the start"},
+    {"--at", "SECONDS", "stop the simulated clock this long after the start"},
     {"--fault", "KIND[:DEVICE][@SECONDS][=VALUE]",
      "a fault to simulate: lost, hung, slow, xid, ecc, remap, throttle, mismatch, no-permission, "
      "no-driver or zombie",
@@ -495,7 +499,7 @@ constexpr auto kSimOptions = std::to_array<Option>({
     {"--describe", "NAME|FILE", "show what a machine has"},
 });
 constexpr auto kSimExamples = std::to_array<Example>({
-    {"berth sim --list", "which machines there are"},
+    {"berth sim --list", "the built-in machines"},
     {"berth sim --machine dgx-h100-8 --processes 20 -- berth", "what a big machine looks like"},
     {"berth sim --machine lab-4x3090 --fault lost:2 -- berth ls", "a GPU that fell off the bus"},
     {"berth sim --machine ./mine.toml --at 60 -- gpustat",
@@ -504,8 +508,8 @@ constexpr auto kSimExamples = std::to_array<Example>({
 
 constexpr auto kDoctorOptions = std::to_array<Option>({
     {"--python", "PATH", "the Python that the program runs in (default: the active environment's)"},
-    {"--venv", "DIR", "the same by the folder of a virtual environment"},
-    {"--conda", "NAME", "the same by the name of a conda environment"},
+    {"--venv", "DIR", "the Python of a virtual environment (its folder)"},
+    {"--conda", "NAME", "the Python of a conda environment (its name)"},
     {"--static", nullptr, "read files only; do not call drivers"},
     {"--deep", nullptr, "also let each framework of the target run one kernel (at most 15 s)"},
     {"--error", "FILE|-", "a pasted traceback or log: begin with the causes that it suggests"},
@@ -522,7 +526,7 @@ constexpr auto kDoctorOptions = std::to_array<Option>({
 constexpr auto kDoctorExamples = std::to_array<Example>({
     {"berth doctor", "why the GPU can't be used, or is used badly"},
     {"berth doctor --venv ~/train",
-     "the same for a Python environment; none of its programs are run"},
+     "diagnose with the Python of an environment; none of its programs are run"},
     {"berth doctor train.py Dockerfile", "lines that do not do what they seem to do"},
     {"berth doctor article.md", "check the code in an article; - reads pasted text"},
     {"berth doctor -- torchrun train.py", "what this command would see; it is not run"},
@@ -538,14 +542,14 @@ constexpr auto kSetupOptions = std::to_array<Option>({
     {"--conda", "NAME", "a new conda environment; conda installs Python, and pip the frameworks"},
     {"--uv", nullptr, "let uv create the environment and install, instead of venv and pip"},
     {"--python", "PATH", "the Python to use: a path, or 3.12 (default: the active environment's)"},
-    {"--cpu", nullptr, "install for the CPU, whatever GPUs there are"},
+    {"--cpu", nullptr, "install for the CPU, even if there are GPUs"},
     {"--gpu", "NAME", "choose the build for this GPU (H100) instead of those here", true},
     {"--driver", "VERSION", "choose the build for this NVIDIA driver (550.54)"},
-    {"--compute-capability", "X.Y", "the same, for a GPU that Berth does not know"},
+    {"--compute-capability", "X.Y", "the compute capability of a GPU that Berth does not know"},
     {"--index", "URL", "take packages only from this mirror of PyPI"},
     {"--torch-index", "URL", "the URL of your mirror of PyTorch's own index"},
     {"--upgrade", nullptr, "change an existing environment: a changed copy replaces it"},
-    {"--check", nullptr, "only try the frameworks of an existing environment"},
+    {"--check", nullptr, "only test the frameworks of an existing environment"},
     {"--format", "dockerfile|devcontainer|environment.yml|pyproject",
      "print this file instead of installing"},
     {"--dry-run", nullptr, "only print the commands; with --upgrade, the changes"},
@@ -555,11 +559,12 @@ constexpr auto kSetupExamples = std::to_array<Example>({
     {"berth setup tensorflow 2.20 --venv ~/tf", "one release, in its own folder"},
     {"berth setup torch jax --uv", "two frameworks that are compatible, installed by uv"},
     {"berth setup jax --cpu", "JAX without a GPU"},
-    {"berth setup torch 2.14 --upgrade", "another release in .venv, or none if it fails"},
-    {"berth setup --check", "whether the frameworks in .venv run a kernel"},
-    {"berth setup torch --format dockerfile >Dockerfile", "the same as an image"},
+    {"berth setup torch 2.14 --upgrade",
+     "replace the release in .venv; if that fails, nothing changes"},
+    {"berth setup --check", "check that the frameworks in .venv run a kernel"},
+    {"berth setup torch --format dockerfile >Dockerfile", "a Dockerfile that does the same"},
     {"berth setup torch --dry-run --driver 550.54 --gpu H100",
-     "what it would do on another machine"},
+     "what setup would do on another machine"},
 });
 
 constexpr auto kDrainExamples = std::to_array<Example>({
@@ -575,8 +580,8 @@ constexpr auto kVerbs = std::to_array<Verb>({
      kOverviewOptions, kOverviewExamples, run_overview},
     {"ls", Group::kLook, "the devices of this machine, of every vendor, and the CPU", "", false,
      kLsOptions, kLsExamples, run_ls},
-    {"ps", Group::kLook, "the processes on devices: user, memory, device", "", false, kPsOptions,
-     kPsExamples, run_ps},
+    {"ps", Group::kLook, "the processes that use devices: user, memory, device", "", false,
+     kPsOptions, kPsExamples, run_ps},
     {"top", Group::kLook, "watch devices and processes live", "", false, kTopOptions, kTopExamples,
      run_top},
     {"doctor", Group::kLook, "say why a GPU can't be used, and how to fix it",

@@ -60,8 +60,8 @@ std::string who_has_elsewhere(const std::string& unit) {
   struct stat status = {};
   if (!pid || ::stat(fmt::format("/proc/{}", *pid).c_str(), &status) != 0)
     return text("another user's broker has leased it");
-  return text("{} has its lock: process {}", printable(system::UserNames("/etc").of(status.st_uid)),
-              *pid);
+  return text("{} holds the device's lock: process {}",
+              printable(system::UserNames("/etc").of(status.st_uid)), *pid);
 }
 
 model::Ledger ledger_of(const std::vector<Job>& jobs, const model::ClosedUnits& closed) {

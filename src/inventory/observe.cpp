@@ -158,7 +158,7 @@ class Look {
                                       .count();
     snapshot_.driver = std::move(report.driver);
     if (report.left_out > 0)
-      snapshot_.notes.push_back(text("{} more NVIDIA GPUs are installed than Berth reads ({})",
+      snapshot_.notes.push_back(text("{} NVIDIA GPUs are ignored: Berth reads at most {}",
                                      report.left_out, report.devices.size()));
     // NVIDIA's devices come first, so that the device indices in the list of processes stay valid.
     snapshot_.devices = std::move(report.devices);
@@ -213,7 +213,7 @@ class Look {
     const Roots& roots = sources_.roots;
     if (::access((roots.proc + "/self").c_str(), X_OK) != 0 && list_folder(roots.proc).empty()) {
       snapshot_.notes.push_back(
-          text("{} cannot be read: processes are shown by number only (E0112)", roots.proc));
+          text("{} cannot be read: only the numbers of processes are shown (E0112)", roots.proc));
       if (roots.proc == "/proc")
         snapshot_.notes.push_back(text("run {} as root to see them", "mount -t proc proc /proc"));
     }
@@ -239,8 +239,8 @@ class Look {
         });
     if (sources_.simulated && shared && !snapshot_.processes.empty())
       snapshot_.notes.push_back(
-          text("the host is not simulated: memory that a device shares with it is this machine's, "
-               "and its simulated processes may claim more"));
+          text("the host is not simulated: memory shared with the host is this machine's, and the "
+               "simulated processes may use more than it has"));
   }
 
   void attribute() {

@@ -69,8 +69,8 @@ std::string comparison_svg(const Comparison& comparison) {
   std::string command;
   for (const std::string& word : comparison.command) command += (command.empty() ? "" : " ") + word;
   std::replace(command.begin(), command.end(), '\n', ' ');
-  const std::string runs = text_n("time, the median of {} run; the line is the range",
-                                  "time, the median of {} runs; the line is the range",
+  const std::string runs = text_n("bar: median time of {} run; line: shortest to longest time",
+                                  "bar: median time of {} runs; line: shortest to longest time",
                                   comparison.runs, comparison.runs);
   return svg_document(y + kPictureMargin / 2, command, runs, body);
 }

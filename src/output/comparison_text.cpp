@@ -90,7 +90,8 @@ std::string profile_of(const Comparison& comparison, const Terminal& terminal) {
   }
   if (settings.empty())
     return text(
-               "No operator was seen: the program imported no PyTorch, or did not end by itself.") +
+               "No operator was recorded: the program did not import PyTorch, or did not end by "
+               "itself.") +
            "\n";
   std::sort(names.rbegin(), names.rend());
   std::vector<Column> columns{{std::string(tr("operator")), false, kLeastText}};
@@ -184,7 +185,7 @@ std::string_view cause_of(const model::OutputDifference& difference, bool repeat
   constexpr double kOfOrder = 1e-5, kOfPrecision = 2e-2;
   if (difference.largest_relative <= kOfOrder)
     return tr(
-        "such a small difference comes from another order of sums, as with more threads or on a "
+        "such a small difference comes from adding in another order, as with more threads or on a "
         "GPU");
   if (difference.largest_relative <= kOfPrecision)
     return tr(
@@ -192,8 +193,8 @@ std::string_view cause_of(const model::OutputDifference& difference, bool repeat
         "amplifies");
   if (repeats)
     return tr(
-        "each setting repeats its own result, so it computes in another order or by another "
-        "algorithm, and the program amplifies the difference");
+        "all runs of a setting agree, so the settings compute in different orders or by different "
+        "algorithms, and the program amplifies the difference");
   return tr(
       "such a large difference comes from other random numbers, another algorithm, an error, or "
       "amplified rounding");
@@ -225,12 +226,13 @@ std::vector<std::string> output_sentences(const Comparison& comparison) {
                static_cast<long long>(varying), varying));
   if (unstable)
     sentences.push_back(
-        text("The output varies from run to run in more than numbers: compare only "
-             "lines with results, for example {}.",
+        text("The runs of one setting differ in more than numbers: compare only lines with "
+             "results, for example {}.",
              "--output-lines loss"));
   if (unsure || varying > 0)
-    sentences.push_back(text("To make runs repeat: {}, and seeds in the program ({} in Python).",
-                             "--preset deterministic", "berth.reproducible(0)"));
+    sentences.push_back(
+        text("To get the same output in every run: {}, and seeds in the program ({} in Python).",
+             "--preset deterministic", "berth.reproducible(0)"));
   return sentences;
 }
 

@@ -53,7 +53,7 @@ std::vector<Row> rows_of(const Job& job, const JobsView& view) {
     if (!job.grants.empty())
       rows.push_back(
           {tr("GPU time"), show_duration(ran * static_cast<std::int64_t>(job.grants.size()))});
-    const std::string unknown = ended ? text("not known") : text("known after it has ended");
+    const std::string unknown = ended ? text("not known") : text("known when the job has ended");
     rows.push_back({tr("CPU time"), job.usage.cpu ? cpu_words(job, ran) : unknown});
     rows.push_back({tr("peak memory"), job.usage.peak_memory_bytes
                                            ? show_bytes(*job.usage.peak_memory_bytes)

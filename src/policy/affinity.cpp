@@ -114,12 +114,12 @@ Status take_these(model::Placement& placement, const model::Request& request,
   const auto allowed = cpus_of(snapshot.host.cpu.affinity);
   if (!allowed.empty() && model::intersection(wanted, allowed) != wanted)
     return Error{ErrorCode::kRefused, "E0417",
-                 text("of the cores {} only {} may be used here", *request.cpu_list,
+                 text("cores {} were requested, but only {} may be used here", *request.cpu_list,
                       snapshot.host.cpu.affinity),
                  call_with(request, "--cpus " + snapshot.host.cpu.affinity)};
   if (!model::intersection(wanted, ledger.cpus).empty())
     return Error{ErrorCode::kRefused, "E0412",
-                 text("jobs have cores of {}: {}", *request.cpu_list,
+                 text("other jobs use some of the cores {}: {}", *request.cpu_list,
                       model::show_cpu_list(model::intersection(wanted, ledger.cpus))),
                  call_with(request, fmt::format("--cpus {}", wanted.size()))};
   placement.cpus = *request.cpu_list;
@@ -159,8 +159,8 @@ Status set_processors(model::Placement& placement, const model::Request& request
   } else if (request.cpus && *request.cpus < usable) {
     placement.reasons.push_back(
         text_n("{} thread, not pinned to cores: another job may choose the same ones",
-               "{} threads, not pinned to cores: another job may choose the same ones",
-               *request.cpus, *request.cpus));
+               "{} threads, not pinned to cores: another job may use the same cores", *request.cpus,
+               *request.cpus));
   }
   if (cpu.quota_cores && *cpu.quota_cores < cpu.cores_affinity && placement.threads == usable)
     placement.reasons.push_back(text_n(

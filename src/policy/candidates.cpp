@@ -325,8 +325,8 @@ std::string narrowed(const Visible& visible, const std::vector<Candidate>& all) 
     else
       is_less = true;
   if (!is_less) return {};
-  return left.empty() ? text("{} was set: no GPU", visible.variables)
-                      : text("{} was set: only {}", visible.variables, left);
+  return left.empty() ? text("{} was set and allows no GPU", visible.variables)
+                      : text("{} was set and allows only {}", visible.variables, left);
 }
 
 std::string users_of(const Candidate& candidate, const model::Snapshot& snapshot,
@@ -375,7 +375,7 @@ std::string sentence(Obstacle obstacle) {
     case Obstacle::kPartitionsUnknown:
       return text("MIG is on, and its partitions could not be read");
     case Obstacle::kLeased:
-      return text("a job has it");
+      return text("it is leased to a job");
     case Obstacle::kNone:
       return {};
   }

@@ -72,8 +72,8 @@ struct Candidate {
 /// Lists at most `most` of them, and how many more there are. "" if there are none.
 [[nodiscard]] std::string users_of(const Candidate& candidate, const model::Snapshot& snapshot,
                                    std::size_t most = 2);
-/// A note on how variables limit the choice: "CUDA_VISIBLE_DEVICES=0 was set: only GPU 0"; "" if
-/// they exclude no candidate.
+/// A note on how variables limit the choice: "CUDA_VISIBLE_DEVICES=0 was set and allows only GPU
+/// 0"; "" if they exclude no candidate.
 [[nodiscard]] std::string narrowed(const Visible& visible, const std::vector<Candidate>& all);
 /// The user's command with `options` instead of its own ones, for hints: "berth run --cpu …",
 /// "berth env --cpu".

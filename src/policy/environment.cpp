@@ -162,7 +162,7 @@ void Writer::nvidia() {
       return demand("CUDA_VISIBLE_DEVICES", "-1", text("hides NVIDIA's GPUs"));
     if (devices_of(snapshot_, Vendor::kAmd).empty()) return;
     return remove("CUDA_VISIBLE_DEVICES",
-                  text("the choice already respects it; HIP would apply it again"));
+                  text("Berth has already applied this list; HIP would apply it again"));
   }
   const std::string* order = of_user("CUDA_DEVICE_ORDER");
   const bool own_order =
@@ -205,10 +205,10 @@ void Writer::amd() {
   const bool cuda_is_set = !devices_of(snapshot_, Vendor::kNvidia).empty();
   if (cuda_is_set || of_user("HIP_VISIBLE_DEVICES") != nullptr)
     demand("HIP_VISIBLE_DEVICES", left,
-           text("HIP numbers the GPUs that ROCR_VISIBLE_DEVICES leaves"));
+           text("HIP counts only the GPUs that ROCR_VISIBLE_DEVICES allows"));
   if (of_user("GPU_DEVICE_ORDINAL") != nullptr)
     demand("GPU_DEVICE_ORDINAL", left,
-           text("HIP numbers the GPUs that ROCR_VISIBLE_DEVICES leaves"));
+           text("HIP counts only the GPUs that ROCR_VISIBLE_DEVICES allows"));
 }
 
 void Writer::intel() {
@@ -227,7 +227,7 @@ void Writer::intel() {
         text("Intel's GPU is not hidden: Level Zero has no variable for that"));
     return;
   }
-  demand("ONEAPI_DEVICE_SELECTOR", "*:cpu", text("SYCL programs see the CPU only"));
+  demand("ONEAPI_DEVICE_SELECTOR", "*:cpu", text("SYCL programs see only the CPU"));
   environment_.notes.push_back(
       text("programs that call Level Zero themselves can still see Intel's GPU: it has no variable "
            "that hides all"));
@@ -261,8 +261,8 @@ void Writer::note_opencl() {
     const bool taken = std::find(placement_.devices.begin(), placement_.devices.end(),
                                  device.index) != placement_.devices.end();
     if (device.kind != model::DeviceKind::kGpu || taken) continue;
-    environment_.notes.push_back(
-        text("OpenCL and Vulkan programs can still see every GPU: no variable hides them there"));
+    environment_.notes.push_back(text(
+        "OpenCL and Vulkan programs can still see every GPU: no variable hides GPUs from them"));
     return;
   }
 }
@@ -303,7 +303,7 @@ void Writer::waiting() {
   // Keep an OMP_WAIT_POLICY that the user set: GOMP_SPINCOUNT would override it.
   if (const std::string* policy = of_user("OMP_WAIT_POLICY"); policy != nullptr && !policy->empty())
     return add(Setting::Action::kKeep, "OMP_WAIT_POLICY", *policy, text("set before: kept"));
-  prefer("GOMP_SPINCOUNT", kSpins, text("waiting threads soon leave their core to others"));
+  prefer("GOMP_SPINCOUNT", kSpins, text("waiting OpenMP threads soon release their cores"));
 }
 
 std::vector<std::pair<std::string, std::string>> set_by_berth(const User& variables) {

@@ -69,7 +69,7 @@ constexpr std::array<Row, 18> kRows{{
      true,
      false,
      msgid("JAX has no GPU plugin here: pip install 'jax[cuda12]'"),
-     msgid("JAX had its CUDA plugin, but no work went to it: see jax.devices() and JAX_PLATFORMS"),
+     msgid("JAX had its CUDA plugin, but gave it no work: see jax.devices() and JAX_PLATFORMS"),
      msgid("JAX has no GPU plugin here: pip install 'jax[rocm]'"),
      ""},
     {"xgboost",
@@ -125,7 +125,7 @@ constexpr std::array<Row, 18> kRows{{
      false,
      false,
      "",
-     msgid("CuPy was loaded, but did not use the GPU: arrays must be made with cupy, not numpy"),
+     msgid("CuPy was loaded, but did not use the GPU: create arrays with cupy, not numpy"),
      "",
      ""},
     {"scikit-learn",
@@ -169,7 +169,7 @@ constexpr std::array<Row, 18> kRows{{
      "",
      true,
      false,
-     msgid("OpenCV's wheel has no CUDA: cv2.UMat uses OpenCL, cv2.cuda needs a build of its own "
+     msgid("OpenCV's wheel has no CUDA: cv2.UMat uses OpenCL; for cv2.cuda, build OpenCV yourself "
            "(WITH_CUDA=ON)"),
      msgid("this OpenCV has CUDA: its functions in cv2.cuda work on cv2.cuda_GpuMat"),
      msgid("OpenCV uses OpenCL through cv2.UMat"),

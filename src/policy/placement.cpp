@@ -102,12 +102,12 @@ Result<Candidates> whatever_there_is(const Search& search, std::vector<std::stri
 Error not_for_jobs(const Search& search, const model::Device& device) {
   const std::string name = printable(device.name);
   std::string message =
-      device.kind == model::DeviceKind::kCpu ? text("the CPU is always there: name GPUs only")
+      device.kind == model::DeviceKind::kCpu ? text("a job always has the CPU: name only GPUs")
       : device.kind == model::DeviceKind::kOpenCl
-          ? text("{} is an OpenCL device: no variable selects one, the program does it itself",
+          ? text("{} is an OpenCL device: no variable selects it, the program must do so itself",
                  name)
       : model::out_of_reach(device) ? text("the driver does not reach it: {}", name)
-                                    : text("{} is seen, but not managed by Berth", name);
+                                    : text("Berth lists {}, but does not manage it", name);
   return {ErrorCode::kInvalidArgument, "E0418", std::move(message),
           device.kind == model::DeviceKind::kOpenCl
               ? call_with(search.request, fmt::format("--devices {} --memory 1GiB", device.index))
@@ -173,7 +173,7 @@ std::optional<Result<Candidates>> by_opencl(const Search& search, const std::vec
   if (chosen.empty() || chosen.size() < units.size()) return std::nullopt;
   if (search.request.share_permille)
     return Error{ErrorCode::kInvalidArgument, "E1120",
-                 text("OpenCL programs do not share a device's time by {}", "--share"),
+                 text("{} cannot divide a device's time between OpenCL programs", "--share"),
                  text("leave {} out", "--share")};
   for (const Candidate& c : chosen)
     if (c.free_bytes.value_or(0) < *search.request.memory_bytes)
@@ -293,7 +293,8 @@ Result<model::Placement> place(const model::Request& request, const model::Snaps
     return c.device->name != chosen->front().device->name;
   };
   if (std::any_of(chosen->begin(), chosen->end(), other_model))
-    placement.reasons.push_back(text("these GPUs differ: the slowest sets the pace"));
+    placement.reasons.push_back(
+        text("these GPUs are of different models: the slowest limits the speed"));
   for (const std::string& note : search.visible.notes) placement.reasons.push_back(note);
   const auto processors = set_processors(placement, request, snapshot, ledger);
   if (!processors) return processors.error();

@@ -105,7 +105,7 @@ Error none_here(const Search& search) {
   for (const auto& [name, count] : out_of_reach)
     message += "\n  " + text("the driver does not reach it: {}", counted(count, name));
   for (const auto& [name, count] : not_managed)
-    message += "\n  " + text("seen, but not managed by Berth: {}", counted(count, name));
+    message += "\n  " + text("listed, but not managed by Berth: {}", counted(count, name));
   if (broken && !driver.message.empty()) message += "\n  " + driver.message;
   const std::string cpu = call_with(search.request, "--cpu");
   return {ErrorCode::kNoDevice, "E0411", std::move(message),

@@ -487,7 +487,7 @@ TEST_CASE("a placement on different GPU models says so") {
     const auto placement = place(request, s);
     REQUIRE(placement);
     return std::count(placement->reasons.begin(), placement->reasons.end(),
-                      "these GPUs differ: the slowest sets the pace");
+                      "these GPUs are of different models: the slowest limits the speed");
   };
   CHECK(said(machine({kGeforce, kOther})) == 1);
   CHECK(said(nvidia(2)) == 0);

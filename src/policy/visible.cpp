@@ -133,9 +133,9 @@ void take(Visible& visible, const char* name, std::string_view value, const Read
     if (std::find(visible.units.begin(), visible.units.end(), unit) == visible.units.end())
       visible.units.push_back(unit);
   if (!reading.ignored.empty() && !means_none(value) && reading.ignored.substr(0, 1) != "-")
-    visible.notes.push_back(
-        text("{}: ignored from '{}' on, because it names no device here, or names one twice", name,
-             printable(reading.ignored.substr(0, 64))));
+    visible.notes.push_back(text(
+        "{}: ignored from '{}' on, because that entry names no device here, or names one twice",
+        name, printable(reading.ignored.substr(0, 64))));
 }
 
 bool several_models(const std::vector<const Device*>& devices) {

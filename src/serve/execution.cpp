@@ -572,7 +572,9 @@ void Execution::adopt_unknown(std::vector<Job>& jobs, const std::vector<JobId>& 
   // A newer Berth may be able to read these, so they stay, and their numbers are not reused.
   if (!unreadable.empty()) {
     highest_ = std::max(highest_, unreadable.back());
-    notice("E0945", text("not readable: jobs {}", list_of_jobs(unreadable)), "berth --version");
+    notice("E0945",
+           text("the records of these jobs are not readable: {}", list_of_jobs(unreadable)),
+           "berth --version");
   }
   const std::string& folder = found.folder.empty() ? launcher_.folder() : found.folder;
   for (std::string& sentence : words_of(found))
@@ -622,13 +624,15 @@ std::set<JobId> Execution::mend_stale(std::vector<Job>& jobs, const broker::Salv
            text("the journal was missing: {} jobs were restored from its last copy", salvaged.jobs),
            "berth jobs --all");
   if (!salvaged.lost.empty())
-    notice("E0945", text("not readable: jobs {}", list_of_jobs(salvaged.lost)), "");
+    notice("E0945",
+           text("the records of these jobs are not readable: {}", list_of_jobs(salvaged.lost)), "");
   if (salvaged.nameless > 0)
     notice("E0945", text("records without a readable number: {}", salvaged.nameless), "");
   if (!held.empty())
-    notice("E0945",
-           text("held, because their last change may be lost: jobs {}", list_of_jobs(held)),
-           fmt::format("berth release {}", held.front()));
+    notice(
+        "E0945",
+        text("these jobs are held, because their last change may be lost: {}", list_of_jobs(held)),
+        fmt::format("berth release {}", held.front()));
   return changed;
 }
 

@@ -144,8 +144,8 @@ void ForeignProcesses::warn(const model::Snapshot& snapshot,
       continue;
     const model::Device* device = find(snapshot, one.device);
     const std::string sentence = text(
-        "Berth: your process {} uses GPU {} ({}) without a lease, and others may be given it. "
-        "Start it with: berth run --gpus 1 -- COMMAND",
+        "Berth: your process {} uses GPU {} ({}) without a lease, so Berth may give this GPU to "
+        "others. Start it with: berth run --gpus 1 -- COMMAND",
         *one.pid, one.device, device == nullptr ? "" : printable(device->name));
     for (const std::string& terminal :
          system::terminals_of(roots_, system::kUtmp, *one.pid, users.of(*one.uid)))

@@ -160,7 +160,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
     if (!is_own_host(field(header, http::field::host), door_->port) || is_from_other_page(header))
       return refuse("403 Forbidden",
                     Error{ErrorCode::kPermissionDenied, "E0918",
-                          text("the call is for another host, or comes from a web page"), ""});
+                          text("the call names another host, or comes from a web page"), ""});
     if (!is_same_token(token_of(header), door_->token) && !asks_for_page(header))
       return refuse("401 Unauthorized\r\nWWW-Authenticate: Bearer",
                     Error{ErrorCode::kPermissionDenied, "E0917",

@@ -71,7 +71,8 @@ Result<std::string> token_in(const std::string& file) {
   if (!S_ISREG(status.st_mode))
     return unusable(ErrorCode::kUnavailable, file, text("it is not a file"), "ls -l");
   if (status.st_uid != ::geteuid())
-    return unusable(ErrorCode::kPermissionDenied, file, text("it is another user's"), "ls -l");
+    return unusable(ErrorCode::kPermissionDenied, file, text("it belongs to another user"),
+                    "ls -l");
   if ((status.st_mode & 0177) != 0)
     return unusable(ErrorCode::kPermissionDenied, file, text("others can read it, or write to it"),
                     "chmod 600");

@@ -111,7 +111,7 @@ std::optional<std::string> place_problem(const MachineDevices& d) {
       return text("'{}' is not a PCI address such as 0000:81:00.0", address);
   const auto one_or_each = [&d](std::size_t n) { return n <= 1 || n == d.pci.size(); };
   if (!one_or_each(d.numa.size()) || !one_or_each(d.local_cpus.size()))
-    return text("numa and local_cpus: one for all, or one for each PCI address");
+    return text("numa and local_cpus: give one value for all devices, or one for each PCI address");
   for (const std::string& list : d.local_cpus)
     if (!model::parse_cpu_list(list))
       return text("'{}' is not a list of CPU cores such as 0-15,64-79", list);
@@ -119,7 +119,7 @@ std::optional<std::string> place_problem(const MachineDevices& d) {
 }
 
 std::optional<std::string> number_problem(const MachineDevices& d) {
-  if (d.memory_bytes == 0) return text("memory: a device needs some");
+  if (d.memory_bytes == 0) return text("memory: must be more than 0");
   if (d.memory_reserved_bytes >= d.memory_bytes) return text("memory_reserved is not below memory");
   if (d.power_idle_watts >= d.power_limit_watts)
     return text("power_idle_watts is not below power_limit_watts");
@@ -127,12 +127,12 @@ std::optional<std::string> number_problem(const MachineDevices& d) {
     return text("power_limit_watts is not between power_min_watts and power_max_watts");
   if (d.clock_graphics_idle_mhz > d.clock_graphics_mhz ||
       d.clock_memory_idle_mhz > d.clock_memory_mhz)
-    return text("an idle clock is above the highest");
+    return text("an idle clock is above the highest clock");
   if (d.temperature_idle > d.temperature_busy || d.temperature_busy >= d.temperature_slowdown ||
       d.temperature_slowdown > d.temperature_shutdown)
     return text("temperatures must rise: idle, busy, slowdown, shutdown");
   if (d.pcie_generation_idle > d.pcie_generation || d.pcie_width_now > d.pcie_width)
-    return text("the PCIe link is above its highest");
+    return text("the PCIe link is faster or wider than its maximum");
   return std::nullopt;
 }
 
@@ -146,7 +146,7 @@ std::optional<std::string> list_problem(const MachineDevices& d) {
     if (!wide) return text("mig: '{}' is not a profile such as 3g.40gb", partition.profile);
     slices += *wide;
     sum += partition.memory_bytes;
-    if (partition.memory_bytes == 0) return text("memory: a device needs some");
+    if (partition.memory_bytes == 0) return text("memory: must be more than 0");
   }
   if (d.mig.size() > 7 || slices > 7) return text("mig: a GPU has 7 slices");
   if (sum > d.memory_bytes) return text("mig: the partitions have more memory than the device");
@@ -165,8 +165,9 @@ std::optional<std::string> order_problem(const Machine& machine) {
     for (const std::string& address : group.pci) {
       std::pair<int, std::string> next{vendor_rank(group.vendor), address};
       if (next <= last)
-        return text("{}: devices must stand in the order nvidia, amd, intel, each by PCI address",
-                    address);
+        return text(
+            "{}: devices must be ordered: nvidia, amd, intel, and by PCI address within a vendor",
+            address);
       last = std::move(next);
     }
   }
@@ -259,7 +260,7 @@ std::optional<std::string> problem_of(const MachineProcess& process) {
     return text("use: a process needs at least one of {}", "compute, graphics, mps");
   for (const std::string& word : process.use)
     if (!use_of(word)) return text("use: '{}' is not one of {}", word, "compute, graphics, mps");
-  if (process.memory_bytes == 0) return text("memory: a process needs some");
+  if (process.memory_bytes == 0) return text("memory: must be more than 0 for a process");
   if (trim(process.command).empty()) return text("'{}' is missing", "command");
   return std::nullopt;
 }

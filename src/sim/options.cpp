@@ -180,7 +180,7 @@ Status check_effect(std::string_view given, const Fault& fault, const Machine& m
   if (fault.kind == wire::kEcc) return bad_fault(given, text("the device has no ECC memory"));
   if (fault.kind == wire::kRemap)
     return bad_fault(given, text("the device does not remap memory rows"));
-  return bad_fault(given, text("the device cannot show it"));
+  return bad_fault(given, text("the device does not support this fault"));
 }
 
 Result<Attached> parse_attached(std::string_view given, std::size_t devices) {

@@ -117,7 +117,7 @@ class OwnBroker(Jobs, Machine):
         self.lose("removed")
         said = self.run_berth("jobs")
         self.assertRegex(said.stderr, "the journal was missing: 4 jobs were restored from its last copy .E0945")
-        self.assertIn(f"held, because their last change may be lost: jobs {waits}", said.stderr)
+        self.assertIn(f"these jobs are held, because their last change may be lost: {waits}", said.stderr)
         jobs = {one["id"]: one["state"] for one in json.loads(self.run_berth("jobs", "--json").stdout)["jobs"]}
         # The copy does not know that the last one was cancelled, so it must not start by itself.
         self.assertEqual([jobs[one] for one in (1, waits, held, gone)], ["running", "held", "held", "held"])
@@ -168,7 +168,7 @@ class OwnBroker(Jobs, Machine):
         lost = waiting[5]
         self.assertEqual(set(jobs) | {lost}, {*waiting, good, bad, runs})
         if lost not in jobs:
-            self.assertIn(f"not readable: jobs {lost}", said.stderr)
+            self.assertIn(f"the records of these jobs are not readable: {lost}", said.stderr)
         self.assertEqual([jobs[one]["state"] for one in (good, bad, runs)], ["done", "failed", "running"])
         self.assertTrue(all(jobs[one]["state"] == "held" for one in waiting if one != lost))
         (self.folder / "now").touch()
@@ -186,7 +186,7 @@ class OwnBroker(Jobs, Machine):
             journal.execute("UPDATE job SET record = '{\"id\":[]}' WHERE id = ?", [held[2]])
         for _ in range(2):
             said = self.run_berth("jobs")
-            self.assertRegex(said.stderr, f"not readable: jobs {held[2]} .E0945")
+            self.assertRegex(said.stderr, f"the records of these jobs are not readable: {held[2]} .E0945")
             self.assertEqual(said.stderr.count("not readable"), 1)
             jobs = json.loads(self.run_berth("jobs", "--json").stdout)["jobs"]
             self.assertEqual([one["id"] for one in jobs], held[:2])

@@ -94,14 +94,14 @@ class Promises(Calls):
         told = self.says("run", "--gpus", "1", "--", "sh", "-c", script, self.berth)
         job = told.split()[-1]
         said = self.says("why", job)
-        self.assertIn("CUDA_VISIBLE_DEVICES=0 was set: only GPU 0", said)
+        self.assertIn("CUDA_VISIBLE_DEVICES=0 was set and allows only GPU 0", said)
         self.assertIn("env -u CUDA_VISIBLE_DEVICES berth run --gpus 1", said)
         self.assertNotIn("free (", said)
         self.assertEqual(self.job(job)["visible"], {"cuda_visible_devices": "0"})
         self.says("cancel", job)
         waits = self.start("run", "--gpus", "1", "--", "true", CUDA_VISIBLE_DEVICES="0")
         said = [waits.stderr.readline() for _ in range(2)]
-        self.assertIn("CUDA_VISIBLE_DEVICES=0 was set: only GPU 0", said[1], said)
+        self.assertIn("CUDA_VISIBLE_DEVICES=0 was set and allows only GPU 0", said[1], said)
 
     def test_a_number_that_no_array_has_means_none_of_its_jobs(self):
         self.says("wait", self.queue("--cpu", "--", "true"))

@@ -173,7 +173,7 @@ class Tcp(Machine):
         self.token_file.chmod(0o600)
         if os.geteuid() == 0:
             os.chown(self.token_file, 61021, 61021)
-            self.assertIn("it is another user's (E0914)", self.refused("--tcp", address))
+            self.assertIn("it belongs to another user (E0914)", self.refused("--tcp", address))
             os.chown(self.token_file, 0, 0)
         self.token_file.rename(self.folder / "elsewhere")
         self.token_file.symlink_to(self.folder / "elsewhere")

@@ -21,7 +21,7 @@ TEST_CASE(
     CHECK(device.kind == DeviceKind::kAccelerator);
     CHECK(!device.managed);
     CHECK(device.health == Health::kNotChecked);
-    CHECK(device.note == "seen, not managed by Berth");
+    CHECK(device.note == "Berth lists it, but does not manage it");
     CHECK(!device.readings.memory_total_bytes);
   }
   CHECK(devices[0].name == "AWS NeuronDevice (Inferentia2)");

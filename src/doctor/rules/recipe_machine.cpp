@@ -50,8 +50,9 @@ RecipeMachine machine_for_recipe(const Facts& facts, Framework framework, bool c
   machine.wish.platform = Platform::kCpu;
   if (cpu) return machine;
   machine.why_cpu = has_rocm_gpu(look) ? text("the tables have no other build for AMD's GPUs")
-                    : has_intel_card   ? text("the tables have no other build for Intel's GPUs")
-                                       : text("there is no GPU here that it could use");
+                    : has_intel_card
+                        ? text("the tables have no other build for Intel's GPUs")
+                        : text("no build in the tables supports a GPU of this machine");
   machine.notes.push_back(machine.why_cpu +
                           text("; for another machine: {}", "--driver 550.54 --gpu H100"));
   return machine;

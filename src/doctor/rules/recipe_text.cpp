@@ -55,10 +55,10 @@ std::string in_quotes(const std::string& text) {
 std::string for_conda(const Orders& orders) {
   const RecipeOrder& first = orders.front();
   std::vector<std::string> reasons = reasons_of(orders);
-  reasons.push_back(
-      text("conda only installs Python; the framework's wheel is the one from the tables"));
+  reasons.push_back(text(
+      "conda only installs Python; pip installs the framework's wheel that Berth's tables name"));
   if (!first.channels.channels.empty())
-    reasons.push_back(text("channels: those of {} ({})", first.channels.from,
+    reasons.push_back(text("channels from {} ({})", first.channels.from,
                            fmt::format("{}", fmt::join(first.channels.channels, ", "))));
   reasons.push_back("conda env create -f environment.yml");
   std::string out = comments(reasons);
@@ -111,8 +111,9 @@ std::string for_docker(const Orders& orders) {
   const RecipeOrder& first = orders.front();
   std::vector<std::string> reasons = reasons_of(orders);
   if (has_gpu(orders))
-    reasons.push_back(text(
-        "the wheels contain CUDA; the host provides the driver and NVIDIA's container toolkit"));
+    reasons.push_back(
+        text("the wheels contain CUDA; the host must provide the driver and NVIDIA's container "
+             "toolkit"));
   // The build has no access to the host's settings, so the file contains the address of the index,
   // but not if it has a password.
   const bool mirror = first.index.is_mirror() &&

@@ -208,7 +208,7 @@ Report Reader::finish(std::chrono::milliseconds deadline) {
     // devices.
     if (facts->loaded && report.devices.empty() && cache_folder_.empty())
       report.error = {ErrorCode::kUnavailable, "E0704",
-                      text("OpenCL found no device, and could not write its files: not in TMPDIR, "
+                      text("OpenCL found no device, and it could not write its files to TMPDIR, "
                            "/tmp or /dev/shm"),
                       "TMPDIR=DIR berth ls --opencl"};
     return report;

@@ -168,7 +168,7 @@ std::vector<model::Device> read_unmanaged(const std::vector<model::PciDevice>& p
     device.name = card.name.empty() ? fmt::format("{} {:04x}", maker, card.device)
                                     : fmt::format("{} {}", maker, card.name);
     device.managed = false;
-    device.note = text("seen, not managed by Berth");
+    device.note = text("Berth lists it, but does not manage it");
     devices.push_back(std::move(device));
   }
   return devices;

@@ -115,7 +115,7 @@ bool mark_without_driver(model::Device& device, const std::vector<std::string_vi
   if (device.kernel_driver.empty())
     device.note = text("no kernel driver is bound to it, so no program can use it");
   else if (device.kernel_driver == "vfio-pci")
-    device.note = text("it is set aside for a virtual machine (vfio-pci)");
+    device.note = text("it is reserved for a virtual machine (vfio-pci)");
   else
     device.note = text("its kernel driver is {}, which Berth cannot query", device.kernel_driver);
   return true;
