@@ -210,7 +210,7 @@ struct Journal::Parts {
     if (format != 0 && format < kFormat) {
       const std::string copy_file = copies + "/before-format-" + std::to_string(kFormat) + ".db";
       if (!copy_journal(to, copy_file))
-        return unusable(file, text("it must be upgraded, and it cannot be copied before that"),
+        return unusable(file, text("it must be copied and then upgraded, but the copy failed"),
                         "df -h " + printable(file));
       if (!upgrade_tables(to)) return not_opened(file, to);
     }

@@ -269,7 +269,7 @@ Result<Salvage> salvage_journal(const std::string& file, const std::string& copi
   if (!files.database.empty() || !files.wal_bytes.empty()) folder = set_aside(file);
   if (!folder) return std::move(folder).error();
   if (!write_new(decided(file), records, format))
-    return cannot(file, text("a new one cannot be written beside it"));
+    return cannot(file, text("a new journal cannot be written beside it"));
   finish_salvage(file);
   Salvage done;
   done.folder = *std::move(folder);

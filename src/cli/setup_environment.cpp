@@ -308,8 +308,8 @@ Status check_place(const std::string& folder) {
     return Error{ErrorCode::kInvalidArgument, "E0841",
                  text("{} exists already and was not changed", printable(folder)),
                  "berth setup --check --venv " + shell_word(folder) + "\n" +
-                     text("change it: {}", "--upgrade") + "\n" +
-                     text("or a new one: {}", "--venv DIR")};
+                     text("change this environment: {}", "--upgrade") + "\n" +
+                     text("or create a new one: {}", "--venv DIR")};
   if (errno != ENOENT) return no_place(folder, errno);
   const std::string parent = fs::path(folder).parent_path().string();
   if (::access(parent.c_str(), W_OK | X_OK) != 0) return no_place(folder, errno);

@@ -127,7 +127,7 @@ Error conflict(const Context& context, const SetupRequest& request,
                         ? text("CUDA packages of two majors overwrite each other's files")
                     : pair.clash == Clash::kCudnn
                         ? text("no release of cuDNN is compatible with both")
-                        : text("each requires other exact versions of the same CUDA packages");
+                        : text("they require different exact versions of the same CUDA packages");
   std::string hint;
   for (const SetupPart* part : {&one, &other}) {
     const AskedFramework& asked = part->asked;

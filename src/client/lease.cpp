@@ -202,7 +202,7 @@ Error Lease::who_holds(const model::Snapshot& snapshot) {
               policy::place(job_.request, snapshot, ledger_of(*jobs, closed_in(*answer)));
           !place)
         return place.error();
-  return Error{ErrorCode::kRefused, "E0412", text("job {} waits its turn", job_.id), ""};
+  return Error{ErrorCode::kRefused, "E0412", text("job {} waits for its turn", job_.id), ""};
 }
 
 Result<model::Snapshot> Lease::machine() {

@@ -311,8 +311,8 @@ void ggml_program(Examination& look) {
   finding.evidence.push_back(text("none of its libraries is for a GPU: {}",
                                   fmt::format("{}", fmt::join(program->libraries, ", "))));
   finding.fix.push_back({"cmake -B build -DGGML_CUDA=ON && cmake --build build --config Release -j",
-                         text("in its sources; or use a release archive or image built for CUDA or "
-                              "Vulkan: package managers have CPU builds")});
+                         text("in the folder of its sources; or use a release archive or image "
+                              "built for CUDA or Vulkan: package managers have CPU builds")});
 }
 
 void cpu_builds(Examination& look) {

@@ -29,8 +29,8 @@ void older_than_gpus(Examination& look) {
   finding.evidence = {nccl->path, "https://github.com/vllm-project/vllm/issues/18814"};
   finding.fix.push_back(
       {install_command(look.facts.python, {"-U", fmt::format("nvidia-nccl-cu12>={}", kFirst)}),
-       text("pip then says that PyTorch requires another release; PyTorch works with this one "
-            "nevertheless")});
+       text("pip then warns that PyTorch requires another release; PyTorch also works with this "
+            "one")});
   finding.fix.push_back({install_command(look.facts.python, {"-U", "torch"}),
                          text("PyTorch 2.8 and newer contain a newer NCCL")});
 }
@@ -71,7 +71,7 @@ void collectives(Examination& look) {
 
 constexpr auto kCollectivesRules = std::to_array<Rule>({
     {"RT16", Layer::kRuntime, Severity::kWarning, true,
-     msgid("several GPUs that NCCL or the driver does not support together"), "", collectives},
+     msgid("several GPUs that NCCL or the driver cannot use together"), "", collectives},
 });
 
 }  // namespace

@@ -105,14 +105,14 @@ bool node_without_runtime(Examination& look) {
   if (contains(read.path, "/k3s/") || contains(read.path, "/rke2/")) {
     finding.fix.push_back({contains(read.path, "/k3s/") ? "sudo systemctl restart k3s"
                                                         : "sudo systemctl restart rke2-server",
-                           text("it detects NVIDIA's runtime at start and writes that file itself; "
-                                "an agent's unit is k3s-agent or rke2-agent")});
+                           text("this program detects NVIDIA's runtime at start and writes that "
+                                "file itself; on an agent, the unit is k3s-agent or rke2-agent")});
     return true;
   }
   finding.fix.push_back(
       {"sudo nvidia-ctk runtime configure --runtime=containerd --set-as-default\n"
        "sudo systemctl restart containerd",
-       text("or let NVIDIA's GPU operator do it")});
+       text("or let NVIDIA's GPU operator configure the runtime")});
   if (contains(why, "CRI"))
     finding.fix.insert(finding.fix.begin(),
                        {"sudo sed -i '/^ *disabled_plugins/d' " + pasted(read.path),
@@ -174,7 +174,7 @@ void not_the_default(Examination& look) {
         {fmt::format("echo 'default-runtime: nvidia' | sudo tee -a /etc/rancher/{0}/config.yaml\n"
                      "sudo systemctl restart {1}",
                      rke ? "rke2" : "k3s", rke ? "rke2-server" : "k3s"),
-         text("an agent's unit is k3s-agent or rke2-agent")});
+         text("on an agent, the unit is k3s-agent or rke2-agent")});
   else
     finding.fix.push_back({fmt::format("sudo nvidia-ctk runtime configure --runtime={0} "
                                        "--set-as-default\nsudo systemctl restart {0}",

@@ -53,11 +53,11 @@ const char* words_for(ProbeState state) {
     case ProbeState::kCrashed:
       return msgid("crashed");
     case ProbeState::kNoAnswer:
-      return msgid("no answer in time; it was killed");
+      return msgid("did not answer in time, and was killed");
     case ProbeState::kNotReached:
       break;
   }
-  return msgid("it was not started in time");
+  return msgid("was not started, because the time was over");
 }
 
 bool may_explain(std::string_view patterns, const Finding& cause, const Finding& other) {

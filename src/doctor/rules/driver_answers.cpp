@@ -131,7 +131,8 @@ void cc_not_ready(Examination& look) {
     Finding& finding = look.found(text(
         "GPU {} is in confidential computing mode, but was not set to ready", gpu.pci_address));
     finding.evidence.push_back(named(gpu));
-    finding.fix.push_back({"sudo nvidia-smi conf-compute -srs 1", text("after its attestation")});
+    finding.fix.push_back(
+        {"sudo nvidia-smi conf-compute -srs 1", text("after the attestation of the GPU")});
   }
 }
 

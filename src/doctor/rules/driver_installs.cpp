@@ -158,7 +158,7 @@ void unfinished(Examination& look) {
 }
 
 constexpr auto kDriverInstallsRules = std::to_array<Rule>({
-    {"DRV17", Layer::kDriver, Severity::kWarning, false, msgid("two installs of the driver"),
+    {"DRV17", Layer::kDriver, Severity::kWarning, false, msgid("two installations of the driver"),
      "DRV05", two_installs},
     {"DRV18", Layer::kDriver, Severity::kWarning, true,
      msgid("an update of driver or kernel that waits for a reboot"), "DRV11", reboot_pending},

@@ -108,7 +108,7 @@ void module_not_for_kernel(Examination& look) {
                      "&& sudo modprobe nvidia",
                      is_older(*kernel, "6.5") ? "pve" : "proxmox", pasted(*kernel),
                      pasted(*kernel)),
-         text("builds it for this kernel, if the driver was installed with DKMS")});
+         text("builds the module for this kernel, if the driver was installed with DKMS")});
   else
     finding.fix.push_back(on_system(look, "module", "", pasted(*kernel)));
   if (!files->empty())
@@ -260,7 +260,7 @@ void driver_mismatch(Examination& look) {
   finding.fix.push_back({"sudo reboot", text("loads the module that matches the library")});
   finding.fix.push_back(
       {"sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia",
-       text("without a reboot, when nothing uses the GPU")});
+       text("instead of a reboot, if no program uses the GPU")});
   finding.fix.push_back(
       {"modinfo -F version nvidia", text("if this version still differs from the library's, "
                                          "install both in one version from one source")});

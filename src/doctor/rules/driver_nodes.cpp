@@ -269,7 +269,7 @@ void uvm_after_suspend(Examination& look) {
       {"echo 'options nvidia NVreg_PreserveVideoMemoryAllocations=1' | sudo tee "
        "/etc/modprobe.d/nvidia-sleep.conf\n"
        "sudo systemctl enable nvidia-suspend nvidia-resume nvidia-hibernate",
-       text("keeps it working after the next suspend; takes effect after a reboot")});
+       text("keeps nvidia_uvm working after a suspend; takes effect after a reboot")});
 }
 
 void hmm_kaslr(Examination& look) {
@@ -294,8 +294,8 @@ constexpr auto kDriverNodesRules = std::to_array<Rule>({
      msgid("nvidia_uvm or its device node missing"), "DRV13 FW*", uvm_missing},
     {"DRV12", Layer::kDriver, Severity::kFatal, true, msgid("no permission for the device nodes"),
      "DRV13 DRV15 LIB01 FW*", node_permission},
-    {"DRV13", Layer::kDriver, Severity::kFatal, true, msgid("nvidia_uvm stale after a suspend"),
-     "FW* RT*", uvm_after_suspend},
+    {"DRV13", Layer::kDriver, Severity::kFatal, true,
+     msgid("nvidia_uvm not working after a suspend"), "FW* RT*", uvm_after_suspend},
     {"DRV14", Layer::kDriver, Severity::kFatal, true, msgid("a conflict between HMM and KASLR"),
      "DRV13 DRV15 FW*", hmm_kaslr},
 });

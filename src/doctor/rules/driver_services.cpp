@@ -192,7 +192,7 @@ void no_imex_channel(Examination& look) {
                       "https://github.com/NVIDIA/nccl/issues/1925"};
   if (look.facts.machine.in_container)
     finding.fix.push_back({"docker run --gpus all -e NVIDIA_IMEX_CHANNELS=0 IMAGE",
-                           text("in Kubernetes a ComputeDomain of NVIDIA's DRA driver")});
+                           text("in Kubernetes, use a ComputeDomain of NVIDIA's DRA driver")});
   else
     finding.fix.push_back(
         {"echo 'options nvidia NVreg_CreateImexChannel0=1' | sudo tee "

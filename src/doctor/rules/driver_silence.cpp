@@ -22,9 +22,9 @@ void advise_reinstall(Examination& look, Finding& finding) {
   const std::string path = shown_variable(look, "LD_LIBRARY_PATH");
   if (!path.empty()) {
     finding.evidence.push_back(printable(path));
-    finding.fix.push_back(
-        {"env -u LD_LIBRARY_PATH berth", text("if that works, a folder in LD_LIBRARY_PATH has "
-                                              "another library of this name: remove it")});
+    finding.fix.push_back({"env -u LD_LIBRARY_PATH berth",
+                           text("if that works, a folder in LD_LIBRARY_PATH has another library of "
+                                "this name: remove this folder from the variable")});
   }
   finding.fix.push_back({"ldconfig -p | grep libnvidia-ml",
                          text("shows which library is found; install NVIDIA's driver again, in the "

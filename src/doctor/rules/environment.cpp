@@ -93,8 +93,9 @@ void cuda_home(Examination& look) {
                                        : text("{} does not exist", shown));
   if (*there) finding.severity = Severity::kInfo;
   finding.evidence.push_back(fmt::format("{}/bin/nvcc: {}", shown, tr("missing")));
-  finding.fix.push_back({"ls -d /usr/local/cuda*",
-                         text("lists the installed toolkits; only building extensions needs one")});
+  finding.fix.push_back(
+      {"ls -d /usr/local/cuda*",
+       text("lists the installed toolkits; a toolkit is needed only to build extensions")});
 }
 
 /// Compares the nvcc that builds extensions with the driver, which must run the compiled code, and

@@ -67,8 +67,8 @@ bool taken_off_the_bus(Examination& look, const std::vector<PciFunction>& functi
     if (line.text.starts_with("blacklist nvidia") || line.text.starts_with("alias nvidia"))
       finding.evidence.push_back(line.file + ": " + printable(line.text));
   finding.fix.push_back({"sudo envycontrol -s hybrid && sudo reboot",
-                         text("or by the tool that switched it off: prime-select, supergfxctl, "
-                              "system76-power")});
+                         text("or with the tool that switched the GPU off: prime-select, "
+                              "supergfxctl, system76-power")});
   finding.fix.push_back({fmt::format("sudo rm {} && sudo reboot", pasted(*rule)), ""});
   return true;
 }
@@ -442,7 +442,8 @@ constexpr auto kHardwareRules = std::to_array<Rule>({
      "HW02 DRV01 DRV09 DRV11 DRV13 AMD07 XPU05 LIB* FW*", bar_unassigned},
     {"HW08", Layer::kHardware, Severity::kFatal, true, msgid("a GPU that fell off the bus"),
      "HW02 DRV09 DRV13 DRV15 DRV23 DRV30 FW* RT*", gpu_lost},
-    {"HW10", Layer::kHardware, Severity::kInfo, false, msgid("a GPU that sleeps"), "", runtime_pm},
+    {"HW10", Layer::kHardware, Severity::kInfo, false, msgid("a GPU in a sleep state"), "",
+     runtime_pm},
 });
 
 }  // namespace

@@ -344,7 +344,7 @@ void soname_missing(Examination& look) {
   finding.evidence.push_back(
       text("searched as the loader does: LD_LIBRARY_PATH, /etc/ld.so.cache, the default folders"));
   finding.fix.push_back(
-      {"ldd " + pasted(first.needed_by) + " | grep -i 'not found'", text("shows the same")});
+      {"ldd " + pasted(first.needed_by) + " | grep -i 'not found'", text("ldd shows the same")});
   finding.fix.push_back({"", text("this file and the libraries beside it must be of one CUDA "
                                   "version: install its package for the CUDA of those libraries")});
 }
@@ -448,7 +448,7 @@ void stack_refused(Examination& look) {
         where, row == nullptr ? "https://sourceware.org/glibc/wiki/Release/2.41" : row->source};
     if (row != nullptr && !row->use.empty())
       finding.fix.push_back({install_command(look.facts.python, {row->use}),
-                             text("a release that does not require it")});
+                             text("a release that does not require an executable stack")});
     if (!file.empty())
       finding.fix.push_back(
           {"patchelf --clear-execstack " + pasted(file),

@@ -105,7 +105,7 @@ void no_device_plugin(Examination& look) {
       {"kubectl get pods -A -o wide | grep -i nvidia-device-plugin",
        text("one of these pods must run on this node; its log shows why it does not")});
   finding.fix.push_back(
-      {install_device_plugin(), text("if there is none; or use NVIDIA's GPU operator")});
+      {install_device_plugin(), text("if there is no such pod; or use NVIDIA's GPU operator")});
 }
 
 constexpr auto kNodeServicesRules = std::to_array<Rule>({

@@ -106,10 +106,9 @@ void toolkit_without_library(Examination& look) {
                       "old for driver 555"));
   finding.evidence = {"cuInit: 500 (named symbol not found)",
                       "https://github.com/NVIDIA/nvidia-container-toolkit/issues/520"};
-  finding.fix.push_back(
-      on_system(look, "container_toolkit_update",
-                text("1.14.4 or newer, in the distribution that Docker runs in; Docker "
-                     "Desktop: 4.31 or newer")));
+  finding.fix.push_back(on_system(look, "container_toolkit_update",
+                                  text("version 1.14.4 or newer, in the WSL distribution that runs "
+                                       "Docker; Docker Desktop: version 4.31 or newer")));
 }
 
 /// Reports that CUDA finds no GPU although all files of WSL and of the Windows driver exist. The
@@ -454,7 +453,7 @@ void xpu_permission(Examination& look) {
 
 constexpr auto kDriver = Layer::kDriver, kLibraries = Layer::kLibraries;
 constexpr auto kOtherPlatformsRules = std::to_array<Rule>({
-    {"WSL01", kLibraries, Severity::kFatal, true, msgid("a driver inside WSL that is not Windows'"),
+    {"WSL01", kLibraries, Severity::kFatal, true, msgid("a Linux driver inside WSL"),
      "WSL03 LIB* DRV* FW*", wsl_driver_inside},
     {"WSL02", kDriver, Severity::kFatal, true, msgid("WSL without access to the GPU"),
      "WSL01 LIB* FW*", wsl_no_dxg},

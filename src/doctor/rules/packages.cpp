@@ -190,7 +190,7 @@ void torch_pair(Examination& look) {
                         package->version, torch->version));
     finding.evidence.push_back(package->path);
     if (other_release)
-      finding.evidence.push_back(by_number ? text("its version belongs to PyTorch {}", pin)
+      finding.evidence.push_back(by_number ? text("this version was built for PyTorch {}", pin)
                                            : text("it requires torch=={}", pin));
     if (other_build)
       finding.evidence.push_back(text("built for {}, PyTorch for {}", tag, torch_tag));
@@ -326,7 +326,7 @@ void bitsandbytes_runtime(Examination& look) {
     const model::Fix named_folder = name_in_library_path({other.folder});
     finding.fix.push_back({"ln -s " + pasted(other.name) + " " +
                                pasted(other.folder + "/libcudart.so") + "\n" + named_folder.command,
-                           text("the runtime of PyTorch's own wheels")});
+                           text("makes bitsandbytes find the runtime of PyTorch's own wheels")});
     break;
   }
   finding.fix.push_back({install_command(look.facts.python, {"bitsandbytes>=0.43"}),
@@ -364,7 +364,9 @@ void shadowed(Examination& look, const std::vector<Distribution>& all, const Dis
       finding.fix.push_back({"PYTHONNOUSERSITE= pip uninstall " + pasted(other.name),
                              text("permanently removes the copy, for all your environments")});
     } else {
-      finding.fix.push_back({"", text("a .pth file adds {}: remove it there", entry.folder)});
+      finding.fix.push_back(
+          {"",
+           text("a .pth file adds {} to the path: remove this line from the file", entry.folder)});
     }
     return;
   }

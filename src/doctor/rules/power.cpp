@@ -41,7 +41,7 @@ void laptop(Examination& look) {
     if (battery) {
       finding.evidence.emplace_back("/sys/class/power_supply/*/online: 0");
       finding.fix.push_back(
-          {"", text("plug in its own power supply: many laptops reduce power on USB")});
+          {"", text("plug in the laptop's own power supply: many laptops reduce power on USB")});
     }
     if (quiet) {
       finding.evidence.push_back("/sys/firmware/acpi/platform_profile: " + printable(profile));
@@ -50,9 +50,9 @@ void laptop(Examination& look) {
     if (!daemon && boosts) {
       finding.evidence.push_back(text("no process {}", "nvidia-powerd"));
       finding.evidence.emplace_back("https://github.com/omacom/omarchy/issues/9678");
-      finding.fix.push_back(
-          {"sudo systemctl enable --now nvidia-powerd",
-           text("Dynamic Boost; it exits by itself if the laptop does not support it")});
+      finding.fix.push_back({"sudo systemctl enable --now nvidia-powerd",
+                             text("starts Dynamic Boost; its service exits by itself if the laptop "
+                                  "does not support it")});
     }
     return;
   }
@@ -78,7 +78,7 @@ void saves_power(Examination& look) {
 }
 
 constexpr auto kPowerRules = std::to_array<Rule>({
-    {"RT17", Layer::kRuntime, Severity::kInfo, true, msgid("a GPU slowed by power saving"), "",
+    {"RT17", Layer::kRuntime, Severity::kInfo, true, msgid("a GPU slowed down by power saving"), "",
      saves_power},
 });
 

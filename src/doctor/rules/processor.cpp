@@ -172,15 +172,15 @@ void governor(Examination& look) {
 constexpr auto kProcessorRules = std::to_array<Rule>({
     {"CPU01", Layer::kRuntime, Severity::kWarning, true, msgid("more threads than cores"), "",
      threads_over_quota},
-    {"CPU02", Layer::kRuntime, Severity::kInfo, true,
-     msgid("one thread where there are many cores"), "", omp_one},
+    {"CPU02", Layer::kRuntime, Severity::kInfo, true, msgid("only one thread on many cores"), "",
+     omp_one},
     {"CPU03", Layer::kRuntime, Severity::kError, false,
      msgid("a process limit that is too low for the threads of libraries"), "",
      cpuset_against_limit},
     {"CPU04", Layer::kRuntime, Severity::kWarning, true, msgid("conflicting OpenMP runtimes"), "",
      two_openmp},
-    {"CPU05", Layer::kRuntime, Severity::kInfo, false, msgid("a processor limited to a low clock"),
-     "", governor},
+    {"CPU05", Layer::kRuntime, Severity::kInfo, false, msgid("a CPU limited to a low clock"), "",
+     governor},
 });
 
 }  // namespace

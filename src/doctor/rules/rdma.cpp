@@ -97,14 +97,14 @@ void no_peer_memory(Examination& look) {
     finding.fix.push_back(
         {"sudo dkms remove nvidia/$(modinfo -F version nvidia) -k $(uname -r) && sudo dkms "
          "autoinstall",
-         text("NVIDIA's network drivers were installed after the GPU's: its module has to be built "
-              "against them")});
+         text("the network drivers were installed after the GPU driver: build nvidia_peermem "
+              "again, against them")});
   }
   finding.evidence.emplace_back("https://github.com/NVIDIA/nccl/issues/1343");
   finding.fix.push_back(
       {"sudo modprobe nvidia_peermem && echo nvidia_peermem | sudo tee "
        "/etc/modules-load.d/nvidia-peermem.conf",
-       text("or NVIDIA's open kernel module, which does not need it")});
+       text("or install NVIDIA's open kernel module, which does not need nvidia_peermem")});
 }
 
 /// Reports Amazon's EFA adapters without the plugin that NCCL needs for them.
@@ -134,7 +134,8 @@ void efa_without_plugin(Examination& look) {
   finding.fix.push_back(
       {"curl -fsSLO https://efa-installer.amazonaws.com/aws-efa-installer-latest.tar.gz && tar xzf "
        "aws-efa-installer-latest.tar.gz && cd aws-efa-installer && sudo ./efa_installer.sh -y",
-       text("installs it in /opt/amazon/ofi-nccl; images also need it, with --skip-kmod")});
+       text("installs the plugin in /opt/amazon/ofi-nccl; images also need it: there, add "
+            "--skip-kmod")});
 }
 
 void no_verbs_in_container(Examination& look) {

@@ -75,7 +75,7 @@ void rocm_driver_old(Examination& look) {
     Finding& finding = look.found(
         text("AMD's driver is from ROCm {}, which was not tested with ROCm {}", *driver, *rocm));
     finding.evidence.push_back("/var/lib/dpkg/status: amdgpu-dkms");
-    finding.evidence.push_back(text("tested with it: ROCm {}", row.rocm));
+    finding.evidence.push_back(text("tested with this driver: ROCm {}", row.rocm));
     finding.fix.push_back({"sudo amdgpu-install --usecase=dkms && sudo reboot",
                            text("from the repository of the installed ROCm release")});
   }

@@ -104,7 +104,7 @@ constexpr auto kRows = std::to_array<Row>({
     {"CTR*",
      {msgid("inside the container: its kind, nodes, device filter and user, and the libraries "
             "passed into it"),
-      msgid("other options to start the container"),
+      msgid("start the container with other options"),
       msgid("nvidia-smi in the container lists the GPU")}},
     {"ENV01 ENV02 ENV03 ENV04 ENV05 ENV06",
      {msgid("the lists of visible devices in the variables, compared with the GPUs that the driver "

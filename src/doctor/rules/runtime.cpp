@@ -160,7 +160,7 @@ void shm_full(Examination& look) {
                       *used / kMib, *total / kMib));
   finding.fix.push_back(
       {"ls -lS /dev/shm | head", text("delete files that programs have left there")});
-  finding.fix.push_back({"sudo mount -o remount,size=16G /dev/shm", text("enlarge it")});
+  finding.fix.push_back({"sudo mount -o remount,size=16G /dev/shm", text("enlarges /dev/shm")});
 }
 
 /// What programs write to a folder that a variable names, and the least space that this needs.
@@ -375,7 +375,7 @@ void rendezvous(Examination& look) {
       fmt::format("/etc/hosts: {} {}", printable(*address), printable(*name)));
   finding.evidence.push_back(because);
   finding.fix.push_back({"export GLOO_SOCKET_IFNAME=eth0 NCCL_SOCKET_IFNAME=eth0",
-                         text("with the interface that reaches the other machines: ip -br addr")});
+                         text("use the interface that reaches the other machines: ip -br addr")});
   finding.fix.push_back(
       {"sudoedit /etc/hosts", text("set the name to the machine's real address")});
 }

@@ -123,7 +123,7 @@ void cudnn_shadows_torchs(Examination& look) {
       !is_older(beginning(first->version), beginning(built)))
     return;
   Finding& finding =
-      look.found(text("LD_LIBRARY_PATH gives {} an older {} than its wheel: {}, not {}",
+      look.found(text("LD_LIBRARY_PATH gives {} an older {} than its wheel contains: {}, not {}",
                       "PyTorch " + torch->version, name, first->version, built));
   finding.evidence = {text("used: {}", first->path()), text("it should be: {}", own->path()),
                       shown_variable(look, "LD_LIBRARY_PATH")};
@@ -151,8 +151,8 @@ void path_shadows(Examination& look) {
         !is_older(beginning(has, parts), beginning(wanted, parts)))
       continue;
     Finding& finding =
-        look.found(text("LD_LIBRARY_PATH gives {} an older {} than its wheel: {}, not {}", who,
-                        first.name, has, wanted));
+        look.found(text("LD_LIBRARY_PATH gives {} an older {} than its wheel contains: {}, not {}",
+                        who, first.name, has, wanted));
     finding.evidence.push_back(text("used: {}", first.path()));
     finding.evidence.push_back(text("it should be: {}", wheel->path()));
     finding.evidence.push_back(shown_variable(look, "LD_LIBRARY_PATH"));

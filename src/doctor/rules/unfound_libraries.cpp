@@ -225,7 +225,7 @@ void cupy(Examination& look) {
         text("two packages of CuPy overwrite each other: {} and {}", named(one), named(found[1])));
     finding.evidence = {one.path, found[1].path};
     finding.fix.push_back({uninstall_command(look.facts.python, {one.name, found[1].name}),
-                           text("then install the one for your CUDA, with [ctk]")});
+                           text("then install the package for your CUDA, with [ctk]")});
     return;
   }
   for (const KnownBad& row : look.knowledge.compatibility().known_bad) {

@@ -87,7 +87,7 @@ bool taken_by_radeon(Examination& look) {
     finding.evidence.push_back(fmt::format("/sys/bus/pci/devices/{}/driver → radeon", one.address));
     finding.fix.push_back(on_system(
         look, "kernel_argument",
-        text("then amdgpu drives it; ROCm itself supports GCN 3 and newer"),
+        text("amdgpu then drives the GPU; ROCm itself supports GCN 3 and newer"),
         "radeon.si_support=0 radeon.cik_support=0 amdgpu.si_support=1 amdgpu.cik_support=1"));
     return true;
   }

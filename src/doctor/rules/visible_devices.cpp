@@ -56,7 +56,7 @@ void hidden(Examination& look, const char* name) {
   finding.fix.push_back({fmt::format("grep -rn {} ~/.bashrc ~/.profile /etc/environment "
                                      "/etc/profile.d",
                                      name),
-                         text("shows where it may be set")});
+                         text("shows files that may set the variable")});
 }
 
 /// Whether the selector excludes Level Zero, as "opencl:cpu" does. PyTorch and oneAPI's libraries
@@ -476,8 +476,8 @@ constexpr auto kVisibleDevicesRules = std::to_array<Rule>({
      msgid("UUIDs in CUDA_VISIBLE_DEVICES that name no GPU"), "", visible_uuid},
     {"ENV04", Layer::kEnvironment, Severity::kFatal, true,
      msgid("MIG instances in CUDA_VISIBLE_DEVICES"), "", visible_mig},
-    {"ENV05", Layer::kEnvironment, Severity::kInfo, false, msgid("two orders of GPUs"), "",
-     device_order},
+    {"ENV05", Layer::kEnvironment, Severity::kInfo, false,
+     msgid("CUDA and nvidia-smi numbering GPUs differently"), "", device_order},
     {"ENV06", Layer::kEnvironment, Severity::kError, true,
      msgid("contradictory lists of visible AMD GPUs"), "", hip_visible_conflict},
 });

@@ -188,7 +188,7 @@ void cudnn_of_wheel(Examination& look, const CudaLibrary& core, const Compatibil
     if (one.name.starts_with("nvidia-cudnn-cu"))
       finding.fix.push_back({install_command(look.facts.python, {"--force-reinstall", "--no-deps",
                                                                  one.name + "==" + one.version}),
-                             text("a complete wheel")});
+                             text("installs a complete wheel")});
   if (overridden) finding.fix.insert(finding.fix.begin(), {"unset LD_LIBRARY_PATH", ""});
   if (!elsewhere.empty())
     finding.fix.push_back(on_system(look, "cudnn_remove",

@@ -192,7 +192,7 @@ Result<Tree> bundle_tree(const std::string& folder) {
   Tree tree(folder + "/root");
   if (!tree.exists("/")) {
     return Error{ErrorCode::kInvalidArgument, "E0801",
-                 text("there is no bundle in {}: it has no folder root", printable(folder)),
+                 text("there is no bundle in {}: it has no folder named root", printable(folder)),
                  "ls " + shell_word(printable(folder))};
   }
   if (auto read = read_specials(folder + "/nodes.jsonl", tree); !read) return read.error();
