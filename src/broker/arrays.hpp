@@ -1,5 +1,5 @@
-// Arrays: bookkeeping of job arrays. It decides which jobs of an array may be in the queue when the
-// array limits how many, and knows when an array is over. It does no I/O; the broker reports every
+// Arrays: bookkeeping of job arrays. For an array with a limit, it decides which of its jobs may be
+// in the queue. It also detects when an array is over. It does no I/O; the broker reports every
 // change of a job.
 #pragma once
 
@@ -13,27 +13,30 @@ namespace berth::broker {
 
 class Arrays {
  public:
-  /// Adds a job of an array, new or from the journal, in any state.
+  /// Adds a job of an array in any state; it may be new or come from the journal.
   void add(const model::Job& job);
-  /// The job is ready for the queue. False: it must wait until leave() names it.
+  /// Call it when the job is ready for the queue. False: the job must wait until leave() returns
+  /// it.
   [[nodiscard]] bool enter(const model::Job& job);
-  /// The job left the queue or ended. Returns the job that may enter the queue instead.
+  /// Call it when the job has left the queue or ended. Returns the job that may enter the queue
+  /// instead.
   [[nodiscard]] std::optional<model::JobId> leave(const model::Job& job);
-  /// The job has reached a final state. True if it was the last of its array.
+  /// Call it when the job has reached a final state. True if it was the last unfinished job of its
+  /// array.
   [[nodiscard]] bool ended(const model::Job& job);
-  /// True if it was the last of its array.
+  /// Removes the job. True if it was the last job of its array.
   [[nodiscard]] bool forget(const model::Job& job);
 
   [[nodiscard]] bool is_aside(const model::Job& job) const;
   [[nodiscard]] bool contains(model::JobId array) const { return arrays_.contains(array); }
   [[nodiscard]] bool is_over(model::JobId array) const;
-  /// No job of it has failed so far.
+  /// True if no job of the array has failed so far.
   [[nodiscard]] bool is_good(model::JobId array) const;
   [[nodiscard]] std::set<model::JobId> jobs(model::JobId array) const;
 
  private:
   struct Array {
-    std::set<model::JobId> jobs, going, in_line, aside;  // going: not ended
+    std::set<model::JobId> jobs, going, in_line, aside;  // going: jobs that have not ended
     bool is_good = true;
   };
   std::map<model::JobId, Array> arrays_;

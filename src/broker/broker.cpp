@@ -34,7 +34,7 @@ Broker::Broker(policy::QueueRules rules) : queue_(policy::Pool{}, rules) {
   ledger_.kept = true;
 }
 
-// Machine.
+// The machine.
 
 void Broker::see(model::Snapshot snapshot, std::vector<model::JobProcess> processes) {
   snapshot_ = std::move(snapshot);
@@ -46,7 +46,7 @@ void Broker::see(model::Snapshot snapshot, std::vector<model::JobProcess> proces
   reconsider();
 }
 
-/// Jobs that could not be placed may fit now.
+/// Queues jobs again that could not be placed, because they may fit now.
 void Broker::reconsider() {
   for (const JobId id : std::exchange(passed_over_, {})) {
     const Job& job = jobs_.at(id);
@@ -102,7 +102,7 @@ void Broker::restore_drained(std::vector<std::string> units,
   close_drained();
 }
 
-/// In the order of the machine, each once.
+/// Each unit once, in the order of the machine.
 std::vector<std::string> Broker::drained_or_lent() const {
   std::vector<std::string> all;
   for (const std::string& unit : units_)
@@ -127,7 +127,7 @@ void Broker::close_drained() {
             [&](const std::string& a, const std::string& b) { return place(a) < place(b); });
   std::erase_if(ledger_.holdings,
                 [&](const model::Holding& one) { return one.job == 0 && one.user.empty(); });
-  // Job 0 means "no job": then place() gives the unit to nobody.
+  // A holding with job 0 belongs to no job, so place() gives its unit to none.
   for (const std::string& unit : drained_or_lent()) ledger_.holdings.push_back({0, "", unit, 0});
   reckon_machine();
   reconsider();
@@ -197,8 +197,8 @@ void Broker::stand_in_line(const Job& job) {
               pending.queued, job.place});
 }
 
-/// The job left the queue, ended, or never entered the queue. Another job of its array may enter it
-/// instead.
+/// Call it when the job has left the queue, ended, or will not enter it. Another job of its array
+/// may then enter the queue.
 void Broker::leave_line(const Job& job, Now now) {
   queue_.remove(job.id, now.steady);
   passed_over_.erase(job.id);
@@ -328,14 +328,15 @@ void Broker::ended(const Job& job, Now now) {
   leave_line(job, now);
   over_.push_back(job.id);
   if (job.task && arrays_.ended(job)) over_.push_back(job.task->array);
-  // Ending followers can end more jobs. Such a chain may be long, so use a queue, not recursion.
+  // Ending followers can end more jobs. Such a chain may be long, so it is processed in a loop
+  // instead of by recursion.
   if (std::exchange(following_, true)) return;
   for (std::size_t i = 0; i < over_.size(); ++i) follow(over_[i], now);
   over_.clear();
   following_ = false;
 }
 
-/// Jobs that depended on it enter the queue, or are cancelled with it.
+/// The jobs that depend on job or array `over` enter the queue, or are cancelled.
 void Broker::follow(JobId over, Now now) {
   const auto found = followers_.find(over);
   if (found == followers_.end()) return;
@@ -353,7 +354,7 @@ void Broker::follow(JobId over, Now now) {
   }
 }
 
-// Leases.
+// The leases.
 
 std::vector<int> Broker::positions_of(const Job& job) const {
   std::vector<int> positions;
@@ -377,8 +378,8 @@ void Broker::give_lease_back(const Job& job) {
   std::erase_if(ledger_.holdings, [&](const model::Holding& one) { return one.job == job.id; });
   std::erase_if(ledger_.cpus,
                 [&](int cpu) { return std::binary_search(job.cpus.begin(), job.cpus.end(), cpu); });
-  // The last snapshot may still list processes of this job, which are dead or about to die. They
-  // must not block the next job.
+  // The last snapshot may still list processes of this job that are dead or about to die. They must
+  // not block the next job.
   std::erase_if(snapshot_.processes, [&](const model::DeviceProcess& process) {
     return process.pid && std::any_of(ledger_.processes.begin(), ledger_.processes.end(),
                                       [&](const model::JobProcess& one) {
@@ -392,7 +393,8 @@ bool Broker::start(const policy::Start& start, Now now) {
   model::Request request = job.request;
   if (request.gpus_most) request.gpus = static_cast<int>(start.devices.size());
   auto placement = policy::place(request, snapshot_, ledger_);
-  // The queue compares only numbers. So perhaps only the smallest number of devices is available.
+  // The queue compares only numbers, so place() may refuse. Perhaps it allows the smallest number
+  // of devices.
   if (!placement && request.gpus_most) placement = policy::place(job.request, snapshot_, ledger_);
   if (!placement) return false;
   job.grants.clear();
@@ -419,7 +421,7 @@ std::vector<JobId> Broker::start_what_fits(Now now) {
     if (start(*next, now)) {
       started.push_back(next->job);
     } else {
-      // The queue compares only numbers; place() checks more. Ask place() again when the machine
+      // The queue compares only numbers; place() checks more. Try the job again when the machine
       // has changed.
       queue_.remove(next->job, now.steady);
       passed_over_.insert(next->job);
@@ -432,7 +434,7 @@ void Broker::set_owners(JobId id, std::vector<model::ProcessId> owners) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end() || found->second.owners == owners) return;
   found->second.owners = std::move(owners);
-  // The owners of a queued job are in its job folder.
+  // For a queued job, the owners are stored in its job folder.
   if (!found->second.queued) changed_.insert(id);
 }
 
@@ -503,8 +505,8 @@ int Broker::user_of(const Job& job) {
   return static_cast<int>(job.uid);
 }
 
-/// A queued CPU job counts as one core, although it may use all of them. Otherwise the broker would
-/// start a hundred of them at once.
+/// Whether a queued CPU job counts as one core, because its number of cores was not given. It may
+/// use all of them, but otherwise the broker would start a hundred such jobs at once.
 bool Broker::takes_a_core(const Job& job, int devices) {
   return job.queued && devices == 0 && !job.request.cpus;
 }
@@ -515,7 +517,7 @@ Status Broker::check_after(const Job& job) const {
       const std::set<JobId> of_array = arrays_.jobs(other);
       const Job* found = this->job(of_array.empty() ? other : *of_array.begin());
       if (found == nullptr) return no_such_job(other);
-      // Another user's job must not reveal how it ended.
+      // This check must not reveal how another user's job ended.
       if (found->uid != job.uid) return not_yours(*found);
     }
   for (const JobId other : job.after)
@@ -531,7 +533,8 @@ Status Broker::check_after(const Job& job) const {
   return Done{};
 }
 
-/// If the machine has no such device, a job that accepts the CPU gets it at once.
+/// What the job needs. A job that accepts the CPU gets it at once if the machine has no device for
+/// it.
 Result<policy::Demand> Broker::demand_of(Job& job) const {
   auto demand = policy::demand_of(job.request, snapshot_, units_);
   if (!demand && demand.error().code == ErrorCode::kNoDevice && job.or_cpu_after) {
@@ -547,10 +550,10 @@ JobId Broker::enter(Job job, const policy::Demand& demand, Now now) {
   job.state = job.state == JobState::kHeld ? JobState::kHeld : JobState::kWaiting;
   job.submitted_unix_milliseconds = now.unix_milliseconds;
   if (demand.devices == 0)
-    job.request = policy::on_cpu(job.request);  // does not count as a GPU job
+    job.request = policy::on_cpu(job.request);  // so that it does not count as a GPU job
   const bool is_listed = all_jobs_.size() == jobs_.size();
   const Job& kept = jobs_.emplace(job.id, std::move(job)).first->second;
-  if (is_listed) all_jobs_.push_back(&kept);  // it has the highest number
+  if (is_listed) all_jobs_.push_back(&kept);  // this job has the highest number
   if (kept.task) arrays_.add(kept);
   remember_key(kept);
   pending_[kept.id] = {demand, now.steady};
@@ -653,7 +656,7 @@ std::vector<JobId> Broker::forget_ended_before(std::int64_t unix_milliseconds,
   std::vector<JobId> gone;
   for (auto at = jobs_.begin(); at != jobs_.end();) {
     const Job& job = at->second;
-    // Keep the newest job: a restarted broker learns from it which numbers are used.
+    // Keep the newest job, because its number tells a restarted broker which numbers are used.
     const bool is_old = model::has_ended(job.state) && !followers_.contains(job.id) &&
                         !(job.task && followers_.contains(job.task->array)) && job.id + 1 < next_ &&
                         job.ended_unix_milliseconds.value_or(0) < before(job);

@@ -1,7 +1,7 @@
 // Broker: owns the queue and the leases. It does no I/O and reads no clock. The caller passes in
 // the time, the state of the machine and the ends of processes, and reads the results. So a test
-// can simulate a year in a second. If the caller writes changed() to the journal before it answers,
-// a kill at any time loses nothing.
+// can simulate a year in a second. If the caller writes changed() to the journal before it answers
+// a request, no confirmed change is lost when the process is killed.
 #pragma once
 
 #include <algorithm>
@@ -42,15 +42,16 @@ struct Caller {
   std::string name = {};  // "": the broker itself
 };
 
-/// Changes to a waiting job. A member without a value is not changed.
+/// Changes to a job. A member without a value is not changed. Most members are only for waiting
+/// jobs.
 struct Changes {
   std::optional<int> priority, gpus;
-  std::optional<std::uint64_t> memory_bytes;            // on a shared device; also of a running job
-  std::optional<int> share_permille;                    // also of a running job
-  std::optional<std::chrono::milliseconds> time_limit;  // 0: none
+  std::optional<std::uint64_t> memory_bytes;  // on a shared device; also for a running job
+  std::optional<int> share_permille;          // also for a running job
+  std::optional<std::chrono::milliseconds> time_limit;  // 0: no limit
   std::optional<std::vector<JobId>> after, after_any, after_not_ok;
-  bool first = false;         // before all other jobs of its user
-  std::optional<JobId> swap;  // exchanges its place in the queue with this job
+  bool first = false;         // the job comes before all other jobs of its user
+  std::optional<JobId> swap;  // the job exchanges its place in the queue with this one
 };
 
 /// Reads {"priority":5,"gpus":2,"time_limit_milliseconds":N,"after":[7],"first":true,"swap":9}. A
@@ -76,20 +77,20 @@ class Broker {
   /// by weight.
   [[nodiscard]] double ahead(std::uint32_t uid, Now now) const;
   void set_ahead(std::uint32_t uid, double seconds, Now now);
-  /// Stops giving this unit to new jobs, or resumes. Fails with kNotFound (E0413), and with
-  /// kUnavailable (E1014: a lent unit cannot resume).
+  /// Stops giving this unit to new jobs (`drained`), or resumes it. Fails with kNotFound (E0413),
+  /// and with kUnavailable (E1014: a lent unit cannot resume).
   [[nodiscard]] Status drain(const std::string& unit, bool drained);
-  /// Lends the unit to this scheduler ("slurm"); "": the unit returns. A drained unit stays
+  /// Lends the unit to this scheduler ("slurm"), or takes it back (""). A drained unit stays
   /// drained. Fails with kNotFound (E0413).
   [[nodiscard]] Status lend(const std::string& unit, const std::string& to);
-  /// Restores the drained and lent units from the journal; they may no longer exist.
+  /// Restores the drained and lent units from the journal; some may no longer exist.
   void restore_drained(std::vector<std::string> units, std::map<std::string, std::string> lent);
 
   /// Replaces the list of units that other brokers on this machine use.
   void set_elsewhere(std::vector<std::string> units);
 
-  /// Restores a job from the journal. Call it after the first see() and before anything else: first
-  /// for running jobs, then for the others, both by ascending id.
+  /// Restores a job from the journal. Call it after the first see() and before the other functions:
+  /// first for running jobs, then for the others, both by ascending id.
   void restore(const Job& job, Now now);
   /// Marks all numbers up to this one as used, even if no job with them is known.
   void skip_numbers(JobId highest) { next_ = std::max(next_, highest + 1); }
@@ -99,29 +100,33 @@ class Broker {
   [[nodiscard]] Result<JobId> submit(Job job, Now now);
   /// Submits one copy of the job per index. Returns the array's id; its jobs have the ids after it.
   [[nodiscard]] Result<JobId> submit_array(const Job& job, const model::ArrayRange& range, Now now);
-  /// Moves jobs to the CPU that have waited for a GPU as long as they allow and that fit there.
+  /// Moves jobs to the CPU that have waited for a GPU as long as they allow, and that fit there.
   void turn_to_cpu(Now now);
   /// Starts what fits, in the order of the queue. Returns the ids of the started jobs.
   [[nodiscard]] std::vector<JobId> start_what_fits(Now now);
-  /// Replaces the processes that keep the job's lease alive.
+  /// Replaces the processes that keep the job's lease valid.
   void set_owners(JobId id, std::vector<model::ProcessId> owners);
-  /// How other devices are kept from the job, and the control group that does it ("": none).
+  /// Records what keeps the job from using other devices, and the control group for this ("":
+  /// none).
   void set_access(JobId id, model::Access access, std::string group);
   void set_refusals(JobId id, std::uint64_t refusals);
-  /// A running job was told to end. This is saved, so that a restarted broker knows it.
+  /// Records that a running job is being ended, so that a restarted broker knows it.
   void tell_to_end(JobId id, model::ToldToEnd how);
-  /// A running job has ended. Does nothing if the job is not running.
+  /// Records that a running job has ended. Does nothing if the job is not running.
   void end(JobId id, JobState state, std::optional<model::Outcome> outcome, std::string why,
            Now now);
   /// Cancels a waiting job. Fails with kNotFound (E0901), kPermissionDenied (E0902: it is another
   /// user's), kInvalidArgument (E0903: it is running or has ended).
   [[nodiscard]] Status cancel(JobId id, Caller caller, Now now);
-  /// Removes a lease request that still waits and is no longer wanted, as if it had never been
-  /// made. nullopt if it already runs, is a queued job, or other jobs depend on it.
+  /// Removes a request for a lease that still waits but is no longer wanted, as if it had never
+  /// been made. nullopt if the request already has its lease, is a queued job, or other jobs depend
+  /// on it.
   [[nodiscard]] std::optional<Job> withdraw(JobId id, Now now);
-  /// Holds a waiting job, or releases it to the end of the queue. Fails as cancel().
+  /// Holds a waiting job; or releases a held one, which then goes to the end of the queue. Fails as
+  /// cancel().
   [[nodiscard]] Status hold(JobId id, bool held, Caller caller, Now now);
-  /// Call it if the wall clock was set: adds `by` to all recorded times between `from` and `to`.
+  /// Call it if the wall clock was changed: adds `by` to all recorded times between `from` and
+  /// `to`.
   void move_times(std::int64_t from, std::int64_t to, std::int64_t by);
   /// Forgets jobs that ended before this time. Returns their ids.
   std::vector<JobId> forget_ended_before(std::int64_t unix_milliseconds,
@@ -132,16 +137,16 @@ class Broker {
   [[nodiscard]] std::optional<JobId> submitted(std::uint32_t uid, const std::string& key) const;
   /// Changes a waiting job; or the time limit, or memory and share, of a running one. Fails as
   /// cancel() and submit(), with kInvalidArgument (E0948: this change is not possible), and with
-  /// kRefused (E0521: others have that memory or share).
+  /// kRefused (E0521: other jobs have that memory or share).
   [[nodiscard]] Status edit(JobId id, const Changes& changes, Caller caller, Now now);
-  /// The signal of --signal was sent to the job.
+  /// Records that the signal of --signal was sent to the job.
   void set_warned(JobId id);
   void set_usage(JobId id, const model::JobUsage& usage);
   /// The id of the next submitted job.
   [[nodiscard]] JobId next_id() const { return next_; }
   [[nodiscard]] const std::map<JobId, Job>& jobs() const { return jobs_; }
-  /// All jobs, sorted by number. This is much faster to read than the map, whose nodes are loaded
-  /// one after another. Valid until the next change.
+  /// All jobs, sorted by number. Reading this vector is much faster than reading the map, whose
+  /// nodes are loaded one after another. Valid until the next change.
   [[nodiscard]] const std::vector<const Job*>& all_jobs() const;
   [[nodiscard]] const model::Ledger& ledger() const { return ledger_; }
   [[nodiscard]] const model::Snapshot& snapshot() const { return snapshot_; }
@@ -152,11 +157,12 @@ class Broker {
   [[nodiscard]] const std::map<std::string, std::string>& lent() const { return lent_; }
   [[nodiscard]] const std::vector<std::string>& elsewhere() const { return elsewhere_; }
   [[nodiscard]] model::ClosedUnits closed() const;
-  /// Jobs that changed since the last call. Write them to the journal before answering anyone.
+  /// Jobs that changed since the last call. Write them to the journal before answering a request.
   [[nodiscard]] std::set<JobId> changed();
   /// The jobs of an array; empty if there is no such array.
   [[nodiscard]] std::set<JobId> jobs_of_array(JobId id) const { return arrays_.jobs(id); }
-  /// The job waits only because enough other jobs of its array are in the queue.
+  /// Whether the job waits only because its array already has as many jobs in the queue as its
+  /// limit allows.
   [[nodiscard]] bool waits_for_its_array(const Job& job) const { return arrays_.is_aside(job); }
 
  private:
@@ -166,7 +172,7 @@ class Broker {
   };
   [[nodiscard]] Result<Job*> changeable(JobId id, Caller caller);
   [[nodiscard]] bool waits_for_another(const Job& job) const;
-  /// Why this job can never start, given the jobs that it depends on. "": it can start, or that is
+  /// Why this job can never start, given the jobs that it depends on. "": it can start, or this is
   /// not known yet.
   [[nodiscard]] std::string never_after(const Job& job) const;
   [[nodiscard]] Status resize(Job& job, const Changes& changes, Now now);
@@ -175,7 +181,7 @@ class Broker {
   [[nodiscard]] bool is_known(JobId job_or_array) const;
   [[nodiscard]] bool went_well(JobId job_or_array) const;
   [[nodiscard]] bool is_over(JobId job_or_array) const;
-  /// The number that users see.
+  /// The number that users see: job_number() of a job, or the id of an array.
   [[nodiscard]] std::string number(model::JobId job_or_array) const;
   [[nodiscard]] Status check_after(const Job& job) const;
   [[nodiscard]] Result<policy::Demand> demand_of(Job& job) const;
@@ -203,14 +209,14 @@ class Broker {
   std::map<std::string, std::string> lent_;
   policy::Queue queue_;
   std::map<JobId, Job> jobs_;
-  mutable std::vector<const Job*> all_jobs_;  // of jobs_, or empty after a job was removed
+  mutable std::vector<const Job*> all_jobs_;  // the jobs of jobs_, or empty after a job was removed
   UserLoad user_load_;
   std::map<JobId, Pending> pending_;            // waiting jobs, in the queue or not
-  std::map<JobId, std::set<JobId>> followers_;  // by the job they depend on
+  std::map<JobId, std::set<JobId>> followers_;  // by the job on which they depend
   std::set<JobId> changed_, passed_over_;
   std::set<JobId> may_turn_;  // jobs that have waited long enough to move to the CPU
   Arrays arrays_;
-  std::vector<JobId> over_;  // ended jobs whose followers must still be informed
+  std::vector<JobId> over_;  // ended jobs whose followers must still be processed
   bool following_ = false;
   void remember_key(const Job& job);
   std::map<std::pair<std::uint32_t, std::string>, JobId> keys_;  // keys of submissions, by user

@@ -30,7 +30,8 @@ bool is_only_size(const Changes& changes) {
          (changes.memory_bytes || changes.share_permille);
 }
 
-/// A job may depend only on older jobs, so no two jobs can wait for each other. `next` is unused.
+/// A job may depend only on older jobs, so that no two jobs can wait for each other. `next` is
+/// unused.
 Status check_older(const Job& job, JobId next) {
   for (const auto* list : {&job.after, &job.after_any, &job.after_not_ok})
     for (const JobId other : *list)
@@ -60,8 +61,8 @@ Status Broker::edit(JobId id, const Changes& changes, Caller caller, Now now) {
   if (job.uid != caller.uid && !caller.admin) return not_yours(job);
   const std::optional<milliseconds> limit =
       changes.time_limit->count() == 0 ? std::nullopt : changes.time_limit;
-  // A longer limit is refused: other users' expected start times depend on it, and jobs may have
-  // started because of it.
+  // A longer limit is refused: the expected start times of other jobs depend on the limit, and jobs
+  // may have started because of it.
   const bool is_longer = job.time_limit && (!limit || *limit > *job.time_limit);
   if (is_longer && !caller.admin)
     return Error{ErrorCode::kPermissionDenied, "E0949",
@@ -74,7 +75,7 @@ Status Broker::edit(JobId id, const Changes& changes, Caller caller, Now now) {
   return Done{};
 }
 
-/// The job keeps its devices; only its memory or share of them changes.
+/// Changes the memory or share of a running job, which keeps its devices.
 Status Broker::resize(Job& job, const Changes& changes, Now now) {
   const std::string number = model::job_number(job);
   if (job.grants.empty() || job.grants.front().memory_bytes == 0)

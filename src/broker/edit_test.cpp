@@ -67,7 +67,7 @@ TEST_CASE("a running job gets more of its device if that is free, and gives back
   CHECK(broker.ledger().holdings.at(0).memory_bytes == all / 2);
   Changes share;
   share.share_permille = 500;
-  CHECK_FALSE(broker.edit(a, share, kUser, at(1)));  // the job was started without a share
+  CHECK_FALSE(broker.edit(a, share, kUser, at(1)));  // job `a` was started without a share
   broker.end(b, JobState::kDone, {}, "", at(2));
   CHECK(broker.start_what_fits(at(2)) == std::vector{waits});
   const JobId late = submit(broker, part(all / 4));

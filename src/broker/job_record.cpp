@@ -17,15 +17,16 @@ namespace {
 using Json = nlohmann::json;
 using model::Job;
 
-constexpr int kMostDevices = 1024;  // far above any machine, too small for any overflow
+constexpr int kMostDevices =
+    1024;  // far above any machine, but small enough that no calculation overflows
 constexpr int kMostCpus = 8192;
 constexpr std::array<std::string_view, 10> kChanges{
     "priority",      "gpus",      "time_limit_milliseconds",
     "after",         "after_any", "after_not_ok",
     "first",         "swap",      "memory_bytes",
     "share_permille"};
-// A Lease sends its job's whole record with these calls, so the broker must accept the last five
-// keys of both lists.
+// client::Lease sends its job's whole record with these calls, so the broker must accept the keys
+// that every record has: the last five of both lists.
 constexpr std::array<std::string_view, 6> kOwners{"owners",  "id",    "uid",
                                                   "request", "state", "submitted"};
 constexpr std::array<std::string_view, 8> kEnd{
@@ -33,7 +34,8 @@ constexpr std::array<std::string_view, 8> kEnd{
     "state",   "submitted"};
 constexpr std::array<std::string_view, 2> kDrain{"unit", "lent_to"};
 
-/// Visits the request's members by name; used for reading and for writing.
+/// Calls visit for each optional member of the request, with its name; used for reading and for
+/// writing.
 template <typename Request, typename Visit>
 void for_each_optional(Request& request, Visit visit) {
   visit("gpus", request.gpus);
@@ -66,7 +68,7 @@ Json outcome_json(const model::Outcome& outcome) {
   return out;
 }
 
-/// The value of this key has the wrong type.
+/// The exception for a key whose value has the wrong type.
 struct WrongKind {
   std::string key;
 };
@@ -145,7 +147,7 @@ void take_ending(const Json& json, Job& job) {
   if (!signal.empty()) {
     std::int64_t before = 0;
     take(json, "signal_before_milliseconds", before);
-    // 0 is not a signal; check_numbers() rejects it.
+    // 0 is not a signal, so check_numbers() rejects a name that is unknown.
     job.warning = {model::warning_signal(signal).value_or(0), std::chrono::milliseconds(before)};
     take(json, "signal_at_any_end", job.warning->at_any_end);
   }
@@ -324,7 +326,7 @@ Status check_name(const std::string& name) {
                "berth run --queue --name sweep-7 -- python train.py"};
 }
 
-/// Rejects a signal that could never be sent.
+/// Rejects a warning signal that could never be sent.
 Status check_warning(const Job& job) {
   if (!job.warning) return Done{};
   if (job.warning->signal == 0 || job.warning->before.count() <= 0)
@@ -340,7 +342,7 @@ Status check_warning(const Job& job) {
   return Done{};
 }
 
-/// Rejects absurd numbers, which would also overflow later calculations.
+/// Rejects absurd numbers, with which later calculations would overflow.
 Status check_turns(const model::Request& request) {
   const model::TurnRules& turns = request.turns;
   constexpr int kLongestTurn = 24 * 60 * 60 * 1000;

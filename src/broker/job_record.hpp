@@ -17,24 +17,25 @@ namespace berth::broker {
 /// kInvalidArgument (E0904).
 [[nodiscard]] Result<model::Job> job_of(std::string_view record);
 
-/// What a client asks for: a job and, if it is queued, how to start it.
+/// The request of a client: a job and, if it is queued, how to start it.
 struct Submission {
   model::Job job;
   std::optional<std::string> array;  // a range: one job per index
   std::string folder;
   unsigned mask = 0;
   model::Limits limits;
-  std::vector<std::string> command;      // exact bytes; the job's own copy is for display
+  std::vector<std::string> command;  // the exact bytes, while the command in `job` is for display
   std::vector<std::string> environment;  // "NAME=value"
 };
 /// Fails with kInvalidArgument (E0904; E0913: a queued job lacks what is needed to start it).
 [[nodiscard]] Result<Submission> submission_of(std::string_view body);
 
-/// A device that is drained or undrained, and the scheduler that it is lent to; "": none.
+/// A unit that is drained or resumed, and the scheduler to which it is lent; "": none.
 struct UnitCall {
   std::string unit, lent_to;
 };
-/// The body of `owners`, `enter` or `end`, and that of `drain`. They reject unknown keys (E0904).
+/// Read the bodies of the calls `owners`, `enter` and `end`, and of `drain`. They reject unknown
+/// keys (E0904).
 [[nodiscard]] Result<model::Job> running_change_of(std::string_view body, std::string_view what);
 [[nodiscard]] Result<UnitCall> unit_of(std::string_view body);
 

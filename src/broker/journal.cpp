@@ -24,13 +24,14 @@
 namespace berth::broker {
 namespace {
 
-/// Raise it when an older broker would misread the journal. Format 3 added a revision and a
-/// checksum to each record.
+/// The format of the journal. Raise the number when an older broker would misread the journal.
+/// Format 3 added a revision and a checksum to each record.
 constexpr int kFormat = 3;
 
 using Database = std::unique_ptr<sqlite3, decltype(&::sqlite3_close_v2)>;
 
-/// File systems with unreliable locks or WAL (statfs(2), linux/magic.h).
+/// The name of a file system whose locks or whose WAL are unreliable (statfs(2), linux/magic.h); ""
+/// for others.
 std::string_view network_file_system(const std::string& folder) {
   struct Kind {
     std::uint32_t magic;
@@ -97,8 +98,8 @@ Status make_folder(const std::string& folder) {
   }
 }
 
-/// Anyone who can write to this folder can make us run their commands, because the queue stores its
-/// jobs here. In a folder like /var/tmp, someone else may have created it first.
+/// Anyone who can write to this folder can make this broker run their commands, because the queue
+/// stores its jobs here. In a folder like /var/tmp, another user may have created it first.
 Status check_folder(const std::string& folder) {
   struct stat link = {};
   struct stat status = {};
@@ -115,7 +116,8 @@ Status check_folder(const std::string& folder) {
   return Done{};
 }
 
-/// SQLITE_OPEN_NOFOLLOW rejects links anywhere in the path, so resolve them in the folder's path.
+/// The folder's path with its links resolved, because SQLITE_OPEN_NOFOLLOW rejects links anywhere
+/// in a path.
 std::string without_links(const std::string& folder) {
   char* const whole = ::realpath(folder.c_str(), nullptr);
   std::string path = whole != nullptr ? whole : folder;
@@ -143,13 +145,14 @@ std::string_view bytes_of(sqlite3_value* value) {
 
 /// record_sum(kind, key, revision, bytes) in SQL.
 void sum_in_sql(sqlite3_context* context, int /*count*/, sqlite3_value** values) {
-  // Read the bytes first: converting a number to text must not replace its value.
+  // Read the bytes as they are stored, before anything converts a value to a number and replaces
+  // it.
   const std::string kind(bytes_of(values[0])), key(bytes_of(values[1]));
   ::sqlite3_result_int64(
       context, record_sum(kind, key, ::sqlite3_value_int64(values[2]), bytes_of(values[3])));
 }
 
-/// Formats 1 and 2 had no revisions and no checksums.
+/// Upgrades the tables from formats 1 and 2, which had no revisions and no checksums.
 bool upgrade_tables(sqlite3* database) {
   ::sqlite3_create_function_v2(database, "record_sum", 4, SQLITE_UTF8 | SQLITE_DETERMINISTIC,
                                nullptr, sum_in_sql, nullptr, nullptr, nullptr);
@@ -184,7 +187,7 @@ struct Journal::Parts {
   Descriptor wal;
   std::optional<Salvage> salvaged;
   bool is_damaged = false;
-  std::string copies;                 // folder of its copies
+  std::string copies;                 // folder of the journal's daily copies
   std::unique_ptr<JournalCopy> copy;  // a copy in progress
   std::string copied_day;             // the last day with a copy or a failed attempt
 
@@ -202,7 +205,7 @@ struct Journal::Parts {
   Status prepare() {
     sqlite3* const to = database.get();
     // Each change writes whole pages, so keep them small. Overwrite deleted rows, so that a salvage
-    // never mistakes an old version of a record for the newest.
+    // does not mistake an old version of a record for the newest one.
     if (!execute(to, "PRAGMA page_size = 1024") || !execute(to, "PRAGMA journal_mode = WAL") ||
         !execute(to, "PRAGMA synchronous = NORMAL") || !execute(to, "PRAGMA secure_delete = ON") ||
         !execute(to, "PRAGMA wal_autocheckpoint = 0") || (format == 0 && !make_tables(to)))
@@ -235,7 +238,7 @@ struct Journal::Parts {
     return Done{};
   }
 
-  /// Binds the last three columns of a row and writes it.
+  /// Binds the last three columns of a row and writes the row.
   bool put(Statement& to, std::string_view kind, std::string_view key, std::string_view bytes,
            bool is_text) {
     ++revision;
@@ -279,7 +282,7 @@ struct Journal::Parts {
     return failed;
   }
 
-  /// The database's tree is intact, and every record matches its checksum.
+  /// Whether the database's tree is intact, and every record matches its checksum.
   bool is_sound() {
     sqlite3* const of = database.get();
     if (Statement check(of, "PRAGMA quick_check(1)"); check.only_text() != "ok") return false;
@@ -297,7 +300,7 @@ struct Journal::Parts {
     return true;
   }
 
-  /// Call it before writing. It refuses the journal of a newer Berth, which must stay unchanged.
+  /// Call it before writing. Refuses the journal of a newer Berth, which must stay unchanged.
   Status check_format() {
     sqlite3* const to = database.get();
     // Exclusive mode: one broker, no shared-memory file, and the lock is taken only once.
@@ -313,8 +316,8 @@ struct Journal::Parts {
         "berth --version"};
   }
 
-  /// Whether closing the database moves the WAL into it. This is only safe if the whole WAL could
-  /// be read.
+  /// Sets whether closing the database moves the WAL into it. This is only safe if the whole WAL
+  /// could be read.
   void move_wal_at_the_end(bool move) {
     ::sqlite3_db_config(database.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, move ? 0 : 1, nullptr);
   }

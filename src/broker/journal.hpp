@@ -1,6 +1,6 @@
-// Journal: the broker's SQLite database in WAL mode, opened by only one process. Every change is in
-// the WAL file before it is answered, so it survives kill -9. After sync() it also survives a power
-// failure. An fsync for each change would take longer than all other work for an answer.
+// Journal: the broker's SQLite database in WAL mode, opened by only one process. A change is in the
+// WAL file before the broker confirms it, so it survives kill -9. After sync() it also survives a
+// power failure. An fsync for each change would take longer than all other work for an answer.
 #pragma once
 
 #include <map>
@@ -26,14 +26,14 @@ class Journal {
   Journal& operator=(Journal&&) noexcept;
   ~Journal();
 
-  /// What open() saved from a damaged journal.
+  /// What open() saved from a damaged journal; nullopt if it was not damaged.
   [[nodiscard]] const std::optional<Salvage>& salvaged() const;
   /// Returns the jobs by ascending id. Adds the ids of records that are not jobs to `unreadable`.
   /// Fails with kUnavailable (E0907).
   [[nodiscard]] Result<std::vector<model::Job>> jobs(
       std::vector<model::JobId>* unreadable = nullptr) const;
   /// Writes everything or nothing. Fails with kUnavailable (E0908: for example, the disk is full);
-  /// then none of it may be reported to anyone.
+  /// then the broker must not confirm any of these changes.
   [[nodiscard]] Status write(const std::vector<const model::Job*>& changed,
                              const std::vector<model::JobId>& gone = {},
                              const std::map<std::string, std::string>& values = {});
@@ -46,11 +46,13 @@ class Journal {
   [[nodiscard]] Status set_value(std::string_view key, std::string_view value);
   /// Waits until everything written is on the disk. May be called from another thread.
   void sync() const;
-  /// Moves a large WAL into the database. This delays other requests by about 20 ms, so a busy
-  /// broker waits for a larger WAL. Do not call it while answering.
+  /// Moves a large WAL into the database. Other requests wait about 20 ms for this, so if the
+  /// broker is busy (not `is_quiet`), the WAL may grow larger before. Do not call it while
+  /// answering.
   void tidy(bool is_quiet);
-  /// Makes one copy a day, FOLDER/copies/journal-DAY.db, and keeps a few. Call it every second:
-  /// each call copies a part. The journal is also copied there before its format is upgraded.
+  /// Makes one copy a day, FOLDER/copies/journal-DAY.db, and keeps the newest few. Call it every
+  /// second: each call copies a part. The journal is also copied to this folder before its format
+  /// is upgraded.
   void keep_daily_copy(std::int64_t unix_milliseconds);
 
  private:

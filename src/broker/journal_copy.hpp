@@ -13,15 +13,15 @@ namespace berth::broker {
 
 class JournalCopy {
  public:
-  /// Starts a copy to `file`, which appears only when it is complete. Creates the folder. nullptr:
-  /// the copy cannot be created.
+  /// Starts a copy to `file`, which appears only when it is complete. Creates the folder of `file`.
+  /// nullptr: the copy cannot be created.
   [[nodiscard]] static std::unique_ptr<JournalCopy> begin(sqlite3* from, const std::string& file);
   JournalCopy(const JournalCopy&) = delete;
   JournalCopy& operator=(const JournalCopy&) = delete;
   ~JournalCopy();
 
   enum class State { kGoesOn, kDone, kFailed };
-  /// Copies this many more pages; -1: all that remain.
+  /// Copies this number of further pages; -1: all that remain.
   [[nodiscard]] State go_on(int pages);
 
  private:
@@ -40,7 +40,7 @@ class JournalCopy {
 /// "2026-11-23", in UTC.
 [[nodiscard]] std::string day_of(std::int64_t unix_milliseconds);
 
-/// Deletes the oldest daily copies in the folder and keeps this many.
+/// Deletes the oldest daily copies in the folder, so that `keep` remain.
 void remove_old_copies(const std::string& folder, std::size_t keep);
 
 }  // namespace berth::broker

@@ -30,7 +30,7 @@ bool is_page_size(std::uint32_t size) {
   return size >= 512 && size <= 65536 && std::has_single_bit(size);
 }
 
-// The WAL.
+// Reading the WAL.
 
 struct Sum {
   std::uint32_t a = 0, b = 0;
@@ -77,7 +77,8 @@ class WalReader {
     for (std::size_t i = 0; i < end; ++i) {
       const Sum is = sum_of(i, before);
       bool is_good = is == stored_in(i);
-      // If the next frame's checksum is right, only this frame's stored checksum is damaged.
+      // If the next frame's checksum is right, this frame's content is good and only its stored
+      // checksum is damaged.
       if (!is_good && i + 1 < end && sum_of(i + 1, is) == stored_in(i + 1)) is_good = true;
       is_readable = is_readable && is == stored_in(i) && salts_in(i) == salts_;
       if (is_readable) wal_.readable = i + 1;
@@ -96,7 +97,8 @@ class WalReader {
   [[nodiscard]] std::uint64_t salts_in(std::size_t i) const {
     return big_endian(bytes_, at_of(i) + 8, 8);
   }
-  /// Frames of an earlier generation have other salts. Allow for two flipped bits in ours.
+  /// Whether the frame belongs to the current generation. Frames of an earlier one have other
+  /// salts. Two flipped bits are allowed.
   [[nodiscard]] bool is_of_this_file(std::size_t i) const {
     return std::popcount(salts_in(i) ^ salts_) <= 2;
   }
@@ -124,9 +126,9 @@ class WalReader {
   std::uint64_t salts_ = 0;
 };
 
-// Rows.
+// Reading rows.
 
-/// Reads numbers from bytes; reading past the end marks it bad.
+/// Reads numbers from bytes. After a read beyond the end, it is marked as bad.
 class Cursor {
  public:
   Cursor(std::string_view bytes, std::size_t at) : bytes_(bytes), at_(at) {}
@@ -179,8 +181,9 @@ class Pages {
     const auto type = static_cast<std::uint8_t>(bytes[head]);
     if (type == kInner || type == kIndexLeaf || type == kIndexInner) return;
     const std::size_t cells = big_endian(bytes, head + 3, 2);
-    // Search the whole page, even beyond its number of cells or if it claims not to be a leaf,
-    // because these fields may be damaged. The checksum decides what is a row.
+    // Search the whole page: not only the counted cells, and even if the page claims not to be a
+    // leaf, because these fields may be damaged. Whether bytes are a row is decided by their
+    // checksum.
     bool is_damaged = type != kLeaf;
     for (std::size_t i = 0, at = head + 8; at + 2 <= size_ && i < size_ / 8; ++i, at += 2) {
       const std::size_t cell = big_endian(bytes, at, 2);
@@ -292,7 +295,7 @@ class Pages {
     };
     row.is_good = fits();
     if (row.is_good || row.kind != "job") return row;
-    // The row's number may be damaged. The record contains it a second time.
+    // The number of the row may be damaged. The record contains the number a second time.
     if (const auto job = job_of(row.bytes)) {
       const std::string key_before = std::exchange(row.key, std::to_string(job->id));
       row.is_good = fits();

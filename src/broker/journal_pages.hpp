@@ -11,27 +11,28 @@
 
 namespace berth::broker {
 
-/// A WAL: changed pages in the order they were written.
+/// The content of a WAL file: changed pages in the order in which they were written.
 struct Wal {
   struct Frame {
-    std::uint32_t page = 0;             // from 1
-    std::uint32_t pages_at_commit = 0;  // 0: its transaction continues
-    bool is_good = false;               // its checksum matches
+    std::uint32_t page = 0;             // number of the page, from 1
+    std::uint32_t pages_at_commit = 0;  // 0: the frame does not end its transaction
+    bool is_good = false;               // the checksum of the frame matches
     std::size_t at = 0;                 // offset of the page in the file
   };
   std::uint32_t page_size = 0;
   std::vector<Frame> frames;  // up to the last complete transaction
-  /// SQLite would not read all frames. An unfinished transaction is not damage.
+  /// SQLite would not read all frames. Frames of an unfinished transaction do not count as damage.
   bool is_damaged = false;
   std::size_t readable = 0;  // number of frames SQLite would read
 };
 /// `page_size`: the database's, used if the WAL's header is damaged.
 [[nodiscard]] Wal read_wal(std::string_view bytes, std::uint32_t page_size);
 
-/// 0: not a database.
+/// The page size of a database file; 0: it is no database.
 [[nodiscard]] std::uint32_t page_size_of(std::string_view database);
 
-/// Which frames to apply to the database.
+/// Which frames to apply to the database: those that SQLite reads, all, or all that are not
+/// damaged.
 enum class Frames { kReadable, kAll, kGood };
 [[nodiscard]] std::string with_frames(std::string_view database, std::string_view wal_bytes,
                                       const Wal& wal, Frames which);
@@ -43,10 +44,11 @@ struct StoredRecord {
   std::int64_t revision = 0;
   std::int64_t sum = 0;
   std::string bytes;
-  bool is_good = false;  // its checksum matches
-  bool is_live = false;  // its page counts it; otherwise it may be an old version
+  bool is_good = false;  // the record matches its checksum
+  bool is_live =
+      false;  // it is one of the rows that its page counts; otherwise it may be an old version
 };
-/// Rows on every page that looks like part of a table, even if no tree page points to it.
+/// Rows on every page that looks like part of a table, even if no page of the tree points to it.
 [[nodiscard]] std::vector<StoredRecord> records_in(std::string_view image, std::uint32_t page_size);
 
 }  // namespace berth::broker

@@ -9,8 +9,8 @@
 namespace berth::broker {
 
 /// FNV-1a: changing one byte always changes the sum. `kind` is the record's table; `key` is its
-/// number in decimal, or its name. They are part of the sum, so a record in the wrong place fails
-/// the check.
+/// number in decimal, or its name. They are part of the sum, so the checksum of a record in the
+/// wrong place does not match.
 [[nodiscard]] constexpr std::int64_t record_sum(std::string_view kind, std::string_view key,
                                                 std::int64_t revision, std::string_view bytes) {
   Fnv1a sum;

@@ -38,7 +38,8 @@ Error cannot(const std::string& file, const std::string& why) {
           "df -h " + shown};
 }
 
-/// Takes the locks that SQLite's writers take (from PENDING_BYTE on). Creates a missing file.
+/// Opens the file with the locks that SQLite's writers take (from PENDING_BYTE on). Creates a
+/// missing file.
 Result<Descriptor> locked(const std::string& file) {
   Descriptor opened(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!opened) return cannot(file, error_words(errno));
@@ -77,7 +78,7 @@ Files read_files(const std::string& file) {
   return files;
 }
 
-/// Compares PRAGMA user_version, if the image is a database.
+/// Whether the image is a database with another PRAGMA user_version.
 bool is_of_another_format(std::string_view image, std::int64_t format) {
   constexpr std::size_t kUserVersion = 60;
   if (image.size() < 100 || !image.starts_with(kMagic)) return false;
@@ -192,7 +193,7 @@ bool write_new(const std::string& file, const Collection& records, std::int64_t 
   return false;
 }
 
-/// Links the unchanged files into STATE/damaged-2026-11-23T19-40-11.
+/// Links the unchanged files into a folder STATE/damaged-2026-11-23T19-40-11.
 Result<std::string> set_aside(const std::string& file) {
   const std::time_t now = std::time(nullptr);
   std::tm utc = {};
@@ -226,7 +227,7 @@ bool needs_salvage(const std::string& file, const std::string& copies, std::int6
   const auto lock = locked(file);
   if (!lock) return false;
   const Files files = read_files(file);
-  // SQLite deletes the WAL of a missing or empty database.
+  // If the database is missing or empty, SQLite deletes its WAL.
   const bool is_passed_over =
       files.wal.is_damaged || (files.database.empty() && !files.wal.frames.empty());
   return is_passed_over &&
@@ -236,7 +237,7 @@ bool needs_salvage(const std::string& file, const std::string& copies, std::int6
 
 void finish_salvage(const std::string& file) {
   if (::access(decided(file).c_str(), F_OK) != 0) return;
-  // Delete the old WAL before renaming: SQLite would apply it to the new database.
+  // Delete the old WAL before renaming, because SQLite would apply it to the new database.
   ::unlink((file + "-wal").c_str());
   static_cast<void>(::rename(decided(file).c_str(), file.c_str()));
 }
@@ -248,20 +249,20 @@ Result<Salvage> salvage_journal(const std::string& file, const std::string& copi
   const Files files = read_files(file);
   Collection records;
   // All frames together have the newest version of each record. If that version is damaged, an
-  // older one is better than none. So also try without the damaged frames, and only up to the first
-  // one.
+  // older one is better than none. So records are also taken from the database without the damaged
+  // frames, and from the database with the frames before the first damaged one.
   for (const auto& [which, is_newest] :
        {std::pair(Frames::kAll, true), {Frames::kGood, false}, {Frames::kReadable, false}}) {
     const std::string image = with_frames(files.database, files.wal_bytes, files.wal, which);
-    // A database has no format before its first transaction. SQLite's view of the WAL may end
-    // before that.
+    // A database has no format before its first transaction, and the frames that SQLite reads may
+    // end before that transaction.
     if (is_of_another_format(image, format)) {
       if (which == Frames::kAll) return cannot(file, text("it has another format"));
       continue;
     }
     records.take(records_in(image, files.page_size), is_newest);
   }
-  // A WAL without its database has only the last changes.
+  // Without the database, the WAL contains only the last changes, so use the newest copy as well.
   if (records.is_empty() || files.database.empty())
     if (const std::string copy = bytes_of(newest_copy(copies)); !is_of_another_format(copy, format))
       records.take(records_in(copy, page_size_of(copy)), false);

@@ -12,15 +12,15 @@
 namespace berth::broker {
 
 struct Salvage {
-  std::string folder;               // contains the damaged files; "": there were none
+  std::string folder;               // folder with the damaged files; "": there were none
   std::size_t jobs = 0;             // number of saved jobs
-  std::vector<model::JobId> stale;  // saved, but their newest state may be lost; ascending
+  std::vector<model::JobId> stale;  // saved, but in an older state than the newest one; ascending
   std::vector<model::JobId> lost;   // their records cannot be read; ascending
-  std::size_t nameless = 0;         // records without a readable number
+  std::size_t nameless = 0;         // number of records without a readable key
 };
 
 /// Whether SQLite would silently ignore records: part of the WAL is damaged, or the database is
-/// missing or empty, but its WAL or a copy is there. False if the journal has another format or
+/// missing or empty although a WAL or a copy exists. False if the journal has another format or
 /// another process has it open.
 [[nodiscard]] bool needs_salvage(const std::string& file, const std::string& copies,
                                  std::int64_t format);

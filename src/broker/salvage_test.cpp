@@ -91,7 +91,7 @@ struct Killed {
   std::string database, wal;
 };
 
-/// Every job is unchanged or reported as lost.
+/// Every job is either unchanged or reported as lost or stale.
 void check_all_known(const Killed& killed, std::size_t most_named) {
   auto journal = Journal::open(killed.folder.path);
   REQUIRE(journal);

@@ -11,8 +11,8 @@ struct sqlite3_stmt;
 
 namespace berth::broker {
 
-/// A prepared statement. It lives as long as the journal is open, because preparing one costs more
-/// than reading a row.
+/// A prepared statement. It exists as long as the journal is open, because preparing one takes
+/// longer than reading a row.
 class Statement {
  public:
   Statement() = default;
@@ -31,7 +31,7 @@ class Statement {
   /// SQLite's code: SQLITE_ROW, SQLITE_DONE, or an error.
   int step();
   void reset();
-  /// Steps once and ignores rows.
+  /// Calls step() once and ignores rows.
   bool run();
   /// First column of the first row; nullopt: there is no row.
   std::optional<std::string> only_text();

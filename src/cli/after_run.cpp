@@ -28,7 +28,8 @@ using Words = std::vector<std::string>;
 
 constexpr std::array kEnds{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
-/// Passes terminating signals to the program's process group. Kills the group after `most`.
+/// Waits for the program, and passes terminating signals to its process group. Kills the group
+/// after `most`.
 void wait_for(pid_t pid, int signals, milliseconds most) {
   using Clock = std::chrono::steady_clock;
   const auto until = Clock::now() + most;
@@ -46,9 +47,9 @@ void wait_for(pid_t pid, int signals, milliseconds most) {
   ::kill(-pid, SIGKILL);
 }
 
-/// Runs a program with its output on our standard error or discarded. All signals are set as a
-/// shell would set them. If the program takes longer than `most`, it is killed together with all
-/// processes that it started.
+/// Runs a program with its output on this process's standard error, or discarded. Signals have
+/// their default handling, as in a shell. If the program takes longer than `most`, it is killed
+/// together with all processes that it started.
 void run_program(const Words& words, const Words& variables, bool is_shown, milliseconds most) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -71,7 +72,7 @@ void run_program(const Words& words, const Words& variables, bool is_shown, mill
     ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
     const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     ::dup2(null, 0);
-    ::dup2(is_shown ? 2 : null, 1);  // our own standard output has been closed
+    ::dup2(is_shown ? 2 : null, 1);  // this process has closed its standard output
     if (!is_shown) ::dup2(null, 2);
     for (const std::string& one : variables) ::putenv(const_cast<char*>(one.c_str()));
     ::execvp(arguments.front(), arguments.data());

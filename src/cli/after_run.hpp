@@ -11,10 +11,10 @@ namespace berth::cli {
 struct AfterRun {
   std::string on_end;   // a shell command; "" none
   bool notify = false;  // on the user's terminals and desktop
-  std::string name;     // of the job, or its command
+  std::string name;     // the job's name, or its command
 
-  /// Waits for the shell command, at most a minute. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed
-  /// on to it. Its output goes to our standard error.
+  /// Runs the shell command, and waits at most a minute for it. Passes SIGINT, SIGTERM, SIGHUP and
+  /// SIGQUIT on to it. Its output goes to this process's standard error.
   void act(const model::Outcome& outcome, std::chrono::milliseconds wall) const;
 };
 

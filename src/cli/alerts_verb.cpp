@@ -43,7 +43,7 @@ std::string word_of(const std::string& severity) {
 
 struct Tried {
   const serve::AlertTarget* target;
-  std::string problem;  // "": it was delivered
+  std::string problem;  // "": the message was delivered
 };
 
 /// The user at the terminal, even if this process runs under sudo.
@@ -103,7 +103,7 @@ Result<int> try_targets(const Context& context) {
   return is_well ? 0 : 1;
 }
 
-/// The broker's document. It must contain a list of this name.
+/// Gets a document from the broker. The document must contain a list with the name `list`.
 Result<Json> ask_broker(const char* path, const char* list) {
   auto broker = client::broker_here(client::IfNone::kGlance);
   if (!broker)

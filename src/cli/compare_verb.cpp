@@ -102,8 +102,8 @@ Result<compare::Wish> wish_of(const Arguments& arguments) {
   return wish;
 }
 
-/// Which output is compared, and how. `what` is "" if none is compared, and "-" for standard
-/// output.
+/// Which output to compare, and how. `what` is "-" for standard output, a path, or "" if none is
+/// compared.
 struct OutputWish {
   std::string what;
   std::vector<std::string> lines;
@@ -142,8 +142,8 @@ class Rounds {
         outputs_(comparison.settings.size()),
         applied_(comparison.settings.size(), false) {}
 
-  /// Each round runs every setting once, so that a machine that slows down slows all of them. The
-  /// first rounds only warm up caches; their times are not used.
+  /// Each round runs every setting once, so that a machine that slows down slows all settings. The
+  /// times of the first rounds are not used, because these rounds fill the caches.
   Status run() {
     if (auto made = make_folder(); !made) return made;
     const int rounds = comparison_.warmups + comparison_.runs;
@@ -165,7 +165,8 @@ class Rounds {
   }
 
  private:
-  /// One further run of each setting. A profiler takes time, so the times of these do not count.
+  /// Runs each setting once more with a profiler. The profiler takes time, so the times of these
+  /// runs are not used.
   Status profile() {
     for (SettingResult& result : comparison_.settings) {
       if (!result.out_of_race.empty()) continue;
@@ -250,7 +251,8 @@ class Rounds {
     return Done{};
   }
 
-  /// A setting cannot win if its output differs from that of the first setting that finished.
+  /// Excludes settings from winning if their output differs from that of the first setting that
+  /// finished.
   void check_outputs() {
     const compare::OutputSeries* reference = nullptr;
     for (std::size_t i = 0; i < outputs_.size() && !output_.what.empty(); ++i) {

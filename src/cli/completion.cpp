@@ -1,5 +1,6 @@
 // Shell completion (berth help --completion SHELL), generated from the verb table: verbs, options
-// and their choices. After the first word of a command, that command's own completion takes over.
+// and their choices. After the first word of a command that Berth would run, that command's own
+// completion takes over.
 #include "base/text.hpp"
 #include "cli/manual.hpp"
 #include "cli/verb.hpp"
@@ -27,7 +28,7 @@ std::string quoted(std::string_view text, std::string_view apostrophe) {
   return out + "'";
 }
 
-/// Suggestions for values that can also be something else: machines (or files), faults (with device
+/// Suggestions for values that may also have another form: machines (or files), faults (with device
 /// and time).
 struct Suggestions {
   std::vector<std::string_view> words;
@@ -147,7 +148,7 @@ complete -F _berth berth
   return out;
 }
 
-/// An option in the syntax of zsh's _arguments: "(-d --device)"{-d,--device}"[says]:LIST:(a b)".
+/// An option in the syntax of zsh's _arguments: "(-d --device)"{-d,--device}"[help]:LIST:(a b)".
 std::string zsh_option(const Option& option) {
   const auto names = names_of(option);
   std::string says;

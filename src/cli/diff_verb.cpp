@@ -23,8 +23,8 @@ using watch::Series;
 
 constexpr std::int64_t kMinutesKept = 7 * watch::kDay;
 
-/// Parses the whole text with a format of strptime(3). `parts` keeps its value for fields that the
-/// format does not have.
+/// Parses the whole text with a format of strptime(3). Fields of `parts` that the format lacks keep
+/// their values.
 bool reads_as(const std::string& text, const char* form, std::tm& parts) {
   std::tm read = parts;
   const char* const end = ::strptime(text.c_str(), form, &read);
@@ -33,8 +33,8 @@ bool reads_as(const std::string& text, const char* form, std::tm& parts) {
   return true;
 }
 
-/// "14:02", "14:02:30", "2026-11-23 14:02" in local time, or in UTC with a "Z". A time of day means
-/// its last occurrence.
+/// Parses "14:02", "14:02:30", "2026-11-23 14:02" in local time, or in UTC with a "Z". A time of
+/// day without date means its last occurrence.
 std::optional<std::int64_t> time_in(std::string text, std::int64_t now) {
   const bool is_utc = text.ends_with('Z');
   if (is_utc) text.pop_back();
@@ -105,7 +105,7 @@ Result<Asked> asked_of(const Arguments& arguments, std::int64_t now) {
                    text("{} is in the future", local_time_of(*time)), "berth diff --since 10m"};
     asked.at = *time;
   }
-  // --since compares with the present, --at with the time after it.
+  // --since compares a past time with the present, --at compares it with the time after it.
   const std::int64_t after = at ? asked.at : std::max(asked.at, now - *length);
   asked.windows = {asked.at - *length, asked.at, after, std::min(after + *length, now + 1)};
   return asked;
@@ -162,13 +162,13 @@ std::string process_words(const serve::ProcessChange& one) {
 }
 
 bool has_changed(const serve::ConditionChange& one) {
-  constexpr double kLeast = 1;  // second a minute
+  constexpr double kLeast = 1;  // at least one second per minute
   if (!one.before || !one.after) return true;
   return one.what.starts_with("xid:") ? *one.after != *one.before
                                       : std::abs(*one.after - *one.before) >= kLeast;
 }
 
-/// Both periods have this many minutes.
+/// Both compared periods have this many minutes.
 struct Minutes {
   explicit Minutes(const Windows& windows)
       : before(serve::whole_minutes(windows.before_from, windows.before_to)),

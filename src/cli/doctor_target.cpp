@@ -28,9 +28,9 @@
 namespace berth::cli {
 namespace {
 
-// A limit, because a pipe can be endless.
+// The largest text that is read, because a pipe can be endless.
 constexpr std::size_t kMostBytes = 256 << 20;
-// Lines of longer texts are not counted, because it would take too long.
+// Lines before the kept part of longer texts are not counted, because it would take too long.
 constexpr std::size_t kMostCounted = 512 << 20;
 
 Error no_python(const std::string& what, const std::string& why, std::string hint) {
@@ -61,7 +61,8 @@ std::string python_named(const doctor::Sources& sources, const std::string& word
   return absolute(word);
 }
 
-/// Suggests what the user probably meant by naming a folder as a program, or a program as a folder.
+/// Suggests what the user probably meant, if a path of a program is a folder, or a path of a folder
+/// is a program.
 std::string meant_python(const doctor::Tree& tree, const std::string& path) {
   if (tree.exists(path + "/bin/python")) return "berth doctor --venv " + shell_word(path);
   const auto node = tree.node(path);
@@ -69,8 +70,8 @@ std::string meant_python(const doctor::Tree& tree, const std::string& path) {
   return "berth doctor --python \"$(command -v python3)\"";
 }
 
-/// Suggests a new environment next to one whose Python is missing. The old one must not be changed:
-/// `venv --clear` would delete its files, and `--upgrade` keeps a broken link.
+/// Suggests to create a new environment next to one whose Python is missing. The old one must not
+/// be changed: `venv --clear` would delete its files, and `--upgrade` keeps a broken link.
 std::string beside(const doctor::Tree& tree, const std::string& venv, const std::string& place) {
   const auto trimmed = [](std::string path) {
     while (path.size() > 1 && path.ends_with('/')) path.pop_back();
@@ -208,7 +209,7 @@ Error unreadable_text(const std::string& path, const std::string& why) {
           "python train.py 2>&1 | berth doctor --error -"};
 }
 
-/// The last part of a text: the part that is kept.
+/// The last part of a text, which is kept.
 struct EndOfText {
   std::string bytes;
   long lines_before = 0;  // number of lines before it; -1: too many to count
@@ -236,12 +237,12 @@ long lines_up_to(int file, off_t end) {
   return lines;
 }
 
-/// Whether the file is a named pipe that has no writer for a second. Data that is read during this
-/// time is added to `bytes`.
+/// Whether the file is a named pipe that has no writer for a second. Appends data that is read
+/// during this time to `bytes`.
 bool has_no_writer(int file, std::string& bytes) {
   std::array<char, 64> target{};
   const std::string link = "/proc/self/fd/" + std::to_string(file);
-  // For a shell's <(…), the writer existed and may already have exited.
+  // A pipe of a shell's <(…) has a writer, which may already have exited.
   if (::readlink(link.c_str(), target.data(), target.size()) < 1 || target[0] != '/') return false;
   for (int tries = 0; tries < 10; ++tries) {
     char one = 0;
@@ -340,7 +341,7 @@ Status check_doctor_options(const Context& context) {
                      "berth doctor train.py"};
     if (given.has_separator) return no("FILE", "-- COMMAND");
   }
-  // Each of these options determines the Python; a bundle contains its own.
+  // Each of these options determines the Python. (A bundle of --from contains its own.)
   constexpr std::array<const char*, 5> kTargets{"--python", "--venv", "--conda", "--pid", "--from"};
   for (std::size_t i = 0; i < kTargets.size(); ++i)
     for (std::size_t j = i + 1; j < kTargets.size(); ++j)

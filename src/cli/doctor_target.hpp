@@ -12,7 +12,7 @@
 namespace berth::cli {
 
 /// What to examine: this machine, a process or a bundle; the Python and the command that the
-/// options name; a pasted error; and what --deep did.
+/// options name; a pasted error; and the results of --deep.
 struct DoctorTarget {
   doctor::Sources sources;
   std::optional<model::CommandSeen> command;
@@ -26,8 +26,8 @@ struct DoctorTarget {
 [[nodiscard]] Result<doctor::Fact<std::vector<doctor::Recognised>>> pasted_error(
     const Context& context);
 
-/// The interpreter for parsing files: that of the target, or "python3" if the target has none that
-/// runs.
+/// The interpreter with which files are parsed: that of the target, or "python3" if the target has
+/// none that can run.
 [[nodiscard]] Result<std::string> parsing_python(const Context& context);
 
 }  // namespace berth::cli

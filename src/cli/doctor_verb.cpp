@@ -90,7 +90,7 @@ std::string in_capitals(std::string_view word) {
   return id;
 }
 
-/// What a rule about files reports: "torch.cuda.set_device('cpu'): raises …". "…" stands for text
+/// What a rule about files reports: "torch.cuda.set_device('cpu'): raises …". "…" replaces text
 /// from the file.
 std::string about(const doctor::source::Row& row) {
   return fmt::format("{}: {}", row.seen, text(row.title, "…", "…"));
@@ -109,7 +109,7 @@ void write_row(output::JsonWriter& json, const doctor::source::Row& row) {
   json.field("refuted_by", tr(doctor::words_of_rule(row.id).refuted_by));
 }
 
-/// Explains a rule about files. As JSON, explains only its first row; as text, all rows.
+/// Explains a rule about files: as text all rows of the rule, as JSON only the first one.
 bool explain_source(const Context& context, const std::string& id) {
   std::string all;
   for (const doctor::source::Row& row : doctor::source::rows()) {
@@ -136,7 +136,7 @@ bool explain_source(const Context& context, const std::string& id) {
   return !all.empty();
 }
 
-/// Explains one rule: what it looks for and how it relates to other rules.
+/// Explains one rule: what it looks for, and how it relates to other rules.
 Result<int> explain(const Context& context, const std::string& word) {
   const auto rules = doctor::all_rules();
   const std::string id = in_capitals(word);
@@ -312,7 +312,7 @@ void add_files(model::Diagnosis& diagnosis, const DoctorTarget& target,
   append(diagnosis.checked, of_files.checked);
 }
 
-/// Why there is no Python: none was found, or not all places could be searched.
+/// The reason why no Python was examined: none was found, or not all places could be searched.
 std::string why_no_python(const doctor::Sources& sources, const doctor::PythonFacts& python) {
   if (python.interpreter) return "";
   if (!sources.python.empty())
@@ -325,8 +325,8 @@ std::string why_no_python(const doctor::Sources& sources, const doctor::PythonFa
   return std::string(tr("no Python was found in PATH"));
 }
 
-/// If there is no GPU, no rule reports a CPU build of PyTorch. But the pasted error may be about
-/// such a build, so add a note to it.
+/// Without a GPU, no rule reports a CPU build of PyTorch. But the pasted error may be caused by
+/// such a build, so add a note to that message.
 void note_builds(const doctor::PythonFacts& python, std::vector<model::KnownMessage>& messages) {
   if (!python.torch || !python.torch->cuda.is_absent()) return;
   for (model::KnownMessage& one : messages)

@@ -1,4 +1,5 @@
-// Signals that end a command, held back while it has children in sessions of their own.
+// EndSignals holds back the signals that end a command while the command has children in their own
+// sessions.
 #pragma once
 
 #include <chrono>
@@ -7,8 +8,9 @@
 
 namespace berth::cli {
 
-/// Signals that end this command, held back while the programs that ask other machines run: these
-/// have sessions of their own, and must end too.
+/// Holds back the signals that end this command while ssh programs for other machines run. Those
+/// have their own sessions, so the terminal's signals do not reach them, and the command must end
+/// them itself.
 class EndSignals {
  public:
   EndSignals() {
@@ -23,12 +25,12 @@ class EndSignals {
   }
   EndSignals(const EndSignals&) = delete;
   EndSignals& operator=(const EndSignals&) = delete;
-  /// One that came stays held until here.
+  /// After this, the signal that arrived takes effect.
   ~EndSignals() {
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
     if (came_ > 0) ::raise(came_);
   }
-  /// Waits for one, less than a second.
+  /// Waits less than a second for a signal; true if one arrived.
   [[nodiscard]] bool has_come(std::chrono::milliseconds patience) {
     const timespec moment{0, patience.count() * 1'000'000};
     came_ = ::sigtimedwait(&held_, nullptr, &moment);

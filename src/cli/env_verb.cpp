@@ -30,7 +30,7 @@ std::string comments(const model::Placement& placement, const model::Environment
   for (const model::Setting& one : environment.settings)
     if (one.action == model::Setting::Action::kKeep)
       out += commented(one.name + "=" + printable(one.value) + "  " + one.why);
-  // The CPUs of a job cannot be set by variables.
+  // No variable can pin a job to CPUs.
   if (!environment.cpus.empty())
     out += commented(text("berth run would also pin the job to CPUs {0}: taskset -c {0} COMMAND",
                           environment.cpus));

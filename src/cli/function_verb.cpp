@@ -1,5 +1,5 @@
-// `berth function serve`: checks its words, listens, and becomes the Python program that calls the
-// function (function_server.py).
+// `berth function serve`: checks its arguments, opens the socket, and then executes the Python
+// program that calls the function (function_server.py).
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/mman.h>
@@ -120,7 +120,7 @@ Result<int> listening(const std::string& address, bool has_token) {
   return socket;
 }
 
-/// A descriptor with the Python program, which it and its workers read as /proc/self/fd/N.
+/// A descriptor of the Python program. The program and its workers read it as /proc/self/fd/N.
 Result<int> script() {
   const auto length = static_cast<std::size_t>(berth_function_server_end - berth_function_server);
   const int file = ::memfd_create("berth-function.py", 0);
@@ -129,7 +129,7 @@ Result<int> script() {
   return file;
 }
 
-/// The options for `berth run`, as they were given.
+/// The options for `berth run`, as the user gave them.
 std::vector<std::string> request_words(const Arguments& given) {
   std::vector<std::string> words;
   for (const Option& option : kRequestOptions)

@@ -55,7 +55,8 @@ std::string health_table(const std::vector<CheckedDevice>& all, const output::Te
   return table.render(terminal);
 }
 
-/// Adds the check of speed if --against names a baseline, or `berth bench --keep` has results.
+/// Adds the check of speed if --against names a baseline or `berth bench --keep` has stored
+/// results.
 Status add_speed_checks(const Arguments& arguments, std::vector<CheckedDevice>& all) {
   const auto named = arguments.value("--against");
   std::error_code problem;
@@ -67,7 +68,7 @@ Status add_speed_checks(const Arguments& arguments, std::vector<CheckedDevice>& 
                  "berth bench --keep"};
   const auto baseline = read_results(named.value_or(kept_baseline_file()));
   if (!baseline && named) return baseline.error();
-  // Without --against, damaged files are no reason to fail a prolog script.
+  // Without --against, damaged result files must not make a prolog script fail.
   const EarlierResults none;
   for (CheckedDevice& one : all)
     one.checks.push_back(

@@ -13,7 +13,8 @@ namespace berth::cli {
 
 namespace {
 
-/// Prints values of this machine, one per line. Shell completion calls this at every key press.
+/// Prints values of this machine, one per line. Shell completion calls this each time the user
+/// presses Tab.
 std::string words_of(std::string_view kind) {
   std::string out;
   if (kind == "devices") {

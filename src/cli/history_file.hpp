@@ -1,4 +1,4 @@
-// The history that verbs read.
+// Opens the history of devices, for the verbs that read it.
 #pragma once
 
 #include "base/result.hpp"

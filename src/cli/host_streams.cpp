@@ -20,7 +20,7 @@
 namespace berth::cli {
 namespace {
 
-constexpr int kMostParts = 64;  // then it is another machine's turn
+constexpr int kMostParts = 64;  // after this many reads, the next machine is read
 
 std::string last_line(std::string_view errors) {
   errors = trim(errors);
@@ -56,7 +56,7 @@ struct HostStreams::Stream {
   std::string line, errors;
   Clock::time_point heard, asked;
 
-  /// Keeps the last part of stderr. True at its end.
+  /// Reads what has arrived on stderr, and keeps the last part. True at the end of stderr.
   bool read_errors() {
     constexpr std::size_t kMostErrors = 4096;
     std::array<char, 4096> part{};
@@ -139,7 +139,7 @@ void HostStreams::fail(Stream& stream, std::size_t position, const std::string& 
 void HostStreams::read(Stream& stream, std::size_t position) {
   std::array<char, 16 << 10> part{};
   ssize_t count = 0;
-  // The end of stderr alone says nothing, but epoll would report it forever.
+  // Only the end of stdout matters, but epoll would report the end of stderr forever.
   if (stream.read_errors())
     ::epoll_ctl(events_descriptor_.get(), EPOLL_CTL_DEL, stream.err.get(), nullptr);
   for (int i = 0; i < kMostParts; ++i) {
@@ -160,7 +160,7 @@ void HostStreams::read(Stream& stream, std::size_t position) {
   if (count != 0) return;
   int status = 0;
   const pid_t pid = std::exchange(stream.pid, -1);
-  ::kill(-pid, SIGKILL);  // if it has closed its output, it has nothing more to say
+  ::kill(-pid, SIGKILL);  // it has closed its output, so nothing else will come
   ::waitpid(pid, &status, 0);
   stream.read_errors();
   const std::string why = why_no_answer(status, stream.errors);
@@ -174,7 +174,7 @@ void HostStreams::update() {
     Stream& stream = *streams_[i];
     const Clock::time_point now = Clock::now();
     if (stream.pid <= 0) {
-      if (!stream.errors.empty()) {  // ssh did not start
+      if (!stream.errors.empty()) {  // ssh could not be started
         events_.on_failure(i, std::exchange(stream.errors, {}));
       } else if (now - stream.asked >= options_.retry) {
         start(stream);

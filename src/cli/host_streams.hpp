@@ -1,5 +1,5 @@
-// The output of one command on several machines, line by line, through the user's ssh. A machine
-// that does not answer is asked again.
+// The output of one command on several machines, line by line, through the user's ssh. If a machine
+// does not answer, the command is started there again.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace berth::cli {
 
-/// The words that run the command on a machine.
+/// The local command, with its arguments, that runs `command` on a machine.
 [[nodiscard]] std::vector<std::string> ssh_words(const std::string& host,
                                                  const std::string& command);
 /// Why a machine gave no answer, from how ssh ended and what it wrote to stderr.
@@ -22,11 +22,12 @@ namespace berth::cli {
 class HostStreams {
  public:
   struct Options {
-    std::chrono::milliseconds silence{30'000};  // a machine that is silent so long has failed
-    std::chrono::milliseconds retry{10'000};    // until it is asked again
+    std::chrono::milliseconds silence{
+        30'000};  // a machine that sends no line for this long has failed
+    std::chrono::milliseconds retry{10'000};  // pause before the command is started there again
     std::size_t most_line = 16 << 20;
   };
-  /// Called by update(), with the position of the machine.
+  /// Functions that update() calls, with the index of the machine.
   struct Events {
     std::function<void(std::size_t, std::string_view line)> on_line;
     std::function<void(std::size_t, const std::string& why)> on_failure;
@@ -39,9 +40,9 @@ class HostStreams {
   HostStreams(const HostStreams&) = delete;
   HostStreams& operator=(const HostStreams&) = delete;
 
-  /// Readable if update() has something to do, at least every second.
+  /// A descriptor that is readable when update() has something to do, at least every second.
   [[nodiscard]] int descriptor() const { return events_descriptor_.get(); }
-  /// Reads what has come, without waiting.
+  /// Reads the lines that have arrived, without waiting.
   void update();
 
  private:

@@ -69,7 +69,7 @@ void ask(Host& host, const std::string& command, const std::atomic<bool>& is_sto
   host.has_answered = host.problem.empty();
 }
 
-/// Asks all machines at the same time.
+/// Runs the command on all machines at the same time.
 void ask_all(std::vector<Host>& hosts, const std::string& command) {
   EndSignals signals;
   std::atomic<bool> is_stopped = false;

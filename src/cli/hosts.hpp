@@ -19,11 +19,12 @@ namespace berth::cli {
 /// an option.
 [[nodiscard]] Result<std::vector<std::string>> host_names(const Arguments& arguments);
 
-/// Writing a document takes stack for each level. Berth's own have a few.
+/// Whether a document has only a few levels, as all of Berth's documents. Writing one takes stack
+/// for each level.
 [[nodiscard]] bool is_shallow(std::string_view json);
 
-/// All machines are asked at the same time. The exit code is 1 if one gave no answer. Fails with
-/// kInvalidArgument (E0965) for a name that ssh could take for an option.
+/// Runs the verb on all machines at the same time. The exit code is 1 if one gave no answer. Fails
+/// with kInvalidArgument (E0965) for a name that ssh could take for an option.
 [[nodiscard]] Result<int> on_hosts(const Context& context, const std::string& verb);
 
 }  // namespace berth::cli

@@ -19,7 +19,7 @@ bool has_any(std::string_view text, std::initializer_list<std::string_view> word
   });
 }
 
-/// The text between two marks, without quotes; "" if they are not there.
+/// The text between two marks, without quotes; "" if the marks are missing.
 std::string between(std::string_view text, std::string_view before, std::string_view after) {
   const std::size_t begin = text.find(before);
   if (begin == std::string_view::npos) return "";
@@ -36,7 +36,7 @@ std::string host_in(std::string_view text) {
   if (scheme == std::string_view::npos) return "";
   std::string_view rest = text.substr(scheme + 3);
   rest = rest.substr(0, rest.find_first_of("/ )`'\"\n"));
-  // Do not show a user name or password in an address.
+  // An address may contain a user name and a password, which must not be shown.
   if (const std::size_t at = rest.rfind('@'); at != std::string_view::npos)
     rest.remove_prefix(at + 1);
   return printable(rest.substr(0, 200));
@@ -59,8 +59,8 @@ bool is_offline(std::string_view words) {
               "error sending request", "CondaHTTPError", "ConnectionFailed", "Could not connect"});
 }
 
-/// Why the proxy refused the connection; "" if it did not. pip prints the proxy's status code; uv
-/// prints only the code for a missing password.
+/// Why the proxy gave no connection; "" if this was not the problem. pip prints the proxy's status
+/// code; uv only shows if it is 407, a missing password.
 std::string proxy_failure(std::string_view words) {
   if (const std::string code = between(words, "Tunnel connection failed: ", " "); !code.empty())
     return text("the proxy refuses the connection ({})", code);
@@ -91,7 +91,7 @@ std::string refusal_in(std::string_view words) {
 }
 
 InstallFailure refused(std::string_view words, const std::string& code) {
-  // Without TLS, the proxy answers in place of the index.
+  // With plain HTTP, the proxy's answer looks like one of the index.
   if (code == "407")
     return {text("the proxy refuses the connection ({})", code), "env | grep -i _proxy"};
   return {

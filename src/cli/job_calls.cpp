@@ -24,7 +24,7 @@ using model::Job;
 using model::JobId;
 using std::chrono::milliseconds;
 
-/// Whether a broker has run here: its journal or job files exist.
+/// Whether this user had a broker before: its journal or job files exist.
 bool has_journal() {
   const std::string folder = system::state_folder();
   return ::access((folder + "/journal.db").c_str(), F_OK) == 0 ||
@@ -48,7 +48,7 @@ Error needs_a_job(const char* verb) {
           "berth jobs"};
 }
 
-/// Jobs and arrays with this name: those that have not ended, or else the one that ended last.
+/// Jobs and arrays with this name: those that have not ended; if all have, the one that ended last.
 std::vector<JobId> meant(const std::vector<Job>& jobs, std::string_view name) {
   std::set<JobId> active;
   const Job* last = nullptr;
@@ -64,7 +64,7 @@ std::vector<JobId> meant(const std::vector<Job>& jobs, std::string_view name) {
   return {active.begin(), active.end()};
 }
 
-/// Lists the first numbers, and says how many others there are.
+/// The first numbers of a list, and how many others there are.
 std::string some_of(const std::vector<JobId>& ids) {
   constexpr std::size_t kMost = 8;
   std::string out;

@@ -1,4 +1,4 @@
-// Shared by the verbs for jobs: finds the broker that knows the jobs, and the jobs that the command
+// Shared by the verbs for jobs: finds the broker that has the jobs, and the jobs that the command
 // line names.
 #pragma once
 
@@ -71,14 +71,14 @@ struct OneJob {
   JobCalls calls;
   model::JobId id = 0;
 };
-/// The job that is named, or else the caller's own last job, and the broker that knows it.
+/// The job that the user named, or else the caller's last job, and the broker that has it.
 [[nodiscard]] Result<OneJob> find_job(const Context& context, const char* verb);
-/// The words that name jobs. Fails if there are none.
+/// The words of the command line that name jobs. Fails if there are none.
 [[nodiscard]] Result<std::vector<std::string>> some_jobs(const Context& context, const char* verb);
 
 /// "/v1/jobs/7/why"
 [[nodiscard]] std::string job_path(model::JobId id, std::string_view rest = {});
-/// Escapes a word for a query.
+/// Escapes a word for the query of a URL.
 [[nodiscard]] std::string query_word(std::string_view word);
 /// Adds how much output a running job has written, if its log is readable.
 void add_output_bytes(const model::Job& job, output::JobsView& view);

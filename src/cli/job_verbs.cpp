@@ -33,8 +33,8 @@ int code_for_wait(const Error& error) {
   return error.code == ErrorCode::kInvalidArgument ? kUsage : kOurFailure;
 }
 
-/// The exit code for a job. If a job was cancelled and then exited with 0, it has not finished its
-/// work. Its code is 143, as if SIGTERM had killed it.
+/// The exit code for a job. A job that was cancelled and then exited with 0 has not finished its
+/// work, so its code is 143, as if SIGTERM had killed it.
 int exit_code_of_job(const Job& job) {
   constexpr int kToldToEnd = 128 + SIGTERM;
   if (job.outcome && job.outcome->exit_code == 0 && job.state != JobState::kDone) return kToldToEnd;
@@ -50,7 +50,7 @@ std::string done_words(std::string_view what, const Job& job) {
                                          : text("job {} cancelled", number);
 }
 
-/// A line about the jobs of an array that reached the wanted state.
+/// A line about the jobs of an array that are now in the wanted state.
 std::string done_words(std::string_view what, const std::vector<Job>& jobs) {
   if (jobs.size() == 1) return done_words(what, jobs.front());
   const auto count = [&](JobState state) {
@@ -92,7 +92,7 @@ std::vector<JobId> ids_of_all(const Context& context, JobCalls& calls,
   return all;
 }
 
-/// Calls a function for every job, even if it failed for an earlier one.
+/// Calls the broker for each named job, even if the call failed for an earlier one.
 Result<int> for_each_job(const Context& context, const char* what) {
   const bool mine = context.arguments.has("--mine");
   if (mine && !context.arguments.positional.empty()) return contradiction("--mine", "JOB");
@@ -122,7 +122,7 @@ Result<int> for_each_job(const Context& context, const char* what) {
   return code;
 }
 
-/// Finds all names before it waits for the first job.
+/// The ids of all names. All are found before the verb waits for the first job.
 Result<std::vector<JobId>> ids_of(JobCalls& calls, const std::vector<std::string>& words) {
   std::vector<JobId> ids;
   for (const std::string& word : words) {
@@ -142,7 +142,7 @@ struct Awaited {
   std::vector<JobId> ids;
 };
 
-/// The jobs that are named, or else the caller's own last job.
+/// The jobs that the user named, or else the caller's last job.
 Result<Awaited> awaited(const Context& context) {
   const std::vector<std::string>& words = context.arguments.positional;
   if (words.empty()) {

@@ -25,7 +25,8 @@ namespace {
 using model::Job;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kGlance(100);  // the longest delay until a line is shown
+constexpr milliseconds kGlance(
+    100);  // the longest delay between the output of a line and its display
 
 Error no_log(const Job& job) {
   if (job.queued && job.uid != ::geteuid())
@@ -48,8 +49,8 @@ Error unreadable(const Job& job, int problem) {
           "ls -l " + printable(job.log)};
 }
 
-/// Follows a file that grows. The file may not exist yet, and is truncated if the job restarts. If
-/// the caller is an administrator who may not open it, the broker reads it.
+/// A log file that grows. It may not exist yet, and is truncated if the job restarts. If the caller
+/// is an administrator who may not open it, the broker reads it.
 class LogFile {
  public:
   LogFile(const Job& job, JobCalls& calls) : path_(job.log), job_(job.id), calls_(calls) {}
@@ -87,7 +88,7 @@ class LogFile {
 
   /// Moves the read position so that only the last lines are copied.
   void go_to_last(std::int64_t lines) {
-    if (is_told_) return;  // the broker can only read from the start
+    if (is_told_) return;  // the broker can only read a file from its start
     at_ = size();
     if (lines == 0) return;
     // A newline at the end of the file does not begin another line.

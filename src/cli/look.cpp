@@ -31,8 +31,8 @@ bool holds(const std::vector<model::Holding>& holdings, model::JobId job,
                      [&](const model::Holding& one) { return one.job == job && one.unit == unit; });
 }
 
-/// Whether a broker should be running but is not: it left work behind, or existed a moment ago, or
-/// one of its leases is still held.
+/// Whether a broker should be running but is not: it left unfinished work, the system broker ran a
+/// moment ago, or a process still locks a device.
 bool is_broker_missed(const model::Snapshot& snapshot) {
   if (system::system_broker_expected_for().count() > 0 ||
       ::access((system::state_folder() + "/berth.sock").c_str(), F_OK) == 0)
@@ -64,7 +64,7 @@ Result<model::Snapshot> look(const Context& context, Processes processes, bool o
 
 namespace {
 
-/// "GPU-6e4a…" as the guard writes it.
+/// The uuid as the guard writes it: without "GPU-" and without hyphens.
 std::string plain_uuid(std::string uuid) {
   uuid.erase(0, uuid.find('-') + 1);
   std::erase(uuid, '-');
@@ -90,7 +90,8 @@ void add_device(model::Snapshot& snapshot, const guard::LiveJob& job, std::size_
           plain_uuid(shown.partition_uuid.empty() ? device->uuid : shown.partition_uuid) !=
               limits.uuid)
         continue;
-      // A process that uses the guard for CUDA and for OpenCL has two places.
+      // A process that uses CUDA and OpenCL under the guard has two places, whose numbers are
+      // added.
       shown.guard_memory_bytes = shown.guard_memory_bytes.value_or(0) + counts.memory_bytes;
       if (is_timed)
         shown.guard_device_seconds = shown.guard_device_seconds.value_or(0) + seconds(counts);

@@ -10,7 +10,7 @@
 namespace berth::cli {
 namespace {
 
-/// Reads software from files only, because the driver has already answered for the snapshot.
+/// The software, from files only. The driver was already called for the snapshot.
 model::Software software_here(const model::Driver& driver) {
   doctor::Sources sources = doctor::this_machine(doctor::Depth::kStatic);
   if (!driver.version.empty()) sources.driver.driver_version = driver.version;

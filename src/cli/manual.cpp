@@ -15,7 +15,7 @@ std::string called(const Verb& verb) {
   return verb.name[0] == '\0' ? "berth" : std::string("berth ") + verb.name;
 }
 
-/// An option as shown: "-d, --device LIST" for "-d,--device" and "LIST".
+/// An option as help shows it: "-d, --device LIST" for "-d,--device" and "LIST".
 std::string shown(const Option& option) {
   std::string names = option.names;
   if (const auto comma = names.find(','); comma != std::string::npos) names.insert(comma + 1, " ");

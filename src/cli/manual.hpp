@@ -1,5 +1,5 @@
-// The verb table in other forms: man page, shell completion, docs/cli.md, JSON. All come from the
-// rows that parse the command line, so they cannot contradict it.
+// The verb table in other forms: man page, shell completion, docs/cli.md, JSON. All are made from
+// the rows that also parse the command line, so they cannot contradict it.
 #pragma once
 
 #include <string>

@@ -17,8 +17,8 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kMostFile = std::size_t{1} << 20U;
 
-/// Includes the folder and all words, so that another command with the same file name is not
-/// mistaken for it.
+/// The key of a command's estimate. It contains the folder and all words, because another command
+/// may have the same file name.
 Json key_of(const std::vector<std::string>& command) {
   std::error_code problem;
   Json words = json_of_words<Json>(command);

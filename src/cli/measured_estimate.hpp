@@ -10,12 +10,12 @@
 namespace berth::cli {
 
 struct MeasuredEstimate {
-  std::uint64_t peak_bytes = 0;     // of the framework's allocator
+  std::uint64_t peak_bytes = 0;     // peak of the framework's allocator
   std::uint64_t reserve_bytes = 0;  // what to reserve on a GPU
 };
 
-/// Stores the estimate for this command in the current folder. If it cannot be written, nothing
-/// fails, because it is only a convenience.
+/// Stores the estimate for this command in the current folder. Ignores a failure to write it,
+/// because the estimate is only a convenience.
 void keep_estimate(const std::vector<std::string>& command, const MeasuredEstimate& estimate);
 /// The stored estimate for exactly this command in the current folder.
 [[nodiscard]] std::optional<MeasuredEstimate> estimate_for(const std::vector<std::string>& command);

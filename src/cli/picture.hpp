@@ -9,10 +9,10 @@
 
 namespace berth::cli {
 
-/// Opens the file before the work, so that a wrong name is reported before hours of it. Without
-/// --svg, the descriptor is empty. Fails with kUnavailable (E0547).
+/// Opens the file before the measurements, so that a wrong name is reported at once and not after
+/// hours. Without --svg, the descriptor is empty. Fails with kUnavailable (E0547).
 [[nodiscard]] Result<Descriptor> open_picture(const Arguments& arguments);
-/// Does nothing if the descriptor is empty. Fails with kUnavailable (E0547).
+/// Writes the picture. Does nothing if the descriptor is empty. Fails with kUnavailable (E0547).
 [[nodiscard]] Status write_picture(const Arguments& arguments, const Descriptor& file,
                                    std::string_view svg);
 

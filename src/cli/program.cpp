@@ -21,14 +21,15 @@
 namespace berth::cli {
 namespace {
 
-/// Writes text. Returns the errno of a failed write. If the reader has exited (head, less), returns
-/// 0, because this is not an error.
+/// Writes text. Returns the errno of a failed write; 0 if the reader has exited (head, less),
+/// because this is not an error.
 int put(int fd, std::string_view text) {
   return write_all(fd, text) || errno == EPIPE ? 0 : errno;
 }
 
-/// Opens /dev/null for closed standard streams, so that no other file gets their numbers and is
-/// written to by mistake. Reading and writing still fail, and executed programs find them closed.
+/// Opens /dev/null in place of closed standard streams. Otherwise the next file that is opened
+/// would get such a number, and messages would be written into it. Reading and writing still fail,
+/// and executed programs find the streams closed.
 void reserve_standard_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(fd, F_GETFD) < 0)
@@ -74,8 +75,8 @@ Call split_call(std::vector<std::string> words) {
   return call;
 }
 
-/// --lang, --color and --json take effect before parsing, so that usage errors also have the right
-/// language and form.
+/// The value of an option that takes effect before the words are parsed (--lang, --color, --json),
+/// so that usage errors also have the right language and form.
 std::optional<std::string> early_option(const Call& call, const std::string& name) {
   for (std::size_t i = 0; i < call.own; ++i) {
     if (call.words[i] == name && i + 1 < call.own) return call.words[i + 1];
@@ -128,7 +129,7 @@ Result<int> do_call(Context& context, const Call& call) {
   return call.verb->run(context);
 }
 
-/// A failed write of the output is an error of every verb and of help.
+/// Runs the call. A failed write to stdout is an error of any verb, and of help.
 Result<int> dispatch(Context& context, const Call& call) {
   auto code = do_call(context, call);
   if (code && context.write_error != 0)

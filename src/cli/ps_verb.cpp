@@ -8,7 +8,7 @@ namespace berth::cli {
 
 Result<int> run_ps(const Context& context) {
   if (is_for_hosts(context.arguments)) return on_hosts(context, "ps");
-  // Processes on OpenCL devices are not visible, but --device may name the index of such a device.
+  // OpenCL devices show no processes. But --device may name an OpenCL device, so include them then.
   auto seen = look(context, Processes::kAll, context.arguments.has("--device"));
   if (!seen) return std::move(seen).error();
   add_leases(*seen);

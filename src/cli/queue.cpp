@@ -61,7 +61,7 @@ Result<std::string> body_of(const model::Job& job,
     spec["limits"] = limits_json(limits);
     if (limits.nice) spec["nice"] = *limits.nice;
     spec["environment"] = json_of_words<Json>(environment);
-    // The job's command is a text for display. This is the exact command to run.
+    // The record's `command` is a text for display; the spec has the exact command to run.
     spec["command"] = json_of_words<Json>(job.command);
     if (array) body["array"] = *array;
     return body.dump();
@@ -82,7 +82,8 @@ Error queued_unsaid(const model::Job& job, int problem) {
       fmt::format("berth jobs --mine\nberth cancel {}", number)};
 }
 
-/// The broker gave no answer that can be read, but may still have queued the job.
+/// Adds a hint to the error: the broker's answer is missing or unreadable, but the broker may have
+/// queued the job.
 Error may_be_queued(Error error) {
   if (error.id == "E0922" || error.id == "E1140") error.hint += "\nberth jobs --mine";
   return error;
@@ -165,7 +166,7 @@ Result<After> jobs_before(const std::vector<std::string>& lists) {
   After out;
   std::optional<JobCalls> calls;
   for (const std::string& list : lists) {
-    // In "any:7,8", the prefix applies to both numbers.
+    // The prefix stays valid for the following numbers: in "any:7,8" it applies to both.
     auto kind = &After::ok;
     for (std::string_view word : split(list, ',')) {
       word = trim(word);
@@ -194,7 +195,7 @@ void say_queued(const Context& context, const client::Response& answer,
   if (context.json)
     context.out(answer.body);
   else if (!context.out_terminal
-                .tty)  // stdout may be J=$(berth run --queue …): print only the number
+                .tty)  // stdout may be that of J=$(berth run --queue …), so print only the number
     context.out(fmt::format("{}\n", number));
   else
     context.out((first.task ? text_n("array {}: {} job", "array {}: {} jobs",
@@ -259,7 +260,8 @@ Result<int> queue_job(const Context& context, const model::Request& request,
   if (array)
     if (const auto range = model::parse_array_range(*array); !range)
       return Error(range.error()).during("--array");
-  // With the same key, a repeated submission returns the same job, so nothing is queued twice.
+  // If the submission is repeated with the same key, the broker returns the same job instead of
+  // queuing a second one.
   job->key = client::new_key();
   const auto body = body_of(*job, variables, array);
   if (!body) return body.error();

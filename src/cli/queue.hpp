@@ -17,8 +17,7 @@ namespace berth::cli {
 /// (E0103, E0104, E0010).
 [[nodiscard]] Result<model::Job> job_of(const Arguments& arguments, const model::Request& request);
 
-/// The jobs and arrays of --after, grouped by what must have happened to them: success, end, or
-/// failure.
+/// The jobs and arrays of --after, grouped by the condition: success, end or failure.
 struct After {
   std::vector<model::JobId> ok, any, not_ok;
 };

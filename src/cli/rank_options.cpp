@@ -71,7 +71,7 @@ Status read_retries(const Arguments& arguments, job::SupervisionWish& wish) {
   return backoff ? read_backoff(*backoff, wish) : Status(Done{});
 }
 
-/// Rejects commands that are launchers, because each rank would start further ranks.
+/// Rejects commands that are launchers, because each of the ranks would start more ranks.
 Status check_command(const Arguments& arguments, const run::RankWish& wish) {
   const auto launcher = run::other_launcher(arguments.command);
   if (!launcher || wish.count == 1) return Done{};
@@ -90,7 +90,7 @@ Status read_places(const Arguments& arguments, job::SupervisionWish& wish) {
     if (!number) return Error(number.error()).during("--nodes");
     nodes = static_cast<int>(*number);
   }
-  // A queued job reads the variables that it has when it starts.
+  // Not for a queued job, which reads its own variables when it starts.
   if (!arguments.has("--queue")) {
     auto place = run::node_place(whole_environment(), nodes, slurp("/etc/hosts").value_or(""));
     if (!place) return std::move(place).error();
@@ -175,7 +175,8 @@ std::vector<std::string> command_in_queue(const Arguments& arguments,
   std::error_code problem;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", problem);
   std::vector<std::string> command{problem ? "berth" : program.string(), "run"};
-  // The guard of the surrounding job does not reach into a container, so it needs its own.
+  // The guard of the surrounding job does not work inside a container, so the container needs its
+  // own.
   const bool own_guard = arguments.has("--container") && request.memory_bytes;
   if (request.gpus == 0)
     command.emplace_back("--cpu");

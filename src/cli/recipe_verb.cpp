@@ -63,7 +63,7 @@ Result<std::string> version(const Context& context, const char* option, std::siz
   return *word;
 }
 
-/// The newest driver that matches a part of a version, such as "550.54".
+/// A version not below any driver of this branch: "550.54.999" for "550.54".
 std::string newest_of(const std::string& driver) {
   return doctor::version_of(driver).size() < 3 ? driver + ".999" : driver;
 }
@@ -148,7 +148,8 @@ Error is_two_cards(const std::string& gpu, const std::vector<std::string>& cards
 
 Status check_gpus(RecipeMachine& machine) {
   for (const auto& gpu : machine.gpus) {
-    // A compute capability that the user gave takes precedence.
+    // If the user gave a compute capability, it decides. Otherwise the name must mean one NVIDIA
+    // GPU.
     if (const std::string maker = doctor::shipped_compatibility().other_maker(gpu.name);
         gpu.capability.empty() && machine.is_another && !maker.empty())
       return has_no_capability(printable(gpu.name), maker, machine.wish);
@@ -197,7 +198,7 @@ std::string described(const RecipeMachine& machine) {
   return list(parts);
 }
 
-/// Adds to the error which index has the builds that the configured index lacks.
+/// Adds to the error which other index has the builds that the configured one lacks.
 void tell_other_index(const RecipeMachine& machine, const std::string& same, Error& error) {
   const Wish& wish = machine.wish;
   error.id = "E0834";
@@ -218,7 +219,8 @@ void tell_other_index(const RecipeMachine& machine, const std::string& same, Err
                     doctor::kTorchIndex);
 }
 
-/// The error if there is no recipe: one sentence per possible change, and then the commands.
+/// The error if there is no recipe: one sentence for each change that would help, and the commands
+/// for them.
 Error no_recipe(const RecipeMachine& machine, const RecipeAsker& asker, const Arguments& given) {
   const Wish& wish = machine.wish;
   const std::string name = doctor::name_of(wish.framework);
@@ -230,7 +232,7 @@ Error no_recipe(const RecipeMachine& machine, const RecipeAsker& asker, const Ar
             machine.instead};
   const Changes changes = doctor::changes_for(doctor::shipped_compatibility(), wish);
   const std::string& base = asker.command;
-  std::string machine_options;  // they describe the same machine
+  std::string machine_options;  // the options that describe the same machine
   for (const char* option : {"--driver", "--gpu", "--compute-capability"})
     for (const std::string& value : given.values(option))
       machine_options += fmt::format(" {} {}", option, shell_word(value));

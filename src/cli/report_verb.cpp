@@ -18,7 +18,7 @@ namespace {
 using Ordered = nlohmann::ordered_json;
 
 /// The report of a queued job, as output::stored_report returns it; "" if there is none. It is
-/// written just after the end of the job, so wait a moment for it.
+/// written just after the end of the job, so this function waits a moment for it.
 std::string stored_report_of(JobCalls& calls, const model::Job& job, std::int64_t now) {
   constexpr std::int64_t kShortest = 500, kJustEnded = 3000;
   if (!job.queued || !model::has_ended(job.state) || !job.started_unix_milliseconds) return "";

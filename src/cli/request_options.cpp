@@ -11,7 +11,8 @@
 namespace berth::cli {
 namespace {
 
-constexpr int kMostGpus = 1024;  // far more than any machine has, and too small for any overflow
+constexpr int kMostGpus =
+    1024;  // far more than any machine has, but small enough that no calculation overflows
 constexpr int kMostCpus = 8192;  // as in model/cpu_list.hpp
 
 /// Adds the option's name to an error: "'many' is not … (E0104)" → "--gpus: 'many' is not …".
@@ -94,7 +95,7 @@ Status read_turn_length(const Arguments& arguments, model::TurnRules& turns) {
   return Done{};
 }
 
-/// Call it after the share was read.
+/// Reads --latency, --best-effort, --slice, --turn and --cap. Call it after the share was read.
 Status read_turns(const Arguments& arguments, model::Request& request) {
   model::TurnRules& turns = request.turns;
   if (arguments.has("--latency") && arguments.has("--best-effort"))
@@ -108,7 +109,7 @@ Status read_turns(const Arguments& arguments, model::Request& request) {
     if (request.share_permille.value_or(0) > *cap)
       return unclear_turns(text("{} is more than {}", "--share", "--cap"), "--share 30% --cap 50%");
     turns.cap_permille = *cap;
-    // What a job can never exceed is also what it counts on, if it says nothing else.
+    // With --cap alone, the job's share is what it can use at most.
     if (!request.share_permille && !turns.best_effort) request.share_permille = *cap;
   }
   if (turns.any() && !request.memory_bytes)

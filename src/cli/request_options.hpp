@@ -43,8 +43,8 @@ template <std::size_t N, std::size_t M>
   return all;
 }
 
-/// Reads the options. `environment` is that of the caller, which may already limit the visible
-/// devices. Fails with kInvalidArgument (E0010, E0011, E0101, E0104, E0963).
+/// Reads the options. `environment` is the caller's environment, which may already limit the
+/// visible devices. Fails with kInvalidArgument (E0010, E0011, E0101, E0104, E0963).
 [[nodiscard]] Result<model::Request> parse_request(
     const Arguments& arguments, const std::map<std::string, std::string>& environment);
 [[nodiscard]] policy::EnvironmentOptions environment_options(const Arguments& arguments);

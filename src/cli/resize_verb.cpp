@@ -1,7 +1,7 @@
-// `berth resize`: changes memory and share of a running job. To increase, it asks the broker first
-// and then sets the guard's limits. To reduce, it sets the guard's limits first, and tells the
-// broker when the job uses no more than that. If it is killed between the two steps, no memory is
-// promised twice.
+// `berth resize`: changes memory and share of a running job. To increase them, it calls the broker
+// first and then sets the guard's limits. To reduce them, it sets the guard's limits first, and
+// calls the broker when the job uses no more than the new limits. So no memory is promised twice if
+// it is killed between the two steps.
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -39,8 +39,8 @@ Result<guard::NewLimits> wanted(const Arguments& arguments) {
   return out;
 }
 
-/// Waits until the job uses no more than the new limits. Fails with kNotFound (E0522) if it ends
-/// before.
+/// Waits until the job uses no more memory than the new limit. Fails with kNotFound (E0522) if the
+/// job ends before.
 Status wait_until_it_holds(const Context& context, const guard::LiveLimits& job,
                            std::uint64_t memory_bytes, const std::string& number) {
   for (bool said = false;; std::this_thread::sleep_for(std::chrono::milliseconds(50))) {

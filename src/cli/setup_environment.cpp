@@ -62,8 +62,8 @@ class NotedSignals {
   std::array<struct sigaction, kEnding.size()> before_{};
 };
 
-/// A folder in which the environment is created, and which the destructor removes. At the end, the
-/// environment is moved out of it by renaming.
+/// A folder in which the environment is created, and which the destructor removes. A complete
+/// environment is moved out of the folder by renaming.
 struct UnfinishedFolder {
   std::string path;
   ~UnfinishedFolder() {
@@ -78,7 +78,8 @@ Error no_place(const std::string& folder, int problem) {
           "berth setup … --venv DIR"};
 }
 
-/// Replaces the absolute path of the interpreter in the environment's scripts.
+/// Replaces the path of the unfinished environment with its final path in the environment's
+/// scripts.
 Status name_new_place(const std::string& unfinished, const std::string& folder) {
   constexpr std::uintmax_t kLargest = 1 << 20;
   std::vector<std::string> files{unfinished + "/pyvenv.cfg"};
@@ -107,8 +108,8 @@ Status name_new_place(const std::string& unfinished, const std::string& folder) 
   return Done{};
 }
 
-/// venv does not say why its own pip failed. If the disk has hardly any space left, that is taken
-/// as the reason.
+/// The failure if the disk is full. venv does not report why its own pip failed, so hardly any free
+/// space counts as the reason.
 InstallFailure full_disk(const std::string& folder) {
   constexpr std::uintmax_t kFew = 64 << 20;       // less than an empty environment needs
   const char* temporary = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe)
@@ -158,15 +159,16 @@ void read_until_end(int pipe, pid_t child, std::optional<int>& status,
       more({buffer.data(), static_cast<std::size_t>(count)});
       continue;
     }
-    // A grandchild may keep the pipe open, so do not wait for its end.
+    // A process that the child started may keep the pipe open, so do not wait for the end of the
+    // pipe.
     if (status) return;
     int ended = 0;
     if (::waitpid(child, &ended, WNOHANG) == child) status = ended;
   }
 }
 
-/// Runs a program. Either `last_words` receives the end of its stderr, which is also copied to this
-/// program's stderr, or `output` receives its stdout.
+/// Runs a program. Either `last_words` receives the end of its stderr, which this program's stderr
+/// also gets as a whole, or `output` receives its stdout.
 int run(const std::vector<std::string>& words, std::string* last_words, std::string* output) {
   const bool is_captured = last_words != nullptr || output != nullptr;
   std::array<int, 2> pipe{-1, -1};
@@ -203,7 +205,7 @@ int run(const std::vector<std::string>& words, std::string* last_words, std::str
   return WIFSIGNALED(*status) ? 128 + WTERMSIG(*status) : WEXITSTATUS(*status);
 }
 
-/// Exchanges the new environment with the old one, which is in `made` afterwards.
+/// Exchanges the new environment in `made` with the old one in `folder`.
 Status exchange(const std::string& made, const std::string& folder) {
   if (::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) == 0)
     return Done{};
@@ -221,7 +223,8 @@ Status exchange(const std::string& made, const std::string& folder) {
   return no_place(folder, problem);
 }
 
-/// The command with a log added. pip's log contains more than its last lines.
+/// The command with an option for a log file. pip's log contains more than the last lines that pip
+/// prints.
 std::vector<std::string> with_log(std::vector<std::string> words, const std::string& log) {
   if (words.size() > 3 && words[2] == "pip" && words[3] == "install")
     words.insert(words.begin() + 4, {"--log", log});
@@ -319,7 +322,8 @@ Status check_place(const std::string& folder) {
 Status check_existing(const std::string& folder) {
   const auto has = [&](const char* name) { return ::access((folder + name).c_str(), F_OK) == 0; };
   const bool is_environment = has("/pyvenv.cfg") || has("/conda-meta");
-  // The folder is conda's own installation, which contains all other environments.
+  // The last condition: the folder is conda's own installation, which contains all other
+  // environments.
   if (!is_environment || !has("/bin/python") || has("/condabin"))
     return Error{ErrorCode::kInvalidArgument, "E0848",
                  text("{} is not a Python environment that can be changed", printable(folder)),

@@ -1,5 +1,6 @@
-// Creates or upgrades a Python environment as a whole: all steps are done in a copy or in a new
-// folder next to it. Only when all steps have succeeded, it replaces the old environment.
+// Creates or upgrades a Python environment as a whole: all steps are done in a copy of it or in a
+// new folder next to it. Only after all steps have succeeded does the result replace the old
+// environment.
 #pragma once
 
 #include <functional>
@@ -14,16 +15,16 @@ enum class Installer : unsigned char { kPip, kUv, kConda };
 /// The names of the installers: "pip", "uv", "conda".
 [[nodiscard]] const char* word_of(Installer installer);
 
-/// One call of `pip install`.
+/// The packages of one call of `pip install`.
 struct InstallStep {
   std::vector<std::string> packages;
-  std::string index_url;  // the package index; "": as the installer is configured
+  std::string index_url;  // the package index; "": the index for which the installer is configured
 };
 
 struct SetupEnvironment {
   Installer installer = Installer::kPip;
   std::string program;               // path of the program uv or conda
-  std::string python;                // the interpreter with which to create it
+  std::string python;                // the interpreter with which the environment is created
   std::string python_version;        // for conda: "3.12"
   std::string folder;                // absolute, without a trailing slash
   bool is_upgrade = false;           // the environment exists, and a copy of it is changed
@@ -59,7 +60,7 @@ struct SetupSteps {
 /// a signal, or 127. `last_words` receives the end of its stderr.
 [[nodiscard]] int run_program(const std::vector<std::string>& words,
                               std::string* last_words = nullptr);
-/// Like the function above, but `output` receives the program's stdout.
+/// Like run_program(), but `output` receives the program's stdout.
 [[nodiscard]] int run_for_output(const std::vector<std::string>& words, std::string& output);
 
 }  // namespace berth::cli

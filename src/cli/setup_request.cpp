@@ -78,7 +78,7 @@ std::string in_path(const std::string& word) {
 }
 
 /// Finds an interpreter of this version in PATH; "" if there is none. A shim of pyenv fails unless
-/// its version is selected, so the program behind it is taken.
+/// its version is selected, so the result is the program behind the shim.
 std::string python_of_version(const std::string& version) {
   const doctor::Tree tree("/");
   const auto environment = doctor::own_environment();
@@ -111,7 +111,7 @@ std::string conda_folder(const std::string& program) {
   if (run_for_output({program, "info", "--json"}, answer) != 0) return "";
   const auto document = nlohmann::json::parse(answer, nullptr, false);
   if (!document.is_object()) return "";
-  // The key in conda and mamba, and the one in micromamba.
+  // The key that conda and mamba print, and the key that micromamba prints.
   for (const char* key : {"envs_dirs", "envs directories"})
     if (const auto found = document.find(key); found != document.end() && found->is_array())
       for (const auto& one : *found)

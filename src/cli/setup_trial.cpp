@@ -27,7 +27,7 @@ const char* computation(Framework framework) {
     case Framework::kJax:
       return "import jax.numpy as np; assert float((np.ones(64) * 2).sum()) == 128";
     case Framework::kCupy:
-      return "";  // it computes on GPUs only
+      return "";  // CuPy computes only on GPUs
     case Framework::kOnnxruntime:
       break;
   }
@@ -39,8 +39,8 @@ const char* computation(Framework framework) {
          "assert run(None, {'x': numpy.ones(1, numpy.float32)})[0][0] == 2";
 }
 
-/// Frameworks report a missing CUDA driver as an error, although the CPU was asked for. Their
-/// messages are only shown if the computation fails.
+/// Whether a computation on the CPU succeeds. Frameworks print errors about a missing CUDA driver
+/// even then, so their messages are shown only if the computation fails.
 bool computes_on_cpu(const std::string& python, Framework framework) {
   const char* code = computation(framework);
   if (*code == '\0') return false;
@@ -99,14 +99,15 @@ class Trial {
     return nullptr;
   }
 
-  /// The result with the first cause that `berth doctor --deep` finds.
+  /// The result of a failed trial, with the first cause that `berth doctor --deep` finds.
   TrialResult first_cause(const TriedFramework& tried, const ProbeAnswer* answer,
                           const std::string& version) {
     TrialResult result{tried.framework, "failed", version, "", "", {}};
     if (!diagnosis_)
       diagnosis_ = doctor::diagnose(doctor::collect(sources_), {}, {}, sources_.request);
     for (const model::Finding& finding : diagnosis_->findings) {
-      // A machine without a GPU is healthy. But if the user wanted a GPU, this is the cause.
+      // A missing GPU is no error of a machine. But if the framework was to use a GPU, it is the
+      // cause.
       const bool needs_gpu = !tried.on_cpu || tried.framework == Framework::kCupy;
       const bool has_no_gpu = needs_gpu && finding.id == "HW01";
       if (finding.severity < model::Severity::kError && !has_no_gpu) continue;

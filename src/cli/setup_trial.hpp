@@ -29,7 +29,8 @@ struct TrialResult {
                                                       const std::string& folder,
                                                       const std::vector<TriedFramework>& tried);
 
-/// The frameworks in the environment. If this machine has no GPU for one, it is tried on the CPU.
+/// The frameworks in the environment. A framework for which this machine has no GPU is tried on the
+/// CPU.
 [[nodiscard]] std::vector<TriedFramework> frameworks_in(const std::string& python);
 
 }  // namespace berth::cli

@@ -1,4 +1,4 @@
-// `berth setup FRAMEWORK…`: creates or upgrades a Python environment with the right builds for this
+// `berth setup FRAMEWORK…`: creates or upgrades a Python environment with the builds that suit this
 // machine and runs a kernel with each, or reports the first obstacle.
 #include <algorithm>
 #include <map>
@@ -27,7 +27,7 @@ std::map<std::string, std::string> packages_in(const std::string& folder) {
       doctor::collect_python(doctor::Tree("/"), doctor::own_environment(), folder + "/bin/python");
   std::map<std::string, std::string> versions;
   for (const doctor::Distribution& one : python.distributions.value_or({}))
-    // The upgrade does not change packages outside the folder.
+    // Ignore packages outside the folder, which the upgrade does not change.
     if (one.path.starts_with(folder + "/")) versions.emplace(one.name, one.version);
   return versions;
 }
@@ -177,7 +177,7 @@ int print_file(const Context& context, const SetupRequest& request, const SetupP
   return 0;
 }
 
-/// Installs. An upgrade shows what it changes before it replaces the old environment.
+/// Runs the installation. An upgrade shows the changes before it replaces the old environment.
 Status install(const Context& context, const SetupRequest& request, const SetupPlan& plan,
                Report& report) {
   SetupSteps steps;

@@ -196,7 +196,7 @@ Result<int> list_machines(const Context& context) {
   std::size_t longest = 0;
   for (const sim::BuiltIn& built_in : sim::built_in_machines())
     longest = std::max(longest, built_in.name.size());
-  // A program gets one line per machine.
+  // For a program, each machine is on one line.
   const int width = context.out_terminal.tty ? context.out_terminal.width : kUnlimited;
   const int room = std::max(30, width - static_cast<int>(longest) - 2);
   for (const sim::BuiltIn& built_in : sim::built_in_machines()) {
@@ -213,8 +213,8 @@ Result<int> list_machines(const Context& context) {
   return static_cast<int>(kDone);
 }
 
-/// Writes the list of driver calls to a file, or to stderr if the name is "-", so that tools can be
-/// tested.
+/// Writes the counts of driver calls to a file, or to stderr if the name is "-", so that developers
+/// of tools can check them.
 Status write_report(const Context& context, const std::string& file, const sim::Machine& machine,
                     const sim::Ended& ended) {
   Json json{{"schema", 1},

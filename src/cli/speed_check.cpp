@@ -9,7 +9,8 @@ namespace {
 
 constexpr double kSlowerPercent = 5;
 
-/// How much slower `now` is, in percent; nullopt if that is within what measurements vary.
+/// How much slower `now` is than `rate`, in percent; nullopt if it is not slower by more than
+/// measurements vary.
 std::optional<double> slower_percent(const EarlierResult& now, double rate, double spread) {
   if (rate <= 0) return std::nullopt;
   const double change = 100 * (1 - now.rate() / rate);
@@ -18,7 +19,8 @@ std::optional<double> slower_percent(const EarlierResult& now, double rate, doub
 }
 
 struct Twins {
-  double rate = 0, spread_percent = 0;  // rate: their median; 0: there are none
+  double rate = 0, spread_percent =
+                       0;  // the median rate of the other devices with this name; 0: there are none
 };
 
 Twins twins_of(const std::string& key, const EarlierResult& now, const EarlierResults& latest) {

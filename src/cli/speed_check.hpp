@@ -1,5 +1,5 @@
-// Whether a device is as fast as it was, and as fast as others of its kind: a check of `berth
-// health` from the results of `berth bench --keep`. Pure.
+// Whether a device is as fast as before, and as fast as others with the same name: a check of
+// `berth health` from the results of `berth bench --keep`. Pure.
 #pragma once
 
 #include "cli/bench_results.hpp"
@@ -8,9 +8,9 @@
 
 namespace berth::cli {
 
-/// Fails if a case is slower by more than 5 %, and by more than the spreads of both results, than
-/// in `baseline` or than the median of the other devices with this name. Not checked if `latest`
-/// has no result of this device that can be compared.
+/// Fails if a case is slower than in `baseline`, or than the median of the other devices with this
+/// name, by more than 5 % and by more than the spreads of both results. Not checked if `latest` has
+/// no result of this device that can be compared.
 [[nodiscard]] watch::HealthCheck speed_check(const model::Device& device,
                                              const EarlierResults& latest,
                                              const EarlierResults& baseline);

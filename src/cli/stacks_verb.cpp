@@ -1,4 +1,4 @@
-// `berth stacks JOB|PID`: shows where each process of a job is, without stopping it.
+// `berth stacks JOB|PID`: shows where in its code each process of a job is, without stopping it.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,7 +45,8 @@ std::vector<pid_t> owners_of(const model::Job& job) {
   return found;
 }
 
-/// The topmost processes of the job or pid. A number means a running job first, then a process.
+/// The topmost processes of the job or pid. If a number is both that of a running job and a pid, it
+/// means the job.
 Result<std::vector<pid_t>> roots_of(const Context& context) {
   const auto& words = context.arguments.positional;
   const auto number = words.empty() ? std::nullopt : to_number(words.front());
@@ -78,7 +79,7 @@ std::string variable_of(pid_t pid, std::string_view name) {
   return {};
 }
 
-/// Berth's own helpers are not part of the program.
+/// Whether the process is one of Berth's own helpers, which are not part of the program.
 bool is_ours(const std::string& command) {
   return command.starts_with("job-keeper") || command.starts_with("berth") ||
          command.find("/berth run ") != std::string::npos;

@@ -1,5 +1,5 @@
-// A verb of the command line as a table row. Help, man page, completion and docs are made from it,
-// and only the called verb's options are built.
+// A verb of the command line as a table row. Help, man page, completion and docs are made from the
+// rows. Only the options of the called verb are passed to the parser.
 #pragma once
 
 #include <map>

@@ -735,8 +735,8 @@ const Verb* find_verb(std::string_view name) {
 
 namespace {
 
-/// Words from other tools that people may type, with the corresponding verbs of Berth. The first
-/// verb that exists is suggested.
+/// Words that people know from other tools, with the corresponding verbs of Berth. The first of
+/// these verbs that exists is suggested.
 struct Expected {
   const char* word;
   std::array<const char*, 2> verbs;

@@ -29,14 +29,14 @@ using policy::Candidate;
 using policy::Obstacle;
 using Json = nlohmann::ordered_json;
 
-/// The machine and its leases.
+/// A snapshot of the machine, with its leases.
 struct Scene {
   model::Snapshot snapshot;
   model::Ledger ledger;
 };
 
-/// Selects candidates as place() does: integrated graphics only if there is no card, and only named
-/// devices if any are named.
+/// Selects candidates as place() does: integrated graphics only if there is no card; if the request
+/// names devices, only these.
 std::vector<Candidate> candidates_for(const model::Request& request, const Scene& scene) {
   if (request.gpus == 0) return {};
   auto all = policy::candidates_of(scene.snapshot, scene.ledger);
@@ -64,9 +64,9 @@ std::string narrowed_for(const model::Request& request, const Scene& scene) {
                           policy::candidates_of(scene.snapshot, scene.ledger));
 }
 
-/// Users of the device without a lease. The API does not say which processes belong to a job. On a
-/// device leased as a whole, all processes count as the job's; on a shared one, those of the job's
-/// user.
+/// Users of the device without a lease. The API does not report which processes belong to a job. So
+/// on a device that is leased as a whole, all processes count as the job's; on a shared device,
+/// those of the job's user.
 std::string strangers_on(const Candidate& candidate, const Scene& scene) {
   const std::string unit = policy::unit_id(*candidate.device, candidate.partition);
   model::Snapshot others;
@@ -125,7 +125,7 @@ bool has_free_cores(const Scene& scene) {
   return static_cast<int>(scene.ledger.cpus.size()) < scene.snapshot.host.cpu.cores_usable;
 }
 
-// Formats a size for the sentence about what would fit now.
+// Parts of the sentence about a request that would fit now.
 
 std::string size_word(std::uint64_t bytes) {
   constexpr std::uint64_t kGiB = 1ULL << 30, kMiB = 1ULL << 20;
@@ -158,8 +158,8 @@ bool add_if_it_fits(JobStory& story, const Scene& scene, const model::Request& r
   return true;
 }
 
-/// The memory that is free on each of `count` devices. Rounded down to whole GiB, or to whole MiB
-/// if it is less than 1 GiB.
+/// The memory that is free on each of the best `count` devices, rounded down to whole GiB, or to
+/// whole MiB below 1 GiB.
 std::uint64_t free_on(const std::vector<Candidate>& candidates, std::size_t count) {
   std::vector<std::uint64_t> free;
   for (const Candidate& c : candidates)
@@ -253,7 +253,7 @@ Json json_of(const JobStory& story, const Json& job, const Json& outlook) {
   return document;
 }
 
-/// Part of an API document, unchanged.
+/// One key of an API document, unchanged.
 Json part_of(const client::Response& answer, const char* key) {
   Json document = Json::parse(answer.body, nullptr, false);
   if (key != nullptr) return document.value(key, Json());
@@ -261,7 +261,7 @@ Json part_of(const client::Response& answer, const char* key) {
   return document;
 }
 
-/// The first job before this one that does not fit now. Resources are reserved for it.
+/// The first of the jobs before this one that does not fit now. Devices are reserved for it.
 model::JobId first_that_does_not_fit(JobCalls& calls, const std::vector<model::JobId>& before) {
   for (const model::JobId id : before) {
     const auto why = calls.call("GET", job_path(id, "/why"), kAnswerSoon);

@@ -24,7 +24,7 @@ namespace asio = boost::asio;
 namespace http = boost::beast::http;
 using boost::system::error_code;
 
-/// Limits how much memory a faulty server can make this process use.
+/// The largest answer, so that a faulty server cannot make this process use all memory.
 constexpr std::uint64_t kMostBody = 1ULL << 30;
 
 Error unreachable(const std::string& socket, const std::string& why) {
@@ -67,14 +67,15 @@ std::function<void(const std::string&)>& teller() {
   return tell;
 }
 
-/// The process of the broker whose delay was reported; 0: none. A command makes several calls, and
-/// one notice is enough.
+/// The process of the broker about which "has not answered yet" was printed; 0: none. A command
+/// makes several calls, but one notice is enough.
 std::atomic<pid_t>& slow_broker() {
   static std::atomic<pid_t> broker{0};
   return broker;
 }
 
-/// Connects a socket. errno is EAGAIN if no connection is accepted within that time.
+/// Connects a socket and returns it; -1 with errno on failure: EAGAIN if no connection is accepted
+/// within `at_most`.
 int connected(const asio::local::stream_protocol::endpoint& to, std::chrono::milliseconds at_most) {
   Descriptor made(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!made) return -1;
@@ -101,8 +102,9 @@ struct Client::Parts {
   Parts() = default;
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
-  /// A forked child shares the epoll instance of its parent. If it closed the socket normally, asio
-  /// would remove it from the parent's epoll too, and the parent would never get an answer again.
+  /// A forked child shares the epoll instance of its parent. If the child closed the socket
+  /// normally, asio would remove it from the parent's epoll too, and the parent would never get an
+  /// answer again.
   ~Parts() {
     if (::getpid() != owner) loop.notify_fork(asio::execution_context::fork_child);
   }
@@ -146,7 +148,7 @@ Result<Client> Client::connect(const std::string& socket, std::chrono::milliseco
   auto parts = std::make_unique<Parts>();
   parts->path = socket;
   const system::SocketName name(socket);
-  constexpr std::size_t kLongest = 107;  // sockaddr_un
+  constexpr std::size_t kLongest = 107;  // the size of sun_path without the final NUL
   if (name.text().size() > kLongest) return unreachable(socket, text("the path is too long"));
   const asio::local::stream_protocol::endpoint to(name.text());
   constexpr std::chrono::milliseconds kUnsaid(1000);
@@ -211,7 +213,8 @@ Error Client::does_not_answer() const {
   return stuck(parts_->path, parts_->broker);
 }
 
-/// Pings over a new connection; a busy broker still answers at once.
+/// Whether the broker answers a ping on a new connection; a broker that is only busy does so at
+/// once.
 bool Client::answers_others() const {
   constexpr std::chrono::milliseconds kSoon(1000);
   auto other = connect(parts_->path, kSoon);
@@ -245,7 +248,7 @@ Result<Response> Client::call(std::string_view method, std::string_view path, st
                               std::chrono::milliseconds at_most) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds kUnsaid(1000);
-  // A driver may take half a minute to start, and then each snapshot takes some time.
+  // A driver may take half a minute to start, and each snapshot after that takes some time.
   constexpr std::chrono::seconds kMost(60);
   const auto begun = Clock::now();
   ask(method, path, std::move(body));
@@ -263,7 +266,7 @@ Result<Response> Client::call(std::string_view method, std::string_view path, st
     slow_broker() = 0;
     return **std::move(response);
   }
-  // Close the connection: a late answer must not be mistaken for the next call's.
+  // Close the connection, so that a late answer is not mistaken for the answer to the next call.
   error_code ignored;
   parts_->socket.close(ignored);
   parts_->loop.run();

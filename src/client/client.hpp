@@ -17,23 +17,24 @@ struct Response {
   std::string body;  // JSON
 };
 
-/// Time limit for an answer, if it depends only on the broker.
+/// Time limit for answers that only depend on the broker, and not on a driver.
 inline constexpr std::chrono::milliseconds kAnswerSoon(10'000);
 
-/// E1140: the answer is not what a broker sends, so it may be of another release.
+/// E1140: the answer has another form than expected, so the broker may be of another release.
 [[nodiscard]] Error unreadable_answer(const Response& response);
 
-/// The broker disconnected before it answered (E0943). A restarted broker continues its work.
+/// Whether the error means that the broker disconnected before it answered (E0943). A restarted
+/// broker continues its work.
 [[nodiscard]] bool went_away(const Error& error);
 
 /// Sets the function that gets a sentence about each wait of more than a second.
 void tell_of_waits(std::function<void(const std::string&)> tell);
-/// Passes a sentence to that function.
+/// Passes a sentence to the function set with tell_of_waits().
 void say_wait(const std::string& sentence);
 
 class Client {
  public:
-  /// Fails with kUnavailable (E0920: no broker listens there; E0922: the broker's queue of
+  /// Fails with kUnavailable (E0920: no broker listens on this socket; E0922: the broker's queue of
   /// connections is full), kPermissionDenied (E0921: the socket belongs to neither root nor this
   /// user, so nothing is sent to it).
   [[nodiscard]] static Result<Client> connect(const std::string& socket,
@@ -44,18 +45,18 @@ class Client {
 
   /// The path of the socket.
   [[nodiscard]] const std::string& socket() const;
-  /// Sends a call and waits for the answer, at most this long. Waits longer if the broker still
-  /// answers other calls: then it is reading the machine, and a driver may be slow. Reports the
-  /// wait after a second. `at_most` 0: no limit, because the answer may take days; reports if the
-  /// broker stops answering others. Fails with kUnavailable (E0922: no answer; E0943: the broker
-  /// disconnected). After a failure the connection is unusable.
+  /// Sends a call and waits at most this long for the answer. Waits longer if the broker still
+  /// answers other calls, because it is then reading the machine, and a driver may be slow. Reports
+  /// the wait after a second. `at_most` 0: no limit, because the answer may take days; reports if
+  /// the broker stops answering other calls. Fails with kUnavailable (E0922: no answer; E0943: the
+  /// broker disconnected). After a failure the connection is unusable.
   [[nodiscard]] Result<Response> call(std::string_view method, std::string_view path,
                                       std::string body = {},
                                       std::chrono::milliseconds at_most = kAnswerSoon);
   /// call() in two steps, for a caller that does other work in between. Only one call at a time.
   void ask(std::string_view method, std::string_view path, std::string body = {});
-  /// nullopt: no answer within that time (0: no limit); it may still come. Fails with kUnavailable
-  /// (E0943).
+  /// The answer; nullopt if none came within this time (0: no limit), in which case it may still
+  /// come. Fails with kUnavailable (E0943).
   [[nodiscard]] Result<std::optional<Response>> answer(std::chrono::milliseconds within);
   /// Waits like call() with `at_most` 0, after ask().
   [[nodiscard]] Result<Response> await();

@@ -66,7 +66,7 @@ std::optional<std::int64_t> time_of(const Json& from, const char* key) {
   return chrono::duration_cast<chrono::milliseconds>(moment.time_since_epoch()).count();
 }
 
-/// A number that does not fit into milliseconds means no limit.
+/// A duration in seconds; nullopt, which means no limit, if it does not fit into milliseconds.
 std::optional<std::chrono::milliseconds> duration_of(const Json& from, const char* key) {
   const auto seconds = optional<double>(from, key);
   if (!seconds || !(*seconds >= 0) || *seconds >= 1e12) return std::nullopt;
@@ -134,7 +134,7 @@ Job job_of(const Json& json) {
   job.affinity = value<std::string>(json, "cpus");
   for (const std::int64_t pid : value<std::vector<std::int64_t>>(json, "pids"))
     job.owners.push_back({pid, 0});
-  job.why = translated(value<std::string>(json, "why"));  // brokers answer in English
+  job.why = translated(value<std::string>(json, "why"));  // the broker's sentences are in English
   job.group = value<std::string>(json, "group");
   job.access = value<std::string>(json, "access") == model::name(model::Access::kKernel)
                    ? model::Access::kKernel
@@ -189,7 +189,8 @@ std::string new_key() {
     if (n < 0 && errno != EINTR) break;
     if (n > 0) have += static_cast<std::size_t>(n);
   }
-  // Without random bytes, send no key: a key that is not unique would return another job.
+  // Without random bytes, send no key: if the key were not unique, the broker could return another
+  // job.
   if (have < bytes.size()) return "";
   std::string key;
   for (const unsigned char byte : bytes) key += fmt::format("{:02x}", byte);

@@ -1,5 +1,5 @@
-// Reads the jobs in the broker's answers. What an answer omits (names and commands of other users)
-// stays empty; unknown keys of newer brokers are ignored.
+// Reads the jobs in the broker's answers. Values that an answer omits (names and commands of other
+// users) stay empty; unknown keys of newer brokers are ignored.
 #pragma once
 
 #include <cstdint>
@@ -28,14 +28,14 @@ namespace berth::client {
 [[nodiscard]] Result<model::Job> job_in(const Response& response);
 /// The jobs of a list or of an array, or a single job.
 [[nodiscard]] Result<std::vector<model::Job>> jobs_in(const Response& response);
-/// From an answer with jobs.
+/// The closed units in an answer with jobs.
 [[nodiscard]] model::ClosedUnits closed_in(const Response& response);
 /// The broker's notices to users in an answer with jobs, for example that its journal cannot be
 /// written.
 [[nodiscard]] std::vector<Error> notices_in(const Response& response);
-/// How many jobs are missing from the answer because of the limit.
+/// How many jobs the answer omits because of its limit.
 [[nodiscard]] std::uint64_t not_shown_in(const Response& response);
-/// Reads the answer of …/why.
+/// Reads the answer of /v1/jobs/ID/why.
 [[nodiscard]] Result<model::JobOutlook> outlook_in(const Response& response);
 
 }  // namespace berth::client

@@ -33,7 +33,7 @@ std::string path_of(model::JobId job, std::string_view rest = {}) {
   return "/v1/jobs/" + std::to_string(job) + std::string(rest);
 }
 
-/// Time limit for a broker whose answer is useful but not required.
+/// Time limit for the broker if its answer is useful but not required.
 constexpr milliseconds kGlance(2000);
 
 Result<Job> submitted(Client& client, const Job& job, milliseconds at_most) {
@@ -98,8 +98,8 @@ Result<model::Ledger> ledger_now() {
 }
 
 Result<Lease> Lease::ask(const Job& job, IfNone if_none, const std::string& program) {
-  // If the broker disconnects before it answers, the job may or may not be in the journal. The key
-  // lets the next broker recognise it.
+  // If the broker disconnects before it answers, it is unknown whether the job is in the journal.
+  // By the key, the next broker recognises the job.
   Job keyed = job;
   keyed.key = new_key();
   Following following;
@@ -184,7 +184,8 @@ Result<bool> Lease::wait(milliseconds at_most) {
 }
 
 Error Lease::who_holds(const model::Snapshot& snapshot) {
-  // A job at its user's limit, or behind a reservation, does not wait for another job's devices.
+  // A job that waits because of its user's limit or a reservation does not wait for another job's
+  // devices.
   if (const auto answer = call("GET", path_of(job_.id, "/why")))
     if (const auto outlook = outlook_in(*answer)) {
       if (outlook->obstruction == "user_limit")
@@ -220,7 +221,7 @@ Result<std::optional<Lease>> Lease::around_us(const model::Request& request) {
   if (!answer && !went_away(answer.error())) return answer.error();
   if (!answer) return std::optional<Lease>();
   auto job = job_in(*answer);
-  // BERTH_JOB may be left over from an ended job or come from another user; then ignore it.
+  // BERTH_JOB may name a job that has ended or that belongs to another user; then ignore it.
   if (!job || job->state != JobState::kRunning || job->uid != ::geteuid())
     return std::optional<Lease>();
   const auto wanted =
@@ -246,7 +247,8 @@ Result<std::optional<Lease>> Lease::around_us(const model::Request& request) {
 }
 
 model::Request Lease::request(const model::Request& asked) const {
-  // The job moved to the CPU while it waited. On a machine without GPUs, asked.gpus is already 0.
+  // The job was moved to the CPU while it waited. (On a machine without GPUs, asked.gpus is already
+  // 0.)
   return ours_ && job_.or_cpu_after && asked.gpus != 0 && job_.request.gpus == 0
              ? policy::on_cpu(asked)
              : asked;
@@ -287,7 +289,8 @@ void Lease::share_locks() {
 
 std::uint64_t Lease::end(const model::Outcome& outcome) {
   if (!ours_) return 0;
-  // Unlock explicitly, because forked children have copies of the descriptors.
+  // Unlock explicitly, because forked children have copies of the descriptors and would keep the
+  // locks.
   for (const Descriptor& lock : locks_) ::flock(lock.get(), LOCK_UN);
   Job ended;
   ended.outcome = outcome;
@@ -344,7 +347,8 @@ Status Lease::reconnect() {
   return Done{};
 }
 
-/// Retries if the broker disconnects: its journal has this job, and the next broker continues.
+/// Repeats the call if the broker disconnects: this job is in its journal, so the next broker
+/// continues with it.
 Result<Response> Lease::call(std::string_view method, const std::string& path,
                              const std::string& body) {
   Result<Response> answer = Response{};

@@ -1,5 +1,5 @@
-// A lease: the right to use devices while this process or the job's keeper lives. Finds or starts
-// the broker, and reconnects if the broker was restarted.
+// A lease: the right to use devices while this process or the job's keeper is alive. The class
+// finds or starts the broker, and reconnects if the broker was restarted.
 #pragma once
 
 #include <chrono>
@@ -21,29 +21,30 @@ namespace berth::client {
 class Lease {
  public:
   struct Wishes {
-    model::Job job;  // its request, name, command (for display only), limits
+    model::Job job;  // with its request, name, command (for display only) and limits
     bool may_wait = true;
-    /// Called once, after a second, with a sentence that says who holds the devices, and which
-    /// request would work now.
+    /// Called once, after a second of waiting. The error says who holds the devices, and its hint
+    /// which request would work now.
     std::function<void(const Error&)> on_waiting;
   };
 
-  /// Waits until the lease is granted. Fails as reach and the broker's place(), and with kRefused
-  /// (E0412) if it may not wait.
+  /// Waits until the lease is granted. Fails as reach() and the broker's place(), and with kRefused
+  /// (E0412) if `wishes` do not allow waiting.
   [[nodiscard]] static Result<Lease> take(const Wishes& wishes, const model::Snapshot& snapshot,
                                           IfNone if_none);
-  /// Like take(), but in steps: asks, waits at most this long (false: not granted yet), and
-  /// withdraws the request.
+  /// Like take(), but in steps: ask() sends the request, wait() waits at most this long (false: not
+  /// granted yet), and take_back() withdraws the request.
   [[nodiscard]] static Result<Lease> ask(const model::Job& job, IfNone if_none,
                                          const std::string& program = kThisProgram);
   [[nodiscard]] Result<bool> wait(std::chrono::milliseconds at_most);
   void take_back();
-  /// Who holds what the lease waits for.
+  /// Who holds the devices for which the lease waits.
   [[nodiscard]] Error who_holds(const model::Snapshot& snapshot);
   /// Devices and driver as the broker sees them.
   [[nodiscard]] Result<model::Snapshot> machine();
-  /// The lease that this process already runs in (BERTH_JOB); nullopt if there is none. It belongs
-  /// to the outer job, so end() does nothing. Fails with kRefused (E0421) if it is too small.
+  /// The lease that this process already runs in (BERTH_JOB); nullopt if there is none. The lease
+  /// belongs to the outer job, so end() does nothing. Fails with kRefused (E0421) if it is too
+  /// small.
   [[nodiscard]] static Result<std::optional<Lease>> around_us(const model::Request& request);
 
   [[nodiscard]] model::JobId job() const { return job_.id; }
@@ -51,27 +52,28 @@ class Lease {
   [[nodiscard]] bool is_granted() const { return job_.state == model::JobState::kRunning; }
   [[nodiscard]] bool waited() const { return waited_; }
   [[nodiscard]] bool is_ours() const { return ours_; }
-  /// The job has its own control group; processes must enter it before they do anything else.
+  /// Whether the job has its own control group; its processes must enter the group before they do
+  /// anything else.
   [[nodiscard]] bool is_enclosed() const { return ours_ && !job_.group.empty(); }
-  /// How access to other devices is prevented, for this process or the one that entered.
+  /// What prevents access to other devices, for this process or the keeper that entered.
   [[nodiscard]] model::Access access() const { return job_.access; }
-  /// The job's memory and share of a device, as the broker has them now, after `berth resize`.
+  /// The job's memory and share of a device, which `berth resize` may have changed in the broker.
   /// nullopt: the broker does not answer within that time. Never waits longer and never starts a
-  /// broker, because the caller watches a job.
+  /// broker, because the caller monitors a job meanwhile.
   [[nodiscard]] std::optional<model::Grant> granted_now(std::chrono::milliseconds at_most);
-  /// The request as granted: it may have moved to the CPU while it waited.
+  /// The request as granted: the job may have been moved to the CPU while it waited.
   [[nodiscard]] model::Request request(const model::Request& asked) const;
   /// The devices of the lease in the current snapshot. Fails as place().
   [[nodiscard]] Result<model::Placement> placement(const model::Request& request,
                                                    const model::Snapshot& snapshot) const;
   /// From now on the lease lasts until both this process and the keeper have ended.
   void share_with(pid_t keeper);
-  /// Moves the keeper, with everything that it will start, into the job's control group. Then
+  /// Moves the keeper, and so everything that it will start, into the job's control group. Then
   /// shares the lease with the keeper. Fails as the broker does.
   [[nodiscard]] Status enter(pid_t keeper);
-  /// Ends the lease. Returns how often the kernel denied the job a device of others.
+  /// Ends the lease. Returns how often the kernel denied the job access to a device of others.
   std::uint64_t end(const model::Outcome& outcome);
-  /// After end(): a sentence that says why the broker ended the job; "": it did not.
+  /// After end(): a sentence why the broker ended the job; "" if it did not end it.
   [[nodiscard]] std::string ended_because() const;
   /// The outcome that the broker gives a job that was cancelled or exceeded its time limit.
   [[nodiscard]] std::optional<model::Outcome> outcome_if_told_to_end() const;
@@ -89,25 +91,26 @@ class Lease {
   std::string socket_;                  // the expected path, if there is no broker
   std::string program_ = kThisProgram;  // starts a broker
   model::Job job_;
-  std::vector<Descriptor> locks_;  // locks of its devices; the broker holds them too, but may die
+  std::vector<Descriptor>
+      locks_;  // locks of its devices; the broker has locked them too, but may be killed
   bool waited_ = false, ours_ = true;
   Following following_;
-  bool asking_ = false;  // an answer to ?wait=started is outstanding
+  bool asking_ = false;  // the answer to ?wait=started has not come yet
 };
 
-/// The machine is recorded, or read through a replaced library. The broker sees another machine, so
-/// it cannot lease these devices.
+/// Whether this process reads a recorded machine, or uses a replaced library. The broker reads the
+/// real machine, so it cannot lease these devices.
 [[nodiscard]] bool is_another_machine();
-/// Who prevents our broker from leasing this device: the user whose process holds its lock, if the
-/// kernel reveals it.
+/// Who prevents this user's broker from leasing this device: the user whose process holds the
+/// device's lock, if the kernel shows it.
 [[nodiscard]] std::string who_has_elsewhere(const std::string& unit);
-/// reach(), if this machine is the one that a broker sees.
+/// Like reach(), but fails if is_another_machine().
 [[nodiscard]] Result<Client> broker_here(IfNone if_none, const std::string& program = kThisProgram);
 /// The leases of running jobs, and the units that no job can get.
 [[nodiscard]] model::Ledger ledger_of(const std::vector<model::Job>& jobs,
                                       const model::ClosedUnits& closed);
 /// The ledger of the running broker; empty if there is none. Fails with kUnavailable if the broker
-/// does not answer, because then nobody knows what is leased.
+/// does not answer, because then it is unknown what is leased.
 [[nodiscard]] Result<model::Ledger> ledger_now();
 
 }  // namespace berth::client

@@ -27,7 +27,7 @@ void take(const Json& from, const char* key, model::Reading<T>& into) {
   take(from, key, into.value);
 }
 
-/// Reads an enumeration value by name; an unknown name leaves it unchanged.
+/// Reads an enumeration value by name; an unknown name leaves `into` unchanged.
 template <typename Enum>
 void take_name(const Json& from, const char* key, Enum last, Enum& into) {
   std::string word;
@@ -36,7 +36,7 @@ void take_name(const Json& from, const char* key, Enum last, Enum& into) {
     if (model::name(static_cast<Enum>(value)) == word) into = static_cast<Enum>(value);
 }
 
-/// A reason that this version does not know still means that the value is absent.
+/// Reads a reason. Even a reason that this version does not know means that the value is absent.
 void take_absence(const Json& from, const char* key, std::optional<model::Absence>& into) {
   if (const auto found = from.find(key); found == from.end() || found->is_null()) return;
   into = model::Absence::kFailed;

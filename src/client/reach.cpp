@@ -30,13 +30,13 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kMostPatience(40);
 constexpr const char* kIdle = "60s";
 constexpr std::chrono::milliseconds kGlance(
-    1000);  // for commands that only show the state and do not wait
+    1000);  // for commands that only show the state and must not wait
 
 Error cannot_start(const std::string& why, const std::string& hint = "berth serve") {
   return {ErrorCode::kUnavailable, "E0923", text("no broker could be started: {}", why), hint};
 }
 
-/// The first line that the program prints, or all its output if it has ended.
+/// The first line that the program prints, or its whole output if it ends without a newline.
 std::string first_line(int from) {
   const Clock::time_point end = Clock::now() + kMostPatience;
   std::string said;
@@ -107,8 +107,8 @@ Error is_away() {
           "systemctl status berth"};
 }
 
-/// The system broker may be restarting for an upgrade. Wait for it, because no other broker knows
-/// its jobs.
+/// Connects to the system broker. It may be restarting for an upgrade; then wait for it, because no
+/// other broker knows its jobs.
 Result<Client> reach_that_of_all() {
   const auto most = system::system_broker_expected_for();
   Patience patience(most, text("the broker for all users does not answer; waiting up to {} for it",
@@ -121,8 +121,8 @@ Result<Client> reach_that_of_all() {
   }
 }
 
-/// The socket is in the runtime folder or beside the journal; the latter survives logout and exists
-/// without a session.
+/// Connects to this user's broker. Its socket is in the runtime folder or beside the journal; the
+/// folder of the journal still exists after logout and without a session.
 Result<Client> connect_own(const std::string& socket, const std::string& at_the_journal,
                            std::chrono::milliseconds at_most) {
   auto client = Client::connect(socket, at_most);
@@ -139,7 +139,7 @@ Result<Client> reach_own(const std::string& runtime, IfNone if_none, const std::
     auto client = connect_own(runtime + "/berth.sock", at_the_journal,
                               if_none == IfNone::kGlance ? kGlance : kAnswerSoon);
     if (client || client.error().id != "E0920" || if_none == IfNone::kGlance) return client;
-    // A broker that left no work has removed its socket.
+    // The broker removes its socket beside the journal when it exits without unfinished work.
     if (if_none == IfNone::kFail && ::access(at_the_journal.c_str(), F_OK) != 0) return client;
     if (patience.is_over())
       return Error{
@@ -148,7 +148,7 @@ Result<Client> reach_own(const std::string& runtime, IfNone if_none, const std::
           "fuser -v " + printable(folder) + "/journal.db"};
     const auto started = start(program);
     if (!started) return started.error();
-    // Another broker has the journal; it may not listen yet, or it may be exiting.
+    // Another broker has opened the journal; it may not listen yet, or it may be exiting.
     if (*started == Started::kAnother) patience.pause(1000);
   }
 }
@@ -174,7 +174,7 @@ Result<Client> reach(IfNone if_none, const std::string& program) {
 
 std::string left_with_own(const Client& reached) {
   const auto runtime = system::runtime_folder();
-  // A broker that left no work has removed its socket.
+  // The broker removes its socket beside the journal when it exits without unfinished work.
   if (reached.socket() != system::kSystemSocket || !runtime ||
       ::access((system::state_folder() + "/berth.sock").c_str(), F_OK) != 0)
     return "";

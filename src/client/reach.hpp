@@ -9,24 +9,24 @@
 
 namespace berth::client {
 
-/// The program that starts a broker: this one, if it is `berth`.
+/// The program that is run to start a broker: this one, if it is `berth`.
 inline constexpr const char* kThisProgram = "/proc/self/exe";
 
 enum class IfNone {
   kStart,   // start a broker for this user, which exits when idle
-  kFail,    // fail; but if a broker left unfinished work behind, start the next one
+  kFail,    // fail; but if a broker left unfinished work, start the next one
   kGlance,  // neither start one nor wait for one
 };
 
-/// Connects to the system broker if it answers, or waits for it if it was there a moment ago.
-/// Otherwise, or if BERTH_RUNTIME_DIR is set, connects to this user's own broker, whose socket is
-/// in the runtime folder or beside its journal. Fails with kUnavailable (E0920: there is none;
-/// E0923: it could not be started; E0929: the system broker did not return; E0514),
-/// kPermissionDenied (E0921).
+/// Connects to the system broker if it answers, or waits for it if it ran a moment ago. Otherwise,
+/// or if BERTH_RUNTIME_DIR is set, connects to this user's own broker, whose socket is in the
+/// runtime folder or beside its journal. Fails with kUnavailable (E0920: there is none; E0923: it
+/// could not be started; E0929: the system broker did not return; E0514), kPermissionDenied
+/// (E0921).
 [[nodiscard]] Result<Client> reach(IfNone if_none, const std::string& program = kThisProgram);
 
-/// A command that shows the jobs left with this user's own broker, if the system broker was started
-/// later and reached instead. "": none are left.
+/// A command that shows the jobs of this user's own broker, if this process reached the system
+/// broker because that one was started later. "": the own broker has no unfinished jobs.
 [[nodiscard]] std::string left_with_own(const Client& reached);
 
 /// Reconnects after the broker at that socket disconnected. Waits for the system broker, which may
@@ -35,12 +35,12 @@ enum class IfNone {
 [[nodiscard]] Result<Client> reach_again(const std::string& socket,
                                          const std::string& program = kThisProgram);
 
-/// Decides whether to retry with the next broker. A single broker may be killed, but if ten in a
-/// row die during a call, the call itself probably kills them.
+/// Decides whether to repeat a call with the next broker. A single broker may be killed, but if ten
+/// in succession die during a call, the call itself probably kills them.
 class Following {
  public:
   void begin() { begun_ = std::chrono::steady_clock::now(); }
-  /// The broker died after begin(). Returns true if the call should be repeated.
+  /// Call it when the broker died during a call. Returns true if the call should be repeated.
   [[nodiscard]] bool goes_on();
 
  private:

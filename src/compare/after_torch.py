@@ -1,5 +1,6 @@
-# `berth compare --preset` writes this file as sitecustomize.py into a folder of PYTHONPATH. It runs the statement of BERTH_AFTER_TORCH once, after
-# `import torch`, and leaves a file "applied" beside itself. Programs that do not import torch are not changed.
+# `berth compare --preset` writes this file as sitecustomize.py into a folder of PYTHONPATH. It runs the statement in the variable
+# BERTH_AFTER_TORCH once, after `import torch`, and then creates a file "applied" in its own folder. Programs that do not import torch are
+# not changed.
 import os
 import sys
 
@@ -28,7 +29,7 @@ class _AfterTorch:
 
 def _begin():
     sys.meta_path.insert(0, _AfterTorch())
-    # Load the module of this name that ours hides.
+    # Load the sitecustomize module of the environment, which this file hides.
     sys.path[:] = [one for one in sys.path if os.path.abspath(one or ".") != _HERE]
     ours = sys.modules.pop("sitecustomize", None)
     try:

@@ -40,13 +40,14 @@ TEST_CASE("the median of an even number of runs is between the middle two") {
 TEST_CASE("runs are alike if each median lies within the other's range") {
   CHECK(are_alike(spread_of({1.0, 1.1, 1.2}), spread_of({1.05, 1.15, 1.25})));
   CHECK_FALSE(are_alike(spread_of({1.0, 1.1, 1.2}), spread_of({1.3, 1.4, 1.5})));
-  // One slow run widens the range, but not the median.
+  // One slow run widens the range, but does not change the median.
   CHECK_FALSE(are_alike(spread_of({1.0, 1.0, 3.0}), spread_of({2.0, 2.0, 2.0})));
   CHECK(are_alike(spread_of({1.00, 1.00, 1.00}), spread_of({1.01, 1.01, 1.01})));
   CHECK_FALSE(are_alike(spread_of({1.00, 1.00, 1.00}), spread_of({1.05, 1.05, 1.05})));
-  CHECK(are_alike(spread_of({1.00}), spread_of({1.05})));  // the range of one run is unknown
+  CHECK(are_alike(spread_of({1.00}), spread_of({1.05})));  // a single run has no range
   CHECK_FALSE(are_alike(spread_of({1.00}), spread_of({1.2})));
-  CHECK(are_alike(spread_of({0.002, 0.002}), spread_of({0.007, 0.007})));  // starts vary so much
+  CHECK(are_alike(spread_of({0.002, 0.002}),
+                  spread_of({0.007, 0.007})));  // the start time of processes varies more than this
   CHECK_FALSE(are_alike(spread_of({0.002, 0.002}), spread_of({0.02, 0.02})));
 }
 
@@ -88,7 +89,7 @@ TEST_CASE("whether the GPU is worth it") {
   CHECK(verdict(result(0, {}, {8, 8.2}), result(1, {}, {8.1, 8}, "seen")) == Verdict::kSame);
   CHECK(verdict(result(0, {}, {8, 8}), result(1, {}, {8, 8}, "not_seen")) == Verdict::kUnused);
   CHECK(verdict(result(0, {}, {8, 8}), result(1, {}, {9, 9}, "not_seen")) == Verdict::kUnused);
-  // With the GPU it is faster, so the GPU was used, although no snapshot shows it.
+  // With the GPU the program is faster, so the GPU was used, although no snapshot shows it.
   CHECK(verdict(result(0, {}, {8, 8}), result(1, {}, {2, 2}, "not_seen")) == Verdict::kFaster);
   CHECK(verdict(result(0, {}, {8, 8}), result(1, {}, {2, 2})) == Verdict::kFaster);
   // The fastest CPU setting is compared with the fastest GPU setting.

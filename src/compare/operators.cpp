@@ -9,7 +9,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 
-// berth_embed() (CMake) defines these names.
+// berth_embed() in CMake defines these symbols.
 extern "C" {
 extern const char berth_compare_profile_torch[];
 extern const char berth_compare_profile_torch_end[];

@@ -1,5 +1,5 @@
-// The slowest operators of a run with --profile. The program runs our module in its own process, so
-// its files are not trusted.
+// The slowest operators of a run with --profile. Berth's module runs in the process of the program,
+// so the files that it writes are not trusted.
 #pragma once
 
 #include <string>
@@ -12,9 +12,10 @@ namespace berth::compare {
 
 /// The statement to run after `import torch`.
 [[nodiscard]] std::string profile_statement();
-/// Reads a file of the module; empty if it is none.
+/// Reads a file that the module wrote; empty if it has another form.
 [[nodiscard]] std::vector<model::Operator> parse_operators(std::string_view json);
-/// Reads and removes the files in this folder. Of several processes, that with the most time.
+/// Reads and removes the files in this folder. If several processes wrote one, returns that of the
+/// process with the most time.
 [[nodiscard]] std::vector<model::Operator> take_operators(const std::string& folder);
 
 }  // namespace berth::compare

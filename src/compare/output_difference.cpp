@@ -17,7 +17,7 @@ namespace {
 
 using Kind = Token::Kind;
 
-/// Ten times the rounding error of one operation, because results are sums of many.
+/// Ten times the rounding error of one operation, because a result is usually the sum of many.
 struct NamedTolerance {
   std::string_view name;
   Tolerance tolerance;
@@ -36,7 +36,7 @@ bool is_word_part(char c) {
          std::isalnum(static_cast<unsigned char>(c)) != 0;
 }
 
-/// The number at the start of `text`; its text is empty if there is none.
+/// The number at the start of `text`. The token's text is empty if there is none.
 Token number_at(std::string_view text) {
   Token token;
   std::size_t at = !text.empty() && (text[0] == '-' || text[0] == '+') ? 1 : 0;
@@ -66,7 +66,8 @@ Token number_at(std::string_view text) {
   }
   const std::size_t first = text[0] == '+' ? 1 : 0;
   const auto parsed = std::from_chars(text.data() + first, text.data() + at, token.value);
-  if (parsed.ec != std::errc()) return token;  // too large for a double: a word
+  if (parsed.ec != std::errc())
+    return token;  // too large for a double, so it is compared as a word
   token.kind = real ? Kind::kReal : Kind::kInteger;
   token.text = text.substr(0, at);
   if (real) token.last_place = std::pow(10.0, exponent - static_cast<int>(decimals));
@@ -125,7 +126,8 @@ T element(const char* at) {
   return value;
 }
 
-/// A little-endian element: "f4", "i8", "b1". `text` of an integer is exact.
+/// One little-endian element of an array: "f4", "i8", "b1". For an integer, the token's text is
+/// exact.
 std::optional<Token> array_element(std::string_view type, const char* at) {
   Token token;
   const auto integer = [&](auto value) {
@@ -203,14 +205,14 @@ Result<Output> parse_array(std::string_view bytes) {
   return out;
 }
 
-/// The relative difference of two real numbers; 0 if it is within the tolerance.
+/// The relative difference of two real numbers; 0 if the difference is within the tolerance.
 double relative_gap(const Token& one, const Token& other, Tolerance tolerance) {
   if (std::isnan(one.value) && std::isnan(other.value)) return 0;
   if (one.value == other.value) return 0;
   const double gap = std::abs(one.value - other.value);
   const double size = std::max(std::abs(one.value), std::abs(other.value));
   if (!std::isfinite(gap)) return std::numeric_limits<double>::infinity();
-  // A printed number was rounded to its last place.
+  // A printed number was rounded at its last decimal place.
   const double place = std::max(one.last_place, other.last_place);
   constexpr double kSlack = 1 + 1e-9;  // because decimal fractions are not exact in binary
   if (gap <= tolerance.absolute + tolerance.relative * size) return 0;

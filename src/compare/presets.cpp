@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-// berth_embed() (CMake) defines these names.
+// berth_embed() in CMake defines these symbols.
 extern "C" {
 extern const char berth_compare_presets[];
 extern const char berth_compare_presets_end[];

@@ -10,13 +10,13 @@ namespace berth::compare {
 
 struct Preset {
   std::string name;
-  std::string says;       // what it changes; msgid
+  std::string says;       // what the preset changes; msgid
   std::string statement;  // Python to run after `import torch`; "": none
   std::vector<std::pair<std::string, std::string>> variables;
 };
 
 [[nodiscard]] const std::vector<Preset>& presets();
-/// nullptr if there is none.
+/// The preset with this name; nullptr if there is none.
 [[nodiscard]] const Preset* find_preset(std::string_view name);
 
 }  // namespace berth::compare

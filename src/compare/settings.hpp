@@ -31,14 +31,14 @@ struct Wish {
 /// What this machine can run.
 struct Machine {
   bool has_gpu = false;
-  int threads = 1;  // of a job on the CPU
+  int threads = 1;  // threads of a job on the CPU
 };
 
-/// The thread counts to compare, such as 2, 4, 8 for 8, and 1, 2 for 2.
+/// The thread counts to compare: 2, 4, 8 if `most` is 8; 1, 2 if it is 2.
 [[nodiscard]] std::vector<int> thread_counts(int most);
 
-/// The settings, in the order in which they run. Without devices in the wish, they are the CPU and
-/// one GPU. If the machine has no GPU, the CPU with several numbers of threads replaces it.
+/// The settings, in the order in which they run. If the wish names no devices, these are the CPU
+/// and one GPU; on a machine without GPU, the CPU with several numbers of threads instead.
 [[nodiscard]] std::vector<model::RunSetting> settings_of(const Wish& wish, const Machine& machine);
 
 }  // namespace berth::compare

@@ -26,7 +26,7 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 
-// berth_embed() (CMake) defines these names.
+// berth_embed() in CMake defines these symbols.
 extern "C" {
 extern const char berth_compare_after_torch[];
 extern const char berth_compare_after_torch_end[];
@@ -100,7 +100,7 @@ Error error_in(const Json& error) {
           known<std::string>(error, "hint").value_or("")};
 }
 
-/// An empty file in memory, which `berth run` can open by a path while we live.
+/// An empty file in memory, which `berth run` can open by a path as long as this process is alive.
 struct MemoryFile {
   Descriptor file{::memfd_create("berth-report", MFD_CLOEXEC)};
 
@@ -194,14 +194,14 @@ class Run {
     return status;
   }
 
-  /// The signal that was passed on; 0: none.
+  /// The signal that ended this comparison and was passed on to the run; 0: none.
   [[nodiscard]] int told_to_end() const { return told_to_end_; }
 
  private:
   [[noreturn]] static void become(const std::vector<char*>& words,
                                   const std::vector<char*>& environment, pid_t parent, int out,
                                   int err) {
-    // If this process is killed, `berth run` dies too and ends its whole job.
+    // If this process is killed, the kernel kills `berth run`, whose whole job then ends.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(kOwnFailure);
     const int empty = ::open("/dev/null", O_RDONLY);
@@ -214,7 +214,8 @@ class Run {
     ::_exit(kOwnFailure);
   }
 
-  /// Signals from the terminal have already reached the run, so only others are passed on.
+  /// Passes a signal on to the run, unless it comes from the terminal, because the run has already
+  /// received that one.
   void pass_on(const HeldSignals& signals) {
     signalfd_siginfo info{};
     if (::read(signals.descriptor(), &info, sizeof info) != static_cast<ssize_t>(sizeof info))
@@ -223,7 +224,7 @@ class Run {
     if (info.ssi_code != SI_KERNEL) ::kill(pid_, told_to_end_);
   }
 
-  /// Reads the output that has arrived. A closed stream is not polled again.
+  /// Reads the output that has arrived. After the end of a stream, it is not polled again.
   void take(Trial& trial) {
     std::array<char, 65536> part{};
     const auto read_all = [&part](Descriptor& from, const auto& keep) {
@@ -255,8 +256,7 @@ class Run {
   int told_to_end_ = 0;
 };
 
-/// Starts the run and waits until it ends. Does not return if this process was told to end by a
-/// signal.
+/// Starts the run and waits until it ends. Does not return if a signal tells this process to end.
 Result<int> run_to_end(Run& run, Trial& trial, const HeldSignals& signals) {
   if (auto started = run.start(); !started) return std::move(started).error();
   const int status = run.finish(trial, signals);

@@ -13,15 +13,16 @@
 
 namespace berth::compare {
 
-/// How many bytes are kept of the output, for a comparison, and of the end of standard error.
+/// How many bytes of the output are kept, for a comparison, and how many of the end of standard
+/// error.
 inline constexpr std::size_t kMostOutput = 4U << 20;
 inline constexpr std::size_t kMostLastWords = 4096;
 
 struct Trial {
   int exit_code = 0;                         // the command's exit code, as `berth run` passes it on
   std::optional<model::RunFigures> figures;  // nullopt: the command did not run
-  std::optional<Error> refusal;              // why it did not
-  std::string output;                        // its beginning, at most kMostOutput
+  std::optional<Error> refusal;              // why the command did not run
+  std::string output;                        // the first kMostOutput bytes of its output
   std::uint64_t output_bytes = 0;
   std::string last_words;  // the end of its standard error
 };
@@ -30,7 +31,7 @@ struct Trial {
 /// it is neither.
 [[nodiscard]] Result<Trial> read_report(std::string_view json);
 
-/// Blocks SIGINT, SIGTERM and SIGHUP during its lifetime, so that a trial can pass them on.
+/// Blocks SIGINT, SIGTERM and SIGHUP during its lifetime, so that a running trial can pass them on.
 class HeldSignals {
  public:
   HeldSignals();
@@ -43,8 +44,8 @@ class HeldSignals {
   int descriptor_ = -1;
 };
 
-/// A folder for PYTHONPATH. Its module runs a setting's statement after `import torch`. In the
-/// statement, `torch` is the module and `folder` is the path of this folder.
+/// A folder for PYTHONPATH. A module in it runs a setting's statement after `import torch`. In the
+/// statement, `torch` is the module torch and `folder` is the path of this folder.
 class StatementFolder {
  public:
   /// Fails with E0540.
@@ -53,7 +54,7 @@ class StatementFolder {
   StatementFolder& operator=(StatementFolder&&) = delete;
   ~StatementFolder();
   [[nodiscard]] const std::string& path() const { return path_; }
-  /// Writes a file of this name into the folder. Fails with E0540.
+  /// Writes a file with this name into the folder. Fails with E0540.
   [[nodiscard]] Status add(const std::string& name, std::string_view text) const;
   /// Whether the setting's statement was executed since this function was last called.
   [[nodiscard]] bool take_applied() const;
@@ -66,12 +67,13 @@ class StatementFolder {
 /// E0544: the output is larger than kMostOutput.
 [[nodiscard]] Error too_large();
 
-/// A result file that the program writes.
+/// The file into which the compared program writes its result.
 class ResultFile {
  public:
   /// Records the file's state before a run.
   explicit ResultFile(std::string path);
-  /// nullopt: the run did not write the file. Fails with E0544, E0110 or E0111 (it cannot be read).
+  /// The content; nullopt: the run did not write the file. Fails with E0544, E0110 or E0111 (it
+  /// cannot be read).
   [[nodiscard]] Result<std::optional<std::string>> read_if_written() const;
 
  private:
@@ -87,8 +89,8 @@ class ResultFile {
 
 /// Runs the program once, with empty standard input. If this process dies, the run ends too. If a
 /// signal arrives, the run ends and this process dies of the same signal. `folder` is needed for a
-/// setting with a statement. `options`: further ones of `berth run`. Fails
-/// with E0540 (the run cannot be started) and E0541.
+/// setting with a statement. `options`: additional options of `berth run`. Fails with E0540 (the
+/// run cannot be started) and E0541.
 [[nodiscard]] Result<Trial> run_once(const model::RunSetting& setting,
                                      const std::vector<std::string>& command,
                                      const StatementFolder* folder, const HeldSignals& signals,

@@ -43,7 +43,7 @@ Result<std::optional<std::string>> Leased::wait(std::chrono::milliseconds at_mos
   if (!*granted) return std::optional<std::string>();
   auto machine = lease_.machine();
   if (!machine) return machine.error();
-  // The host part must describe this process, which knows best how many CPUs it may use.
+  // Read the host part here, because it must describe the CPUs that this process may use.
   machine->host = system::read_host(inventory::Sources::from_environment().roots);
   const auto placement = lease_.placement(lease_.request(request_), *machine);
   if (!placement) return placement.error();

@@ -1,4 +1,4 @@
-// A lease for a program in another language: requested, waited for in steps, and given back;
+// A lease for a program in another language: requested, waited for in steps, and given back. It
 // includes the environment to set.
 #pragma once
 
@@ -17,7 +17,8 @@ namespace berth::library {
 class Leased {
  public:
   /// Requests a lease. `wish` is the body of POST /v1/jobs. Fails like the broker, like
-  /// client::reach, and with kRefused (E0421) if this process is in a job that has less.
+  /// client::reach, and with kRefused (E0421) if this process is in a job that has less than the
+  /// wish.
   [[nodiscard]] static Result<Leased> ask(std::string_view wish);
   /// Waits; nullopt if the lease is not granted yet. Fails with kRefused (E0412) if the request was
   /// cancelled.

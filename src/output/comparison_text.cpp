@@ -69,11 +69,11 @@ std::string operator_cell(const SettingResult& setting, const std::string& name)
   return cell;
 }
 
-/// The operators that take the most time, side by side.
+/// A table of the operators that take the most time, with a column for each setting.
 std::string profile_of(const Comparison& comparison, const Terminal& terminal) {
   constexpr std::size_t kOfEach = 5, kMostRows = 10, kMostColumns = 4;
   std::vector<const SettingResult*> settings;
-  std::vector<std::pair<double, std::string>> names;  // with the longest time
+  std::vector<std::pair<double, std::string>> names;  // each with its longest time
   for (const SettingResult& one : comparison.settings) {
     if (one.operators.empty() || settings.size() == kMostColumns) continue;
     settings.push_back(&one);
@@ -175,7 +175,7 @@ std::string gpu_sentence(const Comparison& comparison) {
               show_seconds(with), show_seconds(without));
 }
 
-/// The part as a percentage: 1.46 → "146", 0.00125 → "0.13".
+/// The fraction as a percentage: 1.46 → "146", 0.00125 → "0.13".
 std::string percent_of(double part) {
   return 100 * part < 1 ? fmt::format("{:.2g}", 100 * part) : fmt::format("{:.0f}", 100 * part);
 }
@@ -236,7 +236,7 @@ std::vector<std::string> output_sentences(const Comparison& comparison) {
   return sentences;
 }
 
-/// The command for pasting. A word may have line breaks, which a shell accepts in quotes.
+/// The command for pasting. Line breaks in it stay, because a shell accepts them in quotes.
 std::string pasteable(const std::string& command) {
   std::string out;
   for (const std::string_view line : split(command, '\n'))

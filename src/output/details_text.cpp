@@ -86,8 +86,7 @@ class Sheet {
   void line(std::string_view label, std::string value, bool absent = false) {
     rows_.push_back({std::string(label), std::move(value), absent});
   }
-  /// Adds a line. Prints nothing if the value is empty, because this kind of device does not have
-  /// it.
+  /// Adds a line. Adds nothing if the value is empty, because this kind of device does not have it.
   void fact(std::string_view label, std::string_view value) {
     if (!value.empty()) line(label, printable(value));
   }

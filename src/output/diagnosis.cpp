@@ -106,7 +106,7 @@ std::set<std::string_view> looked_of(const model::Diagnosis& diagnosis) {
 
 /// The line "not checked   57 of 280 rules: /dev/kmsg: Operation not permitted (57)".
 std::string not_checked(const model::Diagnosis& diagnosis, const Terminal& terminal) {
-  // If several rules lack the same thing, the reason is printed once.
+  // If several rules could not read the same source, the reason is printed once.
   std::vector<std::pair<std::string, int>> reasons;
   for (const model::NotChecked& one : diagnosis.not_checked) {
     const auto known = std::find_if(reasons.begin(), reasons.end(),
@@ -185,8 +185,8 @@ bool is_same_fix(const model::Fix& a, const model::Fix& b) {
   return a.command == b.command && a.says == b.says;
 }
 
-/// If the list has the same finding about another GPU with the same fix, merges this one into it
-/// and returns true.
+/// If the list has the same finding with the same fix about another GPU, merges `one` into it and
+/// returns true.
 bool joins_its_like(std::vector<Finding>& shown, const Finding& one) {
   const auto like = std::find_if(shown.begin(), shown.end(), [&](const Finding& other) {
     return other.id == one.id && other.severity == one.severity &&
@@ -201,11 +201,11 @@ bool joins_its_like(std::vector<Finding>& shown, const Finding& one) {
 }
 
 /// The text for findings about the machine: the verdict if no finding needs action, and the
-/// complete findings. `brief` receives the others.
+/// findings that are shown in full. `brief` receives the rest.
 std::string machine_text(const model::Diagnosis& diagnosis, const std::vector<Finding>& findings,
                          const Terminal& terminal, bool all, std::vector<Finding>& brief) {
-  // If another finding explains one, fixing the other one is enough. Information needs no action.
-  // All other findings are shown in full.
+  // A finding that another one explains needs no fix of its own, and information needs no action.
+  // All other findings are shown in full, up to a limit.
   std::vector<Finding> full;
   for (const Finding& one : findings) {
     const bool worth = one.explained_by.empty() && one.severity != Severity::kInfo;
@@ -216,12 +216,13 @@ std::string machine_text(const model::Diagnosis& diagnosis, const std::vector<Fi
   if (findings.empty() || findings.front().severity == Severity::kInfo) {
     const bool silent = findings.size() == diagnosis.findings.size();
     out += silent ? diagnosis.verdict : std::string(tr("nothing wrong was found on this machine"));
-    // The verdict already says that there is no GPU.
+    // In this case, the verdict already says that there is no GPU.
     if (silent && !all)
       std::erase_if(brief, [&](const Finding& one) {
         return one.id == "HW01" && diagnosis.verdict.starts_with(one.title);
       });
-    // If some rules could not run, the number that ran is printed at the end, with the reasons.
+    // If some rules could not run, the number of rules that ran is printed at the end, with the
+    // reasons.
     const auto count = static_cast<long long>(looked_of(diagnosis).size());
     if (count > 0 && diagnosis.not_checked.empty())
       out += "   " + text_n("{} rule checked", "{} rules checked", count, count);

@@ -10,7 +10,7 @@
 namespace berth::output {
 
 /// One line with the verdict, at most three findings in full, one line for each other finding, and
-/// what was not checked. `all`: every finding is printed in full.
+/// which rules could not run. `all`: every finding is printed in full.
 [[nodiscard]] std::string diagnosis_text(const model::Diagnosis& diagnosis,
                                          const Terminal& terminal, bool all = false,
                                          const model::DiagnosisParts& parts = {});

@@ -13,7 +13,7 @@ using model::KnownMessage;
 using model::Probed;
 
 constexpr std::size_t kMostMessages = 5;
-// env -i unsets all variables, so only some are listed.
+// env -i unsets all variables, so at most this many are listed.
 constexpr long kMostGone = 4;
 
 std::string joined(const std::vector<std::string>& words) {
@@ -161,7 +161,7 @@ std::string error_text(const model::DiagnosisParts& parts, const model::Diagnosi
   for (const KnownMessage& one : *parts.error) {
     if (++count > kMostMessages) break;
     if (count == 1 && stands_first) {
-      // Findings show the line number and the line itself.
+      // The findings already show the line number and the line itself.
       if (const std::string here = held_against(one); !here.empty())
         out += folded(label, here, column, terminal);
       continue;

@@ -22,7 +22,7 @@ namespace berth::output {
 [[nodiscard]] std::string error_text(const model::DiagnosisParts& parts,
                                      const model::Diagnosis& diagnosis, const Terminal& terminal);
 
-/// Says which Python was inspected; "" if a command determines it.
+/// Which Python was inspected; "" if a command determines it.
 [[nodiscard]] std::string python_text(const model::DiagnosisParts& parts, const Terminal& terminal);
 
 /// The keys "python", "command", "probe", "error" and "inventory"; null if not requested.

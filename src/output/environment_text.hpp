@@ -19,10 +19,10 @@ namespace berth::output {
 /// Variables to unset become comments.
 [[nodiscard]] std::string environment_dotenv(const model::Environment& environment);
 
-/// Words for `docker run` in one line, quoted for a shell.
+/// The arguments for `docker run` in one line, quoted for a shell.
 [[nodiscard]] std::string environment_container(const std::vector<std::string>& words);
-/// A Kubernetes Job with the resources of the request, for the user to complete. The cluster
-/// chooses the devices, so named devices are left out.
+/// A Kubernetes Job with the resources of the request, which the user has to complete. The cluster
+/// chooses the devices, so the devices that the request names are left out.
 [[nodiscard]] std::string kubernetes_job(const model::Request& request);
 /// {"schema":1,"devices":[…],"settings":[…],"cpus","threads","reasons":[…],"notes":[…]}, one line.
 [[nodiscard]] std::string environment_json(const model::Environment& environment,

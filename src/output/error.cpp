@@ -25,7 +25,7 @@ std::string show_error(const Error& error, const Terminal& terminal) {
       terminal.paint(Style::kRed, text("error: {}", error.message.substr(0, end) + id)) +
       error.message.substr(end) + "\n";
   if (!error.hint.empty()) {
-    // Aligns further lines with the first one.
+    // Indents the second and later lines of the hint like the first one.
     const int indent = display_width(text("hint: {}", ""));
     std::string hint = error.hint;
     for (auto at = hint.find('\n'); at != std::string::npos; at = hint.find('\n', at + 1))

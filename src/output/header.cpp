@@ -11,7 +11,7 @@
 namespace berth::output {
 namespace {
 
-constexpr int kWidestGap = 4, kNarrowestGap = 2;  // between the parts
+constexpr int kWidestGap = 4, kNarrowestGap = 2;  // widest and narrowest gap between the parts
 constexpr std::size_t kMostModels = 2;            // further models are counted, but not named
 
 struct Models {
@@ -48,7 +48,7 @@ std::string driver_part(const model::Snapshot& snapshot, const Models& models) {
   const model::Driver& driver = snapshot.driver;
   if (driver.state == "ok") {
     const std::string version = printable(driver.version);
-    if (version.empty()) return "";  // reading the version would have woken a GPU
+    if (version.empty()) return "";  // not read, because reading the version would have woken a GPU
     return driver.cuda_version.empty()
                ? text("driver {}", version)
                : text("driver {}, CUDA ≤ {}", version, printable(driver.cuda_version));
@@ -117,7 +117,8 @@ std::string header(const model::Snapshot& snapshot, const Terminal& terminal) {
   return out + "\n";
 }
 
-/// If the last line would only contain "(E0302)", moves the previous word to it.
+/// If the last line would contain only an identifier such as "(E0302)", moves the word before it to
+/// that line.
 void keep_identifier_company(std::vector<std::string>& lines) {
   if (lines.size() < 2 || !lines.back().starts_with("(E") || lines.back().size() > 8) return;
   std::string& before = lines[lines.size() - 2];

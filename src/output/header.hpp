@@ -1,4 +1,4 @@
-// The first lines of `berth`, `berth ls` and others: the machine, and problems of its driver.
+// The first lines of `berth`, `berth ls` and other verbs: the machine, and problems of its driver.
 #pragma once
 
 #include <string>

@@ -37,7 +37,8 @@ std::optional<std::chrono::milliseconds> gpu_time(const model::Job& job) {
                                    static_cast<std::int64_t>(job.grants.size()));
 }
 
-/// Writes fields that contain text from the job's user, and the paths of the job.
+/// Writes the fields that only the job's user and administrators may see: texts that the user
+/// wrote, and paths.
 void private_fields(JsonWriter& json, const ShownJob& shown) {
   const model::Job& job = *shown.job;
   json.text_field("name", job.name);

@@ -11,14 +11,13 @@
 
 namespace berth::output {
 
-/// `whole` is for the job's user and for administrators. Other users see user, resources and times,
-/// but no text that the job's user wrote.
+/// `whole` is for the job's user and for administrators. Without it, for other users, the document
+/// has user, resources and times, but no text that the job's user wrote.
 struct ShownJob {
   const model::Job* job = nullptr;
   bool whole = false;
-  std::string log = {};  // file for its output; "" if none
-  std::string alike =
-      {};  // for an array: the jobs that this row stands for; "" only the job itself
+  std::string log = {};    // path of its output; "" if none
+  std::string alike = {};  // for an array: the jobs in this row; "" if it is only this job
 };
 
 using model::JobOutlook;

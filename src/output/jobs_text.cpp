@@ -118,8 +118,7 @@ std::vector<const Job*> in_order(const std::vector<Job>& jobs) {
   return order;
 }
 
-/// What jobs of an array must have in common to share a row. A running job always has a row of its
-/// own.
+/// The values by which jobs of an array share a row. A running job always has its own row.
 using ArrayKind = std::tuple<model::JobId, JobState, int, std::string>;
 ArrayKind kind_of(const Job& job) {
   const bool is_grouped = job.task && job.state != JobState::kRunning;
@@ -147,7 +146,7 @@ auto of_all(const std::vector<const Job*>& jobs, Words words) -> decltype(words(
   return first;
 }
 
-/// A suggestion below the list: the command that says why the user's own job waits.
+/// A suggestion below the list: the command that tells why the user's own job waits.
 std::string next_step(const std::vector<const Job*>& order, const JobsView& view,
                       const Terminal& terminal) {
   for (const Job* job : order)
@@ -161,7 +160,8 @@ std::string next_step(const std::vector<const Job*>& order, const JobsView& view
   return "";
 }
 
-/// A line about running jobs whose output is larger than 1 GiB, because others may share the disk.
+/// A line about running jobs whose output is larger than 1 GiB, because they may fill a disk that
+/// others use.
 std::string output_words(const std::vector<const Job*>& order, const JobsView& view) {
   constexpr std::uint64_t kLong = 1ULL << 30;
   std::string out;
@@ -298,7 +298,7 @@ std::string has_words(const Job& job, const model::Snapshot* snapshot) {
   for (const model::Grant& grant : job.grants) {
     const std::string words = unit_words(grant.unit, snapshot);
     const std::string kind = words.substr(0, words.find(' ') + 1);
-    // the word "GPU" is written only once, as in "GPU 0, 2"
+    // Write the word "GPU" only once, as in "GPU 0, 2".
     if (out.empty())
       out = words;
     else
@@ -309,7 +309,7 @@ std::string has_words(const Job& job, const model::Snapshot* snapshot) {
 }
 
 std::string ending_words(const Job& job) {
-  // Berth itself sent the signal that ended the job.
+  // A cancelled job was ended by a signal that Berth itself sent, so the signal is not shown.
   if (job.state == JobState::kCancelled) return std::string(state_word(job.state));
   if (job.outcome && job.outcome->kind == model::OutcomeClass::kTimeLimit)
     return std::string(tr("ended by its time limit"));

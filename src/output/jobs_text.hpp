@@ -13,11 +13,12 @@
 
 namespace berth::output {
 
-/// Values that the display of a list of jobs needs: the time, the reader, the machine.
+/// Values that a list of jobs needs for its display: the time, the user, the machine.
 struct JobsView {
   std::int64_t unix_milliseconds = 0;
   std::uint32_t own_uid = 0;
-  const model::Snapshot* snapshot = nullptr;  // nullptr: not read, because no job has a device
+  const model::Snapshot* snapshot =
+      nullptr;  // nullptr: the machine was not read, because no job has a device
   model::ClosedUnits closed = {};
   std::map<model::JobId, std::uint64_t> output_bytes =
       {};  // size of the output, for some running jobs
@@ -33,7 +34,8 @@ using model::job_number;
 [[nodiscard]] std::string part_words(const model::Grant& grant);
 /// A job's devices, numbered as in `berth ls`: "GPU 0, 2:1"; "CPU" if it has none.
 [[nodiscard]] std::string has_words(const model::Job& job, const model::Snapshot* snapshot);
-/// A line below a list: "drained: GPU 1, 3", "lent to Slurm: GPU 0"; "" if no unit is drained.
+/// A line below a list: "drained: GPU 1, 3", "lent to Slurm: GPU 0"; "" if no unit is drained or
+/// lent.
 [[nodiscard]] std::string drained_words(const JobsView& view);
 /// The resources that a request asks for: "2 GPUs", "8.00 GiB on a GPU", "4 cores".
 [[nodiscard]] std::string wish_words(const model::Request& request);
@@ -57,7 +59,7 @@ struct JobStory {
     std::string says;  // for a user without a job: a translated text such as "zhao (pid 4121) 34.0
                        // GiB, no lease"
   };
-  /// A changed request that would fit now.
+  /// A changed request that could start now.
   struct Sooner {
     std::string command;
     std::string where;  // "GPU 2"; "" for the CPU
@@ -68,10 +70,10 @@ struct JobStory {
   std::vector<model::Job> others;  // other jobs that the text may mention
   std::vector<model::Job> array;   // all jobs of the array, if the user asked for an array
   model::JobId kept_for = 0;  // the first job in the queue that reserves free devices; 0: unknown
-  int drained = 0, possible = 0;  // how many it may use, and how many of these are drained
+  int drained = 0,
+      possible = 0;  // how many devices the job may use, and how many of these are drained
   std::vector<std::string> free;  // devices that the job could use now
-  std::string
-      narrowed;  // the part of the devices to which its user's variables limit it; "" no limit
+  std::string narrowed;  // the devices to which variables of the job's user limit it; "" no limit
   std::vector<Holder> holders;
   std::vector<Sooner> sooner;
 };

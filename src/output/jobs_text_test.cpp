@@ -49,7 +49,7 @@ Job ended(model::JobId id, JobState state, int exit_code, std::optional<int> sig
   return one;
 }
 
-/// Times for people are in local time, so use UTC here.
+/// Sets the time zone to UTC, because texts for people have local time.
 struct Utc {
   Utc() {
     ::setenv("TZ", "UTC0", 1);
@@ -66,7 +66,7 @@ bool holds(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// Job 3 of lin waits for two GPUs. One is free; job 1 has another until its time limit.
+/// Job 3 of lin waits for two GPUs. One is free; job 1 has the other one until its time limit.
 JobStory busy_story() {
   JobStory story;
   story.job = job(3, "lin", JobState::kWaiting);

@@ -33,7 +33,7 @@ void add_absent(JsonWriter& json, const Absent& absent) {
   json.close('}');
 }
 
-/// Writes a count that cannot be 0, so that 0 means unknown.
+/// For a count that cannot really be 0: nullopt if it is 0, which means unknown.
 template <typename T>
 std::optional<T> known(T count) {
   return count == 0 ? std::nullopt : std::optional<T>(count);
@@ -94,8 +94,8 @@ std::vector<std::string> known_users(const std::map<int, Use>& uses, int device)
   return users;
 }
 
-/// Writes the users of a device. null if the list is empty but may be incomplete: unknown does not
-/// mean unused.
+/// Writes the users of a device. Writes null if the list is empty but may be incomplete, because
+/// unknown does not mean unused.
 void add_users(JsonWriter& json, const model::Device& device, const std::map<int, Use>& uses) {
   const auto users = known_users(uses, device.index);
   if (users.empty() && users_unknown(device)) {

@@ -16,18 +16,18 @@ namespace berth::output {
 /// The document of `berth ls`. `software` is for --details; nullptr: the key is left out.
 [[nodiscard]] std::string ls_json(const model::Snapshot& snapshot,
                                   const model::Software* software = nullptr);
-/// Describes the machine for programs that place jobs: ls_json() plus the use of each process.
-/// Contains no command lines.
+/// Describes the machine for programs that place jobs: ls_json(), and how each process uses its
+/// device. Contains no command lines.
 [[nodiscard]] std::string machine_json(const model::Snapshot& snapshot);
 [[nodiscard]] std::string ps_json(const model::Snapshot& snapshot);
 [[nodiscard]] std::string overview_json(const model::Snapshot& snapshot,
                                         const std::vector<NextStep>& next);
 
-/// What `berth top --json` and the daemon's stream add to the snapshot.
+/// What `berth top --json` and the daemon's stream contain in addition to the snapshot.
 struct FrameFacts {
   std::uint64_t number = 0;
   double sampler_cpu_seconds = 0, sampler_driver_seconds = 0;
-  std::size_t most_processes = SIZE_MAX;  // further processes are counted, but not listed
+  std::size_t most_processes = SIZE_MAX;  // more processes than this are counted, but not listed
 };
 /// Devices and processes in one line.
 [[nodiscard]] std::string frame_json(const model::Snapshot& snapshot, const FrameFacts& facts);

@@ -106,7 +106,8 @@ TEST_CASE("ls says who uses a device and ps says what each process is") {
 TEST_CASE("the overview gives a state, users, problems and steps") {
   const Json document = Json::parse(overview_json(sample("sick"), {{"berth ls", "why"}}));
   CHECK(document["devices"][0]["state"] == "problem");
-  CHECK(document["devices"][3]["state"] == "free");  // with less memory than work needs
+  CHECK(document["devices"][3]["state"] ==
+        "free");  // its memory in use is less than a working process needs
   CHECK(document["devices"][4]["state"] == "free");
   CHECK(document["users"][0]["user"] == "lin");
   CHECK(document["problems"].size() == 4);

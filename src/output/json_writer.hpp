@@ -1,5 +1,6 @@
 // JsonWriter writes a JSON document sequentially into one string. A table of 500 processes has 10
-// 000 values; building a tree of them first takes ten times as long as reading the processes.
+// 000 values; building a tree of the values first would take ten times as long as reading the
+// processes.
 #pragma once
 
 #include <concepts>
@@ -31,7 +32,7 @@ class JsonWriter {
   void value(const std::string& text) { value(std::string_view(text)); }
   void value(bool yes) { word(yes ? "true" : "false"); }
   void value(std::nullptr_t) { word("null"); }
-  /// Writes a number. null if it is infinite or not a number, which JSON cannot express.
+  /// Writes a number; null for infinity and NaN, which JSON cannot express.
   void value(double number);
   template <std::integral T>
   requires(!std::same_as<T, bool>) void value(T number) { word(std::to_string(number)); }

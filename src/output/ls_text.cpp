@@ -17,7 +17,7 @@ using model::Device;
 using model::DeviceKind;
 using model::Health;
 
-// Width of name columns if the table is not wide.
+// The smallest and largest width of name columns, if not all columns are requested.
 constexpr int kLeastName = 14, kMostName = 24;
 constexpr int kUnlimited = 10'000;  // columns
 
@@ -27,7 +27,8 @@ std::string power_of(const model::DeviceReadings& readings) {
   if (!power) return limit ? "-/" + show_power(*limit) : "-";
   if (!limit) return show_power(*power);
   std::string used = show_power(*power);
-  if (used.size() > 2) used.resize(used.size() - 2);  // the limit after it has the same unit
+  if (used.size() > 2)
+    used.resize(used.size() - 2);  // remove the unit, because the limit after it has the same
   return used + "/" + show_power(*limit);
 }
 
@@ -36,8 +37,8 @@ std::string clock_of(const model::DeviceReadings& readings) {
   return clock ? std::to_string(*clock) : "-";
 }
 
-/// The PCIe link: "5 ×16" are the current generation and lanes. Missing lanes are shown. A lower
-/// generation is not, because power saving causes it.
+/// The PCIe link: "5 ×16" is the current generation and the number of lanes. Missing lanes are
+/// marked. A lower generation is not, because power saving causes it.
 std::string link_of(const model::DeviceReadings& readings) {
   const auto& generation = readings.pcie_generation;
   const auto& width = readings.pcie_width;
@@ -63,7 +64,7 @@ std::vector<std::string> closed_words(const std::vector<model::Holding>& leases)
 }
 
 /// The users of a device or of one of its partitions: "lin, zhao (no lease), chen (job 7)". In this
-/// example, chen has a lease but no process.
+/// example, chen has a lease but no process on the device.
 std::string users_of(const Device& device, const std::string& partition,
                      const model::Snapshot& snapshot) {
   auto leases = leases_of(device, snapshot);
@@ -72,7 +73,7 @@ std::string users_of(const Device& device, const std::string& partition,
       return partition.empty() ? one.unit != device.uuid : one.unit != partition;
     });
   std::vector<std::string> names = closed_words(leases);
-  std::vector<std::uint64_t> there;  // jobs
+  std::vector<std::uint64_t> there;  // jobs that have a process on the device
   for (const model::DeviceProcess& process : snapshot.processes) {
     if (process.device != device.index ||
         (!partition.empty() && process.partition_uuid != partition))
@@ -89,11 +90,11 @@ std::string users_of(const Device& device, const std::string& partition,
   return join(names, ", ");
 }
 
-/// The last column: the users; if there are none, a remark.
+/// The last column: the users or, if there are none, a remark.
 Cell last_cell(const Device& device, const model::Snapshot& snapshot) {
   if (std::string users = users_of(device, "", snapshot); !users.empty())
     return device.processes_unknown ? users + ": " + printable(device.note) : users;
-  // The driver's message above the table applies to all its devices.
+  // The driver's message, printed above the table, applies to all its devices.
   const bool said_above = !snapshot.driver.message.empty() &&
                           device.vendor == model::Vendor::kNvidia &&
                           device.kernel_driver != "vfio-pci";
@@ -111,7 +112,7 @@ Cell last_cell(const Device& device, const model::Snapshot& snapshot) {
     if (cpu.cores_total == 0) return {std::string(tr("cores not known")), Style::kDim};
     return {text_n("{} core", "{} cores", cpu.cores_usable, cpu.cores_usable), Style::kDim};
   }
-  // The note of an OpenCL device names its platform, so it is no remark.
+  // The note of an OpenCL device is the name of its platform, which is no remark.
   if (device.kind == DeviceKind::kOpenCl) return {};
   return {printable(device.note), Style::kDim};
 }
@@ -142,7 +143,8 @@ void add_device(Table& table, const Device& device, const model::Snapshot& snaps
                 int name_width) {
   const bool on_pci = !device.pci_address.empty();
   const auto& readings = device.readings;
-  // CPUs and OpenCL devices report no temperature or power, so missing values are not marked.
+  // CPUs and OpenCL devices report no temperature or power, so their missing values are not marked
+  // as such.
   const bool card = device.kind != DeviceKind::kCpu && device.kind != DeviceKind::kOpenCl;
   const Style dim = device.health == Health::kAsleep ? Style::kDim : Style::kPlain;
   const auto hide = [&](std::string shown) {
@@ -161,7 +163,8 @@ void add_device(Table& table, const Device& device, const model::Snapshot& snaps
   add_partitions(table, device, snapshot, wide);
 }
 
-/// The width of the longest name. If there are GPUs, the CPU's long name must fit into their width.
+/// The width of the longest name. If there are GPUs, that of their longest name, within limits; the
+/// CPU's name is clipped to it.
 int name_width(const model::Snapshot& snapshot) {
   int longest = 0, gpus = 0;
   for (const Device& device : snapshot.devices) {

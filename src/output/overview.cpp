@@ -79,8 +79,8 @@ void steps_without_gpu(const model::Snapshot& snapshot, Steps& steps) {
   steps.offer("help", "berth help", std::string(tr("all verbs")));
 }
 
-/// Memory in bytes that is neither used nor promised to a job. 0 if a job has the device
-/// exclusively, or if it is drained.
+/// Memory in bytes that is neither in use nor promised to a job. 0 if a job has the whole device,
+/// or if the device is drained.
 std::uint64_t shareable(const Device& device, const model::Snapshot& snapshot) {
   const auto& readings = device.readings;
   const std::uint64_t total = readings.memory_total_bytes.value_or(0);

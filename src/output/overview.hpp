@@ -29,7 +29,7 @@ struct UserShare {
   std::string user;
   std::vector<int> devices;
   int processes = 0;
-  std::uint64_t memory_bytes = 0;  // memory of processes for which the driver reports it
+  std::uint64_t memory_bytes = 0;  // memory of those processes for which the driver reports it
 };
 [[nodiscard]] std::vector<UserShare> shares_of(const model::Snapshot& snapshot);
 

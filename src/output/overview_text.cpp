@@ -20,7 +20,7 @@ using model::Health;
 constexpr int kBar = 8;  // characters
 constexpr int kLeastName = 18;
 constexpr std::size_t kRowsForFree =
-    4;  // up to this number of GPUs, free ones also have a row each
+    4;  // up to this number of GPUs, free GPUs also have a row each
 constexpr std::size_t kMostProblems = 4;
 constexpr std::size_t kMostUsers = 6;
 
@@ -40,7 +40,7 @@ std::string command_of(const Use& use) {
   return says;
 }
 
-/// What the device is doing. This column is the first to be clipped.
+/// What the device is doing. On a narrow terminal, this column is clipped first.
 Cell doing(const Device& device, const Use* use, const model::Snapshot& snapshot) {
   if (mute(device)) {
     if (device.age_seconds) return text("last seen {} ago", show_age(*device.age_seconds));
@@ -204,7 +204,7 @@ std::string users_line(const model::Snapshot& snapshot, int label_width, const T
   return labelled(tr("users"), join(parts, "; "), label_width, terminal);
 }
 
-/// Whether the device's row already shows the problem.
+/// Whether the device's row in the table already shows the problem.
 bool said_in_its_row(const Problem& problem) {
   return problem.id == "processes_unknown" || problem.id == model::name(Health::kLost) ||
          problem.id == model::name(Health::kNoAnswer);
@@ -224,7 +224,7 @@ std::string problem_lines(const model::Snapshot& snapshot, int label_width,
     const std::string id = driver && !problem.id.empty() ? " (" + problem.id + ")" : "";
     out += labelled(i == 0 ? tr("look") : "", problem.message + id, label_width, terminal,
                     Style::kYellow);
-    if (!driver) continue;  // for a device, the hint is among the next steps
+    if (!driver) continue;  // the hint for a device is one of the next steps below
     for (const std::string_view hint : split(problem.hint, '\n'))
       if (!trim(hint).empty()) out += labelled("", printable(hint), label_width, terminal);
   }

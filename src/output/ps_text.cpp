@@ -76,7 +76,7 @@ Cell job_of(const DeviceProcess& process, const model::Snapshot& snapshot) {
 }
 
 struct Shape {
-  bool kinds = false;      // some process does more than compute
+  bool kinds = false;      // some process does not only compute
   bool host_pids = false;  // for some process, the host's pid differs from the pid
 };
 
@@ -116,7 +116,8 @@ void add_unattributed(Table& table, const model::Unattributed& memory) {
                   Style::kYellow)});
 }
 
-/// The sentence for an empty list. It means "no process" only if every device answered.
+/// The sentence for an empty list. It says "no process" only if every device reported its
+/// processes.
 std::string_view nobody(const model::Snapshot& snapshot) {
   const bool whole =
       snapshot.driver.message.empty() &&
@@ -124,7 +125,7 @@ std::string_view nobody(const model::Snapshot& snapshot) {
   return whole ? tr("no process uses a device") : tr("no process is known to use a device");
 }
 
-/// Lists processes that hold a device open, for memory that no process accounts for.
+/// Lists processes that have a device open, for memory that no process accounts for.
 std::string holders_of(const model::Snapshot& snapshot, const Terminal& terminal) {
   std::string out;
   for (const model::Unattributed& memory : snapshot.unattributed) {

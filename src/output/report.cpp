@@ -101,8 +101,8 @@ std::string how_we_know(const model::Report& report) {
   return out;
 }
 
-/// Whether there are GPUs, but a problem prevents every program from using them. The reasons name
-/// it.
+/// Whether the machine has GPUs, but a problem prevents every program from using them. The report's
+/// reasons name the problem.
 bool is_broken(const model::Report& report) {
   return !report.gpus_here && report.reasons.size() > 1;
 }
@@ -144,8 +144,8 @@ std::string use_lines(const model::Report& report, const Terminal& terminal) {
   return line(text("no GPU touched ({})", how), terminal);
 }
 
-/// The lines that say why the job ran on the CPU, although there is a GPU and the user did not ask
-/// for the CPU.
+/// The lines that explain why the job ran on the CPU, although there is a GPU and the user did not
+/// request the CPU.
 std::string reason_lines(const model::Report& report, const Terminal& terminal) {
   if (!report.devices.empty() || report.on_cpu_by_request) return "";
   if (!report.gpus_here && !is_broken(report)) return "";
@@ -202,7 +202,7 @@ std::string rank_lines(const model::Report& report, const Terminal& terminal) {
   return out;
 }
 
-/// Memory that grows, and the usual cause.
+/// Lines about memory that keeps growing, and the usual cause.
 std::string growth_lines(const model::Report& report, const Terminal& terminal) {
   std::string out;
   for (const model::MemoryGrowth& one : report.memory_growth) {
@@ -221,14 +221,15 @@ std::string growth_lines(const model::Report& report, const Terminal& terminal) 
   return out;
 }
 
-/// What limited a job that ended successfully. At most two findings are shown, because another
-/// program on the cores may come before the job's own. JSON has all findings.
+/// What limited a job that ended successfully. At most two findings are shown, because the first
+/// may be another program on the same cores and the second the job's own limit. JSON has all
+/// findings.
 std::string bottleneck_lines(const model::Report& report, const Terminal& terminal) {
   if (report.outcome.exit_code != 0 || report.wall < std::chrono::seconds(2)) return "";
   std::string out;
   int left = 2;
   for (const model::Bottleneck& one : report.bottlenecks) {
-    if (one.kind == "device_unused" || --left < 0) continue;  // use_lines() prints this one
+    if (one.kind == "device_unused" || --left < 0) continue;  // use_lines() prints this finding
     out +=
         labelled(tr("limit"), one.sentence, terminal) + labelled(tr("try"), one.change, terminal);
   }

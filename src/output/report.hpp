@@ -15,8 +15,8 @@ namespace berth::output {
 /// `verbose` also lists the variables that were set, unset and kept.
 [[nodiscard]] std::string report_text(const model::Report& report, const Terminal& terminal,
                                       bool verbose = false);
-/// Sentences about processes that the command left running, and how to keep them. Empty if there
-/// were none.
+/// Sentences about processes that the command left running, and how to keep them running. Empty if
+/// there were none.
 [[nodiscard]] std::vector<std::string> left_behind_sentences(const model::Report& report);
 /// Sentences about how a job with ranks failed: which rank failed first, and the last lines that it
 /// printed. Empty if no rank failed.
@@ -24,19 +24,20 @@ namespace berth::output {
 /// The report as JSON, on one line.
 [[nodiscard]] std::string report_json(const model::Report& report);
 
-/// The report without its first line, and not indented: where the job ran, and what was found.
+/// The report without its first line and without indentation: where the job ran, and what was
+/// found.
 [[nodiscard]] std::string finding_text(const model::Report& report, const Terminal& terminal);
-/// {"class", "exit_code", "signal"}, as in the document.
+/// The object {"class", "exit_code", "signal"}, as in the report's document.
 [[nodiscard]] std::string outcome_json(const model::Outcome& outcome);
 /// The report of a queued job in the form in which it is stored: {"schema", "report": the document,
-/// "text": finding_text, in English and Chinese}. `make` is called once for each language.
+/// "text": finding_text() in English and Chinese}. `make` is called once for each language.
 [[nodiscard]] std::string stored_report(const std::function<model::Report()>& make);
-/// `stored` if it is a valid document of this kind, else "". The job's user can write it, so it is
-/// not trusted. `outcome`: how the job ended. It is taken from the broker, which alone knows of
-/// time limits.
+/// `stored` if it is a valid stored report, else "". The job's user can write it, so it is not
+/// trusted. `outcome`: how the job ended according to the broker, which alone knows time limits; it
+/// replaces the stored one.
 [[nodiscard]] std::string sound_report(const std::string& stored,
                                        const std::optional<model::Outcome>& outcome = {});
-/// The text in the language that is set now; "" if there is none.
+/// The text of a stored report in the current language; "" if there is none.
 [[nodiscard]] std::string stored_report_text(const std::string& stored);
 
 /// --dry-run: what would be set and started.

@@ -16,7 +16,7 @@ namespace berth::output {
 /// Every field of every device, one per line, with the reason for each absent reading.
 [[nodiscard]] std::string details_text(const model::Snapshot& snapshot, const Terminal& terminal);
 /// Sentences about what the process list does not show and why, from the snapshot's notes and other
-/// sources; translated.
+/// parts of the snapshot; translated.
 [[nodiscard]] std::vector<std::string> ps_notes(const model::Snapshot& snapshot);
 /// One row per process and device; `wide`: all columns and full command lines.
 [[nodiscard]] std::string ps_text(const model::Snapshot& snapshot, const Terminal& given,

@@ -122,7 +122,8 @@ TEST_CASE("where the locale is not UTF-8 our own signs are ASCII") {
   plain.utf8 = false;
   for (const auto& [title, snapshot] : sample_machines()) {
     const auto& name = title;
-    if (name == "strangers") continue;  // text from outside is unchanged
+    if (name == "strangers")
+      continue;  // this machine's texts come from outside and are not translated
     CAPTURE(name);
     for (const std::string& text : {overview(snapshot, plain), ls_text(snapshot, plain, false),
                                     details_text(snapshot, plain)})

@@ -1,4 +1,4 @@
-// The report of a queued job, which is written at its end and read by `berth report`.
+// The report of a queued job: stored when the job ends, read by `berth report`.
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -18,9 +18,8 @@ struct Spoken {
 constexpr std::array<Spoken, 2> kLanguages{
     {{"en", Language::kEnglish}, {"zh_CN", Language::kChinese}}};
 
-/// The job's user can write the stored report. Printing it recurses once per level, so a document
-/// that is deeper than any report is not accepted. Returns null for it, as for any text that is not
-/// a JSON object.
+/// The stored report as JSON; null if it is not a JSON object or nested deeper than any report. The
+/// job's user can write it, and printing it recurses once per level.
 Json parsed(const std::string& stored) {
   constexpr int kMostDepth = 32;
   bool is_shallow = true;

@@ -49,7 +49,8 @@ std::string notes_from(const std::vector<std::string>& notes, int& y) {
   return out;
 }
 
-/// 1, 2 or 5 times a power of ten, so that there are at most 6 marks up to `most`.
+/// The distance of marks on an axis: 1, 2 or 5 times a power of ten, so that there are at most 6
+/// marks up to `most`.
 double step_for(double most) {
   const double power = std::pow(10, std::floor(std::log10(most / 5)));
   for (const double factor : {1, 2, 5, 10})
@@ -148,7 +149,7 @@ std::string cost_lines_svg(std::string_view title, std::string_view subtitle,
   for (const CostLine& one : lines) most_y = std::max(most_y, one.start + one.per_x * most_x);
   const Plot plot(most_x, most_y > 0 ? most_y : 1);
   std::string body = plot.axes(x_title);
-  // The names at the right ends must not cover each other.
+  // Move the names at the right ends apart, so that they do not cover each other.
   std::vector<double> names_at;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const CostLine& one = lines[i];

@@ -23,7 +23,7 @@ TEST_CASE("bars have lengths in proportion, and hostile names stay text") {
   CHECK(svg.find("<a>") == std::string::npos);
   CHECK(count(svg, "width=\"200.0\"") == 1);
   CHECK(count(svg, "width=\"400.0\"") == 1);
-  CHECK(count(svg, "<rect") == 3);  // the ground and two bars
+  CHECK(count(svg, "<rect") == 3);  // the background and two bars
   CHECK(svg.ends_with("</svg>\n"));
 }
 

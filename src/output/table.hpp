@@ -13,8 +13,8 @@ namespace berth::output {
 struct Column {
   std::string title;
   bool right = false;  // right-aligned, for numbers
-  int least = 0;       // the width to which the column is clipped before columns are dropped; it is
-                       // clipped further only afterwards; 0: never clipped
+  int least = 0;       // the width to which the column is clipped before columns are dropped; after
+                       // that, it may be clipped further; 0: never clipped
   int drop = 0;  // if the table is too wide, columns are dropped from the largest number down; 0:
                  // never dropped
 };

@@ -43,8 +43,8 @@ bool within(const std::array<Range, N>& ranges, char32_t c) {
                      [c](Range r) { return c >= r.first && c <= r.last; });
 }
 
-/// Removes one character from the front. Untrusted text went through printable(), so it is valid
-/// UTF-8.
+/// Removes one character from the front of `text`. printable() has processed untrusted text before,
+/// so it is valid UTF-8.
 char32_t take(std::string_view& text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   std::size_t length = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
@@ -71,11 +71,12 @@ bool locale_is_utf8() {
   return false;
 }
 
-// Characters that may not start a line (closing), and those that may not end one (opening).
+// Characters that may not start a line (they close something), and those that may not end one (they
+// open something).
 constexpr std::u32string_view kCloses = U"，。；：）”、！？》」…％,.;:)!?%";
 constexpr std::u32string_view kOpens = U"（“《「(";
 
-/// A part of a text. Lines may break between parts. It records whether a space was before it.
+/// A part of a text, and whether a space was before it. Lines may break between parts.
 struct Piece {
   std::string text;
   bool after_blank = false;
@@ -106,21 +107,22 @@ std::vector<Piece> pieces_of(std::string_view text) {
 struct Spelling {
   std::string_view sign, ascii;
 };
-constexpr std::array<Spelling, 15> kSpellings{{{"×", "x"},
-                                               {"°C", "C "},  // same width, to keep columns aligned
-                                               {"°", " "},
-                                               {"…", "~"},
-                                               {"≤", "<="},
-                                               {"—", "-"},
-                                               {"–", "-"},
-                                               {"▇", "#"},
-                                               {"▁", "."},
-                                               {"└", "`"},
-                                               {"├", "|"},
-                                               {"→", ">"},
-                                               {"“", "\""},
-                                               {"”", "\""},
-                                               {"·", "-"}}};
+constexpr std::array<Spelling, 15> kSpellings{
+    {{"×", "x"},
+     {"°C", "C "},  // the replacement has the same width, to keep columns aligned
+     {"°", " "},
+     {"…", "~"},
+     {"≤", "<="},
+     {"—", "-"},
+     {"–", "-"},
+     {"▇", "#"},
+     {"▁", "."},
+     {"└", "`"},
+     {"├", "|"},
+     {"→", ">"},
+     {"“", "\""},
+     {"”", "\""},
+     {"·", "-"}}};
 
 }  // namespace
 

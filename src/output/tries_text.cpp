@@ -262,7 +262,7 @@ std::vector<std::string> nccl_sentences(const model::Tries& tries) {
   if (tries.all.empty() || !tries.all.back().nccl) return {};
   const model::NcclSeen& nccl = *tries.all.back().nccl;
   constexpr std::size_t kMostPairs = 4;
-  std::map<std::string, std::vector<std::string>> by;  // transport → pairs
+  std::map<std::string, std::vector<std::string>> by;  // transport → pairs of ranks
   bool has_network = false;
   for (const model::NcclLink& one : nccl.links) {
     by[one.transport].push_back(fmt::format("{}>{}", one.from, one.to));

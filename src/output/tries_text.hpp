@@ -17,9 +17,9 @@ namespace berth::output {
 /// A table of the last try's ranks: devices, end, time, CPU time, memory. It has at most `most`
 /// rows, and always includes the rank that failed first. Empty for a single rank.
 [[nodiscard]] std::vector<std::string> rank_table(const model::Tries& tries, std::size_t most);
-/// "ranks" as JSON, of the last try; null for a job without ranks.
-/// How NCCL connects the ranks, and what it warned of: sentences.
+/// Sentences about how NCCL connects the ranks, and about its warnings.
 [[nodiscard]] std::vector<std::string> nccl_sentences(const model::Tries& tries);
+/// The value of "ranks" in JSON: those of the last try; null for a job without ranks.
 [[nodiscard]] std::string ranks_json(const model::Tries* tries);
 
 /// The value of "tries" in JSON; null for a job without ranks and retries.

@@ -44,7 +44,8 @@ Error nothing_left(const View& view, const Snapshot& seen) {
   return {ErrorCode::kNotFound, "E0006", std::move(message), std::move(hint)};
 }
 
-/// Whether a partition of the device is selected. If the device itself was named, all are.
+/// Whether a partition of the device is selected. If the device itself was named, all its
+/// partitions are.
 bool partition_chosen(const std::vector<Selected>& chosen, int device, const std::string& uuid) {
   return std::any_of(chosen.begin(), chosen.end(), [&](const Selected& one) {
     return one.device == device && (one.partition_uuid.empty() || one.partition_uuid == uuid);
@@ -98,7 +99,7 @@ void sort_devices(std::vector<Device>& devices, const std::string& key) {
     sort_rows(devices, [](const Device& a, const Device& b) { return a.name < b.name; });
   if (key == "index")
     sort_rows(devices, [](const Device& a, const Device& b) { return a.index < b.index; });
-  if (key == "health") {  // worst first
+  if (key == "health") {  // the worst health comes first
     const auto rank = [](const Device& device) {
       switch (device.health) {
         case model::Health::kLost:

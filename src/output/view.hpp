@@ -22,8 +22,8 @@ struct View {
 inline constexpr const char* kDeviceSortKeys = "index|name|memory|use|temp|power|health";
 inline constexpr const char* kProcessSortKeys = "device|memory|sm|cpu|rss|age|user|pid";
 
-/// Keeps the named devices, or those that the user uses, with all their processes. Numbers are
-/// sorted with the largest first and absent ones last. Fails with kNotFound (E0006) if nothing
+/// Keeps the named devices, or those that the user uses, with all their processes. If sorted by a
+/// number, the largest comes first and absent ones last. Fails with kNotFound (E0006) if no device
 /// remains, and like select_devices().
 [[nodiscard]] Result<model::Snapshot> devices_in(const View& view, model::Snapshot snapshot);
 /// Keeps the user's processes on the named devices. Also keeps unaccounted memory, unless a user is

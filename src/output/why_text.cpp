@@ -22,7 +22,7 @@ const Job* find_job(const JobStory& story, JobId id) {
   return nullptr;
 }
 
-/// The number to show: the array's number if the user asked for an array.
+/// The number to show: that of the array if the user asked about an array.
 std::string number_of(const JobStory& story, JobId id) {
   const Job* job = find_job(story, id);
   return job == nullptr ? std::to_string(id) : job_number(*job);
@@ -107,7 +107,7 @@ std::vector<JobId> awaited(const JobStory& story) {
   return ids;
 }
 
-/// Whether the job waits for a device. Otherwise it is held or waits for other jobs.
+/// Whether the job itself is in the queue, and waits neither for other jobs nor for its array.
 bool stands_in_line(const JobStory& story) {
   return story.job.state == JobState::kWaiting && awaited(story).empty() &&
          story.outlook.obstruction != "array_limit" && story.outlook.obstruction != "journal";
@@ -157,8 +157,8 @@ std::string waiting_head(const JobStory& story) {
 
 // ---- the lines below it
 
-/// The job whose end makes it fit at `when`. If several jobs end at that time, prefers one that has
-/// what it needs.
+/// The job whose end makes this one fit at `when`. If several jobs end at that time, prefers one
+/// that has a device that this job could use.
 const model::JobOutlook::Release* release_at(const JobStory& story, std::int64_t when) {
   const model::JobOutlook::Release *last = nullptr, *holding = nullptr;
   for (const auto& one : story.outlook.releases) {
@@ -208,7 +208,8 @@ void add_cpu(Lines& lines, const JobStory& story, const JobsView& view) {
                        show_duration(*job.or_cpu_after)));
 }
 
-/// Adds lines about what happened when the machine restarted, and what would happen next time.
+/// Adds lines about what happened to the job when the machine restarted, and what would happen at
+/// the next restart.
 void add_restarts(Lines& lines, const Job& job) {
   if (!job.requeue) return;
   if (job.restarts > 0)
@@ -279,7 +280,7 @@ void add_sooner(Lines& lines, const JobStory& story) {
 
 // ---- an array as a whole
 
-/// How many jobs are in which state: "3 done, 2 failed".
+/// How many jobs are in each state: "3 done, 2 failed".
 std::string counts_of(const std::vector<Job>& jobs) {
   std::map<JobState, int> counts;
   for (const Job& job : jobs) ++counts[job.state];
@@ -291,7 +292,7 @@ std::string counts_of(const std::vector<Job>& jobs) {
   return listed(words);
 }
 
-/// Adds the jobs that failed, grouped by how they ended.
+/// Adds the jobs that failed, grouped by exit code or signal.
 void add_bad_ends(Lines& lines, const std::vector<Job>& jobs) {
   using Ending = std::tuple<JobState, std::string, std::string>;
   std::map<Ending, std::vector<const Job*>> alike;
@@ -369,7 +370,7 @@ std::string of_waiting(const JobStory& story, const JobsView& view, const Termin
 std::string of_running(const JobStory& story, const JobsView& view, const Terminal& terminal) {
   const Job& job = story.job;
   const std::int64_t now = view.unix_milliseconds;
-  // If the clock is set back, "now" can be earlier than the start.
+  // If the clock was set back, "now" can be earlier than the start.
   const std::int64_t since = std::min(job.started_unix_milliseconds.value_or(now), now);
   Lines lines;
   if (job.time_limit)

@@ -1,4 +1,4 @@
-// Stable identifiers and their text for people.
+// Tables of stable identifiers with their texts for people.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ struct Word {
   const char* says;  // msgid
 };
 
-/// nullptr if the table has no such identifier.
+/// The row of this identifier; nullptr if the table does not contain it.
 template <std::size_t N>
 const Word* find(const std::array<Word, N>& words, std::string_view id) {
   const auto found =

@@ -1,5 +1,5 @@
 // Words and numbers that several verbs display: health, causes, pairs of sizes, short device names.
-// The returned strings are printable, even if they come from untrusted sources.
+// The returned strings are printable, even if they contain untrusted text.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@ namespace berth::output {
 /// The value of Unattributed::cause if the process list could not be read.
 inline constexpr std::string_view kListUnknown = "list_unknown";
 
-/// The health in words, translated: "ok", "no answer", …. And its colour.
+/// The health in words, translated: "ok", "no answer", …. The second function returns its colour.
 [[nodiscard]] std::string_view word_for(model::Health health);
 [[nodiscard]] Style style_for(model::Health health);
 /// Why a reading is absent, translated: "needs two readings".
@@ -39,8 +39,8 @@ inline constexpr std::string_view kListUnknown = "list_unknown";
 
 /// The name without redundant parts ("NVIDIA ", "GeForce ", "(R)", "@ 2.40GHz").
 [[nodiscard]] std::string short_name(const model::Device& device);
-/// The device whose model name to show. If a GPU's driver does not answer, only its PCI name is
-/// known; another GPU with the same PCI id has the better name.
+/// The device whose model name to show instead of this one's. If a GPU's driver does not answer,
+/// only its PCI name is known; another GPU with the same PCI id has the better name.
 [[nodiscard]] const model::Device& namesake(const model::Snapshot& snapshot,
                                             const model::Device& device);
 /// The command without the program's folder: "python3 train.py".
@@ -78,10 +78,10 @@ struct Use {
 [[nodiscard]] std::vector<model::Holding> leases_of(const model::Device& device,
                                                     const model::Snapshot& snapshot);
 
-/// Whether the holding has no job because the unit is drained, that is, gets no new jobs.
+/// Whether the holding stands for a drained unit, which gets no new jobs.
 [[nodiscard]] bool is_drained(const model::Holding& one);
-/// The number of a lease's job for people: "7_3", or the plain number if the snapshot does not have
-/// more.
+/// The number of a lease's job for people: "7_3", or the plain id if the snapshot does not have
+/// that number.
 [[nodiscard]] std::string lease_number(std::uint64_t job, const model::Snapshot& snapshot);
 
 [[nodiscard]] const model::Device* find_device(const model::Snapshot& snapshot, int index);
