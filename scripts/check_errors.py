@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every error id in the sources has one row in docs/errors.md, sorted, and every row is used. An id has the same kind (ErrorCode)
-everywhere, so that a search for it finds one meaning."""
+"""Every error id in the sources has one row in docs/errors.md, and the page has no other rows and is sorted. An id has the same kind
+(ErrorCode) everywhere, so that a search for the id finds one meaning."""
 import re
 
 import checking
@@ -28,7 +28,7 @@ def check(arguments):
             if path.name.endswith("_test.cpp"):
                 continue
             code = COMMENT.sub("", path.read_text())
-            # main() writes the id of its last message into the sentence.
+            # main() contains the id of its last message within a sentence, "(E0001)".
             for identifier in USED.findall(code) + re.findall(r"\((E\d{4})\)", code):
                 used.setdefault(identifier, path.relative_to(root))
             for kind, identifier in CODE.findall(code):

@@ -12,7 +12,7 @@ HEAVY = ("CLI/", "nlohmann/", "toml++/", "sqlite3")
 
 
 def allowed_rooms(page: str) -> dict[str, set[str]]:
-    """The rooms that each room may use, from the table. "floors below" and "all below" stand for every room of a lower floor."""
+    """The rooms that each room may use, from the table. The words "floors below" and "all below" in it mean every room of a lower floor."""
     rows = [(int(floor), room, uses) for floor, room, uses in ROW.findall(page)]
     table = {}
     for floor, room, uses in rows:
@@ -46,7 +46,7 @@ def problems_of(path, inner: str, code: str, table):
         yield f"{path}: in no room of docs/architecture.md"
         return
     allowed = table[room]
-    if "test" in path.stem and "/" in room:  # tests of a subroom may use all of its subrooms
+    if "test" in path.stem and "/" in room:  # a test of a subroom may use what any subroom of the same room may use
         allowed = set().union(*(uses for other, uses in table.items() if other.startswith(room.split("/")[0] + "/")))
     for quote, name in INCLUDE.findall(code):
         if quote == "<":

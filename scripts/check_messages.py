@@ -28,12 +28,12 @@ CALL = re.compile(r"\b(?:text|tr|msgid)\(\s*(" + LITERAL + r")\s*[,)]")
 CALL_N = re.compile(r"\btext_n\(\s*(" + LITERAL + r"),\s*(" + LITERAL + r"),")
 ANY_LITERAL = re.compile(LITERAL)
 COMMENT = re.compile(r"^\s*//.*$", re.M)
-MACHINE_TEXT = re.compile(r'^(?:summary|note) = "([^"]*)"$', re.M)  # a machine file's own description
-KEYS = ("short", "cause", "action", "what", "means", "title", "says")  # of the tables in data/
+MACHINE_TEXT = re.compile(r'^(?:summary|note) = "([^"]*)"$', re.M)  # the description inside a machine file
+KEYS = ("short", "cause", "action", "what", "means", "title", "says")  # keys with texts in the tables of data/
 PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 EXCEPTIONS = ("BerthError", "InvalidRequest", "NotFound", "NoDevice", "Refused", "BrokerUnavailable", "NotPermitted", "Unsupported", "TooLate",
               "DoesNotFit", "RankFailed", "ContextLost", "NotSplittable", "StepInterrupted")
-NAMES_OF_THEIR_OWN = ("cuInit", "libcuda.so.1", ".nv_fatbin")  # names that users may look up, so they are not translated
+NAMES_OF_THEIR_OWN = ("cuInit", "libcuda.so.1", ".nv_fatbin")  # names that users may search for, so they are not translated
 HALF_WIDTH = re.compile(r'[一-鿿](?:[,;:!?.](?![\w/])|[,;:!?.](?=[一-鿿])| ?\(|["\'])|[)"\'][一-鿿]')
 ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
 
@@ -95,7 +95,7 @@ def table_messages(berth: str) -> dict:
 def placeholders(sentence: str) -> collections.Counter:
     plain = sentence.replace("{{", "").replace("}}", "")
     found = PLACEHOLDER.findall(plain)
-    # In fmt, "{}" is the same as numbered placeholders in order. A translation may number them to change the order.
+    # In fmt, "{}" means the same as placeholders numbered in order. A translation may number them to change the order.
     return collections.Counter(re.sub(r"^\{\d+", "{", p) for p in found)
 
 
@@ -203,8 +203,8 @@ def self_test() -> None:
 
 
 def check_ends(root):
-    """Checks that no translation is used through .data(). Translations are views into the catalogue without a terminating zero, so such
-    a string would be too long."""
+    """Checks that no translation is used through .data(). A translation is a view into the catalogue without a terminating zero, so a C
+    string at this address would be too long."""
     ends = re.compile(r"\btr\((?:[^()]|\([^()]*\))*\)\s*\.data\(\)")
     return [f"{path.relative_to(root)}: a message ends where .data() does not: std::string(tr(…))"
             for path in sorted((root / "src").rglob("*.[ch]pp")) if ends.search(path.read_text())]

@@ -14,7 +14,7 @@ PAGES = ("*.md", "docs/**/*.md", "examples/*.md", "benchmarks/*.md")
 GENERATED = {"docs/cli.md"}
 SOURCES = {".hpp", ".cpp", ".h", ".c", ".py", ".sh", ".js", ".cmake", ".txt"}
 HELD = ("cmake", "dashboard", "examples", "fuzz", "include", "preload", "python", "scripts", "simulator", "src", "tests")
-# Subjects of older commits stay as they are.
+# The subjects of older commits are not checked.
 SUBJECTS_SINCE = "2026-11-24T03:00:00Z"
 
 # Forbidden words, and what to write instead.
@@ -43,7 +43,7 @@ WORDS = {
     r"left in peace": "left alone",
     r"thereof|wherein|whereby|whence|hitherto|henceforth|thereupon": "plain words",
 }
-# Also forbidden in messages, which po/zh_CN/ lists.
+# Forbidden in messages, in addition to WORDS. po/zh_CN/ has all messages.
 MESSAGE_WORDS = {
     r"mend(?:s|ed|ing)?": "fix",
     r"left over": "still set, remaining",
@@ -59,8 +59,8 @@ FORBIDDEN = [(re.compile(rf"(?<![\w-])(?:{word})(?![\w-])", re.I), instead) for 
 FORBIDDEN_IN_MESSAGES = FORBIDDEN + [(re.compile(rf"(?<![\w-]){word}(?![\w-])", re.I), instead) for word, instead in MESSAGE_WORDS.items()]
 CELL_BORDER = re.compile(r"(?<!\\)\|")
 WEB_ADDRESS = re.compile(r"https?://\S+")
-# Paths in this repository that stand in backquotes. Paths with a placeholder ("src/vendor/NAME/") or of other trees ("include/crt/…") do
-# not count.
+# Paths of this repository in backquotes. Paths with a placeholder ("src/vendor/NAME/") and paths of other trees ("include/crt/…") are not
+# checked.
 PATH = re.compile(r"`((?:cmake|dashboard|data|docs|examples|fuzz|integrations|po|preload|python|scripts|simulator|src|tests|benchmarks|"
                   r"include/berth)/[\w./*-]*)`")
 PLACEHOLDER = re.compile(r"[A-Z]{3,}/|/[A-Z]{3,}\b(?!\.md)")

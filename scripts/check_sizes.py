@@ -23,7 +23,7 @@ def cpp_functions(lines):
             index += 1
             continue
         indent = match.group(1) if match.group(1) is not None else match.group(2)
-        if len(indent) > 2:  # the last line of a head with several lines, whose first line has less indentation
+        if len(indent) > 2:  # the last line of a function head of several lines; its first line has less indentation
             head = index
             while head > 0 and len(lines[head]) - len(lines[head].lstrip()) > 2:
                 head -= 1

@@ -35,7 +35,7 @@ def berth_json(*words, seconds=60):
 
 
 class Record:
-    """Counts checks that passed, that failed, or that could not run here."""
+    """Counts checks that passed, that failed, and that could not run on this machine."""
 
     def __init__(self):
         self.checks = []
@@ -105,7 +105,7 @@ def check_python(record):
     scripts = [ROOT / "python/tests/test_on_gpu.py", ROOT / "python/tests/test_kernels.py", *sorted((ROOT / "examples").glob("[01][0-9]_*.py"))]
     for script in scripts:
         if script.name < "08" and script.parent.name == "examples":
-            continue  # another check runs the demo
+            continue  # a separate check runs the demo
         try:
             done = subprocess.run([python, str(script)], capture_output=True, text=True, timeout=150, stdin=subprocess.DEVNULL, env=environment)
         except subprocess.TimeoutExpired:
@@ -126,7 +126,7 @@ def check_bench(record):
     for row in document["results"]:
         name = f"bench {row['case']} on GPU {row['device']}"
         if row["error"]:
-            missing = row["error"]["id"] == "E1053"  # no OpenCL platform of this vendor is installed
+            missing = row["error"]["id"] == "E1053"  # this machine has no OpenCL platform of this vendor
             record.add(name, None if missing else False, row["error"]["message"])
             continue
         share = row["share_of_peak_percent"]
@@ -194,7 +194,7 @@ def costs(record):
 
 
 def why_not(allow_simulated) -> str | None:
-    """The reason why nothing can be checked here; None if there is none."""
+    """The reason why no check can run on this machine; None if there is none."""
     if not BERTH.exists():
         return "build/release/berth is missing: ./dev build"
     listed = berth_json("ls")

@@ -4,7 +4,7 @@ import csv
 import io
 import subprocess
 
-# nvidia-smi's query, Berth's key, factor to Berth's unit, tolerance in both directions (absolute, in Berth's unit)
+# Rows: nvidia-smi's query, Berth's key, factor to convert to Berth's unit, tolerance in both directions (absolute, in Berth's unit).
 EQUAL = (("name", "name"), ("uuid", "uuid"))
 MOVING = (
     ("memory.total", "memory_total_bytes", 2**20, 1 * 2**20),

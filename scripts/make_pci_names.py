@@ -12,8 +12,8 @@ everywhere; run this again to take newer ones.
 import re
 import sys
 
-# A vendor's devices that are neither GPUs nor accelerators. Berth looks up only devices with a suitable PCI class, so superfluous
-# lines only cost space.
+# Names of a vendor's devices that are neither GPUs nor accelerators. Berth looks up only devices with a suitable PCI class, so lines that
+# are not needed only take space.
 NOT_A_DEVICE = re.compile(
     r"audio|sound|modem|usb|ucsi|bridge|smbus|\bide\b|sata|ahci|raid|ethernet|network|nvme|ssd|storage|firewire"
     r"|memory (controller|hub)|host (controller|interface)|root (port|complex)|pci-?e? |\bisa\b|\blpc\b|nforce|mcp\d+ "
@@ -48,7 +48,7 @@ def wanted(vendor, name):
 
 
 def for_people(vendor, name):
-    """The name for people. A GPU's product name is in brackets after the name of the chip: "AD102 [GeForce RTX 4090]"."""
+    """The name for people. In the name of a GPU, the product is in brackets after the chip: "AD102 [GeForce RTX 4090]"."""
     sold_as = re.search(r"\[([^\[\]]+)\]\s*$", name)
     if vendor in {"10de", "1002", "8086"} and sold_as:
         name = sold_as.group(1)
@@ -56,7 +56,7 @@ def for_people(vendor, name):
 
 
 def amdgpu_table(path):
-    """The table for AMD. Its lines are "DDDD00RR name": device and revision instead of the vendor and device of the other table."""
+    """The table for AMD. Its lines are "DDDD00RR name": device and revision, while the other table has vendor and device."""
     lines = {}
     for line in open(path, encoding="utf-8"):
         match = re.match(r"([0-9A-Fa-f]{4}),\s*([0-9A-Fa-f]{2}),\s*(\S.*)", line)

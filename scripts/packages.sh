@@ -77,7 +77,7 @@ install() {
   fi
   local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get)
   echo "installing with apt: $*"
-  # Update the package lists only if they are missing or too old.
+  # Update the package lists only if they are missing or outdated.
   if ! apt-cache show "$@" >/dev/null 2>&1 || ! "${apt[@]}" install -y --no-install-recommends "$@"; then
     if ! { "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "$@"; }; then
       printf 'error: apt could not install them\n\nhint: as root: apt-get update && apt-get install %s\n' "$*" >&2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the tools that Berth is compared with into build/peers, a separate Python environment. Without a package index, the
-# tests and rows that need them are skipped with a message. pip's own settings (index, proxy) apply.
+# Installs the tools with which Berth is compared into build/peers, a separate Python environment. Without a package index, tests and table
+# rows that need the tools are skipped with a message. pip's own settings (index, proxy) apply.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 peers=build/peers

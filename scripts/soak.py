@@ -50,8 +50,8 @@ def under_thread_sanitizer():
         print(f"thread sanitizer: {name}", flush=True)
         start = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
-            pathlib.Path(folder).chmod(0o777)  # processes of other users must be able to access it
-            # The reader of the driver is forked from a process with threads, and starts threads itself.
+            pathlib.Path(folder).chmod(0o777)  # so that processes of other users can access it
+            # The reader of NVIDIA's driver is forked from a process with threads, and the child starts threads itself.
             variables = dict(os.environ, LC_ALL="C.UTF-8", TSAN_OPTIONS=f"die_after_fork=0 log_path={folder}/report")
             done = subprocess.run(command, cwd=ROOT, env=variables, timeout=LIMIT_SECONDS, stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")

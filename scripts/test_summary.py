@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 """Sums up a run of the tests: test_summary.py FIRST [ALONE], files that `ctest --output-junit` has written.
 
-ALONE has the tests that failed in FIRST, run again one after another. A test that passes then depends on how busy the
-machine is: it does not fail the run, but it is named with what it printed when it failed, so that it gets mended."""
+ALONE has the tests that failed in FIRST, run again one after another. If a test passes then, its result depends on how busy the machine is. Such a
+test does not fail the run, but it is listed with the output of its failure, so that it gets fixed."""
 import pathlib
 import sys
 import xml.etree.ElementTree as xml
 
 SLOWEST = 20
-LINES = 40  # of a failed test's output, counted from its end
+LINES = 40  # the most lines that are shown of a failed test's output; the last ones
 
 
 def outcomes(file):
-    """What became of each test, by name: (seconds, "passed" or "failed" or "skipped", output)."""
+    """The result of each test by name: (seconds, "passed" or "failed" or "skipped", output)."""
     words = {"run": "passed", "fail": "failed"}
     return {case.get("name"): (float(case.get("time", 0)), words.get(case.get("status"), "skipped"), case.findtext("system-out") or "")
             for case in xml.parse(file).iter("testcase")}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Called by ./dev package: builds the wheel and the source distribution of the Python package into build/package/. The tools
-# come from PyPI; without a package index there is no wheel, and a note says so. pip's own settings (index, proxy) apply.
+# Called by ./dev package: builds the wheel and the source distribution of the Python package into build/package/. The tools come from PyPI.
+# Without a package index no wheel is built, and a note says so. pip's own settings (index, proxy) apply.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 tools=$PWD/build/wheel-tools
@@ -25,10 +25,10 @@ made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
 "$tools/bin/pyproject-build" --no-isolation --sdist --outdir "$made" . >build/sdist.log 2>&1 ||
   { tail -40 build/sdist.log >&2; exit 1; }
-# Check that the source distribution contains everything that a build needs.
+# Check that the source distribution contains all files that a build needs.
 mkdir "$made/source"
 tar -xzf "$made"/berth_gpu-*.tar.gz -C "$made/source" --strip-components 1
 cmake -S "$made/source" -B "$made/build" -G Ninja -DBERTH_BUILD_TESTS=OFF >"$made/log" 2>&1 || { cat "$made/log" >&2; exit 1; }
 mv "$made"/berth_gpu-*.tar.gz build/package/
-# Check that installing the wheel provides the program and the package, in each Python of this machine.
+# Check with each Python of this machine that installing the wheel provides the program and the package.
 /usr/bin/python3 python/tests/test_wheel.py build/package/berth_gpu-*.whl

@@ -29,7 +29,7 @@
 
 namespace berth {
 namespace detail {
-/// The time at which this process loaded the code.
+/// The time at which the program or library with this code was loaded.
 inline const std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
 }  // namespace detail
 
@@ -62,7 +62,7 @@ struct Report {
   /// How often memory ran out in retry(), how often retry() tried again, and how long it waited.
   long out_of_memory = 0, retries = 0;
   double retry_wait_seconds = 0;
-  /// The GPUs that it uses. Absent if this is not known; `why` has the reason.
+  /// The GPUs that this process uses. Absent if this is not known; then `why` has the reason.
   std::optional<std::vector<Use>> gpus;
   std::string why;
 

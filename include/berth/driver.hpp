@@ -16,8 +16,8 @@
 
 namespace berth::detail {
 
-/// A handle of the library, if this process has loaded it. It is never closed, because drivers stay
-/// loaded.
+/// A handle of the library, if this process has loaded it. The handle is never closed, because
+/// drivers stay loaded.
 inline void* loaded_driver(const char* name) {
   return ::dlopen(name, RTLD_NOLOAD | RTLD_LAZY);
 }
@@ -61,7 +61,7 @@ inline const char* initialised_driver() {
   struct Opens {
     const char *name, *library, *device;
   };
-  // These do not tell, but open a device when they are initialised.
+  // These drivers have no function that tells, but an initialised one has a device open.
   constexpr Opens kOpens[] = {{"ROCm", "libhsa-runtime64.so.1", "/dev/kfd"},
                               {"OpenCL", "libnvidia-opencl.so.1", "/dev/nvidia"},
                               {"OpenCL", "libigdrcl.so", "/dev/dri/render"}};

@@ -85,7 +85,7 @@ using Done = std::monostate;
 
 namespace detail {
 
-/// Whether messages are in Chinese. This is chosen as in all of Berth.
+/// Whether messages are in Chinese, by the variables that also determine the language of `berth`.
 inline bool in_chinese() {
   for (const char* const name : {"LC_ALL", "LC_MESSAGES", "LANG"}) {
     const char* const locale = std::getenv(name);

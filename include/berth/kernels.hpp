@@ -26,7 +26,7 @@
 namespace berth {
 namespace detail {
 
-/// The functions of OpenCL that this header calls, with types as in CL/cl.h.
+/// The functions of OpenCL that this header calls, with their types as in CL/cl.h.
 struct OpenCl {
   using Handle = void*;
   using Code = std::int32_t;
@@ -120,12 +120,12 @@ inline constexpr const char* kKernelMacros =
 
 }  // namespace detail
 
-/// What the pool of a device holds.
+/// How much memory the pool of a device has.
 struct PoolStatistics {
   std::size_t used_bytes = 0;  ///< in buffers that exist
   std::size_t free_bytes = 0;  ///< kept for later buffers
-  long allocations = 0;        ///< calls of the driver
-  long reuses = 0;             ///< buffers that needed no call
+  long allocations = 0;        ///< calls of the driver to allocate memory
+  long reuses = 0;             ///< buffers that reused memory
 };
 
 namespace detail {
@@ -155,7 +155,7 @@ struct ComputeState {
     pool.free_bytes = 0;
   }
 
-  /// Memory of exactly this capacity. The mutex is held.
+  /// Memory of exactly this capacity. The caller must hold the mutex.
   Result<void*> take(std::size_t capacity) {
     if (const auto found = free.find(capacity); found != free.end()) {
       void* const memory = found->second;
@@ -168,7 +168,8 @@ struct ComputeState {
     constexpr std::uint64_t kReadWrite = 1;
     std::int32_t code = 0;
     void* memory = cl.clCreateBuffer(context, kReadWrite, capacity, nullptr, &code);
-    if (memory == nullptr && !free.empty()) {  // memory that the pool keeps may be enough
+    if (memory == nullptr && !free.empty()) {  // the driver has no memory left, but memory that the
+                                               // pool keeps may be enough
       trim();
       memory = cl.clCreateBuffer(context, kReadWrite, capacity, nullptr, &code);
     }
@@ -186,7 +187,8 @@ struct ComputeState {
   }
 };
 
-/// Sizes share a capacity, so that a later buffer of a similar size can reuse the memory.
+/// The capacity for a size. Similar sizes have the same capacity, so that a later buffer can reuse
+/// the memory.
 inline std::size_t capacity_for(std::size_t bytes) {
   constexpr std::size_t kLeast = 256, kStep = std::size_t{1} << 20;
   if (bytes > kStep) return bytes > SIZE_MAX - kStep ? bytes : (bytes + kStep - 1) / kStep * kStep;
@@ -217,7 +219,7 @@ class Buffer {
   }
 
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
-  /// Copies to the device, and returns when `from` may be changed.
+  /// Copies to the device. When it returns, `from` may be changed.
   Result<Done> try_write(const void* from, std::size_t bytes) {
     if (bytes > bytes_) return too_many(bytes);
     const auto code = state_->cl.clEnqueueWriteBuffer(state_->queue, memory_, 1, 0, bytes, from, 0,

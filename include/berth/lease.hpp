@@ -60,7 +60,7 @@ namespace detail {
 
 using Setting = std::pair<std::string, std::optional<std::string>>;
 
-/// What a lease must undo and return when it ends.
+/// What has to be undone and returned when a lease ends.
 struct Held {
   const Library* library = nullptr;
   berth_lease* handle = nullptr;
@@ -152,9 +152,10 @@ inline std::string quoted(std::string_view from) {
 }
 
 inline std::optional<Error> problem_of(const Request& request) {
-  constexpr int kMostGpus = 1024, kMostCpus = 8192;  // as the program's
+  constexpr int kMostGpus = 1024,
+                kMostCpus = 8192;  // the same limits as those of the program `berth`
   constexpr std::int64_t kLeastBytes =
-      1 << 20;  // a smaller number such as 8 is surely not meant in bytes
+      1 << 20;  // because a small number such as 8 surely does not mean bytes
   const auto wrong = [](const char* id, std::string message, std::string hint = {}) {
     return Error(Kind::invalid_request, id, std::move(message), std::move(hint));
   };
@@ -203,15 +204,15 @@ inline std::string wish_of(const Request& request) {
          quoted(::program_invocation_short_name) + "]}";
 }
 
-/// Whether a variable selects the devices that a driver shows.
+/// Whether the variable selects devices for a driver.
 inline bool selects(std::string_view name) {
   for (const char* const part : {"VISIBLE_", "AFFINITY_MASK", "DEVICE_SELECTOR", "DEVICE_ORDINAL"})
     if (name.find(part) != std::string_view::npos) return true;
   return false;
 }
 
-/// Whether the request is for all GPUs. In that case, a driver that has already read the devices
-/// has the right ones.
+/// Whether the request is for all GPUs. Then a driver that has already read the devices uses the
+/// right ones.
 inline bool is_for_all(const Request& request) {
   for (char** one = ::environ; one != nullptr && *one != nullptr; ++one) {
     const std::string_view all = *one;
@@ -228,7 +229,7 @@ inline std::string not_seen() {
               " 已初始化，因此看不到租约给的是哪个设备");
 }
 
-/// Ends the lease. It is undone now, or together with the lease that was requested after it.
+/// Ends the lease now or, if a later lease is still in use, together with that one.
 inline void end(Held& held, int exit_code) {
   std::vector<std::pair<berth_lease*, int>> ends;
   {
@@ -240,7 +241,7 @@ inline void end(Held& held, int exit_code) {
     if (held.handle == nullptr) return;
     ends = std::move(held.later);
     ends.emplace_back(std::exchange(held.handle, nullptr), exit_code);
-    if (held.owner != ::getpid()) {  // the end of a forked child does not end its parent's lease
+    if (held.owner != ::getpid()) {  // a forked child must not end the lease of its parent
       held.before.clear();
       held.affinity.reset();
     } else if (above != nullptr) {
@@ -314,7 +315,7 @@ class Lease {
   int exceptions_ = std::uncaught_exceptions();
 };
 
-/// The error if it is not granted, which says who holds what.
+/// The error of a lease that was not granted; it says who holds the devices.
 inline Error Lease::refused() const {
   char* why = nullptr;
   if (held_->library->lease_why(held_->handle, &why) != 0)
@@ -380,8 +381,8 @@ inline std::optional<Error> Lease::take(const Request& request, const detail::Do
     environment_.emplace_back(granted.text(at + "/name").value_or(""),
                               action == "set" ? granted.text(at + "/value") : std::nullopt);
   }
-  // Inside a job, a driver that is already initialised may be used if the lease has the devices
-  // that it has read.
+  // Inside a job, a driver that has already read its devices may be used if the lease has the same
+  // ones.
   for (const auto& [name, value] : environment_) {
     const char* const now = std::getenv(name.c_str());
     if (driver != nullptr && detail::selects(name) &&

@@ -80,8 +80,8 @@ inline const char* find_functions(void* from, Library& into) {
   return missing;
 }
 
-/// Opens the library. The loader searches for it like for a linked library. The CMake package and
-/// pkg-config add the folder where it is installed (-rpath).
+/// Opens the library. The loader searches for it as for a linked library. The CMake package and
+/// pkg-config add the folder of the installed library to the search (-rpath).
 inline void* open_library(std::string& why) {
   const char* const named = ::secure_getenv("BERTH_LIBRARY");
   const bool is_named = named != nullptr && *named != '\0';

@@ -83,7 +83,7 @@ constexpr Verdict verdict_of_opencl(int code) {
   return code >= -6 && code <= -4 ? Verdict::out_of_memory : Verdict::other;
 }
 
-// Texts that say that memory ran out. Each counts only as a statement of its own, and not inside a
+// Texts that say that memory ran out. Each counts only as a statement of its own, and not within a
 // sentence about such errors.
 inline constexpr std::string_view kBareWords = "CUDA out of memory";
 inline constexpr std::string_view kOutOfMemoryWords[] = {
@@ -163,7 +163,7 @@ inline constexpr std::string_view kOutOfMemoryWords[] = {
     "Memory Object Allocation Failure",
 };
 
-// If one of these texts is followed by more words, the sentence only mentions the error.
+// If more words follow one of these texts, the sentence only mentions the error.
 inline constexpr std::string_view kWordsAtEnd[] = {
     "CUDA out of memory. Tried to allocate",
     "Memory Object Allocation Failure",
@@ -174,7 +174,7 @@ inline constexpr std::string_view kWordsAtEnd[] = {
     "std::bad_alloc",
 };
 
-// Texts, in lower case, after which the device's context is lost.
+// Texts, in lower case, that mean that the device's context is lost.
 inline constexpr std::string_view kContextLostWords[] = {
     "an illegal memory access was encountered",
     "device-side assert triggered",
@@ -223,7 +223,8 @@ bool has(const List& list, std::string_view word) {
   return std::find(std::begin(list), std::end(list), word) != std::end(list);
 }
 
-/// Whether the text before a statement introduces it: "error:", "returned", a bracket, or nothing.
+/// Whether a statement may begin after this text: it is empty, or ends in punctuation or in a word
+/// such as "error" or "returned".
 inline bool leads(std::string_view before) {
   constexpr std::string_view kWords[] = {"error",   "code", "status", "with",  "returned",
                                          "returns", "got",  "in",     "due to"};
@@ -246,8 +247,8 @@ inline bool leads(std::string_view before) {
   });
 }
 
-/// Whether the text before a statement on the same line shows that it is quoted from a log or a
-/// file.
+/// Whether the text before a statement, on the same line, shows that the statement is quoted from a
+/// log or a file.
 inline bool is_quoted(std::string_view before) {
   constexpr std::string_view kWords[] = {
       "parse",      "parsed",      "parsing", "log",      "logs",      "regex",      "pattern",
@@ -277,7 +278,7 @@ inline bool is_quoted(std::string_view before) {
   return false;
 }
 
-/// Whether the text says this as a statement somewhere, and does not only mention it.
+/// Whether the text contains `word` as a statement, and does not only mention it.
 inline bool states(std::string_view text, std::string_view word) {
   constexpr std::size_t kLine = 200;
   for (std::size_t at = text.find(word); at != std::string_view::npos;
@@ -339,14 +340,14 @@ inline Verdict verdict_of(const std::exception& problem) {
     std::rethrow_if_nested(problem);
   } catch (const std::exception& inner) {
     if (const Verdict within = verdict_of(inner); within != Verdict::other) verdict = within;
-  } catch (...) {  // what was thrown is no exception class, so nothing is known about it
+  } catch (...) {  // the exception is no std::exception, so nothing is known about it
   }
 #endif
   return verdict;
 }
 
 #if !defined(__cpp_rtti)
-// Without this overload, only the static type would be known.
+// Without RTTI, verdict_of_one() would know only the static type, so these overloads decide by it.
 inline Verdict verdict_of(const std::bad_alloc&) {
   return Verdict::out_of_memory;
 }
@@ -394,7 +395,7 @@ Verdict verdict_of(const E& problem) {
   return verdict_of_opencl(problem.err());
 }
 
-/// For other integers than int, which are neither OpenCL codes nor enums.
+/// For integers of other types than int, which are neither OpenCL codes nor enums.
 template <typename T, std::enable_if_t<std::is_arithmetic_v<T> && !std::is_same_v<T, int>, int> = 0>
 Verdict verdict_of(T) = delete;
 

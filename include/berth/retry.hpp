@@ -74,8 +74,8 @@ inline std::chrono::duration<double> pause_after(const RetryPolicy& policy, int 
                                        (1 + policy.jitter * (2 * random - 1)));
 }
 
-/// The error if a policy makes no sense. Comparisons with NaN are false, so they must be written so
-/// that NaN is an error.
+/// The error if a policy makes no sense. Comparisons with NaN are false, so each condition must be
+/// written so that NaN is an error.
 inline std::optional<Error> problem_of(const RetryPolicy& policy) {
   const char* wrong = nullptr;
   if (policy.tries < 1) wrong = "tries";
@@ -90,7 +90,7 @@ inline std::optional<Error> problem_of(const RetryPolicy& policy) {
                     "tries 至少为 1；first、factor、most 不小于 0；jitter 在 0 到 1 之间"));
 }
 
-/// Frees memory, reports, and sleeps; `at` is the number of the failed try, from 0.
+/// Frees memory, reports the retry, and sleeps; `at` is the number of the failed try, from 0.
 inline void before_next_try(const RetryPolicy& policy, int at, std::string what) {
   if (policy.release) policy.release();
   const auto pause = pause_after(policy, at, random_part());
@@ -115,7 +115,7 @@ template <typename T>
 inline constexpr bool is_code_v =
     std::is_enum_v<T> || std::is_same_v<T, std::error_code> || std::is_same_v<T, int>;
 
-/// The verdict on an error code that was returned. Other values are results and no errors.
+/// The verdict on a returned value if it is an error code. Values of other types are results.
 template <typename T>
 Verdict verdict_of_result(const T& result) {
   if constexpr (std::is_same_v<T, std::errc> || std::is_same_v<T, std::error_code>)

@@ -1,6 +1,6 @@
 """Calls CUDA's driver and NVRTC by ctypes: the first visible GPU, one stream. Loaded at the first use of berth.kernel or berth.empty.
 
-The calls were tried with the simulated driver only, and with a compiler that stands in for NVRTC; not on a GPU.
+These calls have been tested only with the simulated driver and with a substitute for NVRTC, not on a GPU.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _nvrtc_files(driver_major: int) -> List[str]:
 
 
 class Memory:
-    """Memory of the GPU, which this process cannot read."""
+    """Memory of the GPU, which the host cannot read directly."""
 
     address: Optional[int] = None
     mapped = launched = False
@@ -89,7 +89,7 @@ class Memory:
                 self.device.driver.cuMemFree_v2(self._argument)
 
     def map(self, wait: bool) -> None:
-        raise NotImplementedError  # such memory has no address
+        raise NotImplementedError  # this process has no address for such memory
 
     def write(self, address: int) -> None:
         with self.device:
@@ -143,7 +143,7 @@ class Event:
 
 
 class Function:
-    """A compiled kernel. Its arguments stay set, so only one thread at a time may set them and launch."""
+    """A compiled kernel. It keeps its arguments, so only one thread at a time may set them and launch it."""
 
     def __init__(self, device: "CudaDevice", module: c_void_p, name: str) -> None:
         self._device, self._module, self._handle = device, module, c_void_p()
@@ -243,8 +243,8 @@ class CudaDevice:
         raise NoDevice(text("NVRTC, CUDA's compiler, is not installed"), "E0581", _INSTALL)
 
     def _architecture(self) -> str:
-        """The architecture to compile for. The result is machine code for this GPU, or PTX for its driver to compile if NVRTC is older
-        than the GPU."""
+        """The architecture to compile for. The result is machine code for this GPU. If NVRTC is older than the GPU, the result is PTX,
+        which the GPU's driver compiles."""
         count = c_int()
         if self._nvrtc.nvrtcGetNumSupportedArchs(byref(count)) or not 0 < count.value < 1000:
             return f"compute_{self._capability}"
@@ -256,7 +256,7 @@ class CudaDevice:
     def compile(self, source: str, names: Sequence[str]) -> List[Function]:
         """Compiles the source and returns the kernels with these names."""
         program, nvrtc, architecture = c_void_p(), self._nvrtc, self._architecture()
-        # Without contraction, results have the same bits as with OPENCL_HEADER.
+        # Without contraction of a*b+c, results have the same bits as with OPENCL_HEADER.
         options = (c_char_p * 2)(f"--gpu-architecture={architecture}".encode(), b"--fmad=false")
         self._of_nvrtc("nvrtcCreateProgram", nvrtc.nvrtcCreateProgram(byref(program), (CUDA_HEADER + source).encode(), FILE.encode(), 0, None, None))
         try:

@@ -50,7 +50,7 @@ _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("
 _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _python))
 _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", _python))
 
-_exported: Dict[int, Any] = {}  # the objects that each exported tensor needs, until its consumer frees it
+_exported: Dict[int, Any] = {}  # the objects that each exported tensor needs until its consumer frees the tensor
 
 
 class HostData(NamedTuple):
@@ -58,11 +58,11 @@ class HostData(NamedTuple):
     nbytes: int
     shape: Tuple[int, ...]
     dtype: str
-    owner: Any  # keeps the memory
+    owner: Any  # keeps the memory alive
 
 
 def device_of(x: Any) -> Optional[str]:
-    """The device of an object that has DLPack, if the host cannot read its memory; otherwise None."""
+    """The device of an object that supports DLPack, if the host cannot read the object's memory; otherwise None."""
     asks = getattr(x, "__dlpack_device__", None)
     if asks is None:
         return None
@@ -97,7 +97,7 @@ def _delete(managed: Any) -> None:
 
 
 def _drop(capsule: int) -> None:
-    """Frees a tensor that was not taken. A consumer that takes it renames the capsule."""
+    """Frees a tensor that no consumer has taken. A consumer that takes the tensor renames the capsule."""
     if _is_valid(capsule, _NAME):
         _exported.pop(_pointer(capsule, _NAME), None)
 

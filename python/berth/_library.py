@@ -32,16 +32,17 @@ def _hint() -> str:
 
 
 def without_binaries() -> str:
-    """A hint for an installation without the library or the program, such as a pure Python wheel: what to do, and what still works."""
+    """A hint for an installation without the library or the program, such as a pure Python wheel: how to fix it, and what works without
+    them."""
     return text("{}; fit_batch, split_step, accumulate, retry and is_oom work without it", _hint())
 
 
 def _other_berth() -> Optional[str]:
-    """The version of PyPI's own `berth`, if it is installed. That is another project, whose files have the same paths as Berth's."""
+    """The version of another project on PyPI that is also called `berth`, if it is installed. Its files have the same paths as Berth's."""
     from importlib import metadata  # imported only after a failure
     try:
         return metadata.version("berth")
-    except Exception:  # it is not installed, or its metadata cannot be read
+    except Exception:  # the package is not installed, or its metadata cannot be read
         return None
 
 
@@ -56,7 +57,7 @@ def _loaded() -> ctypes.CDLL:
     for path in _candidates():
         try:
             found = ctypes.CDLL(path)
-            found.berth_abi  # without this symbol, it is another library
+            found.berth_abi  # a library without this symbol is not libberth
             return found
         except (OSError, AttributeError) as why:
             if problem is None or os.path.exists(path):
@@ -101,7 +102,7 @@ def _program() -> Optional[str]:
 
 
 def _is_script(path: str) -> bool:
-    """Whether the file is a script, as the program of PyPI's other `berth` is."""
+    """Whether the file is a script. Berth's program is none, but that of PyPI's other `berth` is."""
     try:
         with open(path, "rb") as file:
             return file.read(2) == b"#!"
@@ -119,7 +120,7 @@ def last_error() -> BerthError:
 
 
 def taken(pointer: ctypes.c_void_p) -> Optional[Dict[str, Any]]:
-    """The document that the library returned; None if it returned none. Frees it."""
+    """The document to which the library returned a pointer; None for a null pointer. Frees the document."""
     if not pointer:
         return None
     try:

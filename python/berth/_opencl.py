@@ -31,7 +31,8 @@ _NAMES = {-4: "CL_MEM_OBJECT_ALLOCATION_FAILURE", -5: "CL_OUT_OF_RESOURCES", -6:
           -1001: "CL_PLATFORM_NOT_FOUND_KHR"}
 _OUT_OF_MEMORY = (-4, -6, -61)
 
-# name: result, parameters. If the result is `int`, it is the error. Other functions have a pointer for the error as their last parameter.
+# Function name: result, parameters. A result of type c_int32 is the error code. Other functions have a pointer to the error code as their
+# last parameter.
 _FUNCTIONS: List[Tuple[str, Any, Sequence[Any]]] = [
     ("clGetPlatformIDs", c_int32, [c_uint32, c_void_p, POINTER(c_uint32)]),
     ("clGetDeviceIDs", c_int32, [c_void_p, c_uint64, c_uint32, c_void_p, POINTER(c_uint32)]),
@@ -87,11 +88,11 @@ def _library() -> ctypes.CDLL:
     return library
 
 
-_serials = itertools.count(1)  # new memory may get the handle of freed memory, but never its serial number
+_serials = itertools.count(1)  # so that memory can be identified: new memory may get the handle of freed memory, but never its number
 
 
 class Memory:
-    """Memory of the device. For a CPU device, it is also memory of this process, at `address`; other devices have no address."""
+    """Memory of the device. The memory of a CPU device is also memory of this process, at `address`; other devices have no address."""
 
     def __init__(self, device: "OpenClDevice", nbytes: int) -> None:
         self.device = device
@@ -118,7 +119,7 @@ class Memory:
 
     def __del__(self) -> None:
         if self.handle and self.device.is_own_process():
-            if self.launched and self.address is not None:  # the memory in this process is freed next, so wait for the kernels
+            if self.launched and self.address is not None:  # the memory is freed next, so wait for kernels that use it
                 self.device.cl.clFinish(self.device.queue)
             if self.mapped:
                 self.unmap()
@@ -140,7 +141,7 @@ class Memory:
             self.device.queue, self.handle, 1, 0, self.nbytes, address, 0, None, None))
 
     def map(self, wait: bool) -> None:
-        """Lets the host use the memory at `address`. A launch takes this back while the kernel runs."""
+        """Lets the host use the memory at `address`. A launch ends this, because a kernel then uses the memory."""
         problem = c_int32()
         self.device.cl.clEnqueueMapBuffer(self.device.queue, self.handle, int(wait), _MAP_READ_WRITE, 0, max(self.nbytes, 1), 0, None, None,
                                           byref(problem))
@@ -153,7 +154,7 @@ class Memory:
 
 
 class Event:
-    """A launched kernel. `wait()` returns when it is done, and `seconds()` is how long it ran on the device."""
+    """A launched kernel. `wait()` returns when it has finished, and `seconds()` is how long it ran on the device."""
 
     __slots__ = ("_device", "_handle", "_kept")
 
@@ -190,7 +191,7 @@ class Event:
 
 
 class Function:
-    """A compiled kernel. Its arguments stay set, so only one thread at a time may set them and launch."""
+    """A compiled kernel. It keeps its arguments, so only one thread at a time may set them and launch it."""
 
     def __init__(self, device: "OpenClDevice", program: int, name: str) -> None:
         problem = c_int32()
@@ -287,7 +288,7 @@ class OpenClDevice:
                 kind = int.from_bytes(self._info(device, _DEVICE_TYPE), "little")
                 if any(self._info(device, _DEVICE_AVAILABLE)):
                     found.append((device, kind))
-        # No variable hides GPUs from OpenCL, so a job without a GPU must skip them here.
+        # No variable hides GPUs from OpenCL, so if the job's GPUs are hidden, skip them here.
         if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
             found = [one for one in found if one[1] & _DEVICE_TYPE_CPU]
         if not found:

@@ -55,8 +55,8 @@ def accumulate(batch: Any, parts: int, *, count: Optional[Count] = None, model: 
         return divided(batch, positive("parts", parts), count)
     group = getattr(model, "process_group", None) if group is None else group
     together = agreement(group) if model is not None and hasattr(model, "no_sync") else Agreement()
-    # A part that contains only padding has no mean and adds nothing. At least one part is kept, because other ranks wait for this rank's
-    # last part.
+    # A part that contains only padding has no mean and adds nothing, so it is left out. At least one part is kept, because other ranks wait
+    # for this rank's last part.
     all_parts = weighed(together.each(pieces), together, over)
     some = [part for part in all_parts if part.items] or all_parts[:1]
     if len(some) > 1 and hasattr(model, "named_modules"):

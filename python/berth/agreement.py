@@ -1,6 +1,6 @@
 """Decisions that all ranks of a job make together.
 
-A rank that tries again alone leaves the others waiting in a collective call that it never makes.
+If a rank repeated a step alone, the other ranks would wait forever in a collective call that it never makes.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ __all__ = ["Agreement", "RankFailed", "agreement"]
 
 Result = TypeVar("Result")
 
-FAILED = 9  # sent by a rank that ends with another error
-_INTERRUPTED = 10  # sent by a rank whose step is only half complete
+FAILED = 9  # sent by a rank whose function raised another error than lack of memory
+_INTERRUPTED = 10  # sent by a rank that failed in the middle of its step
 
 
 class RankFailed(BerthError):
@@ -62,7 +62,7 @@ class Agreement:
         return self._together(value, "SUM")
 
     def each(self, own: Callable[[], Result]) -> Result:
-        """Runs `own` in each rank. If it fails in one rank, the others do not wait for it; they raise RankFailed."""
+        """Runs `own` in each rank. If it fails in one rank, the other ranks are told and raise RankFailed, so that they do not wait."""
         if self.ranks == 1:
             return own()
         try:

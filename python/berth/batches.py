@@ -18,7 +18,7 @@ from .sizes import number
 
 __all__ = ["DoesNotFit", "find_batch", "fit_batch"]
 
-if TYPE_CHECKING:  # types for the arguments other than the size; type checkers come with typing_extensions
+if TYPE_CHECKING:  # types of the arguments other than the size; type checkers themselves contain typing_extensions
     from typing_extensions import Concatenate, ParamSpec
     Rest = ParamSpec("Rest")
 Given = TypeVar("Given", covariant=True)
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         def __call__(self, *args: Rest.args, **named: Rest.kwargs) -> Given: ...
 
     class FittedMethod(Protocol[Owner, Rest, Given]):
-        """The same for a method, where the size comes after `self`."""
+        """A method that gets its batch size from `fit_batch`; the size comes after `self`."""
 
         batch_size: Optional[int]
 
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 
 
 class _Sizes:
-    """The sizes that fitted. For methods there is one for each object. The objects are not kept alive."""
+    """The sizes that fitted: one for a function, and one for each object of a method. The objects are not kept alive."""
 
     def __init__(self, method: bool) -> None:
         self._method = method
@@ -89,7 +89,7 @@ class _Sizes:
         at = id(args[0])
         try:
             self._of[at] = (weakref.ref(args[0], lambda _: self._of.pop(at, None)), size)
-        except TypeError:  # the object cannot be referenced, so each call starts with the first size
+        except TypeError:  # no weak reference to the object is possible, so each call starts with the first size
             pass
 
 
@@ -133,8 +133,9 @@ def fit_batch(function: Optional[Callable[..., Any]] = None, start: int = 128, r
     policy : {"halve", "x0.9"}
         How to get the next size.
     group : torch.distributed group, or False, optional
-        If ranks are initialised, all of them must call it, and all continue with the next size when memory runs out in one. They agree at the end of
-        the function, so it must not wait for other ranks in between; `split_step` has no such limit. False: this rank calls it alone.
+        If ranks are initialised, all of them must call the function, and all continue with the next size when memory runs out in one. The ranks agree
+        at the end of the function, so the function itself must not wait for other ranks; `split_step` has no such limit. False: this rank calls it
+        alone.
 
     Raises
     ------
@@ -168,14 +169,14 @@ def fit_batch(function: Optional[Callable[..., Any]] = None, start: int = 128, r
         if name in named or len(args) >= places:
             raise InvalidRequest(text("{} gets its {} from fit_batch: omit it in the call", name_of(call), name), hint=f"{name_of(call)}(…)")
         size = sizes.get(getattr(fitted, "batch_size"), args)
-        if not size:  # no garbage collection if a size has fitted before: it takes longer than most calls
+        if not size:  # no garbage collection if a size has fitted before, because it takes longer than most calls
             size = first
             release_memory()
         result, size = _smaller_until_it_fits(sized, size, args, named, (least, smaller, report), agreement(group))
         setattr(fitted, "batch_size", size)
         sizes.put(size, args)
         return result
-    setattr(fitted, "batch_size", None)  # and no attribute that the function itself already has
+    setattr(fitted, "batch_size", None)  # replaces an attribute of this name that the function itself may have
     return cast(Any, fitted)
 
 
@@ -245,7 +246,7 @@ def _where(function: Callable[..., Any]) -> Tuple[str, int, float]:
 
 
 def _asked(smaller: Callable[..., int]) -> Callable[[int], int]:
-    """Adapts the caller's function for the next size. accelerate calls such a function without an argument."""
+    """Adapts the caller's function for the next size. A function for accelerate is called without an argument."""
     check_callable(smaller, "fit_batch", "reduce_batch_size_fn")
     try:
         takes = any(one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD, one.VAR_POSITIONAL)
@@ -264,7 +265,7 @@ def _asked(smaller: Callable[..., int]) -> Callable[[int], int]:
 
 
 def check_result(function: Any, result: Any) -> None:
-    """Refuses a result that has only begun, such as a generator, because its work would be done later, outside the tries."""
+    """Refuses a result whose work has not been done yet, such as a generator: the work would be done later, outside the tries."""
     if inspect.isgenerator(result) or inspect.isasyncgen(result) or inspect.iscoroutine(result):
         getattr(result, "close", int)()
         raise _not_restartable(function)
@@ -319,9 +320,9 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
     trial : callable
         Takes a size and runs some steps as a run would: with gradients and the optimizer, on the largest items.
     start, least, most : int
-        The first size that is tried, and the smallest and largest one that may be.
+        The first size to try, and the smallest and largest size that is allowed.
     margin : float
-        The part of the size that is left off, and the precision of the search.
+        The fraction by which the largest size is reduced, and the precision of the search.
     group : torch.distributed group, or False, optional
         As in `fit_batch`: all ranks find the same size.
 
@@ -353,7 +354,7 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
     # Bisect on a logarithmic scale, so that small and large sizes need the same number of trials.
     fits, fails, size = least - 1, most + 1, start
     lack, together = None, agreement(group)
-    while fails - fits > max(1, math.ceil(fits * margin)) or fits < least < fails:  # `least` is known to fit only after it was tried
+    while fails - fits > max(1, math.ceil(fits * margin)) or fits < least < fails:  # `least` is known to fit only after it has been tried
         release_memory()
         result, good = _tried(trial, (size,), {}, together)
         together.each(functools.partial(check_result, trial, result))

@@ -1,7 +1,7 @@
 """Compares the loss of some items with that of their parts, in forward passes only, to see whether a batch can be split.
 
-It runs in training mode with dropout off, because some losses depend on the batch in training only. If random numbers are drawn even so, it runs
-in eval mode. What the passes write into the model goes into copies, which are dropped.
+The passes run in training mode without dropout, because some losses depend on the batch only in training. If the passes nevertheless draw random
+numbers, they run in eval mode. They write into copies of the model's buffers, which are dropped.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _LARGE = 16 << 20    # a tensor of more bytes that is neither parameter nor buff
 
 
 class CannotCompare(Exception):
-    """A pass with the whole batch failed, or a pass in eval mode did."""
+    """A pass with the whole batch failed, or a pass in eval mode failed."""
 
 
 class DrawsForItems(CannotCompare):
-    """The loss of the same items differs each time, because random noise is added to them. Parts would get other noise than the whole
-    batch."""
+    """The loss of the same items differs each time, because random noise is added to the items. The parts would get different noise from
+    the whole batch."""
 
 
 class NotFinite(CannotCompare):
@@ -57,7 +57,7 @@ class Compared:
     tells: bool
     training: bool
     writes: List[str]
-    cancelled: float = 0.0  # a difference up to this may be rounding, if the loss is a sum of large terms that cancel
+    cancelled: float = 0.0  # a difference up to this may be rounding, if the loss is a sum of large terms that cancel each other
 
     @property
     def differs(self) -> bool:
@@ -65,15 +65,16 @@ class Compared:
 
     @property
     def may_be_rounding(self) -> bool:
-        """The losses differ by less than the rounding of terms of size 1, such as normalised advantages. Only gradients can tell."""
+        """The losses differ by no more than the rounding of terms of size 1, such as normalised advantages. Only a comparison of gradients
+        can decide."""
         return self.differs and abs(self.whole - self.parts) <= self.cancelled
 
 
 @dataclasses.dataclass
 class Trial:
-    """Some items, and the same items in parts."""
+    """Some items as a whole, and the same items in parts."""
 
-    model: Any  # without its wrapper
+    model: Any  # the model without its wrapper, such as DistributedDataParallel
     loss_fn: Callable[[Any, Any], Any]
     mean: bool  # the loss is the mean over items, and not their sum
     whole: Part
@@ -94,12 +95,12 @@ class Trial:
 
 def compared(model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, parts: int, count: Optional[Count], reduction: str,
              calm: Callable[[Any], bool]) -> Optional[Compared]:
-    """None where there is nothing to compare. An error that parts have in training is raised as it is.
+    """Compares the losses. Returns None if there is nothing to compare. An error that occurs with parts in training mode is raised unchanged.
 
     Parameters
     ----------
     calm : callable
-        Whether this layer is to be in eval mode in any case.
+        Takes a layer and returns whether it must always be in eval mode.
 
     Raises
     ------
@@ -114,7 +115,7 @@ def compared(model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, parts: 
     if found.training:
         try:
             found.training = not _in_eval(trial).differs
-        except CannotCompare:  # there is a loss only in training mode
+        except CannotCompare:  # the model returns a loss only in training mode
             pass
     if found.tells or found.differs or max(abs(found.whole), abs(found.parts)) < 1e-6:
         return found
@@ -128,7 +129,7 @@ def _in_eval(trial: Trial) -> Compared:
         with sys.modules["torch"].no_grad():
             try:
                 found = cast(Compared, _both(trial, held))
-                again = trial.share(trial.whole, trial.loss(trial.whole)[0]) if found.differs else found.whole  # with other random numbers
+                again = trial.share(trial.whole, trial.loss(trial.whole)[0]) if found.differs else found.whole  # the same loss with other random numbers
             except Exception as why:
                 raise CannotCompare from why
     if abs(again - found.whole) > found.tolerance:
@@ -137,7 +138,7 @@ def _in_eval(trial: Trial) -> Compared:
 
 
 def _in_training(trial: Trial, calm: Callable[[Any], bool]) -> Optional[Compared]:
-    """Compares in training mode. None if random numbers are drawn, or if the loss differs each time."""
+    """Compares in training mode. None if the passes draw random numbers, or if the loss differs each time."""
     for saving in (_saving_nothing, contextlib.nullcontext):
         with aside(trial.model) as held:
             without_dropout(trial.model, calm)
@@ -165,7 +166,7 @@ def without_dropout(model: Any, calm: Callable[[Any], bool]) -> None:
 
 
 def _both(trial: Trial, held: "_Aside") -> Optional[Compared]:
-    """Runs the parts before the whole batch, to see what they draw and write."""
+    """Runs the parts before the whole batch, to detect whether the passes draw random numbers and what they write."""
     torch, model = sys.modules["torch"], trial.model
     found, dtypes = [], {one.dtype for one in model.parameters()}
     for part in trial.pieces:
@@ -197,7 +198,7 @@ def computing_types(model: Any, dtypes: Any) -> Any:
         try:
             if torch.is_autocast_enabled(kind):
                 types.add(torch.get_autocast_dtype(kind))
-        except (TypeError, AttributeError):  # PyTorch before 2.4
+        except (TypeError, AttributeError):  # for PyTorch before 2.4
             if torch.is_autocast_enabled() if kind == "cuda" else torch.is_autocast_cpu_enabled():
                 types.add(torch.get_autocast_gpu_dtype() if kind == "cuda" else torch.get_autocast_cpu_dtype())
     return types
@@ -229,7 +230,7 @@ def _saving_nothing() -> ContextManager[Any]:
 
 @contextlib.contextmanager
 def _not_zero(model: Any) -> Iterator[bool]:
-    """A context in which parameters that are all zeros, such as those of a new head, have random numbers. Otherwise the loss may not
+    """A context in which parameters that are all zeros, such as those of a new head, have random values. Otherwise the loss might not
     depend on the items."""
     torch = sys.modules["torch"]
     with torch.no_grad():
@@ -250,7 +251,7 @@ def _not_zero(model: Any) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def aside(model: Any) -> Iterator["_Aside"]:
-    """A context in which passes write into copies, which are dropped at the end."""
+    """A context in which passes write into copies of the buffers, which are dropped at the end."""
     held = _Aside(model)
     try:
         held.begin()
@@ -260,7 +261,7 @@ def aside(model: Any) -> Iterator["_Aside"]:
 
 
 class _Aside:
-    """The state that passes write: modes, random numbers, buffers, and other attributes of modules. The passes see copies of the
+    """The state that passes write: modes, random numbers, buffers, and other attributes of modules. Passes write to copies of the
     buffers."""
 
     def __init__(self, model: Any) -> None:

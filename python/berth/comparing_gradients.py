@@ -1,7 +1,7 @@
 """Compares the gradient of a few items with the sum of the gradients of their parts.
 
-The losses may add up while the gradients do not: normalised advantages, a loss divided by its own value, a router's load balance. A few
-items are enough to see that, and need no more memory than a part.
+The losses may add up while the gradients do not: normalised advantages, a loss divided by its own value, a router's load balance. A few items are
+enough to detect this, and need no more memory than a part.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FEW = 1 << 16     # the most numbers of a gradient that are compared; of a larg
 _SCALE = 0.7       # not a power of two, so that rounding is different
 _NOISE = 6.0       # the tolerance, as a multiple of the rounding that was measured
 _RANDOM = 0.2      # a larger relative difference is not rounding, but different random numbers
-_SCALED = (1.0, 2.0 ** -8, 2.0 ** -16, None)  # factors for a scaled loss, tried in order if gradients overflow; None: not scaled
+_SCALED = (1.0, 2.0 ** -8, 2.0 ** -16, None)  # factors for the loss of a scaled model, tried in this order if gradients overflow; None: the loss is not scaled
 _OFFSETS = 4       # groups of items that are tried until two parts have items that count
 
 
@@ -52,7 +52,8 @@ class ComparedGradients:
 def compared_gradients(model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, items: int, count: Optional[Count], reduction: str,
                        calm: Callable[[Any], bool], parameters: List[Any], hooks_off: Callable[[], ContextManager[Any]],
                        scaled: Callable[[Any], Any]) -> Optional[ComparedGradients]:
-    """Compares `items` items from all over the batch. None if fewer than two of their parts count, or if the loss has no gradient."""
+    """Compares `items` items, taken from all over the batch. None if fewer than two of their parts have items that count, or if the loss
+    has no gradient."""
     trial = _trial(model, loss_fn, batch, items, count, reduction)
     if trial is None:
         return None
@@ -86,11 +87,11 @@ def _trial(model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, items: in
 
 
 class _Passes:
-    """Runs backward passes. Their gradients are removed again; only a few numbers of each are kept."""
+    """Runs backward passes. Removes their gradients again, and keeps only a few numbers of each."""
 
     def __init__(self, trial: Trial, parameters: List[Any], scaled: Callable[[Any], Any]) -> None:
         self.trial, self._scaled = trial, scaled
-        self.factor: Optional[float] = 1.0  # of _SCALED
+        self.factor: Optional[float] = 1.0  # one of _SCALED
         self._known = {id(one): one for one in [*trial.model.parameters(), *parameters] if one.requires_grad}
         self._before: Dict[int, Any] = {}
         self._where: Dict[int, Any] = {}
@@ -115,7 +116,7 @@ class _Passes:
         return names.get(key) or "×".join(map(str, self._known[key].shape))
 
     def of(self, part: Any, factor: float) -> Optional[Dict[int, Any]]:
-        """The gradient of this part's loss times a factor; None if it has none."""
+        """The gradient of this part's loss times a factor; None if the loss has no gradient."""
         sys.modules["torch"].clear_autocast_cache()
         loss = self.trial.loss_fn(self.trial.model, part.data)
         check_number(loss)
@@ -137,7 +138,7 @@ class _Passes:
         found = {}
         for held, grad, was in zip(there, gradients, before):
             leaf = held()
-            if leaf is not None:  # a gradient that the loss itself created is skipped
+            if leaf is not None:  # skip a gradient of a tensor that the loss itself created
                 self._known[id(leaf)], self._before[id(leaf)] = leaf, was
                 leaf.grad = grad
         for key, leaf in self._known.items():
@@ -180,7 +181,7 @@ def _sum(one: Gradient, other: Gradient, factor: float = 1.0) -> Gradient:
 def _compared(passes: _Passes, held: Any, training: bool) -> Optional[ComparedGradients]:
     """Compares. None if random numbers are drawn. The error is NaN if gradients are not finite."""
     found: Optional[ComparedGradients] = None
-    for passes.factor in _SCALED:  # the scale of a GradScaler is too large in the first steps
+    for passes.factor in _SCALED:  # in the first steps, the scale of a GradScaler is too large
         found = _compared_once(passes, held, training)
         if found is None or not math.isnan(found.error):
             break
@@ -202,8 +203,8 @@ def _compared_once(passes: _Passes, held: Any, training: bool) -> Optional[Compa
         if not held.is_calm():
             return None
         held.begin()
-    # Use the same items again, with a loss of another scale: the difference is rounding. In eval mode, random numbers are not restored, so
-    # they also differ.
+    # Compute the gradient of the same items again, with a loss of another scale: the difference is rounding. In eval mode, random numbers
+    # are not restored, so they also contribute to it.
     again = passes.of(trial.whole, _SCALE)
     if again is None:
         return nothing
@@ -231,9 +232,9 @@ def _judged(passes: _Passes, whole: Gradient, rounding: Gradient, shares: List[G
         own = max(float(rounding[key].norm()) if key in rounding else 0.0, noise * sizes[key])
         allowed = _NOISE * own + base * sizes[key] + base / 10 * size
         over = float(one.norm()) / allowed if allowed else 0.0
-        if not over <= excess:  # also for NaN
+        if not over <= excess:  # written so that NaN also counts
             worst, excess = passes.name_of(key), over if math.isfinite(over) else math.inf
-    # Check whether other weights would have been detected.
+    # Check whether wrong weights would have been detected.
     weights = [trial.weight(part) for part in trial.pieces]
     apart = _norm(_sum({key: one / weights[0] for key, one in first.items()}, second, -1.0 / weights[1]))
     tells = apart * min(weights) / 2 > (_NOISE * noise + 2 * base) * size
@@ -242,8 +243,8 @@ def _judged(passes: _Passes, whole: Gradient, rounding: Gradient, shares: List[G
 
 
 def _base(trial: Trial) -> float:
-    """The relative tolerance for the least precise type that computes. Parts have other shapes, so libraries may add up in another
-    order."""
+    """The relative tolerance, for the least precise type in which the passes compute. Parts have other shapes, so libraries may add numbers
+    in another order."""
     torch = sys.modules["torch"]
     coarse = max(torch.finfo(one).eps for one in computing_types(trial.model, {one.dtype for one in trial.model.parameters()}))
     return float(max(coarse, 1e-3))

@@ -16,7 +16,7 @@ __all__ = ["Diagnosis", "Finding", "doctor"]
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One cause. `fix` has commands to paste; `data` is the whole row of `berth doctor --json`."""
+    """One cause. `fix` has commands to paste; `data` is the whole finding in `berth doctor --json`."""
 
     id: str
     severity: str
@@ -36,7 +36,7 @@ class Diagnosis:
 
     @property
     def ok(self) -> bool:
-        """True if nothing was found that prevents the use of a GPU. What was not checked is in `data`."""
+        """True if no finding prevents the use of a GPU. `data` lists what could not be checked."""
         return not any(one.severity in ("fatal", "error") for one in self.findings)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""What is known from earlier steps with a model: how large a part may be, and which losses were compared with those of their parts."""
+"""What earlier steps with a model have shown: how large a part may be, and which losses were compared with those of their parts."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["EarlierSteps"]
 class EarlierSteps:
     """What is known from earlier steps with a model."""
 
-    _FIRST, _MOST = 16, 1024  # after this many steps, larger parts are tried again
+    _FIRST, _MOST = 16, 1024  # after how many steps larger parts are tried again: at first, and at most
 
     def __init__(self) -> None:
-        self.items = 0  # size of a part that fitted; 0: memory has not run out so far
+        self.items = 0  # size of a part that fitted; 0: memory has not run out yet
         self.losses: List["_Compared"] = []
         self._wait, self._steps = self._FIRST, 0
 
     def parts(self, length: int) -> Tuple[int, int]:
-        """Returns (number of parts to try first, number of parts that fitted before). The first is sometimes smaller, because a lack of
-        memory may have been temporary."""
+        """Returns (number of parts to try first, number of parts that fitted before). The first number is sometimes the smaller one,
+        because a lack of memory may have been temporary."""
         if not self.items:
             return 1, 0
         fitted = max(1, -(-length // self.items))
@@ -32,8 +32,8 @@ class EarlierSteps:
         return max(1, -(-length // (2 * self.items))) if larger else fitted, fitted
 
     def fitted(self, items: int, failures: int, larger: bool) -> None:
-        """Records that parts of `items` items fitted. The size only becomes smaller after a failure, because a small batch has small
-        parts anyway."""
+        """Records that parts of `items` items fitted. A recorded size is reduced only after a failure, because the parts of a small batch
+        are small anyway."""
         self._steps += 1
         if larger:
             self._steps, self._wait = 0, min(2 * self._wait, self._MOST) if failures else self._FIRST
@@ -48,7 +48,7 @@ class EarlierSteps:
         return next((one for one in self.losses if one.functions.is_for(loss_fn, count)), None)
 
     def add(self, loss_fn: Any, count: Optional[Count], batch: Any, even: bool) -> None:
-        """Records that a loss was compared with a batch in which the parts have equal counts (`even`) or not."""
+        """Records that a loss was compared with the losses of its parts, for a batch whose parts have equal counts (`even`) or not."""
         found = self.compared(loss_fn, count)
         if found is None:
             found = _Compared(Looked(loss_fn, count))
@@ -60,8 +60,8 @@ class EarlierSteps:
 
 @dataclasses.dataclass
 class _Compared:
-    """A loss that was compared with the losses of its parts. It is compared once, and again with the first batch whose parts have
-    different counts."""
+    """A loss that was compared with the losses of its parts. It is compared with the first batch that is split, and again with the first
+    batch whose parts have different counts."""
 
     functions: Looked
     unequal: bool = False

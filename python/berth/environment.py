@@ -12,7 +12,7 @@ from .frameworks import has_chosen, jax_has_devices, needed
 from .language import text
 from .leases import request_of
 
-# For Intel GPUs, the same as `berth run --cpu` sets. SYCL, which PyTorch uses, has such a variable; Level Zero has none.
+# For Intel GPUs, this sets the same variable as `berth run --cpu`. SYCL, which PyTorch uses, has such a variable; Level Zero has none.
 _HIDES = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1", "ROCR_VISIBLE_DEVICES": "-1", "ONEAPI_DEVICE_SELECTOR": "*:cpu", "JAX_PLATFORMS": "cpu",
           "PJRT_DEVICE": "CPU"}
 
@@ -49,7 +49,7 @@ def disable_gpu(framework: Optional[str] = None) -> None:
     Raises
     ------
     TooLate
-        A framework or a driver has initialised its devices already, and would go on using them.
+        A framework or a driver has initialised its devices already, and would continue to use them.
     Unsupported
         This framework has no such switch of its own.
     """

@@ -20,10 +20,10 @@ class BerthError(Exception):
     id : str
         The identifier, such as "E0412". docs/errors.md lists all of them.
     hint : str
-        The commands that fix it, one a line; "" if there is none.
+        The commands that fix it, one per line; "" if there is none.
     """
 
-    usual_id = ""  # used if an error has no id of its own
+    usual_id = ""  # the id if the error is raised without one
     may_try_again = True  # False: do not retry, even if memory ran out
 
     def __init__(self, message: str, id: str = "", hint: str = "") -> None:
@@ -38,7 +38,7 @@ class BerthError(Exception):
             said = f"{first} ({self.id})" + (f"\n{rest}" if rest else "")
         if not self.hint:
             return said
-        more = "\n" + " " * width(text("hint: {}", ""))  # further lines are aligned with the first one
+        more = "\n" + " " * width(text("hint: {}", ""))  # align further lines with the first one
         return f"{said}\n" + text("hint: {}", self.hint.replace("\n", more))
 
 
@@ -72,7 +72,7 @@ class NotPermitted(BerthError, PermissionError):
 
 
 class Unsupported(BerthError):
-    """This machine, driver or library cannot do it."""
+    """This machine, driver or library does not support the request."""
 
 
 class TooLate(BerthError, RuntimeError):
@@ -83,7 +83,7 @@ class TooLate(BerthError, RuntimeError):
 
 _OPTION = re.compile(r"--(cpus?|gpus|memory|share|devices)(?: ([^\s-]\S*))?\s+")
 _RUN = re.compile(rf"berth run ((?:{_OPTION.pattern})+)…")
-_ONLY_A_COMMAND = "berth run --or-cpu-after"  # not for Python: it waits or requests the CPU itself
+_ONLY_A_COMMAND = "berth run --or-cpu-after"  # has no counterpart in Python, where the caller waits or requests the CPU itself
 _LEASE = re.compile(r"berth lease --gpus (\d+)")
 
 

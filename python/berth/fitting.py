@@ -29,7 +29,7 @@ __all__ = ["BackwardResult", "Loss", "Passes", "agreement_of", "backward_in_part
 Loss = Callable[[Any, Any], Any]
 _FITS, _SPLIT, _TOO_LARGE, _REFUSED = 0, 1, 2, 8
 _CHOICES = ("refuse", "warn", "allow")
-# For each model: how many items fitted, and which losses were compared with the losses of their parts.
+# What earlier steps have shown, for each model.
 _known: MutableMapping[Any, EarlierSteps] = weakref.WeakKeyDictionary()
 
 
@@ -57,7 +57,7 @@ class Passes:
     before_split: Optional[Callable[["Passes"], None]] = None  # called before the first split; may set `reduction` and `count`
 
     def loss_of(self, model: Any, data: Any) -> Any:
-        """Returns the loss alone, without the output that a loss function may return with it."""
+        """Returns the loss without the output that `loss_fn` may return with it."""
         return self._pair(model, data)[0] if self.outputs is not None else self.loss_fn(model, data)
 
     def _pair(self, model: Any, data: Any) -> Any:
@@ -68,7 +68,7 @@ class Passes:
         return found
 
     def parameters(self) -> List[Any]:
-        """The parameters that the optimizers step, each once. Without optimizers, all parameters of the model that require gradients."""
+        """The parameters that the optimizers update, each once. Without optimizers, all parameters of the model that require gradients."""
         if not self.optimizers:
             return [one for one in inner(self.model).parameters() if one.requires_grad]
         return list({id(one): one for optimizer in self.optimizers for group in optimizer.param_groups for one in group["params"]}.values())
@@ -77,13 +77,14 @@ class Passes:
         return loss if self.scaler is None else self.scaler.scale(loss)
 
     def quiet(self) -> ContextManager[Any]:
-        """A context in which DistributedDataParallel does not exchange gradients; `exchange` does this after all parts."""
+        """A context in which DistributedDataParallel does not exchange gradients, because `exchange` does it after all parts."""
         return self.model.no_sync() if self.together.ranks > 1 and hasattr(self.model, "no_sync") else contextlib.nullcontext()
 
     def gradients(self, pieces: List[Part]) -> float:
         """Runs all parts, and returns this rank's share of the loss."""
         total: Any = 0.0
-        # Clear autocast's cache. It may contain copies of weights without gradients (from the check), or from before the last step.
+        # Clear autocast's cache. It may contain copies of weights that were made without gradients (by the comparison), or before the last
+        # step.
         sys.modules["torch"].clear_autocast_cache()
         if self.outputs is not None:
             self.outputs.clear()
@@ -133,14 +134,14 @@ class Passes:
 
 
 def _zeros(parameters: List[Any]) -> None:
-    """Adds zero gradients for parameters for which only another rank has gradients."""
+    """Adds gradients of zeros for parameters that have gradients only in other ranks."""
     for one in parameters:
         if one.grad is None:
             one.grad = sys.modules["torch"].zeros_like(one)
 
 
 def _detached(output: Any) -> Any:
-    """A copy of the output without the graph of a backward pass."""
+    """A copy of the output without the graph for the backward pass."""
     if sys.modules["torch"].is_tensor(output):
         return output.detach()
     if isinstance(output, dict):
@@ -198,13 +199,13 @@ def until_it_fits(step: Passes, first: Tuple[int, int], allowed: Tuple[str, str]
             step.grads.clear()
             why = first_line(result) if isinstance(result, BaseException) else text("in another rank")
             failed = result if said == FAILED else None
-            lack = result if isinstance(result, BaseException) else None  # without its frames, so that it keeps no tensor alive
+            lack = result if isinstance(result, BaseException) else None  # its frames were cleared, so it keeps no tensor alive
             result = None
             release_memory(thorough=tries > 1)
             state.restore()
             if most == _SPLIT:
                 step.together.each(lambda: _put_back(buffers))
-            else:  # all ranks end at this point
+            else:  # all ranks reach this point
                 _put_back(buffers)
             if failed is not None:
                 raise failed
@@ -216,12 +217,12 @@ def until_it_fits(step: Passes, first: Tuple[int, int], allowed: Tuple[str, str]
             parts = fitted if larger and tries == 1 else 2 * parts
             if report and step.together.rank == 0 and not (larger and tries == 1):
                 print(text("berth: a batch of {} does not fit ({}); trying it in {} parts", length, why, min(parts, length)), file=sys.stderr)
-    finally:  # tracebacks keep this frame alive, so the frame must not keep exceptions
+    finally:  # tracebacks keep this frame alive, so the frame must not keep the exceptions alive
         lack = failed = result = None
 
 
 def _try(step: Passes, pieces: List[Part]) -> Tuple[int, Any]:
-    """Tries once. Returns (state, loss or exception); the state says whether the gradients fitted."""
+    """Tries once. Returns (state, loss or exception). The state tells whether the gradients fitted into memory."""
     step.grads.clear()
     try:
         good, result = attempt(step.gradients, (pieces,), {})
@@ -239,7 +240,7 @@ def _try(step: Passes, pieces: List[Part]) -> Tuple[int, Any]:
 
 def _check(step: Passes, parts: int, allowed: Tuple[str, str], known: EarlierSteps, lack: Optional[BaseException]) -> None:
     """Compares the batch with its parts: the first batch that is split with this loss and count, and the first one whose parts count differently; without
-    a count each batch. All ranks refuse if one does. The lack of memory becomes the cause of the refusal, so that a `fit_batch` around it goes on
+    a count each batch. All ranks refuse if one does. The lack of memory becomes the cause of the refusal, so that a surrounding `fit_batch` continues
     with a smaller batch.
     """
     before_split = step.before_split
@@ -273,7 +274,8 @@ def _check(step: Passes, parts: int, allowed: Tuple[str, str], known: EarlierSte
 
 
 def _is_even(step: Passes, parts: int) -> bool:
-    """Whether all parts have the same count. Such a batch does not show whether `count` is right, so a later batch is compared as well."""
+    """Whether all parts have the same count. Such a batch does not show whether `count` is right, so a later batch has to be compared as
+    well."""
     if step.count is None or step.reduction != "mean":
         return False
     return len({part.items / length_of(part.data) for part in divided(step.batch, parts, step.count)}) == 1
@@ -311,7 +313,7 @@ def check_model(model: Any, together: Agreement) -> None:
 
 
 def first_parts(model: Any, batch: Any, parts: Optional[int]) -> Tuple[EarlierSteps, Tuple[int, int]]:
-    """What earlier steps of the model have shown, and in how many parts its next batch is tried first."""
+    """What earlier steps of the model have shown, and in how many parts to try its next batch first."""
     known = _known.setdefault(inner(model), EarlierSteps())
     return known, (positive("parts", parts), 0) if parts is not None else known.parts(length_of(batch))
 
@@ -344,8 +346,8 @@ def backward_in_parts(model: Any, loss_fn: Loss, batch: Any, *, backward: Option
                       in_batch: str = "refuse", over: str = "all", report: bool = True) -> BackwardResult:
     """The forward and backward pass of a batch; the caller steps. If memory runs out, the batch is split.
 
-    The gradients of the batch are added to those that are there, as `loss.backward()` does. While the batch is tried, both exist: where gradients
-    of several batches are added up, this takes the memory of one more set of gradients. Ranks exchange the gradients of each batch.
+    The gradients of the batch are added to existing ones, as `loss.backward()` does. During the tries, both sets of gradients exist, so to add up the
+    gradients of several batches takes memory for one more set. Ranks exchange the gradients of each batch.
 
     Parameters
     ----------
@@ -373,7 +375,7 @@ def backward_in_parts(model: Any, loss_fn: Loss, batch: Any, *, backward: Option
     try:
         loss, pieces, tries = until_it_fits(passes, first, (batch_norm, in_batch), known, report)
         loss = passes.exchange(loss)
-    except BaseException:  # also Ctrl-C: leave no incomplete gradients
+    except BaseException:  # even for Ctrl-C, so that no incomplete gradients are left
         passes.grads.put_back()
         raise
     passes.grads.add_up()

@@ -1,4 +1,4 @@
-"""Finds the devices of frameworks that this process has loaded. Only device_of() imports a framework, and the user has named this one."""
+"""Finds the devices of frameworks that this process has loaded. Only device_of() may import a framework, which the user names."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def tensorflow_has_devices() -> bool:
     return getattr(made, "_context_handle", None) is not None
 
 
-# Drivers with a function that fails if they are not initialised in this process. Calling it does not initialise them.
+# Drivers with a function that fails if the driver is not initialised in this process. Calling the function does not initialise it.
 _ASKED = (("CUDA", "libcuda.so.1", "cuDeviceGetCount"), ("Level Zero", "libze_loader.so.1", "zeDriverGet"))
-# Drivers without such a function. When they are initialised, they open a device.
+# Drivers without such a function. An initialised driver has a device open.
 _OPENS = (("ROCm", "libhsa-runtime64.so.1", "/dev/kfd"), ("OpenCL", "libnvidia-opencl.so.1", "/dev/nvidia"), ("OpenCL", "libigdrcl.so", "/dev/dri/render"))
 
 
 def has_chosen() -> Optional[str]:
-    """The name of a framework or driver that has already read which devices it may see, and will not read it again. A count of devices is enough for that
-    (`torch.cuda.is_available()`). Drivers are checked too, for frameworks that are not known here.
+    """The name of a framework or driver that has already read which devices it may see, and will not read it again. Counting devices is enough for
+    that (`torch.cuda.is_available()`). Drivers are checked too, for frameworks that are not known here.
     """
     xpu = getattr(sys.modules.get("torch"), "xpu", None)
     if getattr(xpu, "is_initialized", bool)():
@@ -88,7 +88,7 @@ def _is_open(device: str) -> bool:
         try:
             if os.readlink(f"/proc/self/fd/{one}").startswith(device):
                 return True
-        except OSError:  # this is the listed folder itself, which is closed by now
+        except OSError:  # the descriptor of the listed folder itself, which is closed by now
             pass
     return False
 
@@ -97,7 +97,7 @@ def _cupy_has_memory() -> bool:
     cupy = sys.modules.get("cupy")
     try:
         return cupy is not None and cupy.get_default_memory_pool().total_bytes() > 0
-    except Exception:  # CuPy without a driver
+    except Exception:  # CuPy is installed, but there is no driver
         return False
 
 
@@ -117,7 +117,8 @@ def needed(module: str, what: str, package: str = "") -> Any:
 
 
 def sees_gpu(torch: Any) -> bool:
-    """Whether PyTorch has a GPU. It makes no CUDA call that would fix which one, because a lease may come later; from PyTorch 2.0 on it asks NVML."""
+    """Whether PyTorch has a GPU. Makes no CUDA call that would fix which GPU it is, because a lease may come later; PyTorch 2.0 and later
+    call NVML."""
     name = "PYTORCH_NVML_BASED_CUDA_CHECK"
     before = os.environ.get(name)
     os.environ[name] = "1"
@@ -134,7 +135,7 @@ def _xla(torch: Any) -> Any:
     """PyTorch/XLA's device; None if it is not installed or has only the CPU."""
     try:
         torch_xla = importlib.import_module("torch_xla")
-        make = getattr(torch_xla, "device", None) or importlib.import_module("torch_xla.core.xla_model").xla_device  # the older name
+        make = getattr(torch_xla, "device", None) or importlib.import_module("torch_xla.core.xla_model").xla_device  # the function of older versions
         kind = importlib.import_module("torch_xla.runtime").device_type()
         return make() if kind not in (None, "CPU") else None
     except (ImportError, RuntimeError):  # RuntimeError: the runtime has no such device
@@ -158,14 +159,14 @@ def _of_jax(platform: str) -> Callable[[Any], Any]:
     return found
 
 
-# The vendors and the framework's device for them, in the order in which they are tried.
+# Vendors, and the framework's device for them, in the order in which they are tried.
 _TORCH = ((("nvidia", "amd"), _of_torch("cuda")), (("intel",), _of_torch("xpu")), ((), _of_torch("mps")), (("google",), _xla))
 _JAX = ((("nvidia", "amd"), _of_jax("gpu")), (("intel",), _of_jax("xpu")), (("google",), _of_jax("tpu")))
 
 
 def _first(vendors: Collection[str], ways: Any, module: Any, name: str) -> Any:
-    """The framework's device for one of these vendors. For a vendor that is not in the table, any device. None, with a warning, if the
-    framework sees none."""
+    """The framework's device for one of these vendors; for vendors that are not in the table, any device. None, with a warning, if the
+    framework finds none."""
     if not vendors:
         return None
     known = {vendor for some, _ in ways for vendor in some}

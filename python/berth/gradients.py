@@ -1,7 +1,7 @@
-"""What backward passes add to `.grad` in a try: noted when a pass begins, and undone if memory runs out.
+"""Records the gradients before the backward passes of a try, and restores them if memory runs out.
 
-Nothing is copied, because memory is short. A parameter that had no gradient has none again; a gradient of zeros is set to zeros again. One number for
-each existing gradient says whether it was zeros. What was added to other gradients in place cannot be undone.
+Nothing is copied, because memory is short. A parameter that had no gradient has none again; a gradient of zeros is set to zeros again. For each
+existing gradient, one number tells whether it was zeros. An addition to other gradients in place cannot be undone.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ __all__ = ["Gradients", "leaves"]
 class _Noted(NamedTuple):
     parameter: Any
     before: Any   # its gradient before the pass, or None
-    version: int  # number of writes into the gradient so far
+    version: int  # how often the gradient had been written
     size: Any     # the sum of its absolute values; None if not computed
-    written: int  # number of writes into the parameter so far
+    written: int  # how often the parameter had been written
 
 
 class Gradients:
-    """The gradients that backward passes have reached since this object was made, and their state before the first pass."""
+    """The gradients that backward passes have reached since this object was created, and their state before the first of these passes."""
 
     __slots__ = ("_noted", "_written")
 
@@ -42,7 +42,7 @@ class Gradients:
                                           one._version)
 
     def put_back(self) -> bool:
-        """Restores gradients. Returns False if some are lost. After that, no parameter is kept alive."""
+        """Restores gradients. Returns False if some are lost. Afterwards, this object keeps no parameter alive."""
         noted, whole = list(self._noted.values()), True
         self._noted.clear()
         self._written = [weakref.ref(one.parameter) for one in noted if one.parameter._version != one.written]
@@ -64,19 +64,19 @@ class Gradients:
 
 
 def _nothing(sparse: Any) -> Optional[int]:
-    """Returns 0 for an empty sparse gradient, as zero_grad() may leave it."""
+    """Returns 0 for a sparse gradient without values, as zero_grad() may leave it."""
     return 0 if sparse is not None and sparse._nnz() == 0 else None
 
 
 def _sizes(tensors: List[Any]) -> List[Any]:
-    """The sum of the absolute values of each tensor; 0 means all zeros. On a GPU, this does not wait for the device."""
+    """The sum of the absolute values of each tensor; 0 means all zeros. On a GPU, this does not wait for the result."""
     torch = sys.modules["torch"]
     if not tensors:
         return []
     with torch.no_grad():
         try:
             return list(torch._foreach_norm(tensors, 1))
-        except (AttributeError, RuntimeError, TypeError):  # PyTorch is too old, or it cannot process these kinds of tensors together
+        except (AttributeError, RuntimeError, TypeError):  # PyTorch is too old, or it cannot process these kinds of tensors in one call
             return [one.abs().sum() for one in tensors]
 
 
@@ -87,7 +87,7 @@ def leaves(roots: Any) -> Iterator[Any]:
         node: Optional[Any] = getattr(one, "grad_fn", None) or getattr(one, "node", None)
         if node is not None:
             todo.append(node)
-        elif getattr(one, "requires_grad", False):  # a leaf itself
+        elif getattr(one, "requires_grad", False):  # the root is a leaf itself
             yield one
     seen = set(todo)
     while todo:

@@ -47,7 +47,7 @@ class Hooks:
                         one.grad = said
 
     def after(self) -> None:
-        """Calls the hooks that run when gradients are complete."""
+        """Calls the hooks that run when a gradient is complete."""
         with sys.modules["torch"].no_grad():
             for one, hooks in self._after:
                 for hook in list(hooks.values()) if one.grad is not None else ():
@@ -55,7 +55,7 @@ class Hooks:
 
 
 def _parameters(model: Any, optimizers: List[Any]) -> Iterable[Any]:
-    """All parameters, each of them once."""
+    """All parameters of the model and the optimizers, each once."""
     found = {id(one): one for one in inner(model).parameters()}
     found.update((id(one), one) for optimizer in optimizers for group in optimizer.param_groups for one in group["params"])
     return found.values()

@@ -23,17 +23,18 @@ __all__ = ["leases"]
 
 
 class _Backend(LokyBackend):  # type: ignore[misc]
-    """loky, whose workers take a lease before their first task. joblib 1.2 cannot be asked for that in another way."""
+    """The back end loky, with workers that take a lease before their first task. joblib 1.2 has no other way to run a function in new
+    workers."""
 
     def __init__(self, wishes: Dict[str, Any], here: contextlib.ExitStack, **more: Any) -> None:
         super().__init__(**more)
         self._wishes, self._here = wishes, here
-        self._begin = functools.partial(worker_leases.hold, wishes)  # one object: loky keeps its workers while the initializer is the same
+        self._begin = functools.partial(worker_leases.hold, wishes)  # loky keeps its workers only while the initializer is the same object
 
     def configure(self, *words: Any, **more: Any) -> Any:
         try:
             return super().configure(*words, **{**more, "initializer": self._begin})
-        except FallbackToBackend:  # one worker, which is this process
+        except FallbackToBackend:  # joblib uses only one worker, which is this process
             self._here.enter_context(lease(**self._wishes))
             raise
 
@@ -50,7 +51,7 @@ def leases(**wishes: Any) -> Iterator[None]:
         As in `berth.lease`, for each worker.
     """
     wishes = worker_leases.checked({"name": "joblib", **wishes})
-    choose = getattr(joblib, "parallel_config", joblib.parallel_backend)  # the older name, up to joblib 1.2
+    choose = getattr(joblib, "parallel_config", joblib.parallel_backend)  # the name in joblib before 1.3
     with contextlib.ExitStack() as here:
         here.callback(lambda: get_reusable_executor(reuse=True).shutdown(wait=True))
         with choose(_Backend(wishes, here)):

@@ -44,8 +44,8 @@ class KerasAmp:
     why: str
 
     def optimizer(self, optimizer: Any) -> Any:
-        """Returns the optimizer; with fp16, inside a LossScaleOptimizer. `model.compile` does this itself, but your own training loop must
-        call it."""
+        """Returns the optimizer; with fp16, wrapped in a LossScaleOptimizer. `model.compile` does this itself, but your own training loop
+        must call this method."""
         if self.precision != "fp16":
             return optimizer
         kind = needed("keras", "keras.amp").optimizers.LossScaleOptimizer
@@ -94,14 +94,14 @@ Capability = Optional[Tuple[int, int]]
 
 
 def _device(backend: str) -> Tuple[str, Capability]:
-    """The kind of the back end's first device, and for an NVIDIA GPU its compute capability. AMD's GPUs have none."""
+    """The kind of the back end's first device, and the compute capability if it is an NVIDIA GPU. AMD's GPUs have none."""
     way = {"tensorflow": _of_tensorflow, "jax": _of_jax, "torch": _of_torch}.get(backend)
     return way(importlib.import_module(backend)) if way is not None else ("cpu", None)
 
 
 def _of_tensorflow(tf: Any) -> Tuple[str, Capability]:
-    # A remote TPU only exists as a logical device. Listing logical devices would initialise the runtime, after which its memory options can
-    # no longer change.
+    # A remote TPU is listed only as a logical device. Listing logical devices would initialise the runtime, and then its memory options
+    # could no longer be changed.
     if tf.config.list_physical_devices("TPU") or (tensorflow_has_devices() and tf.config.list_logical_devices("TPU")):
         return "tpu", None
     gpus = tf.config.get_visible_devices("GPU")
@@ -131,7 +131,7 @@ def _best(device: str, capability: Capability) -> Tuple[str, str]:
         return "bf16", text("a TPU computes in it, and it needs no loss scaling")
     if device == "cpu":
         return "fp32", text("lower precision is usually slower on a CPU: try 'bf16'")
-    if capability is None or capability >= (8, 0):  # this also holds for GPUs of AMD and Intel
+    if capability is None or capability >= (8, 0):  # None also for GPUs of AMD and Intel
         return "bf16", text("the GPU supports it, and it needs no scaler")
     if capability >= (7, 0):
         return "fp16", text("the GPU has fast fp16, but no bf16")

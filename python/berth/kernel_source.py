@@ -13,7 +13,7 @@ __all__ = ["CUDA_HEADER", "OPENCL_HEADER", "KernelCompileError", "Parameter", "c
 
 FILE = "kernel"  # the name of the user's source in the compiler's messages
 
-# Contraction of a*b+c is off on both sides, so that results have the same bits.
+# Contraction of a*b+c is off in both headers, so that results have the same bits.
 OPENCL_HEADER = f"""
 #pragma OPENCL FP_CONTRACT OFF
 #ifdef cl_khr_fp64
@@ -53,7 +53,7 @@ typedef unsigned long ulong;
 #line 1 "{FILE}"
 """
 
-# Types with one meaning in OpenCL C and in CUDA on 64-bit Linux.
+# Types that have the same meaning in OpenCL C and in CUDA on 64-bit Linux.
 _TYPES: Dict[str, Tuple[str, Any]] = {
     "char": ("int8", ctypes.c_int8), "uchar": ("uint8", ctypes.c_uint8), "short": ("int16", ctypes.c_int16), "ushort": ("uint16", ctypes.c_uint16),
     "int": ("int32", ctypes.c_int32), "uint": ("uint32", ctypes.c_uint32), "long": ("int64", ctypes.c_int64), "ulong": ("uint64", ctypes.c_uint64),
@@ -90,8 +90,8 @@ class KernelCompileError(BerthError):
 
 class Parameter(NamedTuple):
     name: str
-    type: str  # as written: "float"
-    dtype: str  # "float32"
+    type: str  # as in the source: "float"
+    dtype: str  # the array type: "float32"
     is_array: bool
     ctype: Any
 
@@ -117,7 +117,7 @@ def kernels_of(source: str) -> Dict[str, List[Parameter]]:
 
 
 def compile_error(source: str, log: str) -> KernelCompileError:
-    """The exception for a compiler's log. It shows the first problem, with the line of the source and a mark below the column."""
+    """The exception for a compiler's log. It shows the first problem, with its line of the source and a mark below the column."""
     found = _PROBLEM.search(log)
     if not found:
         shown = log.strip() or text("the compiler does not say why")

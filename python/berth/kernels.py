@@ -20,7 +20,7 @@ from .language import text
 
 __all__ = ["Array", "DeviceOutOfMemory", "Event", "Kernel", "KernelCompileError", "asarray", "empty", "kernel"]
 
-_KINDS = {**dict.fromkeys("bhilq", 0), **dict.fromkeys("BHILQ", 1), **dict.fromkeys("fd", 2)}  # memoryview's format: DLPack's kind
+_KINDS = {**dict.fromkeys("bhilq", 0), **dict.fromkeys("BHILQ", 1), **dict.fromkeys("fd", 2)}  # the kind in DLPack for each format character of memoryview
 _GROUPS = {1: (256,), 2: (16, 16), 3: (8, 8, 4)}
 Shape = Union[int, Sequence[int]]
 
@@ -44,7 +44,7 @@ def _cuda() -> CudaDevice:
 def _auto() -> _Device:
     try:
         return _cuda()
-    except BerthError:  # there is no driver, no GPU or no compiler
+    except BerthError:  # there is no driver, no GPU or no compiler for CUDA
         return _opencl()
 
 
@@ -54,7 +54,7 @@ _BACKENDS: Dict[str, Callable[[], _Device]] = {"auto": _auto, "cuda": _cuda, "op
 def _device(backend: str) -> _Device:
     if backend not in _BACKENDS:
         raise InvalidRequest(text("{}: {!r} is not one of {}", "backend", backend, ", ".join(_BACKENDS)), "E0003")
-    with _starting:  # without the lock, two threads would start two devices
+    with _starting:  # without the lock, two threads would open two devices
         return _BACKENDS[backend]()
 
 
@@ -101,7 +101,7 @@ class Array:
         return f"<berth.Array {self.dtype} {self.shape} on {self.device}>"
 
     def tobytes(self) -> bytes:
-        """A copy of all bytes. All kernels that were launched before run first."""
+        """A copy of all bytes. Waits for all kernels that were launched before."""
         host = ctypes.create_string_buffer(max(self.nbytes, 1))
         if self.nbytes:
             self._memory.read(ctypes.addressof(host))
@@ -133,8 +133,8 @@ class Array:
         return (_dlpack.CPU, 0)
 
     def __dlpack__(self, **_: Any) -> Any:
-        """Shares the memory with NumPy and other libraries, without a copy. A kernel that runs later changes it: wait for its event
-        before you read."""
+        """Shares the memory with NumPy and other libraries, without a copy. A kernel that runs later changes the memory, so wait for its
+        event before you read."""
         address = self._address()
         if not self._memory.mapped:
             self._memory.map(wait=True)
@@ -250,7 +250,7 @@ _POINTER_SIZE = ctypes.sizeof(ctypes.c_void_p)
 
 
 class _Slot:
-    """A parameter of a kernel, with the argument that is currently set."""
+    """A parameter of a kernel, with the argument that was passed last."""
 
     __slots__ = ("parameter", "is_array", "kind", "value", "pointer", "size", "serial", "last")
 
@@ -259,8 +259,8 @@ class _Slot:
         self.kind = float if parameter.dtype.startswith("float") else int
         self.value = parameter.ctype()
         self.pointer, self.size = ctypes.byref(self.value), ctypes.sizeof(self.value)
-        self.serial = 0  # serial number of the memory that is set
-        self.last: Any = None  # the number that is currently set
+        self.serial = 0  # serial number of the memory that was passed last
+        self.last: Any = None  # the number that was passed last
 
 
 class Kernel:
@@ -325,7 +325,7 @@ class Kernel:
                     continue
                 if type(value) is not slot.kind:
                     value = self._number(slot.parameter, value)
-                if value == slot.last and value:  # a zero is always set again, because it may be -0.0
+                if value == slot.last and value:  # pass a zero again, because it may be -0.0
                     continue
                 slot.last = None
                 slot.value.value = value
@@ -395,7 +395,7 @@ def kernel(source: str, name: Optional[str] = None, backend: str = "auto") -> Ke
     name : str, optional
         Which of them; not needed if there is one.
     backend : {"auto", "cuda", "opencl"}
-        CUDA needs a driver and NVRTC; "auto" is CUDA if it can be used, else OpenCL. Arrays and kernels of two backends do not go together.
+        CUDA needs a driver and NVRTC; "auto" is CUDA if it can be used, else OpenCL. A kernel only takes arrays of its own backend.
 
     Raises
     ------

@@ -38,5 +38,5 @@ def width(shown: str) -> int:
     """The number of columns of a text in a terminal; a Chinese character takes two."""
     if shown.isascii():
         return len(shown)
-    import unicodedata  # imported with the first Chinese text, and not by `import berth`
+    import unicodedata  # imported only for a Chinese text, and not by `import berth`
     return sum(2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in shown)

@@ -20,7 +20,7 @@ __all__ = ["launch", "stacks"]
 
 _BOOT = ("import pickle, sys; data = pickle.load(open(sys.argv[1] + '/call', 'rb')); sys.path[:] = data['path']; "
          "from berth import launching; launching._run_rank(sys.argv[1], data)")
-_loads_main = False  # this is a rank, which imports the caller's program
+_loads_main = False  # True in a rank while it imports the caller's program
 
 
 def _has_main_file() -> bool:
@@ -45,7 +45,7 @@ def _call_of(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[
 
 
 def _run_rank(folder: str, data: Mapping[str, Any]) -> None:
-    """In the rank: calls the function, and leaves its result in a file."""
+    """Runs in the rank: calls the function, and writes its result to a file."""
     global _loads_main
     _loads_main = True
     spawn.prepare(dict(data["preparation"]))

@@ -22,19 +22,19 @@ from .sizes import device_bytes, number, permille_of, whole, word, words_of
 
 _POLL_MILLISECONDS = 100
 _NOTICE_SECONDS = 1.0
-_MOST_GPUS, _MOST_CPUS = 1024, 8192  # the same limits as in the program
+_MOST_GPUS, _MOST_CPUS = 1024, 8192  # the same limits as those of the program `berth`
 _CALL = "berth.lease({})"
 
 _SELECTS = re.compile(r"VISIBLE_|AFFINITY_MASK|DEVICE_SELECTOR|DEVICE_ORDINAL")
 
 Size = Union[int, float, str]
-# The leases of this process, in the order of their requests. Inner leases belong to the job of the first.
+# The leases of this process, in the order of their requests. Leases inside the first one belong to the same job.
 _held: List["Lease"] = []
 _holding = threading.Lock()
 
 
 def _has_all(gpus: int) -> bool:
-    """Whether these are all devices of the machine. If so, a process that has already read its devices sees the right ones."""
+    """Whether the lease has all devices of the machine. If so, a process that has already read its devices uses the right ones."""
     if any(_SELECTS.search(name) for name in os.environ):
         return False
     return sum(1 for device in devices() if device.is_gpu) == gpus
@@ -45,7 +45,7 @@ def _flow() -> Tuple[int, int]:
     asyncio: Any = sys.modules.get("asyncio")  # a task can only exist if asyncio is loaded; loading it would take longer than a lease
     try:
         task = getattr(asyncio, "current_task", lambda: None)()
-    except RuntimeError:  # no event loop
+    except RuntimeError:  # there is no event loop
         task = None
     return threading.get_ident(), id(task) if task else 0
 
@@ -94,7 +94,7 @@ class Lease:
                 self._still_waits(begun)
                 said = self._granted(self._step(begun))
             self._take(said)
-        except BaseException:  # also for Ctrl-C, so that no lease is left
+        except BaseException:  # end the lease even for Ctrl-C
             self._end(1)
             raise
         return self
@@ -115,7 +115,7 @@ class Lease:
                 await asyncio.sleep(self._step(begun) / 1000)
                 said = self._granted(0)
             self._take(said)
-        except BaseException:  # also for a task that is cancelled
+        except BaseException:  # end the lease even for a task that is cancelled
             self._end(1)
             raise
         return self
@@ -167,7 +167,7 @@ class Lease:
         return _library.taken(pointer)
 
     def _still_waits(self, begun: float) -> None:
-        """Raises an exception if the time to wait is over. Prints once what it is waiting for."""
+        """Raises an exception if the time limit is over. Prints once what the lease waits for."""
         waited = time.monotonic() - begun
         if self._wait is not None and waited >= self._wait:
             raise in_python(error_from({"error": {"code": "refused", "id": "E0412", **self._why()}}), _CALL)
@@ -182,7 +182,7 @@ class Lease:
         return _library.taken(pointer) or {}
 
     def _check_devices(self) -> None:
-        """Refuses devices that the outer lease does not have."""
+        """Refuses devices that the surrounding lease does not have."""
         names = {str(one[key]) for one in self.devices for key in ("device", "uuid") if one.get(key) is not None}
         others = [one for one in self._wish["request"].get("devices", ()) if (one.isdigit() or one.startswith("GPU-")) and one not in names]
         if _held[0] is not self and others:
@@ -194,7 +194,7 @@ class Lease:
         self.devices = said["environment"]["devices"]
         self._check_devices()
         settings = {one["name"]: one["value"] if one["action"] == "set" else None for one in said["environment"]["settings"] if one["action"] != "keep"}
-        # Inside a job: a framework that already sees its devices may continue if the lease has the same ones.
+        # Inside a job: a framework that has already read its devices may use them if this lease has the same ones.
         if self._chosen and any(_SELECTS.search(name) and os.environ.get(name) != value for name, value in settings.items()):
             raise self._too_late()
         for name, value in settings.items():
@@ -225,7 +225,7 @@ class Lease:
         above = _held[at + 1:at + 2]
         _held.remove(self)
         ends, self._later = [*self._later, (handle, code)], []
-        if self._owner != os.getpid():  # the end of a forked child does not end its parent's lease
+        if self._owner != os.getpid():  # a forked child must not end the lease of its parent
             self._before.clear()
         elif above:
             self._hand_over(above[0], ends)
@@ -235,8 +235,8 @@ class Lease:
             _library.library().berth_lease_end(one, how)
 
     def _hand_over(self, later: "Lease", ends: List[Tuple[ctypes.c_void_p, int]]) -> None:
-        """Lets a later lease that is still in use end this one as well: it then restores the environment and returns the devices of
-        both."""
+        """Lets a later lease that is still in use end this one as well: at its own end, it restores the environment and returns the devices
+        of both."""
         later._later = ends + later._later
         later._before = {**later._before, **self._before}
         if self._affinity is not None:

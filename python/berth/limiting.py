@@ -18,7 +18,7 @@ from .sizes import device_bytes
 __all__ = ["limit_memory"]
 
 
-_own: Dict[str, str] = {}  # variables that the last call has set
+_own: Dict[str, str] = {}  # variables that the last call set
 
 
 def _version(package: str) -> Optional[Tuple[int, ...]]:
@@ -32,14 +32,15 @@ def _version(package: str) -> Optional[Tuple[int, ...]]:
 
 
 def _fraction_name() -> str:
-    """XLA_CLIENT_MEM_FRACTION or its old name. jaxlib fails if both are set, so the name that it knows is searched for in its library."""
+    """XLA_CLIENT_MEM_FRACTION or its old name. jaxlib fails if both are set, so this function searches jaxlib's file xla_client.py for the
+    name that this version knows."""
     try:
         found = importlib.util.find_spec("jaxlib")
         place = os.path.join(os.path.dirname(found.origin or ""), "xla_client.py") if found is not None else ""
         with open(place, encoding="utf-8") as file:
             known = "'XLA_CLIENT_MEM_FRACTION'" in file.read()
     except (OSError, ValueError):
-        known = True  # it is not installed here, or its files have another layout in a later version
+        known = True  # jaxlib is not installed, or a later version has other files
     return "XLA_CLIENT_MEM_FRACTION" if known else "XLA_PYTHON_CLIENT_MEM_FRACTION"
 
 
@@ -56,10 +57,10 @@ def _total() -> int:
 
 
 def settings(limit: int, total: int) -> Dict[str, str]:
-    """The variables for frameworks that are loaded from now on."""
+    """The variables for frameworks that this process loads later."""
     wanted = {_fraction_name(): f"{math.floor(limit / total * 100) / 100:.2f}", "TF_FORCE_GPU_ALLOW_GROWTH": "true", "CUPY_GPU_MEMORY_LIMIT": str(limit)}
     torch = _version("torch")
-    if torch is None or torch >= (2, 1):  # an older version fails if it gets a setting that it does not know
+    if torch is None or torch >= (2, 1):  # older versions fail for a setting that they do not know
         # Some versions that know the new name do not read it for this setting. All versions read the old name.
         wanted.update(PYTORCH_ALLOC_CONF="expandable_segments:True", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
     return wanted
@@ -68,16 +69,17 @@ def settings(limit: int, total: int) -> Dict[str, str]:
 def limit_memory(memory: Union[int, str], *, total: Union[int, str, None] = None) -> Dict[str, str]:
     """Limits the frameworks that this process loads from now on to a part of each GPU's memory, as far as each allows it.
 
-    JAX takes that part at its start and no more. CuPy takes no more. TensorFlow starts with little memory and grows without a limit. PyTorch keeps its
+    JAX allocates that part when it starts, and never more. CuPy never allocates more. TensorFlow starts with little memory and grows without a limit.
+    PyTorch keeps its
     memory in segments that can grow; it is limited only if it is loaded and uses its GPU already. Variables that are set already stay, except those of
-    an earlier call. The driver enforces nothing of this.
+    an earlier call. The driver does not enforce these limits.
 
     Parameters
     ----------
     memory : int or str
         Bytes, or "8GiB".
     total : int or str, optional
-        The memory of a GPU. Without it, it is looked up.
+        The memory of a GPU. Without it: that of the smallest GPU that this process sees.
 
     Returns
     -------

@@ -20,7 +20,7 @@ from .sizes import number, whole
 
 __all__ = ["LoaderOptions", "dataloader_options"]
 
-_WORTH = 1.05  # more workers must be faster by at least this factor
+_WORTH = 1.05  # more workers must be faster than fewer by at least this factor
 _SHARED = "/dev/shm"
 
 
@@ -74,12 +74,12 @@ class _Trials:
             dataset[0]
         except (LookupError, TypeError) as why:
             raise InvalidRequest(text("dataset: item 0 of a {} cannot be read: {}: {}", type(dataset).__name__, type(why).__name__, why), "E0560") from why
-        # If items are slow, try smaller batches, so that four of them take no longer than the trial.
+        # If items are slow, the trial uses smaller batches, so that four batches take no longer than the trial.
         self.tried = max(1, min(batch_size, int(seconds / 4 / max(time.perf_counter() - begun, 1e-9))))
         self.bytes = 0
 
     def rates(self, all_workers: List[int]) -> Tuple[Dict[int, float], str]:
-        """The rate for each number of workers, and if none can be started, the reason. Since Python 3.14, workers receive the dataset by
+        """The rate for each number of workers, and the reason if workers cannot be started. Since Python 3.14, workers get the dataset by
         pickle."""
         found: Dict[int, float] = {}
         for workers in all_workers:
@@ -101,7 +101,7 @@ class _Trials:
         try:
             self.bytes = max(self.bytes, int(_bytes_in(next(batches)) / part))
             begun, count, ready = time.perf_counter(), 0, 2 * workers
-            # Take at least one batch from each worker, because they all arrive at the same time.
+            # Take at least one batch from each worker, because the first batches of all workers arrive together.
             while time.perf_counter() - begun < self.seconds or count < max(1, workers):
                 next(batches)
                 count += 1
@@ -197,7 +197,7 @@ def _beside(rates: Dict[int, float], folk: int, refused: str) -> str:
 
 
 def _chosen(rates: Dict[int, float], step_seconds: Optional[float]) -> int:
-    """The fewest workers that keep up with the steps. If none do, the fewest that are nearly as fast as the fastest."""
+    """The smallest number of workers that keeps up with the steps. If none does, the smallest that is nearly as fast as the fastest."""
     best = max(rates.values())
     for workers in sorted(rates):
         if (step_seconds and rates[workers] * step_seconds >= _WORTH) or rates[workers] * _WORTH >= best:

@@ -95,7 +95,7 @@ def _of_cupy() -> List[_Row]:
     try:
         pool = cupy.get_default_memory_pool()
         return [(cupy.cuda.Device().id, pool.used_bytes(), pool.total_bytes(), None)] if pool.total_bytes() else []
-    except Exception:  # CuPy without a driver
+    except Exception:  # CuPy is installed, but there is no driver
         return []
 
 
@@ -144,7 +144,8 @@ def _host() -> MemoryRow:
 def memory_summary() -> MemorySummary:
     """Returns the memory of each device: total, used, used by this process, by the framework's tensors and allocator, and by others.
 
-    Frameworks that are loaded are asked (PyTorch, JAX, CuPy); none is imported or initialised. If Berth's library cannot be loaded, the
+    The framework's numbers are those of loaded frameworks (PyTorch, JAX, CuPy); none is imported or initialised. If Berth's library cannot be loaded,
+    the
     driver's columns are not known.
 
     Examples

@@ -37,7 +37,7 @@ class Metrics:
         except OSError as why:
             raise BerthError(text("cannot listen on {}:{}: {}", address, port, why), "E0916",
                              text("choose another port; `ss -ltnp` shows which program uses it")) from why
-        self._server = served[0] if served else None  # older versions of the client return nothing
+        self._server = served[0] if served else None  # older versions of prometheus_client return None
         self.port: int = self._server.server_port if self._server is not None else port
 
     def collect(self) -> Iterator[Any]:
@@ -129,7 +129,7 @@ def export_metrics(port: int, *, address: str = "127.0.0.1") -> Metrics:
 
 
 class ReadingsLog:
-    """Writes device readings to a logger. Call it with the step, in the loop."""
+    """Writes device readings to a logger. Call it in the loop, with the step."""
 
     def __init__(self, write: Callable[[Dict[str, float], int], None], every: float) -> None:
         self._write, self._recent = write, Recent(every)

@@ -10,9 +10,9 @@ from typing import Any, Dict, Iterator, List, Mapping, Set, Tuple
 
 __all__ = ["ReachedModels"]
 
-_DEPTH = 2  # how deep calls are followed: functions that the function calls by name
+_DEPTH = 2  # the most levels of called functions that are followed; functions called by name
 _HELD = 2   # how deep attributes are followed: self.trainer.model
-_MOST = 100  # the most members of a list, or attributes of an object
+_MOST = 100  # the most members of a list, or attributes of an object, that are examined
 _PLAIN = frozenset((int, float, bool, str, bytes, type(None)))
 _FIXED = (types.ModuleType, type, types.BuiltinFunctionType)
 
@@ -45,7 +45,7 @@ class ReachedModels:
             self._deeper(_contents(cell), depth, seen)
         for name in function.__code__.co_names:
             held = function.__globals__.get(name)
-            if not isinstance(held, _FIXED):  # this includes None, because the object may not exist yet
+            if not isinstance(held, _FIXED):  # also None, because the object may not exist yet
                 if name in function.__globals__ or name not in _builtin_names():
                     self._globals.append((function.__globals__, name))
                 self._deeper(held, depth, seen)
@@ -88,7 +88,7 @@ class ReachedModels:
 def _contents(cell: Any) -> Any:
     try:
         return cell.cell_contents
-    except ValueError:  # an empty cell
+    except ValueError:  # the cell is empty
         return None
 
 

@@ -1,8 +1,9 @@
 """is_oom(): whether an exception means that memory ran out, in any framework, without importing one.
 
-It goes by the type if the framework has a type for it, and by the text of a plain RuntimeError. The texts are those that frameworks really print;
-python/tests/oom_texts.json has them with their sources. If the type says that it is something else, the text is not read. Of a long text,
-the beginning and the end are read.
+If the framework has a type for this error, the type decides; for a plain RuntimeError, its text decides. The texts are those that frameworks really
+print;
+python/tests/oom_texts.json has them with their sources. If the type means another error, the text is not read. Only the beginning and the end of a
+long text are read.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .language import text
 
 __all__ = ["is_oom", "is_sticky"]
 
-# The end of a type's module and name. It is the same in every version.
+# The ends of types' full names (module and name), which are the same in every version.
 _TYPES = re.compile(
     r"^(torch(\.cuda|\._C)?\.OutOfMemoryError"
     r"|torch\.AcceleratorOutOfMemoryError"
@@ -29,10 +30,10 @@ _NUMBA = re.compile(r"^numba(_cuda)?\..*\bCudaAPIError$")
 _CUDA_OUT_OF_MEMORY = 2
 _TENSORFLOW = re.compile(r"^tensorflow\..*\bResourceExhaustedError$")
 
-_BARE = "CUDA out of memory"  # and nothing more
+_BARE = "CUDA out of memory"  # this text counts only if nothing follows it
 
-# A text with one of these also has the word before them; most texts have none of these words. Searching them one after another
-# is faster than a regular expression with many branches.
+# Each key occurs in all texts in its row, and most exceptions contain none of the keys. Searching for the keys one after another is faster
+# than a regular expression with many branches.
 _WORDS: Dict[str, Tuple[str, ...]] = {
     "emory": (
         "CUDA out of memory. Tried to allocate", _BARE, "NPU out of memory. Tried to allocate", "MUSA out of memory. Tried to allocate",
@@ -64,22 +65,23 @@ _WORDS: Dict[str, Tuple[str, ...]] = {
     "Dst tensor": ("Dst tensor is not initialized", "Dst tensor is not copied"),
     "Memory": ("Memory allocation error on worker", "Out of Host Memory", "Memory Object Allocation Failure"),
 }
-# A text reports an error only if these words begin it, or follow a colon ("RuntimeError: …") or one of these. Otherwise it only mentions the error.
+# A text reports an error only if these words begin the text or a line, or follow punctuation ("RuntimeError: …") or one of the words here.
+# Otherwise it only mentions the error.
 _LEADS = re.compile(r"(?:\A|[^\w\s]|\n|:\d+|\b(?:error|code|status|with|returned|returns|got|in|due to))[ \t]*\Z", re.I)
-# One of these before the words, on the same line, shows that the text quotes them: from a log, a file, another run, or an expectation.
+# If one of these precedes the words on the same line, the text quotes them: from a log, a file, another run, or an expectation.
 _QUOTES = re.compile(r"\b(?:pars(?:e|ed|ing)|line \d+ of|logs?|regex|patterns?|(?:un)?expect(?:s|ed|ing)?|match(?:es|ed)?|says?|said|grep|contains?"
                      r"|previous(?:ly)?|earlier|last (?:run|job|time))\b|\w\.(?:log|txt|jsonl?|csv|ya?ml|toml|xml|html|md|db|out|err)\b"
                      r"|(?<=[^(\w])['\"`“‘「](?:\w+: ?)?\Z", re.I)  # an opening quote; after "(" it is the repr of an exception
-# If the sentence continues after these words, it only mentions the error too.
+# If the sentence continues after one of these texts, it only mentions the error.
 _ENDS = frozenset(("CUDA out of memory. Tried to allocate", "std::bad_alloc", "Out of Host Memory", "Memory Object Allocation Failure",
          "cudaErrorMemoryAllocation", "hipErrorMemoryAllocation", "hipErrorOutOfMemory"))
-# TensorFlow uses its class also for a full disk, too many open files, and a message that is too long.
+# TensorFlow raises the same class for a full disk, too many open files, and a message that is too long.
 _OF_MEMORY = re.compile(r"\bOOM\b|[Oo]ut of memory|[Ff]ailed to allocate (?:memory|scratch buffer)|[Uu]nable to allocate|[Cc]an ?not allocate memory"
                         r"|Attempting to (allocate|reserve) |memory space hbm")
 _OF_FILES = re.compile(r"[Nn]o space left on device|[Qq]uota exceeded|[Tt]oo many open files|larger than max|\.tempstate\d|memory space [sv]mem")
-_HINT_OF_ALL = "Hint: If you want to see a list of allocated tensors when OOM happens"  # the text at the end of every such error
+_HINT_OF_ALL = "Hint: If you want to see a list of allocated tensors when OOM happens"  # every error of this class ends with this text
 
-# A plain RuntimeError, and types of frameworks. A ValueError that mentions memory is not one.
+# A plain RuntimeError, and types of frameworks, are judged by their text. A ValueError that mentions memory is not.
 _BY_TEXT = ("RuntimeError", "JaxRuntimeError", "XlaRuntimeError", "InternalError", "CUDARuntimeError", "CUDADriverError", "LogicError",
             "AcceleratorError", "CudaAPIError", "CudaSupportError")
 _FRAMEWORKS = ("torch", "jax", "jaxlib", "tensorflow", "cupy", "cupy_backends", "numba", "numba_cuda", "pycuda", "pyopencl", "cuda", "rmm", "triton",
@@ -97,7 +99,7 @@ _MOST = 100    # most exceptions in a chain
 
 
 def _said(problem: BaseException) -> str:
-    """The text of an exception; of a long text, both ends. Arguments that are not strings are not converted."""
+    """The text of an exception; both ends of a long text. Arguments that are not strings are not converted."""
     if type(problem).__str__ is BaseException.__str__:
         text = "\n".join([one for one in problem.args if isinstance(one, str)]) if len(problem.args) != 1 else problem.args[0]
         if not isinstance(text, str):
@@ -105,7 +107,7 @@ def _said(problem: BaseException) -> str:
     else:
         try:
             text = str(problem)
-        except Exception:  # an exception whose __str__ fails
+        except Exception:  # the exception's __str__ fails
             return ""
     return text if len(text) <= 2 * _EDGE else f"{text[:_EDGE]}\n{text[-_EDGE:]}"
 
@@ -116,7 +118,7 @@ def members(problem: BaseException) -> List[BaseException]:
     return [one for one in inside if isinstance(one, BaseException)] if isinstance(inside, (tuple, list)) else []
 
 
-# Errors of the program itself. If a handler raises one of these, it is not related to the exception that was handled.
+# Errors in the program itself. If an exception handler raises one of these, it is unrelated to the exception that was handled.
 _BUGS = (NameError, AttributeError, TypeError, LookupError, AssertionError, ImportError, SyntaxError, ArithmeticError)
 
 
@@ -140,7 +142,7 @@ _verdicts: Dict[Type[BaseException], str] = {}
 
 
 def _judge(kind: Type[BaseException]) -> str:
-    """What the type of an exception tells: "yes", "no", or where to look further: its "code", its "errno" or its "text". Cached for each
+    """What the type of an exception shows: "yes", "no", or what else to look at: its "code", its "errno" or its "text". Cached for each
     type."""
     if not issubclass(kind, BaseException):
         raise InvalidRequest(text("a {} is not an exception", kind.__name__), hint="except RuntimeError as problem: berth.is_oom(problem)")
@@ -171,7 +173,7 @@ def _says_so(text: str) -> bool:
 
 
 def _stands(text: str, word: str) -> bool:
-    """Whether the word is a statement of its own, and not part of a sentence that mentions it."""
+    """Whether the text contains `word` as a statement of its own, and not within a sentence that mentions it."""
     at = text.find(word)
     while at >= 0:
         after = text[at + len(word):at + len(word) + 3]
@@ -190,7 +192,7 @@ def _is_oom_itself(problem: BaseException) -> bool:
     kind = type(problem)
     judged = _verdicts.get(kind)
     if judged is None:
-        if len(_verdicts) > 1000:  # some programs create types while they run, so limit the cache
+        if len(_verdicts) > 1000:  # some programs create types while they run, so the cache is limited
             _verdicts.clear()
         judged = _verdicts[kind] = _judge(kind)
     if judged == "text":
@@ -209,7 +211,7 @@ def is_oom(problem: Optional[BaseException]) -> bool:
     """Whether an exception means that memory ran out: of a GPU, in every framework's wording, or of the host.
 
     It also looks at the causes of the exception, and at the members of a group. A NameError or another bug that was raised while memory was short
-    is not one. Nothing is imported.
+    does not count. Nothing is imported.
 
     Examples
     --------
@@ -223,7 +225,7 @@ def is_oom(problem: Optional[BaseException]) -> bool:
     if _is_oom_itself(problem):
         return True
     if problem.__cause__ is None and problem.__context__ is None and not hasattr(problem, "exceptions"):
-        return False  # the common case: there is no other exception in the chain
+        return False  # usually there is no other exception in the chain
     return any(_is_oom_itself(one) for one in _chain(problem, bugs=False))
 
 
@@ -233,9 +235,9 @@ def may_try_again(problem: BaseException) -> bool:
 
 
 def is_sticky(problem: Optional[BaseException]) -> bool:
-    """Whether the device's context is lost with this exception: nothing that this process does on the device works any more.
+    """Whether this exception means that the device's context is lost: nothing that this process does on the device works any more.
 
-    It is recognised by its text, in exceptions that frameworks raise for that.
+    It is recognised by the text of exceptions that frameworks raise in this case.
     """
     if problem is not None:
         _is_oom_itself(problem)  # it is an exception

@@ -54,7 +54,8 @@ def part_of(x: Any, first: int, last: Optional[int], step: Optional[int] = None)
 
 
 def kinds_of(x: Any) -> Any:
-    """Shows whether a batch has padding: whether its integers and bools include a negative number or a zero (a label of -100, a mask, a padding token)."""
+    """Describes whether a batch has padding: whether its integers and bools include a negative number or a zero (a label of -100, a mask, a
+    padding token)."""
     named = _fields(x)
     if named is not None:
         return tuple((key, kinds_of(one)) for key, one in named.items())
@@ -84,8 +85,8 @@ def _is_shared(x: Any) -> bool:
 
 
 def _is_row_for_all(x: Any) -> bool:
-    """Whether it is one row for all items, such as position ids with the shape (1, T). It belongs to every part if other fields have
-    more than one row."""
+    """Whether the value is one row for all items, such as position ids of shape (1, T). It then belongs to every part, provided that other
+    fields have more than one row."""
     shape = _shape(x)
     return bool(shape) and len(shape) > 1 and shape[0] == 1
 
@@ -103,8 +104,8 @@ def _fields(x: Any) -> Optional[Dict[Any, Any]]:
 
 
 def _side_by_side(x: Any) -> bool:
-    """Whether a tuple or list may have fields side by side: tensors or arrays, and what belongs to them. Else it is a list of items. In a tuple,
-    lists and collated tuples of one kind are fields too.
+    """Whether the members of a tuple or list may be fields of a batch: tensors or arrays, and values that belong to all items. Otherwise it is a list
+    of items. In a tuple, lists and collated tuples of one kind are fields too.
     """
     if not isinstance(x, (tuple, list)):
         return False
@@ -119,12 +120,12 @@ def _of_one_kind(x: Sequence[Any]) -> bool:
 
 
 def _alike(x: Sequence[Any]) -> bool:
-    """Whether all are tensors or arrays with the same type and number of dimensions, as items of different sizes are."""
+    """Whether all are tensors or arrays of the same type and number of dimensions; their sizes may differ."""
     return len({(len(_shape(one) or ()), str(getattr(one, "dtype", type(one)))) for one in x}) == 1
 
 
 def _images(x: Sequence[Any]) -> bool:
-    """Whether they are images (channels, height, width). Their first axis is not the number of items."""
+    """Whether all are images (channels, height, width), whose first axis is not the number of items."""
     return _alike(x) and len(x[0].shape) == 3 and x[0].shape[0] in _CHANNELS
 
 
@@ -132,8 +133,8 @@ Way = Tuple[int, bool]
 
 
 def _ways(x: Any, outermost: bool = False) -> List[Way]:
-    """The possible numbers of items, and whether as fields side by side; the likeliest first. A list of tensors has either fields of equal length, or
-    items that are tensors. Other fields of the batch decide.
+    """The possible meanings of a batch, the likeliest first: its number of items, and whether its members are fields. The members of a list of
+    tensors are either fields of equal length or items. Other fields of the batch decide.
     """
     named = _fields(x)
     if named is not None:
@@ -209,7 +210,7 @@ def _part(x: Any, length: int, which: slice, outermost: bool = False) -> Any:
     if not next(fields for found, fields in _ways(x, outermost) if found == length):
         try:
             return x[which]
-        except (TypeError, NotImplementedError) as why:  # for example a deque or a sparse tensor
+        except (TypeError, NotImplementedError) as why:  # for example for a deque or a sparse tensor
             raise _no_slices(x) from why
     named = _fields(x)
     if named is not None:

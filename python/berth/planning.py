@@ -16,7 +16,7 @@ from .machine import _size, _table
 
 __all__ = ["Estimate", "plan"]
 
-# safetensors' names of PyTorch's types, and their bytes
+# safetensors' name for each of PyTorch's types, and the type's size in bytes.
 _TYPES = {"float64": ("F64", 8), "float32": ("F32", 4), "float16": ("F16", 2), "bfloat16": ("BF16", 2), "float8_e4m3fn": ("F8_E4M3", 1),
           "float8_e5m2": ("F8_E5M2", 1), "complex64": ("C64", 8), "int64": ("I64", 8), "int32": ("I32", 4), "int16": ("I16", 2),
           "int8": ("I8", 1), "uint8": ("U8", 1), "bool": ("BOOL", 1)}
@@ -54,19 +54,19 @@ class Estimate:
 
 
 def _is_module(model: Any) -> bool:
-    torch = sys.modules.get("torch")  # without PyTorch loaded, no object is its module
+    torch = sys.modules.get("torch")  # if PyTorch is not loaded, no object can be a module of it
     return torch is not None and isinstance(model, torch.nn.Module)
 
 
 def _tensors(module: Any) -> Dict[str, Any]:
-    """Parameters and buffers, each once: tied ones have one name."""
+    """Parameters and buffers, each once. Tied parameters have one name."""
     found = dict(module.named_parameters())
     found.update(module.named_buffers())
     return found
 
 
 def _write_shapes(module: Any, folder: str) -> str:
-    """A safetensors file with the module's shapes and no data: a hole in the file stands for them."""
+    """A safetensors file with the module's shapes and without data. A hole in the sparse file stands for the data."""
     header: Dict[str, Any] = {}
     end = 0
     for name, tensor in _tensors(module).items():
@@ -83,7 +83,7 @@ def _write_shapes(module: Any, folder: str) -> str:
     with open(path, "wb") as file:
         file.write(len(said).to_bytes(8, "little") + said)
         file.truncate(8 + len(said) + end)
-    # transformers keeps there how many experts a token uses.
+    # For a model of transformers, `config` has the number of experts that each token uses.
     config = getattr(module, "config", None)
     if hasattr(config, "to_json_string"):
         with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
@@ -103,7 +103,7 @@ def plan(model: Union[str, "os.PathLike[str]", Any], *, task: str = "inference",
     task : str
         "inference", "train", "finetune", "lora" or "qlora".
     gpu : str, optional
-        A GPU's name or PCI id, or "here": whether it fits.
+        A GPU's name or PCI id, or "here"; then `fits` says whether the model fits.
     precision, optimizer, rank, checkpointing, gpus, zero, kv
         As the options of `berth plan fit`. Inference keeps the types of a file or module unless `precision` says otherwise.
 

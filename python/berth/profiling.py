@@ -45,7 +45,7 @@ class _Sampler:
         self._thread.join()
 
 
-_in_use: List["Profile"] = []  # with PyTorch's profiler
+_in_use: List["Profile"] = []  # profiles that currently use PyTorch's profiler
 
 
 class Profile:
@@ -74,7 +74,7 @@ class Profile:
         return self
 
     def _begin(self, torch: Any) -> None:
-        # PyTorch 2 would end a profiler that is already running, without a message
+        # PyTorch 2 would silently end a profiler that is already running.
         if _in_use or getattr(torch.autograd, "_profiler_enabled", bool)():
             raise InvalidRequest(text("another profile is active; PyTorch supports only one at a time"), hint=text("use one block for both"))
         _in_use.append(self)
@@ -160,7 +160,7 @@ class Profile:
 
 
 def _counters(samples: List[Tuple[float, List[Reading], int]], begun: float) -> List[Event]:
-    """Tracks of numbers over time, shown as a process of their own."""
+    """Tracks of numbers over time. The trace shows them as a separate process."""
     pid = os.getpid() + (1 << 22)  # larger than any process id
     events: List[Event] = [{"ph": "M", "name": "process_name", "pid": pid, "args": {"name": "Berth: readings"}}]
     for at, readings, resident in samples:
@@ -186,7 +186,7 @@ def _of_devices(samples: List[Tuple[float, List[Reading], int]]) -> List[str]:
 
 
 def _of_operators(profiler: Any, seconds: float) -> List[str]:
-    """The five operators with the most time of their own, on the device if it was used, else on the CPU."""
+    """The five operators that take the most time themselves: on the device if it was used, else on the CPU."""
     averages = [one for one in profiler.key_averages() if one.key != _BLOCK]
 
     def device(one: Any) -> float:

@@ -11,7 +11,7 @@ __all__ = ["Randomness", "kept"]
 
 
 def _numpy() -> Optional[Any]:
-    """NumPy's generators, if NumPy is loaded. Later versions load them at the first use, which may be inside a try."""
+    """NumPy's random module, if NumPy is loaded. Later versions of NumPy load it at the first use, which may be inside a try."""
     if "numpy" not in sys.modules:
         return None
     try:
@@ -42,7 +42,7 @@ class Randomness:
             self._cuda = cuda.get_rng_state_all() if begun else None
 
     def is_now(self) -> bool:
-        """Whether no random number was drawn since then."""
+        """Whether no random number has been drawn since this state was recorded."""
         now = Randomness()
         return self._python == now._python and str(self._numpy) == str(now._numpy) and _has_drawn(self._numpy) == _has_drawn(now._numpy) and \
             _same(self._torch, now._torch) and all(map(_same, self._cuda or (), now._cuda or ()))
@@ -59,7 +59,8 @@ class Randomness:
 
 
 def _has_drawn(state: Any) -> Any:
-    """The numbers of a NumPy state as bytes. The text of such an array would leave most of them out."""
+    """The numbers of a NumPy state as bytes. A comparison of texts would not work, because the text of such an array leaves most numbers
+    out."""
     numbers = state["state"].get("key") if isinstance(state, dict) else None
     return numbers.tobytes() if numbers is not None else None
 

@@ -24,7 +24,7 @@ Target = TypeVar("Target", bound=Callable[..., Any])
 
 
 def _hold(wishes: Any) -> None:
-    if os.environ.get("CUDA_VISIBLE_DEVICES") == "":  # how Ray hides the GPUs from a worker with num_gpus=0
+    if os.environ.get("CUDA_VISIBLE_DEVICES") == "":  # Ray's value to hide the GPUs from a worker with num_gpus=0
         del os.environ["CUDA_VISIBLE_DEVICES"]
     worker_leases.hold(wishes)
 
@@ -64,7 +64,7 @@ def leased(**wishes: Any) -> Callable[[Target], Target]:
                 return target(*words, **more)
             finally:
                 worker_leases.release()
-                if hidden:  # the next task of this worker may have no lease
+                if hidden:  # the next task of this worker may be one without a lease
                     os.environ["CUDA_VISIBLE_DEVICES"] = ""
         return call  # type: ignore[return-value]
     return decorated

@@ -34,7 +34,7 @@ def read() -> List[Reading]:
 
 
 class Recent:
-    """Caches the readings for this many seconds, so that frequent calls do not call the driver each time."""
+    """Keeps readings for this many seconds, so that frequent calls do not call the driver each time."""
 
     def __init__(self, seconds: float = 1.0) -> None:
         self._seconds, self._at, self._lock = seconds, float("-inf"), threading.Lock()
@@ -64,7 +64,7 @@ def resident_bytes() -> int:
 
 
 def device_numbers() -> Optional[Dict[int, int]]:
-    """Maps PyTorch's device numbers to Berth's, by uuid, or else by the driver's order. Empty if PyTorch uses no GPU."""
+    """Maps PyTorch's device numbers to Berth's, by uuid or, if that is unknown, by the driver's order. Empty if PyTorch uses no GPU."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():  # any other call about devices would load the driver
         return {}

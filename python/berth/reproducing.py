@@ -108,7 +108,7 @@ def reproducible(seed: int = 0) -> Switches:
     return Switches(done)
 
 
-# (relative, absolute) by type, as in torch.testing; integers must be equal.
+# Tolerances (relative, absolute) for each type, as in torch.testing. Integers must be equal.
 _TOLERANCES = {"float64": (1e-7, 1e-7), "float32": (1.3e-6, 1e-5), "float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5),
                "complex64": (1.3e-6, 1e-5), "complex128": (1e-7, 1e-7), "float": (1e-7, 1e-7)}
 
@@ -262,7 +262,7 @@ def _compared(path: str, a: Any, b: Any, rtol: Optional[float], atol: Optional[f
     allowed = _tolerance((name, other_name), rtol, atol)
     exact = one.dtype.kind in "biuO" and other.dtype.kind in "biuO"
     if exact and one.dtype.kind != other.dtype.kind:
-        one, other = one.astype(object), other.astype(object)  # NumPy would compare them as doubles
+        one, other = one.astype(object), other.astype(object)  # otherwise NumPy would compare the integers as doubles
     elif not exact:
         one, other = (_doubles(each, "float64") if each.dtype.kind == "O" else each for each in (one, other))
     equal = one == other

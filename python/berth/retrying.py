@@ -1,4 +1,4 @@
-"""Tries again when memory ran out, after memory was freed and after others had time to free theirs.
+"""Tries again when memory ran out, after memory was freed and other processes had time to free theirs.
 
 An exception keeps the failed call's frames, and these keep its tensors. So a try in an `except` block has less memory than the first one. Here the
 block is left first, then the frames are dropped, then garbage and caches; only then comes the next try.
@@ -75,7 +75,7 @@ def drop_frames(problem: BaseException) -> None:
 
 
 def may_fit_later(problem: Exception) -> bool:
-    """Whether memory ran out in a way that another try may succeed. Raises ContextLost if the device's context is lost."""
+    """Whether memory ran out and another try may succeed. Raises ContextLost if the device's context is lost."""
     if is_sticky(problem):
         raise ContextLost(text("the device's context is lost: {}", problem), "E0566",
                           text("start a new process; CUDA_LAUNCH_BLOCKING=1 names the call")) from problem
@@ -83,8 +83,8 @@ def may_fit_later(problem: Exception) -> bool:
 
 
 def attempt(function: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, Any], steps: Optional[Steps] = None) -> Tuple[bool, Any]:
-    """Calls once. Returns (True, result), or (False, exception) if memory ran out. By then the except block has been left, and the
-    frames are cleared."""
+    """Calls once. Returns (True, result), or (False, exception) if memory ran out. In the second case, the except block has been left and
+    the frames are cleared."""
     try:
         return True, function(*args, **named)
     except Exception as problem:
@@ -96,7 +96,7 @@ def attempt(function: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[
     try:
         drop_frames(failed)
         return False, failed
-    finally:  # the traceback keeps this frame alive, so the frame must not keep the exception or the arguments
+    finally:  # the traceback keeps this frame alive, so the frame must keep neither the exception nor the arguments
         del failed, function, args, named, steps
 
 
@@ -137,7 +137,7 @@ def _awaits(function: Any) -> bool:
 
 
 def _check_steps(call: Callable[..., Any], failed: BaseException, stepped: List[str], whole: bool, others: bool, lost: List[str]) -> None:
-    """Refuses another try if it would not start in the same state as the first one."""
+    """Raises an exception if another try would not start in the same state as the first one."""
     if lost:
         raise StepInterrupted(text("a forward pass has modified {}, and no copy exists, so the step cannot be retried", ', '.join(lost)),
                               "E0563") from failed
@@ -179,7 +179,7 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
     - Buffers of models in training mode are restored, if the models are arguments or the function names them.
 
     The function must compute a step without applying it: call `optimizer.step()` after it. If an optimizer or scheduler stepped in it, or
-    parameters were written, StepInterrupted is raised. Other side effects are not seen. Other ranks must not wait for the function.
+    parameters were written, StepInterrupted is raised. Other side effects are not detected. Other ranks must not wait for the function.
 
     Parameters
     ----------
@@ -239,7 +239,8 @@ _BEGUN = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 
 
 class _Before:
-    """The state before a call, for another try: random numbers, running statistics of models in training mode, and gradients."""
+    """The state before a call, to be restored for another try: random numbers, running statistics of models in training mode, and
+    gradients."""
 
     __slots__ = ("state", "buffers", "steps")
 
@@ -248,7 +249,7 @@ class _Before:
         self.buffers: Optional[Buffers] = None
         self.steps: Optional[Steps] = None
         if hasattr(sys.modules.get("torch"), "nn"):
-            if not reached:  # only at the first call, when the names in the function exist
+            if not reached:  # at the first call, because only then the names in the function exist
                 reached.append(ReachedModels(call))
             models = reached[0].now(args, named)
             if models:

@@ -199,7 +199,7 @@ def run(command: Sequence[Word], *, gpus: Optional[int] = None, memory: Optional
     folder, report = _files()
     with folder:
         pipe = subprocess.PIPE if capture else None
-        # On Ctrl-C the front is killed, and its keeper ends all processes of the command.
+        # On Ctrl-C, subprocess kills `berth run`, and the job's keeper then ends all processes of the command.
         done = subprocess.run(_line(command, report, wishes), stdout=pipe, stderr=pipe, input=_bytes(input), **_surroundings(env, cwd))
         code = done.returncode if done.returncode >= 0 else 128 - done.returncode
         return _finished(report, code, done.stdout, done.stderr, command)

@@ -15,7 +15,7 @@ __all__ = ["DynamicBatchSampler"]
 
 
 def _whole(length: Any) -> int:
-    """Returns a whole number, which may be NumPy's or PyTorch's. Rejects 3.9."""
+    """Returns a whole number of any type, such as NumPy's or PyTorch's. Rejects 3.9."""
     number = int(length) if length not in (math.inf, -math.inf) else None
     if number is None or number != length:
         raise InvalidRequest(text("{}: {!r} is not a whole number", "lengths", length), "E0560")
@@ -25,7 +25,8 @@ def _whole(length: Any) -> int:
 class DynamicBatchSampler:
     """Batches of indices for a DataLoader's `batch_sampler`. Each is as large as a number of tokens or a memory budget allows.
 
-    Items of similar length go together, so that there is little padding. All ranks get the same number of batches. The same seed gives the same batches.
+    Items of similar length are in the same batch, so that there is little padding. All ranks get the same number of batches. The same seed gives the
+    same batches.
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ class DynamicBatchSampler:
             raise InvalidRequest(text("memory: a {} cannot be called", type(memory).__name__), hint="memory=lambda items, longest: items * longest * 4096")
         try:
             self.lengths = [_whole(one) for one in lengths]
-        except InvalidRequest:  # a ValueError, too
+        except InvalidRequest:  # InvalidRequest is also a ValueError, so it is caught first
             raise
         except (TypeError, ValueError):
             raise InvalidRequest(text("lengths: a {} is not a sequence of numbers", type(lengths).__name__), "E0560") from None
@@ -109,7 +110,7 @@ class DynamicBatchSampler:
         left_out = set(self.skipped)
         order = [at for at in range(len(self.lengths)) if at not in left_out]
         if self._shuffle:
-            chance.shuffle(order)  # a random order of items with the same length
+            chance.shuffle(order)  # items with the same length are in random order
         order.sort(key=self.lengths.__getitem__)
         batches: List[List[int]] = []
         for at in order:  # from short to long, so that the last item that is added is the longest of its batch

@@ -14,8 +14,8 @@ from .language import text
 _UNITS = {unit: 1024 ** power for power, letter in enumerate("KMGT", 1) for unit in (letter, letter + "iB")}
 _UNITS.update({letter + "B": 1000 ** power for power, letter in enumerate("KMGT", 1)})
 _UNITS["B"] = 1
-_LEAST = 1 << 20  # the smallest size of device memory: "8" surely does not mean 8 bytes
-_MOST = 9 * 10 ** 18  # the same limit as in the program
+_LEAST = 1 << 20  # the smallest size of device memory, because "8" surely does not mean 8 bytes
+_MOST = 9 * 10 ** 18  # the same limit as that of the program `berth`
 
 
 def whole(name: str, value: Any, least: int, most: Optional[int] = None) -> int:

@@ -34,7 +34,7 @@ class SplitWarning(UserWarning):
 
 
 def object_or(why: str, allowed: str, hint: str) -> None:
-    """Raises an error, or only warns if `allowed` says so."""
+    """Raises this error; only warns if `allowed` is "warn"."""
     if allowed == "warn":
         warnings.warn(f"{why}. {hint}", SplitWarning, stacklevel=4)
     elif allowed == "refuse":
@@ -63,7 +63,7 @@ def _is_norm(layer: Any, hooked: bool = True) -> bool:
 
 
 def _names(function: Any, depth: int = 2) -> Iterator[str]:
-    """Yields the name of a loss and the names that it uses."""
+    """Yields the name of a loss function and the names that it uses."""
     yield getattr(function, "__name__", "")
     yield type(function).__name__
     code = getattr(function, "__code__", None)
@@ -72,7 +72,7 @@ def _names(function: Any, depth: int = 2) -> Iterator[str]:
         for cell in getattr(function, "__closure__", None) or ():
             try:
                 yield from _names(cell.cell_contents, depth - 1)
-            except ValueError:  # an empty cell
+            except ValueError:  # the cell is empty
                 pass
 
 
@@ -93,7 +93,7 @@ def check_hooks(model: Any, allowed: str) -> None:
 
 
 def warn_of_parts(model: Any) -> None:
-    """Warns for a training loop of the user's own, which is not stopped."""
+    """Checks the model and warns, because a training loop of the user's own must not be stopped."""
     check_batch_norm(model, "warn")
     check_hooks(model, "warn")
     hooked = [name for name, one in inner(model).named_parameters() if one._backward_hooks or getattr(one, "_post_accumulate_grad_hooks", None)]
@@ -129,7 +129,7 @@ def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, 
         except Exception as why:
             if groups == 1 and not isinstance(why, CannotCompare) and not is_oom(why):
                 raise
-            may_fit_later(why)  # raises ContextLost; if memory ran out or there are too few items, the loss is only not checked
+            may_fit_later(why)  # raises ContextLost; after a lack of memory or with too few items, the loss is only not checked
             why = why.__cause__ if isinstance(why, CannotCompare) and isinstance(why.__cause__, Exception) else why
             why_not = f"{type(why).__name__}: {why}"
             groups *= 2
@@ -146,8 +146,8 @@ def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, 
             gradients = _check_gradients(step, model, loss_fn, batch, max(2, -(-length // parts)), count, reduction,
                                          (allowed[1], hint)) if first or rounded else tells
         except NotFinite:
-            return False  # the next step is compared instead
-        if rounded is not None and not gradients:  # nothing shows that it is rounding
+            return False  # the comparison is done at the next step instead
+        if rounded is not None and not gradients:  # nothing shows that the difference is rounding
             _say_different(rounded, length, groups, allowed[1], hint)
             return True
         if not tells and gradients is not None:
@@ -184,7 +184,7 @@ def _check_gradients(step: Any, model: Any, loss_fn: Callable[..., Any], batch: 
         except CannotCompare as why:
             lack = why.__cause__ if isinstance(why.__cause__, Exception) else why
             if not may_fit_later(lack):  # raises ContextLost
-                # Half of a part may be too little for a loss that takes items in groups; a whole part is not.
+                # A loss that takes items in groups may need more than half of a part, so compare the items of a whole part then.
                 todo = [2 * items] if size < 2 * items <= length else []
         release_memory()
     if lack is not None and found is None:
@@ -227,7 +227,7 @@ def _check_writes(names: List[str], allowed: str) -> None:
 
 
 def _spread(batch: Any, groups: int) -> Iterator[Any]:
-    """Yields the batch or, if memory is short, `groups` groups that each have items from all over the batch."""
+    """Yields the batch. If memory is short, yields `groups` groups instead, each with items from all over the batch."""
     return (batch if groups == 1 else part_of(batch, at, None, groups) for at in range(groups))
 
 
@@ -235,8 +235,8 @@ _PLAIN = (bool, int, float, str, bytes, type(None), types.CodeType)
 
 
 class Looked:
-    """A loss and a count that were compared. They are recognised by their code and the objects that they hold. A model among these is
-    not kept alive."""
+    """A loss and a count that were compared. They are recognised by their code and the objects that they hold. A model among these objects
+    is not kept alive."""
 
     def __init__(self, *functions: Any) -> None:
         self._held = [_held(one) for function in functions for one in _made_of(function)]
@@ -247,7 +247,8 @@ class Looked:
 
 
 def _made_of(function: Any) -> Iterator[Any]:
-    """What identifies a function. If each step creates it again, it counts as the same if its code and its captured values are the same."""
+    """What identifies a function. A function that each step creates again counts as the same if its code and its captured values are the
+    same."""
     if isinstance(function, functools.partial):
         yield from _made_of(function.func)
         yield from function.args
@@ -267,7 +268,7 @@ def _made_of(function: Any) -> Iterator[Any]:
 def _contents(cell: Any) -> Any:
     try:
         return cell.cell_contents
-    except ValueError:  # an empty cell
+    except ValueError:  # the cell is empty
         return None
 
 
@@ -287,5 +288,5 @@ def _is_same(held: Any, one: Any) -> bool:
     if isinstance(held, type):
         return type(one) is held
     if isinstance(held, float) and isinstance(one, float):
-        return bool(held) == bool(one)  # a weight may change from step to step, but not from or to zero
+        return bool(held) == bool(one)  # a weight may change between steps, but not between zero and other values
     return type(held) is type(one) and bool(held == one)

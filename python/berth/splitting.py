@@ -94,7 +94,7 @@ def split_step(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, *, parts: 
     Raises
     ------
     NotSplittable
-        The batch must be split, and has batch normalisation or a loss between its items.
+        The batch must be split, but the model has batch normalisation, or the loss compares items with each other.
     DoesNotFit, StepInterrupted
         One item is too large, or memory ran out in the optimizer's own step.
     """
@@ -110,7 +110,7 @@ def split_step(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, *, parts: 
     try:
         loss, pieces, tries = until_it_fits(step, first, (batch_norm, in_batch), known, report)
         loss = step.exchange(loss)
-    except BaseException:  # also for Ctrl-C, so that no incomplete gradients are left
+    except BaseException:  # even for Ctrl-C, so that no incomplete gradients are left
         step.grads.put_back()
         raise
     step.grads.add_up()

@@ -12,8 +12,8 @@ __all__ = ["StepGradients"]
 
 
 class StepGradients:
-    """Starts from nothing in each try. Parameters that the optimizers do not have keep the gradients they had, and those of the step are added: other
-    parameters of the model, and whatever else backward passes reach, such as a network beside the model.
+    """The gradients of the optimizers' parameters start from nothing in each try. Other parameters that backward passes reach, in the model or
+    outside it, keep their earlier gradients, and the gradients of the step are added to them.
     """
 
     def __init__(self, model: Any, optimizers: List[Any]) -> None:
@@ -30,11 +30,11 @@ class StepGradients:
         if held is not None and held() is leaf:
             return False
         self._known[id(leaf)] = weakref.ref(leaf)
-        self._others.append((weakref.ref(leaf), leaf.grad))  # tensors that a part created no longer exist after the part
+        self._others.append((weakref.ref(leaf), leaf.grad))  # a tensor that a part created no longer exists after the part, so do not keep it alive
         return True
 
     def begin(self, loss: Any) -> None:
-        """Call it before a backward pass from this loss."""
+        """Call this before a backward pass from this loss."""
         for one in leaves((loss,)):
             if self._add(one):
                 one.grad = None

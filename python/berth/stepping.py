@@ -1,4 +1,5 @@
-"""What a call has changed that a second try would change again: optimizers and schedulers that have stepped, and gradients that were added."""
+"""Detects what a call has changed that a second try would change again: optimizers and schedulers that stepped, and gradients that were
+added to others."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ __all__ = ["Steps", "StepInterrupted", "watch"]
 
 
 class StepInterrupted(BerthError, MemoryError):
-    """Memory ran out while or after an optimizer stepped, or after gradients were added to earlier ones. The step is not tried again."""
+    """Memory ran out during or after an optimizer's step, or after gradients were added to earlier ones. The step is not tried again."""
 
     may_try_again = False
 
@@ -25,13 +26,13 @@ class StepInterrupted(BerthError, MemoryError):
 _open: List["Steps"] = []
 _here: "contextvars.ContextVar[Optional[Steps]]" = contextvars.ContextVar("berth_steps", default=None)
 _watching = False
-_OPTIMIZED = 1  # flag of a code object: it is a function's code, whose variables are not in a dict
+_OPTIMIZED = 1  # flag of code objects: the code is that of a function, whose variables are not in a dict
 
 
 class Steps:
     """Watches one call: steps and backward passes in its thread or task, and in threads that Python did not start, such as PyTorch's own.
 
-    Another Python thread may have been started by the call or not, so its steps are only noted (`others`).
+    It is unknown whether the call has started another Python thread, so a step in such a thread only sets `others`.
     """
 
     __slots__ = ("around", "has_ended", "others", "_thread", "_steppers", "_gradients")
@@ -47,12 +48,13 @@ class Steps:
         _open.append(self)
 
     def end(self) -> None:
-        self.has_ended = True  # a task that outlives the call can still find this object
+        self.has_ended = True  # a task that outlives the call may still refer to this object
         _here.set(self.around)
         _open.remove(self)
 
     def remain(self) -> List[str]:
-        """The names of what has stepped and outlives the call. What the call created itself is gone after garbage collection. Call it after put_back()."""
+        """The names of the optimizers and schedulers that have stepped and outlive the call. Those that the call itself created are gone
+        after garbage collection. Call this after put_back()."""
         names = [type(one).__name__ for one in (ref() for ref in (self._steppers or {}).values()) if one is not None]
         if not names and self._gradients is not None and self._gradients.parameters_are_new():
             return [text("code that modifies parameters")]
@@ -63,7 +65,7 @@ class Steps:
         return self._gradients is None or self._gradients.put_back()
 
     def look(self, problem: BaseException) -> None:
-        """Records the optimizer if the exception was raised inside its step, after the step had begun to change something."""
+        """Records an optimizer if the exception was raised inside its step, after the step had begun to change something."""
         at = problem.__traceback__
         while at is not None:
             code = at.tb_frame.f_code
@@ -71,7 +73,7 @@ class Steps:
                 held = at.tb_frame.f_locals
                 if isinstance(held.get("self"), sys.modules["torch.optim.optimizer"].Optimizer) and _has_begun(held):
                     self.note(held["self"])
-                if isinstance(held, dict):  # this is a copy, which the frame would keep even after it is cleared
+                if isinstance(held, dict):  # `held` is a copy, which the frame would keep even after it is cleared
                     held.clear()
             at = at.tb_next
 
@@ -81,7 +83,7 @@ class Steps:
         self._steppers[id(stepper)] = weakref.ref(stepper)
 
     def is_elsewhere(self) -> bool:
-        """Whether this is another thread. A task that the call started in its own thread belongs to the call."""
+        """Whether the current thread is another one. A task that the call started in its own thread belongs to the call."""
         return self._thread != threading.get_ident()
 
     def gradients(self) -> Gradients:
@@ -122,7 +124,7 @@ def _watch_optimizers(module: Any) -> None:
 
 
 def _watch_schedulers(module: Any) -> None:
-    """Watches PyTorch's learning rate schedulers, and classes that inherit from them."""
+    """Watches the learning rate schedulers of PyTorch, and classes that inherit from them."""
     for kind in list(vars(module).values()) if module is not None else ():
         if isinstance(kind, type) and kind.__module__ == module.__name__ and "step" in vars(kind):
             setattr(kind, "step", _noting(getattr(kind, "step")))
@@ -137,7 +139,7 @@ def _noting(before: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _watch_backward(autograd: Any) -> None:
-    """PyTorch has no hook for this, so the function is replaced. `loss.backward()` looks it up at each call."""
+    """Replaces autograd.backward, because PyTorch has no hook for it. `loss.backward()` looks the function up at each call."""
     before = autograd.backward
 
     @functools.wraps(before)
@@ -151,7 +153,7 @@ def _watch_backward(autograd: Any) -> None:
 
 
 def _has_begun(held: Mapping[str, Any]) -> bool:
-    """Whether a step has begun to change something, by its local variables. With a closure, the step computes the loss first."""
+    """Whether a step has begun to change something, according to its local variables. A step with a closure computes the loss first."""
     return held.get("closure") is None or any(held.get(name) is not None for name in ("loss", "orig_loss"))
 
 
@@ -166,7 +168,7 @@ def _foreign() -> bool:
 
 
 def _calls(one: Optional[Steps]) -> List[Steps]:
-    """This call and the calls around it that have not ended."""
+    """This call and the surrounding calls that have not ended."""
     found = []
     while one is not None:
         if not one.has_ended:
@@ -198,6 +200,6 @@ def _adds(roots: Any) -> None:
 
 
 def _others() -> None:
-    """Records that it is unknown to which call a step or pass belongs."""
+    """Records a step or backward pass that cannot be assigned to a call."""
     for one in list(_open):
         one.others = one.others or one.is_elsewhere()

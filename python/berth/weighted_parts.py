@@ -59,11 +59,11 @@ class Part:
         return loss * self.weight(reduction)
 
     def weight(self, reduction: str = "mean") -> float:
-        """The factor for this part's loss; exactly 1 for a batch that is not split."""
+        """The factor for this part's loss; exactly 1 for a batch that was not split."""
         check_reduction(reduction)
         if reduction == "sum":
             return self.ranks / self._world
-        # DistributedDataParallel averages over ranks, and the total counts the items of all ranks already.
+        # DistributedDataParallel averages over the ranks, but `total` already counts the items of all ranks.
         return self.items / self.total * self.ranks
 
     def __enter__(self) -> "Part":
@@ -83,7 +83,7 @@ def check_reduction(reduction: str) -> None:
 
 
 def divided(batch: Any, parts: int, count: Optional[Count]) -> List[Part]:
-    """Splits into `parts` parts, or into one per item if there are fewer items. The lengths differ by at most one item."""
+    """Splits into `parts` parts; if there are fewer items, into one part per item. The lengths of parts differ by at most one item."""
     length = length_of(batch)
     if length == 0:
         raise InvalidRequest(text("the batch is empty: there is nothing to compute a mean of"), "E0560")
@@ -94,7 +94,7 @@ def divided(batch: Any, parts: int, count: Optional[Count]) -> List[Part]:
 
 
 def _counted(data: Any, count: Optional[Count]) -> float:
-    """How many items count. With class weights, this may not be a whole number."""
+    """How many items count. With class weights, this may be a fraction."""
     if count is None:
         return length_of(data)
     said = count(data)

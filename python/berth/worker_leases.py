@@ -14,13 +14,13 @@ _held: Optional[Lease] = None
 
 
 def checked(wishes: Dict[str, Any]) -> Dict[str, Any]:
-    """The arguments of `berth.lease`, after the check that a lease makes of them. Nothing is reserved."""
+    """The arguments of `berth.lease`, checked as a lease checks them. Nothing is reserved."""
     lease(**wishes)
     return wishes
 
 
 def _new(wishes: Dict[str, Any]) -> Lease:
-    """The lease to begin. In a job, a second worker would get the same devices as the first."""
+    """The lease to take. In a job, a second worker would get the same devices as the first."""
     if _held is not None and _held._owner == os.getpid():
         raise Refused(text("this process has the lease of job {} already: each worker needs a process of its own", _held.job), "E0573",
                       text("a cluster whose workers are processes"))
@@ -31,12 +31,12 @@ def _new(wishes: Dict[str, Any]) -> Lease:
 
 
 def _hide() -> None:
-    """Without a lease, a worker must not use a GPU. Some schedulers give it tasks all the same."""
+    """Hides the GPUs from a worker without a lease, because some schedulers give it tasks nevertheless."""
     if _held is not None:
         return
     try:
         disable_gpu()
-    except TooLate:  # a framework has its devices already; the lease's own error says so
+    except TooLate:  # a framework has already initialised its devices; the error of the lease says so
         pass
 
 
@@ -52,7 +52,7 @@ def hold(wishes: Dict[str, Any]) -> Lease:
 
 
 async def hold_async(wishes: Dict[str, Any]) -> Lease:
-    """The same, without blocking the event loop."""
+    """Like `hold`, but does not block the event loop."""
     global _held
     try:
         _held = await _new(wishes).__aenter__()

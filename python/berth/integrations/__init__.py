@@ -20,7 +20,7 @@ __all__ = ["mlflow", "wandb"]
 
 
 def wandb(run: Any, *, every: float = 10.0) -> ReadingsLog:
-    """Writes device readings to Weights & Biases. They join the step that the program logs next, so its step numbers do not change.
+    """Writes device readings to Weights & Biases. They are logged with the step that the program logs next, so its step numbers do not change.
 
     Parameters
     ----------

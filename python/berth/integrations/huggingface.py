@@ -27,10 +27,10 @@ _IGNORED = -100  # the label that losses of Hugging Face ignore
 
 def attach(trainer: Any, *, count: Optional[Count] = None, every: float = 10.0, batch_norm: str = "refuse", in_batch: str = "refuse",
            report: bool = True) -> "Attached":
-    """Makes the training steps of a Trainer fit. If memory runs out, the batch of a device is split; gradients and loss stay the same.
+    """Makes the training steps of a Trainer fit into memory. If memory runs out, the batch of a device is split; gradients and loss stay the same.
 
-    The readings of the devices join what the Trainer logs, and so reach its loggers (W&B, MLflow, TensorBoard). At the end it says how
-    many steps were split, and what the devices did. With gradient accumulation, a step needs memory for one more set of gradients.
+    The readings of the devices are added to the Trainer's logs, and so reach its loggers (W&B, MLflow, TensorBoard). At the end, a summary says how
+    many steps were split and how the devices were used. With gradient accumulation, a step needs memory for one more set of gradients.
 
     Parameters
     ----------
@@ -133,11 +133,11 @@ def _shifts(trainer: Any) -> bool:
     if getattr(trainer, "_loss_shifts_labels", False):
         return True
     model = trainer.accelerator.unwrap_model(trainer.model)
-    while hasattr(model, "get_base_model"):  # of peft
+    while hasattr(model, "get_base_model"):  # for models of peft
         model = model.get_base_model()
     if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
         return False
-    # GPT-2 and others name no loss in their configuration, and get the one for causal models.
+    # GPT-2 and other models name no loss in their configuration, and get the loss for causal models.
     if getattr(getattr(model, "loss_function", None), "__name__", "") == "ForCausalLMLoss":
         return True
     auto = importlib.import_module("transformers.models.auto.modeling_auto")
@@ -157,7 +157,7 @@ class _Step:
         self._passes: Optional[Passes] = None
 
     def __call__(self, model: Any, inputs: Any, *more: Any, **named: Any) -> Any:
-        self._more = (*more, *named.values())  # the Trainer's number of items; earlier versions do not pass one
+        self._more = (*more, *named.values())  # the Trainer's number of items; older versions pass none
         result = backward_in_parts(model, self._loss_of, inputs, one=self._one, before_split=self._choose, count=self._count, over="rank",
                                    scaler=getattr(self._trainer.accelerator, "scaler", None), **self._options)
         self._attached.last = result
@@ -204,7 +204,7 @@ class _Step:
                 for at in range(length_of(passes.batch)):
                     row = part_of(passes.batch, at, at + 1)
                     once, twice = (float(self._loss_with(model, row, (self._more[0] * factor,))) for factor in (1, 2))
-                    if once and once == once:  # a row of only padding has no loss, or a loss that is NaN
+                    if once and once == once:  # a row of only padding has no loss, or NaN as its loss
                         return abs(twice - once / 2) < abs(twice - once)
         finally:
             for one, training in modes:

@@ -31,7 +31,7 @@ __all__ = ["backward", "callback"]
 def callback(*, every: float = 10.0, report: bool = True) -> Any:
     """A callback for Lightning's Trainer: writes readings to each of its loggers, and prints what the run used.
 
-    If memory runs out, it prints whose memory it is and what to do; the error goes on.
+    If memory runs out, it prints how the memory is divided and what to do. The error is raised unchanged.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def callback(*, every: float = 10.0, report: bool = True) -> Any:
     Unsupported
         Neither `lightning` nor `pytorch_lightning` is installed.
     """
-    # Both packages define the classes. The Trainer belongs to the package that is loaded.
+    # Both packages define these classes. Use the package that is loaded, because the Trainer belongs to it.
     name = "pytorch_lightning" if "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules else "lightning.pytorch"
     kind = needed(name, "integrations.lightning.callback", name.split(".")[0].replace("_", "-")).Callback
     summary = RunSummary(every)

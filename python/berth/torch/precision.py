@@ -25,9 +25,9 @@ class Amp:
     precision : str
         "bf16", "fp16" or "fp32".
     why : str
-        Why this one.
+        Why this precision.
     scaler : torch.amp.GradScaler, optional
-        For fp16; `berth.split_step(scaler=…)` takes it, None too.
+        For fp16, otherwise None. `berth.split_step(scaler=…)` accepts both.
     """
 
     precision: str
@@ -72,7 +72,7 @@ def amp(model: Any, optimizer: Any, precision: str = "auto") -> Amp:
     Parameters
     ----------
     model : torch.nn.Module
-        Its parameters stay float32: autocast makes the operations smaller, and they must be float32 to be stepped well.
+        Its parameters stay float32, because optimizer steps need this precision. Autocast uses the smaller type in operations.
     precision : {"auto", "bf16", "fp16", "fp32"}
         "auto" on the CPU is fp32: most processors have no bf16 of their own, and are slower with it.
 

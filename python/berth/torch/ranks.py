@@ -16,7 +16,8 @@ def distribute(model: Any, **options: Any) -> Any:
     """Returns the model in DistributedDataParallel if this process is one of several ranks, otherwise the model itself. Either is on its
     device.
 
-    Ranks are what torchrun, Slurm or `berth run --ranks` say in RANK, WORLD_SIZE and LOCAL_RANK. DataParallel is not used: one process has one
+    The ranks are those that torchrun, Slurm or `berth run --ranks` set in RANK, WORLD_SIZE and LOCAL_RANK. DataParallel is not used: one process has
+    one
     interpreter for all GPUs, copies the model at each step, and gathers on the first GPU, which then runs out of memory first.
 
     Parameters
@@ -36,7 +37,7 @@ def distribute(model: Any, **options: Any) -> Any:
     ranks, local = _number("WORLD_SIZE", 1), _number("LOCAL_RANK", 0)
     has_gpu = torch.cuda.is_available()
     if has_gpu:
-        local %= max(1, torch.cuda.device_count())  # a launcher may make only one GPU visible to each rank
+        local %= max(1, torch.cuda.device_count())  # because a launcher may make only one GPU visible to each rank
         torch.cuda.set_device(local)
         model = model.to(f"cuda:{local}")
     distributed = torch.distributed
@@ -48,7 +49,7 @@ def distribute(model: Any, **options: Any) -> Any:
                                  hint=text("torchrun --nproc-per-node {} train.py; or unset WORLD_SIZE", ranks))
         distributed.init_process_group("nccl" if has_gpu else "gloo")
     if not any(one.requires_grad for one in model.parameters()):
-        return model  # DistributedDataParallel refuses a model without gradients to exchange
+        return model  # DistributedDataParallel refuses a model that has no gradients to exchange
     return torch.nn.parallel.DistributedDataParallel(model, device_ids=[local] if has_gpu else None, **options)
 
 

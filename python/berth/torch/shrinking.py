@@ -69,7 +69,7 @@ def _report(torch: Any, what: str, before: Any, after: Any, samples: Any, after_
     times: Tuple[Optional[float], Optional[float]] = (None, None)
     off_by = None
     if samples is not None:
-        modes = [(one, one.training) for model in (before, after) for one in model.modules()]  # a frozen layer may differ
+        modes = [(one, one.training) for model in (before, after) for one in model.modules()]  # a frozen layer may be in another mode than its model
         before.eval()
         after.eval()
         try:
@@ -126,7 +126,7 @@ def quantize(model: Any, to: str = "int8", *, samples: Any = None) -> ShrinkRepo
         raise InvalidRequest(text("to: {!r} is not int8, fp16 or bf16", to), "E0003")
     nn = torch.nn
     kinds = {nn.Linear, nn.LSTM, nn.GRU}
-    # Deprecated from PyTorch 2.8 on, in favour of torchao, which leaves recurrent layers as they are.
+    # PyTorch 2.8 and later deprecate this in favour of torchao, which does not quantize recurrent layers.
     quantization: Any = getattr(getattr(torch, "ao", torch), "quantization", None)
     dynamic = getattr(quantization, "quantize_dynamic", None)
     elsewhere = any(one.device.type != "cpu" for one in model.parameters())
@@ -166,7 +166,7 @@ def _by_torchao(torch: Any, model: Any) -> Tuple[Any, int]:
     try:
         torchao = importlib.import_module("torchao.quantization")
         how = torchao.Int8DynamicActivationInt8WeightConfig()
-    except Exception:  # torchao is not installed, or does not support this PyTorch
+    except Exception:  # torchao is not installed, or it does not support this version of PyTorch
         return None, 0
     small = copy.deepcopy(model).eval()
     torchao.quantize_(small, how)
@@ -213,6 +213,6 @@ def prune(model: Any, amount: float, *, samples: Any = None) -> ShrinkReport:
         raise Unsupported(text("the model has no linear or convolution layer to prune"), "E0570")
     pruning.global_unstructured([(one, "weight") for one in layers], pruning_method=pruning.L1Unstructured, amount=amount)
     for one in layers:
-        pruning.remove(one, "weight")  # makes the change permanent; the mask and the original weights would double the size
+        pruning.remove(one, "weight")  # makes the pruning permanent; otherwise the mask and the original weights would double the size
     notes = [text("zeros are stored like other numbers: memory and, without sparse kernels, speed stay the same")]
     return _report(torch, text("pruned by {:.0%}", amount), model, small, samples, samples, notes, [one.weight for one in layers])

@@ -64,7 +64,7 @@ class TuneReport(List[Trial]):
 
 
 class _Switch:
-    """A switch that can be turned on and off. on() returns the reason if it is not possible here."""
+    """A switch that can be turned on and off. on() returns the reason if it cannot be turned on here."""
 
     def __init__(self, name: str, on: Callable[[], Optional[str]], off: Callable[[], None]) -> None:
         self.name, self.on, self.off = name, on, off
@@ -82,7 +82,7 @@ def _attribute(owner: Any, name: str, value: Any) -> Tuple[Callable[[], Optional
 
 
 def _switches(torch: Any, holder: Dict[str, Any]) -> List[_Switch]:
-    """The switches. A step is called with `holder["model"]`."""
+    """The switches to try. A step is called with `holder["model"]`, so a switch can replace the model."""
     has_gpu = torch.cuda.is_available()
     found = []
     for name, owner, attribute, value in (("cudnn.benchmark", torch.backends.cudnn, "benchmark", True),
@@ -202,7 +202,7 @@ def _tried(switch: _Switch, measured: Callable[[], Any], best: float, first: Any
         return Trial(switch.name, None, None, 0, None, False, why)
     try:
         good, said = attempt(measured, (), {})
-    except Exception as problem:  # for example a missing compiler, or an operation that does not support this memory format
+    except Exception as problem:  # for example, there is no compiler, or an operation does not support this memory format
         switch.off()
         return Trial(switch.name, None, None, 0, None, False, f"{type(problem).__name__}: {first_line(problem)}")
     if not good:
