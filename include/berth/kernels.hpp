@@ -123,7 +123,7 @@ inline constexpr const char* kKernelMacros =
 /// How much memory the pool of a device has.
 struct PoolStatistics {
   std::size_t used_bytes = 0;  ///< in buffers that exist
-  std::size_t free_bytes = 0;  ///< kept for later buffers
+  std::size_t free_bytes = 0;  ///< kept in the pool for later buffers
   long allocations = 0;        ///< calls of the driver to allocate memory
   long reuses = 0;             ///< buffers that reused memory
 };
@@ -486,8 +486,8 @@ inline bool hides_gpus() {
 
 }  // namespace detail
 
-/// Opens the device for kernels. If CUDA_VISIBLE_DEVICES hides all GPUs, it is a CPU.
-/// BERTH_OPENCL_LIBRARY names another library. Fails with E0581.
+/// Opens the device for kernels. If CUDA_VISIBLE_DEVICES hides all GPUs, the device is a CPU. The
+/// variable BERTH_OPENCL_LIBRARY can name another library. Fails with E0581.
 inline Result<Compute> try_compute() {
   const char* const named = ::secure_getenv("BERTH_OPENCL_LIBRARY");
   const char* const library = named != nullptr && *named != '\0' ? named : "libOpenCL.so.1";

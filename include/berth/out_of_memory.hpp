@@ -411,7 +411,7 @@ template <typename E>
 }
 
 /// Whether the device's context is lost, for example after an illegal address. This process can
-/// then no longer use the device, so a new one must be started.
+/// then no longer use the device, so the work must continue in a new process.
 template <typename E>
 [[nodiscard]] bool is_context_lost(const E& error) {
   return detail::verdict_of(error) == detail::Verdict::context_lost;

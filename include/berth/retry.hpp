@@ -1,5 +1,5 @@
-// retry() calls a function again if memory ran out in it, after a pause in which others can free
-// memory. It needs no libberth. Defaults and pauses are those of the Python package.
+// retry() calls a function again if memory ran out in it, after a pause in which other processes
+// can free memory. It needs no libberth. Defaults and pauses are those of the Python package.
 #pragma once
 
 #include <unistd.h>
@@ -219,12 +219,12 @@ Result<std::decay_t<std::invoke_result_t<F&>>> try_retry(const RetryPolicy& poli
 }
 
 #if defined(__cpp_exceptions)
-/// Calls a function again if memory ran out in it, at most `policy.tries` times in all. It ran out
-/// if the function throws such an exception, or returns such a code (not an int).
+/// Calls a function again if memory ran out in it, at most `policy.tries` times in all. Memory ran
+/// out if the function throws an exception or returns an error code (not an int) that says so.
 ///
-/// Other exceptions pass through, and so does the last one. Destructors of a failed try have run
-/// before the next one. The function must be safe to repeat. Throws Error E0566 if the device's
-/// context is lost; the exception of the device is nested in it.
+/// Other exceptions pass through, and so does that of the last try. Destructors of a failed try
+/// have run before the next one. The function must be safe to repeat. Throws Error E0566 if the
+/// device's context is lost; the exception of the device is nested in it.
 ///
 /// `Also`: further types to catch, such as retry<cl::Error>(…) or retry<cudaError_t>(…).
 template <typename... Also, typename F>

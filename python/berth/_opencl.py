@@ -239,7 +239,8 @@ class Function:
 
 
 class OpenClDevice:
-    """The first GPU of the OpenCL platforms, else the first other device, such as PoCL's CPU. If the job's GPUs are hidden, only a CPU."""
+    """The first GPU of the OpenCL platforms; if there is none, the first other device, such as PoCL's CPU. If the job's GPUs are hidden,
+    only a CPU."""
 
     backend = "opencl"
 

@@ -293,7 +293,7 @@ def _tried(call: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, 
         try:
             good, result = attempt(call, args, named)
         except Exception:
-            together.most(FAILED)  # tell the other ranks before leaving
+            together.most(FAILED)  # tell the other ranks before this rank raises the exception
             raise
         said = together.most(0 if good else 1)
         if said == FAILED:
@@ -304,7 +304,7 @@ def _tried(call: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, 
         release_memory()
     try:
         return result, good
-    finally:  # the exception's traceback keeps this frame alive
+    finally:  # the exception's traceback keeps this frame alive, so the frame must not keep the exception
         del result
 
 

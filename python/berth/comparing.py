@@ -76,7 +76,7 @@ class Trial:
 
     model: Any  # the model without its wrapper, such as DistributedDataParallel
     loss_fn: Callable[[Any, Any], Any]
-    mean: bool  # the loss is the mean over items, and not their sum
+    mean: bool  # the loss is the mean over the items, and not their sum
     whole: Part
     pieces: List[Part]
 
@@ -191,7 +191,7 @@ def _both(trial: Trial, held: "_Aside") -> Optional[Compared]:
 
 
 def computing_types(model: Any, dtypes: Any) -> Any:
-    """The types in which passes compute: those of parameters and losses, and that of autocast."""
+    """The types in which passes compute: those of the parameters and the loss, and the type of autocast."""
     torch = sys.modules["torch"]
     types = {one for one in dtypes if one.is_floating_point}
     for kind in ("cuda", "cpu"):

@@ -14,7 +14,8 @@ from .language import text
 
 
 def initialised() -> Optional[str]:
-    """The name of a loaded framework that has initialised a GPU; from then on, variables no longer select what it sees."""
+    """The name of a loaded framework that has initialised a GPU. After that, variables no longer select the devices that the framework
+    sees."""
     torch = sys.modules.get("torch")
     if torch is not None and getattr(getattr(torch, "cuda", None), "is_initialized", bool)():
         return "PyTorch"
@@ -143,7 +144,8 @@ def _xla(torch: Any) -> Any:
 
 
 def _of_torch(name: str) -> Callable[[Any], Any]:
-    """Returns a function for PyTorch's device of this name, which gives None if this build does not have it or sees none."""
+    """Returns a function that finds PyTorch's device of this name. The function returns None if this build of PyTorch does not support the
+    device or finds none."""
     def found(torch: Any) -> Any:
         module = getattr(torch.backends if name == "mps" else torch, name, None)  # older versions do not have xpu and mps
         return torch.device(name) if getattr(module, "is_available", bool)() else None

@@ -51,7 +51,7 @@ def leases(**wishes: Any) -> Iterator[None]:
         As in `berth.lease`, for each worker.
     """
     wishes = worker_leases.checked({"name": "joblib", **wishes})
-    choose = getattr(joblib, "parallel_config", joblib.parallel_backend)  # the name in joblib before 1.3
+    choose = getattr(joblib, "parallel_config", joblib.parallel_backend)  # joblib before 1.3 only has parallel_backend
     with contextlib.ExitStack() as here:
         here.callback(lambda: get_reusable_executor(reuse=True).shutdown(wait=True))
         with choose(_Backend(wishes, here)):

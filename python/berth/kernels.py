@@ -25,7 +25,7 @@ _GROUPS = {1: (256,), 2: (16, 16), 3: (8, 8, 4)}
 Shape = Union[int, Sequence[int]]
 
 
-# What kernels.py needs from a back end; OpenClDevice and CudaDevice have the same methods.
+# The types of a back end. kernels.py uses only methods that both OpenClDevice and CudaDevice have.
 _Device = Union[OpenClDevice, CudaDevice]
 _starting = threading.Lock()
 

@@ -61,7 +61,7 @@ def settings(limit: int, total: int) -> Dict[str, str]:
     wanted = {_fraction_name(): f"{math.floor(limit / total * 100) / 100:.2f}", "TF_FORCE_GPU_ALLOW_GROWTH": "true", "CUPY_GPU_MEMORY_LIMIT": str(limit)}
     torch = _version("torch")
     if torch is None or torch >= (2, 1):  # older versions fail for a setting that they do not know
-        # Some versions that know the new name do not read it for this setting. All versions read the old name.
+        # Some versions that know the new name do not read it for this setting, but all versions read the old name.
         wanted.update(PYTORCH_ALLOC_CONF="expandable_segments:True", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
     return wanted
 

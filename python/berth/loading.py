@@ -25,7 +25,7 @@ _SHARED = "/dev/shm"
 
 
 class LoaderOptions(Dict[str, Any]):
-    """Keywords for a DataLoader: `DataLoader(dataset, batch_size=…, **options)`. `report` says why they were chosen."""
+    """Keywords for a DataLoader: `DataLoader(dataset, batch_size=…, **options)`. `report` explains the choice."""
 
     report: str = ""
 
@@ -206,7 +206,7 @@ def _chosen(rates: Dict[int, float], step_seconds: Optional[float]) -> int:
 
 
 def _with_prefetch(options: LoaderOptions, bytes_a_batch: int, free: Optional[int]) -> str:
-    """Adds how many batches each worker holds ready, so that all of them fit into half of the shared memory."""
+    """Adds how many batches each worker prefetches, so that all of them fit into half of the shared memory."""
     workers = options["num_workers"]
     if workers == 0:
         return ""

@@ -18,7 +18,8 @@ _FIXED = (types.ModuleType, type, types.BuiltinFunctionType)
 
 
 class ReachedModels:
-    """The models of one function. Names are resolved once, their values at each call, because a name may get another model later."""
+    """The models of one function. Names in it are resolved once, but their values are read at each call, because a name may get another
+    model later."""
 
     def __init__(self, function: Any) -> None:
         self._owners: List[Any] = []
@@ -55,7 +56,7 @@ class ReachedModels:
             self._follow(held, depth - 1, seen)
 
     def now(self, args: Tuple[Any, ...], named: Mapping[str, Any]) -> List[Any]:
-        """The models for these arguments, each of them once."""
+        """The models for these arguments, each once."""
         kind = sys.modules["torch"].nn.Module
         found: Dict[int, Any] = {}
         looked: Set[int] = set()

@@ -28,7 +28,7 @@ class RunSummary:
         self.begin()
 
     def begin(self) -> None:
-        """Forgets what was seen before."""
+        """Drops all counts and readings, and starts again."""
         self._began = time.monotonic()
         self._said: Optional[Any] = None
         self._devices: Dict[int, _Device] = {}

@@ -99,7 +99,7 @@ def _counted(data: Any, count: Optional[Count]) -> float:
         return length_of(data)
     said = count(data)
     try:
-        number = float(said)  # this works for a tensor with one number, too
+        number = float(said)  # also works for a tensor with one number
     except (TypeError, ValueError, RuntimeError):
         number = math.nan
     if not 0 <= number < math.inf:

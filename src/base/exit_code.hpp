@@ -9,7 +9,7 @@ enum ExitCode : int {
   kDone = 0,
   kNothing = 1,      // a check failed or nothing matched
   kUsage = 2,        // wrong usage, and bad input files
-  kNoDevice = 3,     // no device or driver, but one was required
+  kNoDevice = 3,     // there is no device or driver, but the call required one
   kUnreachable = 4,  // daemon unreachable
   kPermission = 5,
   kRefused = 6,  // exceeds a limit

@@ -15,7 +15,7 @@ namespace berth {
 enum class ErrorCode {
   kInvalidArgument,   // wrong usage, bad input file
   kNotFound,          // nothing matched
-  kNoDevice,          // no device or driver, but one was required
+  kNoDevice,          // there is no device or driver, but the call required one
   kUnsupported,       // not supported by this machine, driver or library
   kUnavailable,       // a service (daemon, library) does not answer
   kPermissionDenied,  //

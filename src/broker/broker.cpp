@@ -266,7 +266,7 @@ void Broker::restore(const Job& job, Now now) {
     return;
   }
   if (!demand) {
-    // The machine has changed and can never run this job, so do not keep it waiting.
+    // The machine has changed and can never run this job, so it does not wait any longer.
     kept.state = JobState::kFailed;
     kept.why = demand.error().message;
     kept.ended_unix_milliseconds = now.unix_milliseconds;

@@ -35,7 +35,7 @@ struct Now {
   std::int64_t unix_milliseconds = 0;
 };
 
-/// Who sends a request, as the kernel reports it; never what the client claims.
+/// The sender of a request, as the kernel reports it, and not as the client claims.
 struct Caller {
   std::uint32_t uid = 0;
   bool admin = false;

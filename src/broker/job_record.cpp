@@ -407,7 +407,7 @@ Status check_keys(const Json& json) {
       "or_cpu_after_milliseconds", "after", "after_any", "after_not_ok", "grace_milliseconds",
       "signal", "signal_before_milliseconds", "signal_at_any_end", "on_end", "notify", "requeue",
       "array", "owners", "spec", "state", "key",
-      // record_of() writes these for every job; the broker sets them itself.
+      // record_of() writes these keys for every job, but the broker sets their values itself.
       "id", "uid", "user", "submitted"};
   static const std::set<std::string, std::less<>> of_spec{"folder", "umask",   "environment",
                                                           "limits", "command", "nice"};

@@ -67,7 +67,7 @@ Journal open(const std::string& path) {
   return *std::move(journal);
 }
 
-/// Changes the file without the journal, as another program could.
+/// Changes the database directly, as another program could.
 void execute(const std::string& file, const char* sql) {
   sqlite3* database = nullptr;
   REQUIRE(::sqlite3_open(file.c_str(), &database) == SQLITE_OK);

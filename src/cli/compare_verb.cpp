@@ -1,4 +1,4 @@
-// `berth compare`: runs a program with several settings, one after another in rounds, and says
+// `berth compare`: runs a program with several settings, one after another in rounds, and tells
 // which setting is best.
 #include <algorithm>
 #include <cctype>

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kMostProcesses = 1000;
 
-/// Reads the token, which must be a long word and the only one in the file.
+/// Reads the token from a file, which must contain a single, long word.
 Result<std::string> token_of(const std::string& path) {
   auto bytes = read_file(path, 4096);
   if (!bytes) return std::move(bytes).error();

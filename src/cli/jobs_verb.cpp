@@ -1,4 +1,4 @@
-// `berth jobs`: running and waiting jobs, and those that ended recently.
+// `berth jobs`: running and waiting jobs, and jobs that ended recently.
 #include <unistd.h>
 
 #include <algorithm>

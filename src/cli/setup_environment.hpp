@@ -47,7 +47,7 @@ struct SetupSteps {
   /// called before each command
   std::function<void(const std::vector<std::string>&)> before;
   /// called with the folder of the complete new environment before an upgrade replaces the old one;
-  /// if it returns false, the old one stays
+  /// if it returns false, the old environment stays
   std::function<bool(const std::string&)> may_replace;
 };
 

@@ -26,7 +26,8 @@ struct Seen {
   pid_t pid = 0;
   std::string command, rank, stack;
   std::vector<run::ThreadState> threads;
-  std::vector<std::vector<run::NativeFrame>> native;  // of each thread, or of the first one only
+  std::vector<std::vector<run::NativeFrame>>
+      native;  // the functions of each thread, or only of the first thread
 };
 
 Error no_process(const std::string& word) {

@@ -1,4 +1,4 @@
-// Client: one connection to a broker; sends one call after the other.
+// Client: one connection to a broker. It sends one call after another.
 #pragma once
 
 #include <chrono>

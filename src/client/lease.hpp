@@ -40,7 +40,7 @@ class Lease {
   void take_back();
   /// Who holds the devices for which the lease waits.
   [[nodiscard]] Error who_holds(const model::Snapshot& snapshot);
-  /// Devices and driver as the broker sees them.
+  /// Devices and driver as the broker reads them.
   [[nodiscard]] Result<model::Snapshot> machine();
   /// The lease that this process already runs in (BERTH_JOB); nullopt if there is none. The lease
   /// belongs to the outer job, so end() does nothing. Fails with kRefused (E0421) if it is too

@@ -26,8 +26,8 @@ struct ListQuality {
 /// "/dev/dri/renderD128".
 [[nodiscard]] std::vector<std::string> nodes_of(const model::Device& device);
 
-/// Returns one row: the memory, its cause, and the processes that hold the device's nodes but that
-/// the driver does not list.
+/// Returns one row: the memory, its cause, and the processes that have the device's nodes open but
+/// that the driver does not list.
 [[nodiscard]] model::Unattributed explain(const model::Device& device, std::uint64_t bytes,
                                           const std::vector<model::DeviceProcess>& processes,
                                           const std::vector<system::NodeHolder>& holders,

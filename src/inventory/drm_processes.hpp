@@ -1,4 +1,4 @@
-// Matches AMD and Intel GPUs with the processes that hold their DRM nodes. Pure.
+// Matches AMD and Intel GPUs with the processes that have their DRM nodes open. Pure.
 #pragma once
 
 #include <vector>

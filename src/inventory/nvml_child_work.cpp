@@ -77,7 +77,7 @@ class Pause {
     }
     woken_.notify_all();
   }
-  /// `seen` is the number of wake-ups at the last call, and is updated.
+  /// Waits until this time, or a new wake-up. `seen`: wake-ups before the call; it is updated.
   void until(std::int64_t monotonic_nanoseconds, std::uint64_t& seen) {
     const std::chrono::steady_clock::time_point at{std::chrono::nanoseconds(monotonic_nanoseconds)};
     std::unique_lock<std::mutex> lock(mutex_);
@@ -406,7 +406,7 @@ int listen_for_requests() {
 }  // namespace
 
 void run_nvml_child(int pipe, const NvmlTask& task) {
-  // One arena per thread costs more than it gains here. There is no other thread yet.
+  // One arena per thread would use more memory than it saves time. There is no other thread yet.
   mallopt(M_ARENA_MAX, 1);  // NOLINT(concurrency-mt-unsafe)
   Sink sink(pipe);
   Pause pause;

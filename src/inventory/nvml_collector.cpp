@@ -72,9 +72,10 @@ std::string word_after(std::string_view lines, std::string_view key) {
   return {};
 }
 
-/// A GPU that the kernel driver has but its library no longer lists, for example because it fell
-/// off the bus. It keeps its position, so that the other GPUs keep their numbers. nullopt if this
-/// process may not open its node, because a container or a scheduler then hides the GPU on purpose.
+/// A GPU that the kernel driver has but its library no longer lists, for example because the GPU
+/// fell off the bus. It keeps its position, so that the numbers of other GPUs do not change.
+/// nullopt if this process may not open the GPU's node, because a container or a scheduler then
+/// hides the GPU on purpose.
 std::optional<Device> lost_by_driver(const Sources& sources, const PciDevice& gpu) {
   const auto told =
       slurp(sources.roots.proc + "/driver/nvidia/gpus/" + gpu.address + "/information", 4096);
@@ -167,7 +168,7 @@ void add_bus_facts(const std::vector<PciDevice>& gpus, std::vector<Device>& devi
   }
 }
 
-// Sorts by address. Devices without one come last, in the driver's order.
+// Sorts by address. Devices without an address come last, in the driver's order.
 void sort_by_address(NvmlReport& report) {
   std::vector<std::size_t> order(report.devices.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

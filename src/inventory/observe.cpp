@@ -263,7 +263,7 @@ class Look {
     if (!options_.holders) return {};
     Roots roots = sources_.roots;
     if (sources_.simulated) {
-      // Real processes hold the real machine's nodes. A simulated machine has its own list of
+      // Real processes have nodes of the real machine open. A simulated machine has its own list of
       // descriptors.
       if (roots.drm_proc == roots.proc) return {};
       roots.proc = roots.drm_proc;

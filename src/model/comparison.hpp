@@ -45,7 +45,7 @@ struct Spread {
 struct OutputDifference {
   std::size_t line = 0;  // line of the first difference; for an array, the index of the element
   std::string expected, found;  // the text at this place; printable
-  bool in_shape = false;        // one output has more values, or other words
+  bool in_shape = false;        // one output has more values than the other, or other words
   std::size_t numbers = 0;      // how many numbers differ
   double largest_relative = 0;  // the largest relative difference of a number
 };
@@ -75,7 +75,8 @@ struct SettingResult {
   std::string hint;              // how to fix that; "" nothing
   std::optional<int> exit_code;  // exit code of a run that failed
   std::optional<OutputCheck> output;  // nullopt: not compared
-  std::vector<Operator> operators;    // the slowest first; empty: not profiled, or none seen
+  std::vector<Operator>
+      operators;           // the slowest first; empty if not profiled, or if no operator was seen
   std::string last_words;  // the last lines that this run wrote to standard error, untrusted
   // Filled by compare::judge().
   std::optional<Spread> wall_seconds, cpu_seconds, memory_bytes, device_memory_bytes,

@@ -81,8 +81,8 @@ struct Partition {
   std::string uuid;         // "MIG-…"
   std::optional<std::uint32_t> gpu_instance, compute_instance;
   Reading<std::uint64_t> memory_total_bytes, memory_used_bytes;
-  Reading<double>
-      utilization_percent;  // only available through GPM on Hopper and later, so usually absent
+  Reading<double> utilization_percent;  // only measured by GPM (GPU performance monitoring) on
+                                        // Hopper and later, so usually absent
 };
 
 struct Device {

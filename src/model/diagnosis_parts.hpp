@@ -15,13 +15,14 @@ namespace berth::model {
 /// A known message in the pasted text (--error). A message can have several causes; the rules
 /// decide which one applies.
 struct KnownMessage {
-  std::string name;                // "driver-mismatch": stable
-  int line = 0;                    // line number in the pasted text
-  std::string text;                // text of that line
-  std::string means;               // its usual meaning
-  std::string seen;                // what shows this message here, although no rule found its cause
-  std::vector<std::string> rules;  // rules for its possible causes
-  std::vector<std::string> shown_by;     // findings of those rules in this diagnosis
+  std::string name;   // "driver-mismatch": stable
+  int line = 0;       // line number in the pasted text
+  std::string text;   // text of that line
+  std::string means;  // its usual meaning
+  std::string seen;   // an observation that shows that the message applies here, although no rule
+                      // found its cause
+  std::vector<std::string> rules;        // rules for its possible causes
+  std::vector<std::string> shown_by;     // findings of `rules` in this diagnosis
   std::vector<std::string> not_checked;  // rules of `rules` that could not run
   /// every rule of `rules` ran, with a GPU and packages if it needs them
   bool compared = false;
@@ -49,12 +50,14 @@ struct CommandSeen {
   /// Variables that the command sets; nullopt: it unsets the variable.
   std::vector<std::pair<std::string, std::optional<std::string>>> environment;
   std::vector<std::string> files;  // scripts among its arguments
-  std::vector<std::string> notes;  // sentences about what could not be followed
+  std::vector<std::string>
+      notes;  // sentences about parts of the command that could not be followed
 };
 
 /// The Python whose packages were inspected.
 struct PythonSeen {
-  std::string path;     // path of the interpreter; "" if there is none, or it is unknown which one
+  std::string
+      path;  // path of the interpreter; "" if there is none, or if it is unknown which one is used
   std::string version;  // "3.11.2", or "3.11" if no file has more; "" unknown
   std::string why;      // if there is no path: the reason, as a sentence
 };

@@ -88,7 +88,7 @@ struct Warning {
 /// "USR1" or "SIGUSR1"; nullopt if the name is not allowed.
 [[nodiscard]] std::optional<int> warning_signal(std::string_view name);
 
-/// What a job's own processes used, as counted by its keeper.
+/// What a job's own processes used, as counted by the job's keeper.
 struct JobUsage {
   std::optional<std::chrono::milliseconds> cpu;
   std::optional<std::uint64_t> peak_memory_bytes;  // peak memory of its largest process
@@ -150,7 +150,7 @@ struct Job {
 /// "12"; "7_3" for a task of an array, which also identifies it.
 [[nodiscard]] std::string job_number(const Job& job);
 
-/// What a waiting job is waiting for.
+/// What a waiting job waits for.
 struct JobOutlook {
   struct Release {
     JobId job = 0;

@@ -1,5 +1,5 @@
-// PciDevice: one PCI device as sysfs shows it. Plain values, because the vendor folders use it and
-// may not include `system`.
+// PciDevice: one PCI device as sysfs shows it. It is here and not in `system`, because the vendor
+// folders use it and may not include `system`. Plain values.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,7 @@ struct DeviceProcess {
   int device = -1;             // Device::index
   std::string partition_uuid;  // "" : the whole device
   std::optional<std::int64_t>
-      pid;  // pid in this PID namespace; nullopt: the process is in another one, or gone
+      pid;  // pid in this PID namespace; nullopt: the process is in another namespace, or has ended
   std::optional<std::int64_t> host_pid;  // as the driver reports it (in the host's namespace)
   UseKind kind;
   Reading<std::uint64_t> memory_bytes;

@@ -25,7 +25,7 @@ struct Request {
   std::optional<int> share_permille;          // --share: the share of a shared device's time
   TurnRules turns;                            // --cap, --latency, --best-effort, --slice, --turn
   std::optional<int> gpus_most;  // a queued job starts with up to this many, but waits for `gpus`
-  std::optional<bool> all_gpus;  // --gpus all: as many as one job can get here
+  std::optional<bool> all_gpus;  // --gpus all: as many as one job can get on this machine
   std::optional<int> cpus;       // --cpus
   std::optional<std::string> cpu_list;  // --cpus 0-3, in the kernel's list format
   std::optional<std::string> inherited_cuda, inherited_hip, inherited_rocr, inherited_ze,
@@ -71,7 +71,8 @@ struct Setting {
   std::string why;  // the reason in one sentence for people, translated
 };
 
-/// What the job will see. Nothing is applied yet; --dry-run and `berth env` print exactly this.
+/// What the job will see. No part of it is applied yet; --dry-run and `berth env` print exactly
+/// this.
 struct Environment {
   std::vector<Setting> settings;
   std::string cpus;  // affinity, kernel list format; "" unchanged

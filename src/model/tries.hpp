@@ -25,7 +25,7 @@ enum class TryClass {
 };
 [[nodiscard]] std::string_view name(TryClass one);  // "ok", "user error", "out of memory", …
 
-/// The role of a rank in the end of its try.
+/// What a rank contributed to the end of its try.
 enum class RankPart {
   kOk,           // it ended with exit code 0
   kFailedFirst,  // it was the first that failed; its exit code is the job's
@@ -59,11 +59,12 @@ struct Collective {
   std::string state;         // "scheduled", "started", "completed"; "" not known
 };
 
-/// What was seen when no rank made progress, or when ranks waited for a long time for busy ones.
+/// What was observed when no rank made progress, or when ranks waited for a long time for busy
+/// ranks.
 struct HangSeen {
   std::chrono::milliseconds after{0};   // time since the try began
   std::chrono::milliseconds silent{0};  // how long nothing had changed by then
-  std::vector<int> odd_ranks;           // ranks that do something else than most others
+  std::vector<int> odd_ranks;           // ranks that do something else than most other ranks
   bool is_slow = false;  // this is no hang: the odd ranks are busy, and the others wait for them
   struct Rank {
     int rank = 0;

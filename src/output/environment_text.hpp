@@ -24,7 +24,9 @@ namespace berth::output {
 /// A Kubernetes Job with the resources of the request, which the user has to complete. The cluster
 /// chooses the devices, so the devices that the request names are left out.
 [[nodiscard]] std::string kubernetes_job(const model::Request& request);
-/// {"schema":1,"devices":[…],"settings":[…],"cpus","threads","reasons":[…],"notes":[…]}, one line.
+/// The document
+/// {"schema":1,"devices":[…],"settings":[…],"cpus","threads","reasons":[…],"notes":[…]} in one
+/// line.
 [[nodiscard]] std::string environment_json(const model::Environment& environment,
                                            const model::Placement& placement,
                                            const model::Snapshot& snapshot);

@@ -18,8 +18,9 @@ std::string_view code_of(const Error& error) {
 }  // namespace
 
 std::string show_error(const Error& error, const Terminal& terminal) {
-  const auto end = std::min(error.message.find('\n'),
-                            error.message.size());  // the lines after the first one are the cause
+  const auto end =
+      std::min(error.message.find('\n'),
+               error.message.size());  // the lines after the first one contain the cause
   const std::string id = error.id.empty() ? "" : " (" + error.id + ")";
   std::string out =
       terminal.paint(Style::kRed, text("error: {}", error.message.substr(0, end) + id)) +

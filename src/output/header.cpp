@@ -101,7 +101,7 @@ std::string header(const model::Snapshot& snapshot, const Terminal& terminal) {
   int gap = kWidestGap;
   while (gap > kNarrowestGap && width - (kWidestGap - gap) * gaps > terminal.width) --gap;
   if (width - (kWidestGap - gap) * gaps > terminal.width)
-    gap = kWidestGap;  // the text needs more than one line
+    gap = kWidestGap;  // the text needs more than one line, so use the wide gap again
 
   std::string out;
   int used = 0;

@@ -86,14 +86,14 @@ std::string free_words(const JobStory& story) {
   return text_n("{} is free ({})", "{} are free ({})", count, count, listed(story.free));
 }
 
-/// A job queued for the CPU takes one core.
+/// What the job requests, in words. A job queued for the CPU counts as one core.
 std::string wish_of(const Job& job) {
   model::Request request = job.request;
   if (job.queued && request.gpus == 0 && !request.cpus) request.cpus = 1;
   return wish_words(request);
 }
 
-/// The jobs that must end before this one starts.
+/// The jobs that must end before this job starts.
 std::vector<JobId> awaited(const JobStory& story) {
   std::vector<JobId> ids, all = story.job.after;
   for (const auto* more : {&story.job.after_any, &story.job.after_not_ok})

@@ -22,7 +22,7 @@ inline constexpr std::string_view kListUnknown = "list_unknown";
 /// Why a reading is absent, translated: "needs two readings".
 [[nodiscard]] std::string_view word_for(model::Absence why);
 /// An identifier from throttle_reasons or health_reasons in words: "temperature", "uncorrected
-/// memory errors", "Xid 79". Unknown ones are returned unchanged.
+/// memory errors", "Xid 79". Returns an unknown identifier unchanged.
 [[nodiscard]] std::string reason_words(std::string_view id);
 /// The throttle reasons that slow down a working device, one word each ("heat"), joined by ", ".
 /// "idle" and configured clocks do not count.

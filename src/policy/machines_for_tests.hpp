@@ -69,7 +69,7 @@ inline Snapshot nvidia(int count, int nodes = 1) {
       nodes);
 }
 
-/// Adds a process on a device; it takes the device's memory too.
+/// Adds a process on a device, and its memory to the device's memory in use.
 inline void use(Snapshot& snapshot, int device, std::uint64_t gib, bool compute = true,
                 const std::string& partition = "") {
   model::DeviceProcess process;

@@ -54,7 +54,7 @@ struct Pool {
 
 void take(Pool& pool, const Demand& demand, const std::vector<int>& devices);
 void give_back(Pool& pool, const Demand& demand, const std::vector<int>& devices);
-/// The resources that are free in both `a` and `b`, which describe one machine at two times.
+/// The resources that are free in both `a` and `b`, which describe the same machine at two times.
 [[nodiscard]] Pool common(const Pool& a, const Pool& b);
 
 /// The number of devices that the demand counts as. It is 1 per whole device; for a shared device,

@@ -123,7 +123,7 @@ bool all_digits(std::string_view text) {
 
 struct PathHome {
   Home home;
-  bool slurm = false;  // home.unit is a Slurm job, which says more than a systemd unit
+  bool slurm = false;  // home.unit is a Slurm job, which is more precise than a systemd unit
 };
 
 /// The container to which the group `segment` belongs; "" if it belongs to none.

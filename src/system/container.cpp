@@ -17,7 +17,7 @@ struct Mounts {
   std::string root_type;  // file system type of the last mount at "/", which hides earlier ones
   bool docker = false, podman = false;
   bool name_resolution =
-      false;  // the engine mounted its own files for name resolution over the image's
+      false;  // the engine has mounted its own files for name resolution over those of the image
 };
 
 Mounts mounts_of(std::string_view mountinfo) {

@@ -142,7 +142,7 @@ TEST_CASE("a filter is kept, replaced and removed, and foreign filters stay") {
   CHECK(held(*first));
   CHECK(held(*second));
   CHECK(!held(*second));
-  CHECK(opened_in(*test.group, path) != EPERM);  // the first is gone
+  CHECK(opened_in(*test.group, path) != EPERM);  // the first filter is gone
   CHECK(opened_in(*test.group, full) == EPERM);
   CHECK(remove_filters(folder, "berth_test") == 1);
   CHECK(remove_filters(folder, "berth_test") == 0);

@@ -16,8 +16,9 @@
 namespace berth::system {
 namespace {
 
-/// Opening another user's file with O_CREAT fails in a sticky folder (fs.protected_regular), so try
-/// without it first. Our own files must be readable by all.
+/// Opens a lock file. Opening another user's file with O_CREAT fails in a sticky folder
+/// (fs.protected_regular), so this tries without O_CREAT first. This user's own files must be
+/// readable by all.
 Descriptor open_shared(const std::string& path) {
   constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
   const auto slash = path.rfind('/');

@@ -1,15 +1,16 @@
 // NVML always returns pids of the initial PID namespace. In a container these may belong to other
-// processes: pid 4121 of the host is a training job, pid 4121 of the container someone's editor. To
-// avoid showing the wrong process, a pid is used only if /proc is known to be the host's.
+// processes: pid 4121 may be a training job on the host, and an editor in the container. To avoid
+// showing the wrong process, a pid is used only if /proc is known to be the host's.
 //
 // 1. The initial namespace has a fixed inode (PROC_PID_INIT_INO in include/linux/proc_ns.h). If
-//   /proc/self/ns/pid has it, we run in that namespace, and our /proc shows it.
+//   /proc/self/ns/pid has it, this process runs in that namespace, and /proc shows it.
 // 2. Otherwise, if /proc/2 is a kernel thread, this /proc was mounted from the host, as monitoring
-//   containers do: kernel threads exist only there, and no program can set PF_KTHREAD itself. The
-//   pids are folders here. NSpid has the pids in all namespaces from that of /proc inward; ours is
-//   at our depth, but only if the process is in our own namespace (same inode), because a sibling
+//   containers do: kernel threads exist only in the host's namespace, and no program can set
+//   PF_KTHREAD itself. Then the pids are names of folders in /proc. NSpid lists a process's pids in
+//   all namespaces from that of /proc inward. The pid in this process's namespace is at the depth
+//   of this namespace, but only if both processes are in the same namespace (same inode): a sibling
 //   container has its pids at the same depth.
-// 3. Otherwise nothing can be translated: NSpid only shows inner pids, never outer ones.
+// 3. Otherwise no pid can be translated: NSpid only shows inner pids, never outer ones.
 #include "system/pid_namespace.hpp"
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // The files that a guarded job and `berth run` share (docs/guard.md), in a folder that only the
-// user may enter. `limits` leads to memory of `berth run` that no other process can write (decision
-// 26); the guard maps it read-only. In `usage`, each process of the job writes to its own place.
-// There are no locks, because a process may die at any instruction. Sums only include living
+// user may enter. `limits` is a link to memory of `berth run` that no other process can write
+// (decision 26); the guard maps it read-only. In `usage`, each process of the job writes to its own
+// place. There are no locks, because a process may die at any instruction. Sums only include living
 // processes, so the usage of a dead process no longer counts.
 #pragma once
 
@@ -119,7 +119,7 @@ inline std::uint64_t pci_word(std::uint64_t domain, std::uint64_t bus, std::uint
   return std::uint64_t{1} << 63U | domain << 16U | (bus & 0xffU) << 8U | (slot & 0x1fU) << 3U |
          (function & 7U);
 }
-/// A device's name without spaces around it as one number (FNV-1a).
+/// The name of a device as one number (FNV-1a), without spaces at its ends.
 inline std::uint64_t name_word(const char* text, std::size_t length) {
   const auto is_space = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
   while (length > 0 && is_space(text[length - 1])) --length;
@@ -241,8 +241,8 @@ inline Process* take_place(Usage& usage, std::int64_t pid) {
 enum class Answer { kGranted, kOverQuota };
 
 /// Reserves first and checks the sum afterwards. If two processes race, the later one sees both
-/// reservations, so the granted sum never exceeds the limit. If the other one will be refused, this
-/// one retries instead of being refused too.
+/// reservations, so the granted sum never exceeds the limit. If the other process will probably be
+/// refused, this one retries instead of being refused too.
 inline Answer charge(Usage& usage, Counters& own, std::uint32_t device, std::uint64_t bytes,
                      std::uint64_t limit) {
   if (bytes > limit) return Answer::kOverQuota;

@@ -1,4 +1,4 @@
-// The quota's accounting with processes that race and die.
+// Tests how the quota is counted while processes race and die.
 #include "wire/guard.hpp"
 
 #include <sys/mman.h>

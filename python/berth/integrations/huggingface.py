@@ -189,7 +189,8 @@ class _Step:
             return self._loss(model, self._trainer._prepare_inputs(data), **({"num_items_in_batch": more[0]} if more else {}))
 
     def _choose(self, passes: Passes) -> None:
-        """The loss is a mean, or a sum that is divided by the Trainer's own number of items, as later Trainers give it to most models."""
+        """Determines whether the loss is a mean, or a sum that is divided by the Trainer's own number of items. Later Trainers pass this
+        number to most models."""
         if self._reduction is None:
             self._reduction = "sum" if self._more and self._more[0] is not None and self._is_divided(passes) else "mean"
         passes.reduction = self._reduction

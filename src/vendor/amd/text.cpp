@@ -92,7 +92,7 @@ ErrorCounts parse_error_counts(std::string_view text) {
 
 std::string architecture_of(std::uint64_t gfx_target_version) {
   if (gfx_target_version == 0 || gfx_target_version > 999'999) return {};
-  // The compiler's names have one hexadecimal digit each for the minor version and the stepping.
+  // In the compiler's names, the minor version and the stepping have one hexadecimal digit each.
   return fmt::format("gfx{}{:x}{:x}", gfx_target_version / 10'000, gfx_target_version / 100 % 100,
                      gfx_target_version % 100);
 }

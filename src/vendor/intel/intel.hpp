@@ -10,8 +10,8 @@
 
 namespace berth::intel {
 
-/// Every Intel GPU in `pci`, in the same order; Device::index is not set. A suspended GPU is not
-/// touched. sysfs does not report used memory; the inventory adds the sum over DRM clients
+/// Every Intel GPU in `pci`, in the same order; Device::index is not set. Reads no file of a
+/// suspended GPU. sysfs does not report used memory; the inventory adds the sum over DRM clients
 /// (system/drm_fdinfo.hpp).
 [[nodiscard]] std::vector<model::Device> read_devices(const Roots& roots,
                                                       const std::vector<model::PciDevice>& pci);

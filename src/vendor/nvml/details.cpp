@@ -5,7 +5,7 @@
 namespace berth::nvml {
 namespace {
 
-/// Makes one call that returns one number.
+/// Calls a function that returns one number.
 template <typename Value, typename Function, typename... Before>
 Answer ask(Look& look, Function function, Before... before) {
   Value value{};

@@ -1,4 +1,4 @@
-// One case for each known way in which drivers deviate from the documentation.
+// One test case for each known deviation of drivers from the documentation.
 #include "vendor/nvml/device.hpp"
 
 #include <doctest/doctest.h>

@@ -65,8 +65,8 @@ std::string new_cache_folder() {
     for (const char* variable : {"XDG_CACHE_HOME", "POCL_CACHE_DIR"})
       ::setenv(variable, cache_folder.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
   const bool told = write_all(3, encode(ask_library(library)));
-  // Skip exit handlers: they belong to the parent, and those of the platforms would wait for their
-  // threads.
+  // Skip exit handlers: those of Berth belong to the parent process, and those of the platforms
+  // would wait for their threads.
   ::_exit(told ? 0 : 1);
 }
 

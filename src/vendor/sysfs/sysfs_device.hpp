@@ -16,8 +16,8 @@
 namespace berth::sysfs {
 
 /// Everything known from the bus: address, ids, NUMA node, local CPUs, link, driver. All other
-/// readings are absent as "not supported". For a suspended device they are "asleep", and so is its
-/// health.
+/// readings are absent as "not supported". For a suspended device, these readings and its health
+/// are "asleep".
 [[nodiscard]] model::Device device_from(const model::PciDevice& pci);
 
 /// "…/bus/pci/devices/0000:03:00.0"
