@@ -61,8 +61,8 @@ std::string python_named(const doctor::Sources& sources, const std::string& word
   return absolute(word);
 }
 
-/// Suggests what the user probably meant, if a path of a program is a folder, or a path of a folder
-/// is a program.
+/// Suggests what the user probably meant, if the path given as a program is a folder, or the path
+/// given as a folder is a program.
 std::string meant_python(const doctor::Tree& tree, const std::string& path) {
   if (tree.exists(path + "/bin/python")) return "berth doctor --venv " + shell_word(path);
   const auto node = tree.node(path);

@@ -25,7 +25,7 @@ class EndSignals {
   }
   EndSignals(const EndSignals&) = delete;
   EndSignals& operator=(const EndSignals&) = delete;
-  /// After this, the signal that arrived takes effect.
+  /// Stops holding signals back. A signal that arrived before takes effect now.
   ~EndSignals() {
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
     if (came_ > 0) ::raise(came_);

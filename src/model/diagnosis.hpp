@@ -43,7 +43,7 @@ struct Finding {
   std::vector<Fix> fix;
   std::vector<std::string> explains;  // ids of other findings of this diagnosis
   std::string explained_by;  // id of the finding that explains this one; "" for a root cause
-  std::string file;          // for source rules: the location
+  std::string file;          // for rules about source files: the location of the finding
   int line = 0;
 };
 

@@ -74,7 +74,7 @@ struct HangSeen {
     std::string where;        // the innermost line of user code: "train.py:12 in step"
     bool has_ended = false;   // the rank has ended with exit code 0
     std::string native = {};  // native functions, the innermost first, a line each; "" unknown
-    std::optional<Collective> collective = {};  // the last collective that it started
+    std::optional<Collective> collective = {};  // the last collective that the rank started
   };
   std::vector<Rank> ranks;
 };

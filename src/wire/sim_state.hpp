@@ -158,7 +158,7 @@ struct State {
   std::uint32_t devices, devices_at, partitions, partitions_at;
   std::uint32_t processes, processes_at, faults, faults_at;
   std::uint32_t functions;
-  std::uint32_t confidential;  // computing: 0 off, 1 on but not ready, 2 ready
+  std::uint32_t confidential;  // confidential computing: 0 off, 1 on but not ready, 2 ready
   char machine[64], driver_version[32], nvml_version[32];
 };
 static_assert(offsetof(State, init_time) == 56 && offsetof(State, driver_present) == 72);
