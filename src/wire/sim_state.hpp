@@ -18,26 +18,27 @@ inline constexpr std::uint32_t kNone = 0xffffffff;
 enum Vendor : std::uint32_t { kNvidia = 0, kAmd = 1, kIntel = 2 };
 
 /// Readings that a device does not support: bits of Device::unsupported. The names are those in
-/// `unsupported` of a machine file. clang-format off
+/// `unsupported` of a machine file.
+// clang-format off
 #define BERTH_SIM_ABILITIES(ROW) \
-  ROW(memory)                    \
-  ROW(utilization)               \
-  ROW(temperature)               \
-  ROW(power)                     \
-  ROW(clocks)                    \
-  ROW(fan)                       \
-  ROW(pcie)                      \
-  ROW(energy)                    \
-  ROW(ecc)                       \
-  ROW(processes)                 \
-  ROW(process_memory)            \
-  ROW(process_utilization)       \
-  ROW(encoder)                   \
-  ROW(bar1)                      \
-  ROW(remap)                     \
-  ROW(throttle_reasons)          \
-  ROW(performance_state)         \
-  ROW(serial)                    \
+  ROW(memory) \
+  ROW(utilization) \
+  ROW(temperature) \
+  ROW(power) \
+  ROW(clocks) \
+  ROW(fan) \
+  ROW(pcie) \
+  ROW(energy) \
+  ROW(ecc) \
+  ROW(processes) \
+  ROW(process_memory) \
+  ROW(process_utilization) \
+  ROW(encoder) \
+  ROW(bar1) \
+  ROW(remap) \
+  ROW(throttle_reasons) \
+  ROW(performance_state) \
+  ROW(serial) \
   ROW(compute_mode)
 // clang-format on
 enum Ability : std::uint32_t {
