@@ -47,7 +47,7 @@ const char* words_for(ProbeState state) {
     case ProbeState::kNoDevice:
       return msgid("sees no GPU");
     case ProbeState::kCpuBuild:
-      return msgid("built for the CPU: it runs no kernel");
+      return msgid("built for the CPU, so no kernel was run");
     case ProbeState::kNotImported:
       return msgid("cannot be imported");
     case ProbeState::kCrashed:

@@ -385,7 +385,7 @@ TEST_CASE("a machine with an unreadable bus is not called healthy") {
   facts.machine.pci = Unreadable{"/sys", ENOENT};
   const auto seen = diagnose(facts, Knowledge{}, {"HW01"});
   REQUIRE(seen.not_checked.size() == 1);
-  CHECK(seen.not_checked.front().why == "/sys is not visible here at all");
+  CHECK(seen.not_checked.front().why == "/sys is empty or not mounted here");
   // A fact counts as unreadable even if the rule only tests whether it has a value.
   const std::vector<Rule> passing{
       {"X1", kLow, Severity::kFatal, true, "", "",

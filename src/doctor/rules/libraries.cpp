@@ -28,9 +28,10 @@ void libcuda_empty(Examination& look, const FoundLibrary& cuda) {
       {std::string(inside ? "" : "sudo ") +
            "find /usr -xdev -type f -empty \\( -name 'libcuda*.so*' -o -name 'libnv*.so*' \\) "
            "-delete",
-       inside ? text("in the image's Dockerfile, as RUN: an image committed from a running "
-                     "container contains empty driver files; the runtime then mounts the machine's")
-              : text("then reinstall the driver's package, because these files are empty")});
+       inside
+           ? text("in the image's Dockerfile, as RUN: removes the empty driver files of an image "
+                  "committed from a container; the runtime then mounts the machine's files")
+           : text("then reinstall the driver's package, because these files are empty")});
 }
 
 /// Reports a missing library in Distrobox or Toolbx. Both share the host's /dev, but provide the
@@ -53,7 +54,7 @@ bool missing_in_box(Examination& look) {
   else
     finding.fix.push_back({"toolbox create NEW",
                            text("on the machine, with Toolbx 0.1.0 or newer and NVIDIA's container "
-                                "toolkit: it then provides the libraries automatically")});
+                                "toolkit: Toolbx then provides the libraries automatically")});
   return true;
 }
 

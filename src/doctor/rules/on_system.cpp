@@ -116,11 +116,11 @@ model::Fix on_system(Examination& look, const char* task, std::string says,
     return {fmt::format("sudo dkms autoinstall {1}-k {0} && sudo modprobe nvidia", value, more),
             joined(text("with the headers of kernel {} installed", value), says)};
   if (row != nullptr && row->task(task) != nullptr)
-    return {"dnf list --installed '*nvidia*'",
-            joined(text("its last column names the repository that the driver came from; from "
-                        "there: {}",
-                        wish(known, task, value)),
-                   says)};
+    return {
+        "dnf list --installed '*nvidia*'",
+        joined(text("the last column names the repository of the driver; install from there: {}",
+                    wish(known, task, value)),
+               says)};
   const std::string name = system ? printable(system->name) : "";
   const std::string what = wish(known, task, value), whose = name.empty() ? "Linux" : name;
   return {"", joined(is_no_package(task) ? text("{}: see the documentation of {}", what, whose)
@@ -134,7 +134,7 @@ model::Fix with_variant(Examination& look, const char* variant) {
                       variant,
                       look.facts.nvidia.source ? "sudo dkms autoinstall --force"
                                                : "sudo akmods --force --rebuild"),
-          text("the driver's packages use that file to build the module")};
+          text("the driver's packages read /etc/nvidia/kernel.conf when they build the module")};
 }
 
 model::Fix on_system_between(Examination& look, const char* task, const std::string& before,

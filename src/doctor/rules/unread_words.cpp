@@ -46,7 +46,7 @@ std::string said_of(const Unreadable& why) {
   // A simulated machine has only its own PCI bus and driver.
   if (why.error_number == ENODATA) return text("a simulated machine does not have it");
   // These folders have files on every Linux.
-  if (is_unmounted(why)) return text("{} is not visible here at all", why.where);
+  if (is_unmounted(why)) return text("{} is empty or not mounted here", why.where);
   const auto row = std::find_if(kWords.begin(), kWords.end(),
                                 [&](const Words& one) { return one.key == why.where; });
   const std::string where = row == kWords.end() ? why.where : std::string(tr(row->says));
