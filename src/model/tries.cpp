@@ -44,8 +44,28 @@ std::string_view name(RankPart part) {
   return "ok";
 }
 
+namespace {
+
+/// What an odd rank does.
+std::string words_of(const HangSeen::Rank& one, const HangSeen& hang) {
+  const std::string where = printable(one.where);
+  if (!hang.is_connecting)
+    return one.has_ended   ? text("rank {} has ended with exit code 0", one.rank)
+           : where.empty() ? text("the position of rank {} is unknown", one.rank)
+           : hang.is_slow  ? text("rank {} is busy at {}", one.rank, where)
+                           : text("rank {} is at {}", one.rank, where);
+  return one.has_ended   ? text("rank {} has ended with exit code 0 and never connected", one.rank)
+         : where.empty() ? text("rank {} has not connected", one.rank)
+         : hang.is_slow  ? text("rank {} has not connected and is busy at {}", one.rank, where)
+                         : text("rank {} has not connected and is at {}", one.rank, where);
+}
+
+}  // namespace
+
 std::string hang_sentence(const HangSeen& hang) {
   const std::string silent = show_duration(hang.silent);
+  if (hang.odd_ranks.empty() && hang.is_connecting)
+    return text("no rank has made progress for {}: all wait for ranks to connect", silent);
   if (hang.odd_ranks.empty())
     return text("no rank has made progress for {}: all wait for each other", silent);
   std::string odd;
@@ -53,10 +73,7 @@ std::string hang_sentence(const HangSeen& hang) {
     if (std::find(hang.odd_ranks.begin(), hang.odd_ranks.end(), one.rank) == hang.odd_ranks.end())
       continue;
     odd += odd.empty() ? "" : ", ";
-    odd += one.has_ended       ? text("rank {} has ended with exit code 0", one.rank)
-           : one.where.empty() ? text("the position of rank {} is unknown", one.rank)
-           : hang.is_slow      ? text("rank {} is busy at {}", one.rank, printable(one.where))
-                               : text("rank {} is at {}", one.rank, printable(one.where));
+    odd += words_of(one, hang);
   }
   if (hang.is_slow) return text("the other ranks have waited for {}: {}", silent, odd);
   return text("no rank has moved for {}: {}; the others wait for it", silent, odd);

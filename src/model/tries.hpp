@@ -66,6 +66,7 @@ struct HangSeen {
   std::chrono::milliseconds silent{0};  // how long nothing had changed by then
   std::vector<int> odd_ranks;           // ranks that do something else than most other ranks
   bool is_slow = false;  // this is no hang: the odd ranks are busy, and the others wait for them
+  bool is_connecting = false;  // the others wait in the call that connects all ranks
   struct Rank {
     int rank = 0;
     std::string

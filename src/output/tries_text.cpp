@@ -156,6 +156,7 @@ Json hang_json(const model::HangSeen& hang) {
   return {{"after_seconds", seconds(hang.after)},
           {"silent_seconds", seconds(hang.silent)},
           {"slow", hang.is_slow},
+          {"connecting", hang.is_connecting},
           {"odd_ranks", hang.odd_ranks},
           {"sentence", model::hang_sentence(hang)},
           {"ranks", std::move(ranks)}};

@@ -46,7 +46,7 @@ std::optional<model::HangSeen> find_hang(const std::vector<RankState>& ranks) {
   model::HangSeen hang;
   std::map<std::string, int> lines;
   std::vector<int> not_waiting;
-  int waiting = 0;
+  int waiting = 0, connecting = 0;
   for (const RankState& one : ranks) {
     const auto threads = parse_stacks(one.stack);
     const PythonThread main_thread = threads.empty() ? PythonThread() : threads.back();
@@ -54,12 +54,14 @@ std::optional<model::HangSeen> find_hang(const std::vector<RankState>& ranks) {
     hang.ranks.push_back({one.rank, one.waits_in, one.stack, where, one.has_ended, one.native});
     if (!one.has_ended && is_in_collective(main_thread)) {
       ++waiting;
+      connecting += is_connecting(main_thread) ? 1 : 0;
       ++lines[where];
     } else {
       not_waiting.push_back(one.rank);
     }
   }
   if (waiting == 0) return std::nullopt;
+  hang.is_connecting = connecting == waiting;
   hang.odd_ranks = not_waiting;
   if (!not_waiting.empty() || lines.size() < 2) return hang;
   const auto most = std::max_element(
@@ -73,6 +75,7 @@ std::optional<model::HangSeen> find_slow_ranks(const std::vector<RankState>& ran
   model::HangSeen slow;
   slow.is_slow = true;
   bool has_waiting = false;
+  slow.is_connecting = true;
   for (const RankState& one : ranks) {
     const auto threads = parse_stacks(one.stack);
     const PythonThread main_thread = threads.empty() ? PythonThread() : threads.back();
@@ -82,6 +85,7 @@ std::optional<model::HangSeen> find_slow_ranks(const std::vector<RankState>& ran
     const bool waits = is_in_collective(main_thread);
     if (!one.is_busy && !waits) return std::nullopt;
     has_waiting = has_waiting || !one.is_busy;
+    slow.is_connecting = slow.is_connecting && (one.is_busy || is_connecting(main_thread));
     if (one.is_busy && !waits && !main_thread.frames.empty()) slow.odd_ranks.push_back(one.rank);
   }
   if (!has_waiting || slow.odd_ranks.empty()) return std::nullopt;

@@ -55,6 +55,37 @@ TEST_CASE("a rank that exited with 0 is odd, and so is one in another collective
   CHECK(other->odd_ranks == std::vector<int>{2});
 }
 
+TEST_CASE("a rank that never connects is named, and that it has not connected") {
+  const char* const connect =
+      "  File \"/x/dist-packages/torch/distributed/rendezvous.py\", line 177 in "
+      "_create_c10d_store\n"
+      "  File \"/x/dist-packages/torch/distributed/distributed_c10d.py\", line 754 in "
+      "init_process_group\n";
+  const auto hang = find_hang({{0, false, stack(connect, 12), ""},
+                               {1, false, stack("", 7), ""},
+                               {2, true, "", ""},
+                               {3, false, "", ""}});
+  REQUIRE(hang);
+  CHECK(hang->is_connecting);
+  CHECK(hang->odd_ranks == std::vector<int>{1, 2, 3});
+  const std::string words = berth::model::hang_sentence(*hang);
+  CHECK(words.find("rank 1 has not connected and is at train.py:7 in step, rank 2 has ended with "
+                   "exit code 0 and never connected, rank 3 has not connected") !=
+        std::string::npos);
+  const auto all = find_hang({{0, false, stack(connect, 12), ""}});
+  REQUIRE(all);
+  CHECK(berth::model::hang_sentence(*all).find("all wait for ranks to connect") !=
+        std::string::npos);
+  auto slow =
+      find_slow_ranks({{0, false, stack(connect, 12), ""}, {1, false, stack("", 7), "", "", true}});
+  REQUIRE(slow);
+  CHECK(berth::model::hang_sentence(*slow).find("rank 1 has not connected and is busy at") !=
+        std::string::npos);
+  // One of them waits in a later collective, so all have connected.
+  CHECK_FALSE(find_hang({{0, false, stack(connect, 12), ""}, {1, false, stack(kReduce, 7), ""}})
+                  ->is_connecting);
+}
+
 TEST_CASE("ranks that do not wait for each other do not hang") {
   CHECK_FALSE(find_hang({{0, false, stack("", 7), ""}, {1, false, stack("", 7), ""}}));
   CHECK_FALSE(find_hang({{0, false, "", ""}, {1, false, "", ""}}));

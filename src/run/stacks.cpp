@@ -143,6 +143,15 @@ bool is_in_collective(const PythonThread& thread) {
   return false;
 }
 
+bool is_connecting(const PythonThread& thread) {
+  return is_in_collective(thread) &&
+         std::any_of(thread.frames.begin(), thread.frames.end(), [](const StackFrame& one) {
+           return one.function == "init_process_group" ||
+                  (one.function == "initialize" &&
+                   one.file.find("/jax/_src/distributed") != std::string::npos);
+         });
+}
+
 std::string make_stack_folder() {
   const auto runtime = system::runtime_folder();
   if (!runtime) return {};

@@ -77,6 +77,7 @@ Json json_of(const model::HangSeen& hang) {
           {"silent", hang.silent.count()},
           {"odd", hang.odd_ranks},
           {"slow", hang.is_slow},
+          {"connecting", hang.is_connecting},
           {"ranks", std::move(ranks)}};
 }
 
@@ -86,6 +87,7 @@ model::HangSeen hang_of(const Json& json) {
   hang.silent = milliseconds(json.at("silent").get<std::int64_t>());
   json.at("odd").get_to(hang.odd_ranks);
   json.at("slow").get_to(hang.is_slow);
+  json.at("connecting").get_to(hang.is_connecting);
   for (const Json& one : json.at("ranks"))
     hang.ranks.push_back({one.at("rank").get<int>(), one.at("waits_in").get<std::string>(),
                           one.at("stack").get<std::string>(), one.at("where").get<std::string>(),

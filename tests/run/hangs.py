@@ -48,6 +48,16 @@ if sys.argv[1] == "evaluates":
 """
 
 
+NEVER_CONNECTS = """
+import os, time, torch.distributed as dist
+def load():
+    time.sleep(600)
+if os.environ["RANK"] == "1":
+    load()
+dist.init_process_group("gloo")
+"""
+
+
 # Stands for PyTorch's recorder of NCCL, which needs a GPU: a thread that reads the pipe and writes a dump.
 RECORDER = """
 import os, pickle, select, threading
@@ -200,6 +210,18 @@ class Hang(unittest.TestCase):
         self.assertLess(hang["after_seconds"], 30)
         self.assertIn("rank 1 is at hangs.py:8 in step", done.stderr)
         self.assertNotEqual(done.returncode, 0)
+
+    def test_a_rank_that_never_connects_is_named_and_ended(self):
+        with open(self.program, "w") as file:
+            file.write(NEVER_CONNECTS)
+        options = ["--ranks", "3", "--cpu", "--hang-action", "kill", "--hang-timeout", "12s", "--report", self.file]
+        done = run(python_with_torch(), self.program, options=options)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("rank 1 has not connected and is at hangs.py:4 in load; the others wait for it", done.stderr)
+        one, = self.report()["tries"]
+        hang, = one["hangs"]
+        self.assertEqual((one["class"], hang["odd_ranks"], hang["connecting"]), ("hang", [1], True))
+        self.assertLess(hang["after_seconds"], 30)
 
     def test_the_flight_recorder_is_asked_for_the_last_collectives(self):
         if subprocess.run([BERTH, "sim", "--machine", "lab-4x3090", "--", "true"], env=environment(), stdout=subprocess.DEVNULL).returncode != 0:
