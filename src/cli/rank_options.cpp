@@ -138,13 +138,34 @@ Status read_hang_action(const Arguments& arguments, job::SupervisionWish& wish) 
   return Done{};
 }
 
+Status read_log(const Arguments& arguments, job::SupervisionWish& wish) {
+  wish.log_folder = arguments.value("--log-dir").value_or("");
+  const auto given = arguments.value("--log-limit");
+  if (!given) return Done{};
+  if (wish.log_folder.empty())
+    return Error{ErrorCode::kInvalidArgument, "E0013",
+                 text("{} needs {}", "--log-limit", "--log-dir"),
+                 fmt::format("berth run --ranks 2 --log-dir logs --log-limit {} -- python train.py",
+                             printable(*given))};
+  constexpr std::uint64_t kLeast = 1U << 20U;
+  auto limit = parse_size(*given);
+  if (!limit) return std::move(limit).error().during("--log-limit");
+  if (*limit < kLeast)
+    return Error{ErrorCode::kInvalidArgument, "E1062",
+                 text("--log-limit is at least 1 MiB, not {}", printable(*given)),
+                 "berth run --ranks 2 --log-dir logs --log-limit 1MiB -- python train.py"};
+  wish.log_limit = *limit;
+  return Done{};
+}
+
 }  // namespace
 
 Result<job::SupervisionWish> parse_supervision(const Arguments& arguments) {
   job::SupervisionWish wish;
   const auto ranks = arguments.value("--ranks");
-  for (const char* option : {"--gpus-per-rank", "--nodes", "--tee", "--stdin-rank", "--log-dir",
-                             "--hang-action", "--hang-timeout", "--preflight", "--nccl-debug"})
+  for (const char* option :
+       {"--gpus-per-rank", "--nodes", "--tee", "--stdin-rank", "--log-dir", "--log-limit",
+        "--hang-action", "--hang-timeout", "--preflight", "--nccl-debug"})
     if (!ranks && arguments.has(option))
       return Error{ErrorCode::kInvalidArgument, "E0013", text("{} needs {}", option, "--ranks"),
                    fmt::format("berth run --ranks 2 {} {} -- python train.py", option,
@@ -159,7 +180,7 @@ Result<job::SupervisionWish> parse_supervision(const Arguments& arguments) {
   if (auto read = read_hang_action(arguments, wish); !read) return std::move(read).error();
   wish.preflight = arguments.has("--preflight");
   wish.nccl_debug = arguments.has("--nccl-debug");
-  wish.log_folder = arguments.value("--log-dir").value_or("");
+  if (auto read = read_log(arguments, wish); !read) return std::move(read).error();
   const auto shown = arguments.value("--tee");
   if (!shown || *shown == "all") return wish;
   for (const std::string_view word : split(*shown, ',')) {
@@ -186,9 +207,10 @@ std::vector<std::string> command_in_queue(const Arguments& arguments,
         command.insert(command.end(), {option, value});
   else if (request.gpus || request.all_gpus || request.memory_bytes || !request.devices.empty())
     command.insert(command.end(), {"--gpus", "all"});
-  for (const char* option : {"--cpus", "--ranks", "--gpus-per-rank", "--nodes", "--tee",
-                             "--stdin-rank", "--log-dir", "--retries", "--backoff", "--hang-action",
-                             "--hang-timeout", "--report", "--grace", "--checkpoint-signal"})
+  for (const char* option :
+       {"--cpus", "--ranks", "--gpus-per-rank", "--nodes", "--tee", "--stdin-rank", "--log-dir",
+        "--log-limit", "--retries", "--backoff", "--hang-action", "--hang-timeout", "--report",
+        "--grace", "--checkpoint-signal"})
     if (const auto value = arguments.value(option)) command.insert(command.end(), {option, *value});
   for (const char* option : {"--container", "--engine", "--mount", "--engine-option"})
     for (const std::string& value : arguments.values(option))

@@ -12,7 +12,7 @@
 
 namespace berth::cli {
 
-inline constexpr std::array<Option, 12> kRankOptions{{
+inline constexpr std::array<Option, 13> kRankOptions{{
     {"--ranks", "N|MIN:MAX|gpu",
      "start it N times, as often as GPUs are free (not with --queue), or once for each GPU, with "
      "RANK and the other variables of torchrun"},
@@ -35,6 +35,9 @@ inline constexpr std::array<Option, 12> kRankOptions{{
     {"--hang-timeout", "DURATION",
      "with --hang-action retry or kill: after this long without progress (default: 10m)"},
     {"--log-dir", "DIR", "with --ranks: write the output of each rank to a file in DIR"},
+    {"--log-limit", "SIZE",
+     "with --log-dir: of more output of a rank, keep only the beginning and the end (default: "
+     "1GiB)"},
 }};
 
 /// Reads the options. Fails with kInvalidArgument (E0104, E0013, E0010, E0950; E0537: the command

@@ -113,6 +113,7 @@ Result<std::shared_ptr<run::Supervision>> supervision_of(const SupervisionWish& 
   made->ranks = *std::move(planned);
   made->shown = wish.shown;
   made->nccl_debug = wish.nccl_debug;
+  made->log_limit = wish.log_limit;
   if (!wish.log_folder.empty()) {
     std::error_code problem;
     made->log_folder = std::filesystem::absolute(wish.log_folder, problem).string();

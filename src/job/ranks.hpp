@@ -15,6 +15,7 @@
 #include "policy/environment.hpp"
 #include "run/hang_action.hpp"
 #include "run/node_place.hpp"
+#include "run/rank_log.hpp"
 #include "run/rank_plan.hpp"
 
 namespace berth::job {
@@ -26,6 +27,7 @@ struct SupervisionWish {
   std::vector<int> shown;
   int input_rank = 0;
   std::string log_folder;
+  std::uint64_t log_limit = run::kLogLimit;
   bool nccl_debug = false;
   bool preflight = false;  // the ranks meet before the program starts
   int retries = 0;

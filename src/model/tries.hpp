@@ -46,9 +46,10 @@ struct RankEnd {
   std::vector<int> devices;  // Device::index
   std::string cpus;          // affinity in the kernel's list format; "": that of the job
   int threads = 0;
-  std::vector<std::string> last_lines;  // the last lines of its output; only for ranks that failed
-  std::string traceback;                // Python's traceback from standard error; "" none
-  std::string log;                      // the file that contains its output; "" none
+  std::vector<std::string> last_lines;   // the last lines of its output; only for ranks that failed
+  std::string traceback;                 // Python's traceback from standard error; "" none
+  std::string log;                       // the file that contains its output; "" none
+  std::uint64_t log_left_out_bytes = 0;  // of its output: too much for --log-limit
 };
 
 /// A collective operation, as PyTorch's flight recorder records it.

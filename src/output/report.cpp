@@ -193,6 +193,8 @@ std::string rank_lines(const model::Report& report, const Terminal& terminal) {
   if (const std::string all = tries_sentence(*report.tries); !all.empty())
     out += line(all, terminal);
   for (const std::string& one : nccl_sentences(*report.tries)) out += line(one, terminal);
+  if (const std::string left_out = log_sentence(*report.tries); !left_out.empty())
+    out += line(left_out, terminal);
   if (sentences.empty()) return out;
   const auto words = failure_lines(*report.tries, kMostLines);
   for (const std::string& one : sentences)

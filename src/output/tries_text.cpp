@@ -125,7 +125,8 @@ Json rank_json(const RankEnd& end) {
           {"threads", end.threads},
           {"last_lines", std::move(lines)},
           {"traceback", text_or_null(end.traceback)},
-          {"log", text_or_null(end.log)}};
+          {"log", text_or_null(end.log)},
+          {"log_left_out_bytes", end.log.empty() ? Json(nullptr) : Json(end.log_left_out_bytes)}};
 }
 
 std::string printable_lines(const std::string& lines) {
@@ -288,6 +289,22 @@ std::vector<std::string> nccl_sentences(const model::Tries& tries) {
     out.push_back(text_n("{} more warning of NCCL", "{} more warnings of NCCL", nccl.more_warnings,
                          nccl.more_warnings));
   return out;
+}
+
+std::string log_sentence(const model::Tries& tries) {
+  if (tries.all.empty()) return "";
+  std::vector<int> ranks;
+  std::uint64_t bytes = 0;
+  for (const RankEnd& end : tries.all.back().ranks) {
+    if (end.log_left_out_bytes == 0) continue;
+    ranks.push_back(end.rank);
+    bytes += end.log_left_out_bytes;
+  }
+  if (ranks.empty()) return "";
+  return text_n("the log of rank {} leaves out {} in its middle (--log-limit)",
+                "the logs of ranks {} leave out {} in their middle (--log-limit)",
+                static_cast<long long>(ranks.size()), model::show_cpu_list(ranks),
+                show_bytes(bytes));
 }
 
 std::string ranks_json(const model::Tries* tries) {

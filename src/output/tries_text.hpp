@@ -19,6 +19,8 @@ namespace berth::output {
 [[nodiscard]] std::vector<std::string> rank_table(const model::Tries& tries, std::size_t most);
 /// Sentences about how NCCL connects the ranks, and about its warnings.
 [[nodiscard]] std::vector<std::string> nccl_sentences(const model::Tries& tries);
+/// A sentence that says that logs of ranks leave out a part of the output; "" if none does.
+[[nodiscard]] std::string log_sentence(const model::Tries& tries);
 /// The value of "ranks" in JSON: those of the last try; null for a job without ranks.
 [[nodiscard]] std::string ranks_json(const model::Tries* tries);
 

@@ -75,8 +75,7 @@ struct Rank {
   int status = 0;
   rusage used{};
   RankStream out, err;
-  Descriptor log;
-  std::string log_path;
+  RankLog log;
   std::uint64_t written = 0;  // bytes of output
   std::string error_path;     // its TORCHELASTIC_ERROR_FILE
   std::string error_text;     // what it wrote there
@@ -316,16 +315,25 @@ class Supervisor {
   void open_log(Rank& rank, int number) {
     if (plan_.log_folder.empty() || is_preflight_) return;
     const std::string try_words = number == 1 ? "" : fmt::format(".try-{}", number);
-    rank.log_path = fmt::format("{}/rank-{}{}.log", plan_.log_folder, rank.number, try_words);
-    rank.log.reset(
-        ::open(rank.log_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666));
-    if (!rank.log) no_log(rank);
+    if (!rank.log.open(fmt::format("{}/rank-{}{}.log", plan_.log_folder, rank.number, try_words),
+                       plan_.log_limit))
+      no_log(rank);
   }
 
-  void no_log(Rank& rank) {
+  void no_log(const Rank& rank) {
     say(text("the output of rank {} is not written to {}: {}", rank.number,
-             printable(rank.log_path), error_words(errno)));
-    rank.log.reset();
+             printable(rank.log.path()), error_words(errno)));
+  }
+
+  void write_log(Rank& rank, std::string_view bytes) {
+    const bool was_split = rank.log.is_split();
+    if (!rank.log.write(bytes)) return no_log(rank);
+    if (!was_split && rank.log.is_split())
+      say(
+          text("rank {} writes more than half of --log-limit: {} has the beginning, and the end "
+               "goes to {}.1 and {}.2",
+               rank.number, printable(rank.log.path()), printable(rank.log.path()),
+               printable(rank.log.path())));
   }
 
   /// In the log folder, the error file remains after the job, as torchrun's does.
@@ -551,7 +559,7 @@ class Supervisor {
     }
     const std::string_view bytes(room.data(), static_cast<std::size_t>(n));
     rank.written += bytes.size();
-    if (rank.log && !write_all(rank.log.get(), bytes)) no_log(rank);
+    if (rank.log.is_open()) write_log(rank, bytes);
     stream.take(bytes);
     return stream.is_open();
   }
@@ -774,7 +782,8 @@ class Supervisor {
     end.devices = spec.devices;
     end.cpus = model::show_cpu_list(spec.cpus);
     end.threads = spec.threads;
-    end.log = rank.log ? rank.log_path : "";
+    end.log = rank.log.is_open() ? rank.log.path() : "";
+    end.log_left_out_bytes = rank.log.left_out();
     if (end.part == model::RankPart::kOk) return end;
     const auto err = rank.err.tail();
     end.traceback =

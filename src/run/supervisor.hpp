@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -14,6 +15,7 @@
 #include "run/hang_action.hpp"
 #include "run/launch.hpp"
 #include "run/node_place.hpp"
+#include "run/rank_log.hpp"
 
 namespace berth::run {
 
@@ -32,9 +34,10 @@ struct Supervision {
   /// the number of ranks is fixed.
   std::function<std::vector<RankSpec>(const std::vector<int>& lost)> fewer;
   NodePlace node;  // of a job on several nodes; rank R here has number node.rank * ranks + R
-  std::vector<int> shown;              // ranks whose output is shown; empty: all
-  int input_rank = 0;                  // the rank that has standard input
-  std::string log_folder;              // folder for one log file per rank; "": none
+  std::vector<int> shown;  // ranks whose output is shown; empty: all
+  int input_rank = 0;      // the rank that has standard input
+  std::string log_folder;  // folder for one log file per rank; "": none
+  std::uint64_t log_limit = kLogLimit;
   bool nccl_debug = false;             // reads NCCL's log of each rank
   std::vector<std::string> preflight;  // a command for each rank, before the program; empty: none
   int most_tries = 1;

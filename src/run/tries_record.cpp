@@ -26,7 +26,8 @@ Json json_of(const model::RankEnd& one) {
           {"threads", one.threads},
           {"last_lines", one.last_lines},
           {"traceback", one.traceback},
-          {"log", one.log}};
+          {"log", one.log},
+          {"log_left_out", one.log_left_out_bytes}};
 }
 
 std::optional<int> unless_negative(int value) {
@@ -49,6 +50,7 @@ model::RankEnd rank_of(const Json& json) {
   json.at("last_lines").get_to(one.last_lines);
   json.at("traceback").get_to(one.traceback);
   json.at("log").get_to(one.log);
+  json.at("log_left_out").get_to(one.log_left_out_bytes);
   return one;
 }
 

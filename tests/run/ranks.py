@@ -1,6 +1,7 @@
 """`berth run --ranks`: the environment of each rank, the output, which rank is blamed for a failure, and that no process is left."""
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -130,6 +131,21 @@ class Start(WithFolder):
             with open(os.path.join(logs, f"rank-{rank}.log")) as file:
                 self.assertEqual(sorted(file.read().split("\n")), ["", f"err {rank}", f"out {rank}"])
         self.assertEqual(self.report()["ranks"][1]["log"], os.path.join(logs, "rank-1.log"))
+
+    def test_a_rank_that_writes_without_end_does_not_fill_the_disk(self):
+        # Binary output, without a newline except in front of the last words.
+        logs = os.path.join(self.folder, "logs")
+        words = "printf first; head -c 30000000 /dev/zero; printf '\\nlast %s' $RANK"
+        done = self.ranks(2, "sh", "-c", words, options=["--log-dir", logs, "--log-limit", "4MiB", "--tee", "1"], stdout=subprocess.DEVNULL)
+        for rank, one in enumerate(self.report()["ranks"]):
+            files = [os.path.join(logs, f"rank-{rank}.log{part}") for part in ("", ".1", ".2")]
+            parts = [pathlib.Path(file).read_bytes() for file in files]
+            self.assertLess(sum(map(len, parts)), (4 << 20) + 200)
+            self.assertTrue(parts[0].startswith(b"first\0"))
+            self.assertIn(f"the beginning ends here; rank-{rank}.log.1".encode(), parts[0])
+            self.assertTrue((parts[1] + parts[2]).endswith(b"\nlast %d" % rank))
+            self.assertGreater(one["log_left_out_bytes"], 25_000_000)
+            self.assertIn(f"rank {rank} writes more than half of --log-limit: {files[0]} has the beginning", done.stderr)
 
     def test_rank_0_has_the_input(self):
         done = self.ranks(3, "sh", "-c", "cat", input="from the terminal\n")

@@ -63,7 +63,6 @@ inline constexpr std::string_view kOfBerthRun =
     "--mount --engine-option --cpus --name --isolation --report "
     "--time-limit --grace --signal --checkpoint-signal --priority --or-cpu-after --ranks "
     "--gpus-per-rank --nodes --tee --stdin-rank --retries --backoff --hang-action --hang-timeout "
-    "--log-dir --after --on-end "
-    "--array ";
+    "--log-dir --log-limit --after --on-end --array ";
 
 }  // namespace berth::doctor
