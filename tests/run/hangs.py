@@ -1,5 +1,7 @@
 """A hang is detected from outside and the odd rank is named. `berth stacks` shows where a process is, and does not stop it."""
+import ast
 import concurrent.futures
+import glob
 import json
 import os
 import re
@@ -78,6 +80,18 @@ threading.Thread(target=serve, daemon=True).start()
 """
 
 
+def pythons():
+    """The Pythons of this machine from 3.9 on, one of each version."""
+    folders = [*os.get_exec_path(), *sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin")))]
+    found = {}
+    for folder in folders:
+        for minor in range(9, 20):
+            program = os.path.join(folder, f"python3.{minor}")
+            if minor not in found and os.path.exists(program) and subprocess.run([program, "-c", ""], capture_output=True).returncode == 0:
+                found[minor] = program
+    return list(found.values())
+
+
 def stacks(*words):
     return subprocess.run([BERTH, "stacks", *words], env=environment(), capture_output=True, text=True, timeout=60)
 
@@ -133,6 +147,19 @@ class Stacks(unittest.TestCase):
         words = "import faulthandler, os, sys, builtins; print(builtins.seen, 'sitecustomize' in sys.modules, os.environ['PYTHONPATH'].endswith(sys.argv[1]))"
         done = run("python3", "-c", words, self.folder, options=["--ranks", "1"], env=environment(PYTHONPATH=self.folder))
         self.assertEqual(done.stdout, "[rank 0] mine True True\n", done.stderr)
+
+    def test_the_module_runs_on_every_python(self):
+        with open(os.path.join(HERE, "..", "..", "src", "run", "sitecustomize.py")) as file:
+            ast.parse(file.read(), feature_version=(3, 9))
+        words = "import time\ndef idle():\n    time.sleep(60)\nprint('ready', flush=True); idle()\n"
+        for python in pythons():
+            with self.subTest(python):
+                job = start(python, "-W", "error", "-c", words, options=["--ranks", "1"])
+                self.assertIn("ready", job.stdout.readline())
+                process, = (one for one in json.loads(stacks("--json", str(job.pid)).stdout)["processes"] if one["python"])
+                self.assertEqual(process["python"][-1]["frames"][0]["function"], "idle")
+                job.terminate()
+                self.assertEqual(job.wait(timeout=60), 143)
 
     def test_forked_children_answer_too(self):
         words = ("import os, time\ndef child():\n    time.sleep(60)\nif os.fork() == 0:\n    child()\n"

@@ -71,6 +71,18 @@ class Alone(unittest.TestCase):
         # A program that is started directly leads its process group. Under Berth the front does.
         self.assertEqual(through, direct.replace("True True True True [", "True True False True ["))
 
+    def test_ranks_may_use_the_terminal(self):
+        # `import torch` loads readline on Python 3.13, which changes the terminal. In a process group of its own, SIGTTOU would stop the rank.
+        words = ("import os, readline, termios; tty = os.open('/dev/tty', os.O_RDWR); termios.tcsetattr(tty, termios.TCSADRAIN, termios.tcgetattr(tty)); "
+                 "print('same group', os.tcgetpgrp(tty) == os.getpgrp(), flush=True)")
+        for options in (["--ranks", "2"], ["--retries", "1"]):
+            terminal = Terminal(BERTH, "run", *options, "--report", "none", "--", PYTHON, "-c", words)
+            self.addCleanup(terminal.close)
+            at = 0
+            for _ in range(2 if "--ranks" in options else 1):
+                at = terminal.expect("same group True", at)
+            self.assertEqual(terminal.status(), 0)
+
     def test_python_at_the_prompt(self):
         terminal = self.start(PYTHON, "-q", "-i")
         at = terminal.expect(">>> ")
