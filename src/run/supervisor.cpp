@@ -1,4 +1,6 @@
-// Starts the ranks of a job, watches them and ends them. One thread, one poll(). If a signal was
+// Starts the ranks of a job, watches them and ends them: one loop with one poll(), and the
+// decisions that depend on all ranks. What concerns one rank is in rank.hpp, rank_log.hpp,
+// rank_stream.hpp and rank_environment.hpp; whether a try follows is in retry.hpp. If a signal was
 // sent to our whole process group (the terminal's Ctrl-C), the ranks have received it already; the
 // signal probe shows that. A signal sent only to us is passed on to each rank.
 #include "run/supervisor.hpp"
@@ -18,7 +20,6 @@
 #include <csignal>
 #include <ctime>
 #include <optional>
-#include <random>
 
 #include "base/error_words.hpp"
 #include "base/file.hpp"
@@ -28,7 +29,6 @@
 #include "model/cpu_list.hpp"
 #include "model/tries.hpp"
 #include "run/ending.hpp"
-#include "run/error_file.hpp"
 #include "run/failure.hpp"
 #include "run/flight_recorder.hpp"
 #include "run/group_counters.hpp"
@@ -37,8 +37,9 @@
 #include "run/nccl_log.hpp"
 #include "run/own_name.hpp"
 #include "run/preflight.hpp"
-#include "run/rank_plan.hpp"
-#include "run/rank_stream.hpp"
+#include "run/rank.hpp"
+#include "run/rank_environment.hpp"
+#include "run/retry.hpp"
 #include "run/signal_probe.hpp"
 #include "run/stacks.hpp"
 #include "run/tries_record.hpp"
@@ -55,37 +56,11 @@ using Time = Clock::time_point;
 constexpr milliseconds kPeerLoss(500);      // wait for another cause if a rank lost its connection
 constexpr milliseconds kErrorEnds(5'000);   // how long a rank may take to end after its error
 constexpr milliseconds kUnkillable(5'000);  // after SIGKILL
-constexpr std::size_t kLinesKept = 8;
-constexpr int kNoFlight = 125;  // exit code if the preflight fails
-constexpr std::size_t kErrorBytes = 1 << 20;
+constexpr int kNoFlight = 125;              // exit code if the preflight fails
 
 milliseconds since(Time then) {
   return std::chrono::duration_cast<milliseconds>(Clock::now() - then);
 }
-
-struct Rank {
-  explicit Rank(int number_)
-      : number(number_),
-        out(fmt::format("[rank {}] ", number_), 4 * 1024),
-        err(fmt::format("[rank {}] ", number_), 16 * 1024) {}
-  int number;
-  pid_t pid = -1;
-  Time started{};
-  std::optional<Time> ended;
-  int status = 0;
-  rusage used{};
-  RankStream out, err;
-  RankLog log;
-  std::uint64_t written = 0;  // bytes of output
-  std::string error_path;     // its TORCHELASTIC_ERROR_FILE
-  std::string error_text;     // what it wrote there
-  std::string nccl_stem;      // of the files of NCCL's log; "": not asked for
-  std::optional<ErrorFile> error;
-  bool was_ended_by_us = false, is_unkillable = false;
-
-  [[nodiscard]] bool is_running() const { return pid > 0 && !ended && !is_unkillable; }
-  [[nodiscard]] bool has_failed() const { return ended && status != 0; }
-};
 
 class Supervisor {
  public:
@@ -112,7 +87,7 @@ class Supervisor {
     else if (is_stopped_)
       status = stop_signal_;  // a wait status: ended by that signal
     for (int number = 2; number <= plan_.most_tries && may_try_again(); ++number) {
-      const milliseconds pause = pause_before(number);
+      const milliseconds pause = pause_before_try(number, plan_.backoff_least, plan_.backoff_most);
       say(text("try {} of {} ended: {}; the next one starts in {}", number - 1, plan_.most_tries,
                model::name(tries_.all.back().kind), show_duration(pause)));
       const Time until = Clock::now() + pause;
@@ -153,19 +128,9 @@ class Supervisor {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   }
 
-  /// An error in the program would only occur again.
   [[nodiscard]] bool may_try_again() const {
-    if (tries_.all.empty() || is_warned_) return false;
-    switch (tries_.all.back().kind) {
-      case model::TryClass::kOutOfMemory:
-      case model::TryClass::kDeviceFault:
-      case model::TryClass::kKilled:
-        return !is_stopped_;
-      case model::TryClass::kHang:
-        return !is_stopped_ && plan_.hang_action == HangAction::kRetry;
-      default:
-        return false;
-    }
+    return !is_stopped_ && !is_warned_ && !tries_.all.empty() &&
+           is_worth_a_retry(tries_.all.back().kind, plan_.hang_action);
   }
 
   /// Runs the preflight, if requested. Returns whether the program may start.
@@ -226,16 +191,6 @@ class Supervisor {
     if (shown_.empty()) return;
     std::erase_if(shown_, [&](int rank) { return rank >= count; });
     if (shown_.empty()) say(text("no rank of --tee is left: it shows the output of all"));
-  }
-
-  /// Doubles each time, with a random part, so that jobs that failed together do not restart
-  /// together.
-  [[nodiscard]] milliseconds pause_before(int number) const {
-    milliseconds pause = plan_.backoff_least;
-    for (int i = 2; i < number && pause < plan_.backoff_most; ++i) pause *= 2;
-    pause = std::min(pause, plan_.backoff_most);
-    std::random_device chance;
-    return pause - milliseconds(static_cast<std::int64_t>(chance()) % (pause.count() / 4 + 1));
   }
 
   int run_try(int number, milliseconds waited) {
@@ -381,25 +336,11 @@ class Supervisor {
     one.nccl = logs.result();
   }
 
-  void read_error_file(Rank& rank) {
-    if (rank.error_path.empty()) return;
-    rank.error_text = error_text_of(rank);
-    rank.error = parse_error_file(rank.error_text);
-    if (plan_.log_folder.empty()) ::unlink(rank.error_path.c_str());
-  }
-
   /// A rank that has written its error file, but takes long to end.
   [[nodiscard]] bool has_error_of_running_rank() const {
     return std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
-      return rank.is_running() && parse_error_file(error_text_of(rank));
+      return rank.is_running() && parse_error_file(rank.text_of_error_file());
     });
-  }
-
-  static std::string error_text_of(const Rank& rank) {
-    struct stat about = {};
-    const bool is_file = !rank.error_path.empty() &&
-                         ::lstat(rank.error_path.c_str(), &about) == 0 && S_ISREG(about.st_mode);
-    return is_file ? slurp(rank.error_path, kErrorBytes).value_or("") : "";
   }
 
   /// `berth run` may itself have a TORCHELASTIC_ERROR_FILE, from torchx or a script of the user.
@@ -439,7 +380,9 @@ class Supervisor {
       rank.out.show(out_);
       rank.err.show(err_);
     }
-    const auto variables = variables_of(rank, number);
+    const auto variables = environment_of(
+        {plan_, spec_of(rank), rank, world_size(), number, meeting_, stack_folder_, flight_stem_},
+        launch_.environment);
     const pid_t self = ::getpid();
     rank.pid = has_pipes ? ::fork() : -1;
     if (rank.pid == 0) become(rank, variables, self, out.get(), err.get());
@@ -447,42 +390,6 @@ class Supervisor {
     say(text("cannot start rank {}: {}", rank.number, error_words(errno)));
     rank.ended = Clock::now();
     rank.status = 125 << 8;
-  }
-
-  [[nodiscard]] std::vector<std::string> variables_of(const Rank& rank, int number) const {
-    std::map<std::string, std::string> own = spec_of(rank).variables;
-    own["BERTH_TRY"] = std::to_string(number);
-    if (plan_.has_ranks) {
-      add_meeting(meeting_, rank.number, world_size(), own);
-      own["TORCHELASTIC_RESTART_COUNT"] = std::to_string(std::max(0, number - 1));
-      own["TORCHELASTIC_MAX_RESTARTS"] = std::to_string(plan_.most_tries - 1);
-      own["TORCHELASTIC_RUN_ID"] = fmt::format("berth-{}", ::getpid());
-      if (!rank.error_path.empty()) own["TORCHELASTIC_ERROR_FILE"] = rank.error_path;
-    }
-    if (!rank.nccl_stem.empty()) {
-      own["NCCL_DEBUG"] = "INFO";
-      own["NCCL_DEBUG_FILE"] = nccl_debug_file(rank.nccl_stem);
-    }
-    std::string python_path;
-    for (const std::string& one : launch_.environment)
-      if (one.starts_with("PYTHONPATH=")) python_path = one.substr(one.find('=') + 1);
-    if (!stack_folder_.empty()) add_stack_variables(stack_folder_, own, python_path);
-    std::vector<std::string> all;
-    // These variables are set unless the user has set them. PYTHONUNBUFFERED: Python buffers output
-    // to a pipe in blocks, so lines would appear late, and the last lines never.
-    // TORCH_NCCL_ASYNC_ERROR_HANDLING: an NCCL error ends the rank, as with torchrun.
-    std::map<std::string, std::string> unless_set;
-    if (plan_.has_ranks)
-      unless_set = {{"PYTHONUNBUFFERED", "1"}, {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"}};
-    if (!flight_stem_.empty()) unless_set.merge(flight_variables(flight_stem_));
-    for (const std::string& one : launch_.environment) {
-      const std::string name = one.substr(0, one.find('='));
-      unless_set.erase(name);
-      if (!own.contains(name)) all.push_back(one);
-    }
-    own.merge(unless_set);
-    for (const auto& [name, value] : own) all.push_back(name + "=" + value);
-    return all;
   }
 
   [[noreturn]] void become(const Rank& rank, const std::vector<std::string>& variables, pid_t self,
@@ -630,7 +537,7 @@ class Supervisor {
         rank.status = status;
         rank.used = used;
         drain(rank);
-        read_error_file(rank);
+        rank.read_error_file(!plan_.log_folder.empty());
         if (rank.number == 0) meeting_point_.relay().give_up();
       }
     }
@@ -671,32 +578,9 @@ class Supervisor {
     end_others();
   }
 
-  static bool only_lost_a_peer(const Rank& rank) {
-    return WIFEXITED(rank.status) &&
-           ((rank.error && mentions_lost_peer(rank.error->message)) ||
-            mentions_lost_peer(rank.err.tail()) || mentions_lost_peer(rank.out.tail()));
-  }
-
-  /// The rank that failed first, as far as that is known.
-  [[nodiscard]] Rank* culprit() {
-    Rank* found = nullptr;
-    const auto is_better = [](const Rank& a, const Rank& b) {
-      if (only_lost_a_peer(a) != only_lost_a_peer(b)) return only_lost_a_peer(b);
-      // A rank may take long to end after its error.
-      if (a.error && b.error && a.error->when && b.error->when && *a.error->when != *b.error->when)
-        return *a.error->when < *b.error->when;
-      return *a.ended < *b.ended;
-    };
-    for (Rank& rank : ranks_)
-      if (rank.has_failed() && !rank.was_ended_by_us &&
-          (found == nullptr || is_better(rank, *found)))
-        found = &rank;
-    return found;
-  }
-
   void decide() {
     const auto now = Clock::now();
-    Rank* const failed = end_began_ ? nullptr : culprit();
+    Rank* const failed = end_began_ ? nullptr : failed_first(ranks_);
     if (failed != nullptr) {
       // A rank that lost its connection may end before the rank that caused it, so wait a moment
       // for that one.
@@ -756,47 +640,10 @@ class Supervisor {
     static_cast<void>(end_descendants(plan));
   }
 
-  static model::RankPart part_of(const Rank& rank, bool is_first, bool is_stopped) {
-    if (rank.is_unkillable) return model::RankPart::kUnkillable;
-    if (rank.status == 0) return model::RankPart::kOk;
-    if (is_stopped) return model::RankPart::kStopped;
-    return is_first ? model::RankPart::kFailedFirst : model::RankPart::kVictim;
-  }
-
-  [[nodiscard]] model::RankEnd end_of(const Rank& rank) const {
-    const RankSpec& spec = spec_of(rank);
-    const auto as_time = [](const timeval& t) {
-      return std::chrono::seconds(t.tv_sec) + std::chrono::microseconds(t.tv_usec);
-    };
-    model::RankEnd end;
-    end.rank = rank.number;
-    end.pid = rank.pid;
-    end.part = part_of(rank, first_ == rank.number, is_stopped_);
-    if (rank.ended && WIFEXITED(rank.status)) end.exit_code = WEXITSTATUS(rank.status);
-    if (rank.ended && WIFSIGNALED(rank.status)) end.signal = WTERMSIG(rank.status);
-    end.wall =
-        std::chrono::duration_cast<milliseconds>(rank.ended.value_or(Clock::now()) - rank.started);
-    end.cpu = std::chrono::duration_cast<milliseconds>(as_time(rank.used.ru_utime) +
-                                                       as_time(rank.used.ru_stime));
-    end.peak_rss_bytes = static_cast<std::uint64_t>(rank.used.ru_maxrss) * 1024;
-    end.devices = spec.devices;
-    end.cpus = model::show_cpu_list(spec.cpus);
-    end.threads = spec.threads;
-    end.log = rank.log.is_open() ? rank.log.path() : "";
-    end.log_left_out_bytes = rank.log.left_out();
-    if (end.part == model::RankPart::kOk) return end;
-    const auto err = rank.err.tail();
-    end.traceback =
-        rank.error && !rank.error->traceback.empty() ? rank.error->traceback : traceback_in(err);
-    end.last_lines = last_lines(err, kLinesKept);
-    if (end.last_lines.empty()) end.last_lines = last_lines(rank.out.tail(), kLinesKept);
-    return end;
-  }
-
   int fill(model::Try& one) {
     const Rank* ended_with = nullptr;
     for (const Rank& rank : ranks_) {
-      one.ranks.push_back(end_of(rank));
+      one.ranks.push_back(end_of(rank, spec_of(rank), first_ == rank.number, is_stopped_));
       const bool counts = first_ ? rank.number == *first_ : rank.has_failed();
       if (counts && ended_with == nullptr) ended_with = &rank;
     }

@@ -1,0 +1,20 @@
+// Whether a job that ended is tried again, and after which pause (--retries, --backoff).
+#pragma once
+
+#include <chrono>
+
+#include "model/tries.hpp"
+#include "run/hang_action.hpp"
+
+namespace berth::run {
+
+/// An error in the program would only occur again, so it is not retried.
+[[nodiscard]] bool is_worth_a_retry(model::TryClass kind, HangAction on_hang);
+
+/// The pause before try `number`, from 2. It doubles each time, up to `most`, with a random part,
+/// so that jobs that failed together do not restart together.
+[[nodiscard]] std::chrono::milliseconds pause_before_try(int number,
+                                                         std::chrono::milliseconds least,
+                                                         std::chrono::milliseconds most);
+
+}  // namespace berth::run
