@@ -12,7 +12,8 @@ from support import BERTH, HERE, PATIENCE, PYTHON, environment, main, run, wait_
 
 KEYS = ["schema", "command", "name", "job", "engine", "container", "started_at", "devices", "outcome", "wall_seconds", "cpu_seconds", "cores_used",
         "peak_rss_bytes", "peak_memory_method", "cpus", "threads", "reasons", "environment", "gpus_here", "access", "isolation", "gpu_use", "gpu_use_method", "gpus_touched", "looks",
-        "libraries", "suggestions", "left_behind", "memory_growth", "bottlenecks", "bottlenecks_unknown", "preflight", "tries", "ranks", "notes"]
+        "libraries", "suggestions", "left_behind", "memory_growth", "bottlenecks", "bottlenecks_unknown", "checkpoint_signal",
+        "preflight", "tries", "ranks", "notes"]
 WAITS = (1.5, 5, 15, 40)  # on a busy machine, the samples of a short job may miss its peak; they are at most 2 % of a core
 SHOW = "import os, json; print(json.dumps(dict(os.environ)))"
 
