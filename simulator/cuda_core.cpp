@@ -101,6 +101,24 @@ bool map_all() {
   return true;
 }
 
+/// Reads this process's control group (v2), below the mount.
+void read_group(char* into) {
+  char text[4096];
+  const int file = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
+  const ssize_t size = file < 0 ? -1 : read(file, text, sizeof(text) - 1);
+  if (file >= 0) close(file);
+  text[size > 0 ? size : 0] = 0;
+  into[0] = 0;
+  for (const char* line = text; *line != 0;) {
+    const std::size_t length = strcspn(line, "\n");
+    if (strncmp(line, "0::", 3) == 0 && length - 3 < wire::kCudaGroup) {
+      memcpy(into, line + 3, length - 3);
+      into[length - 3] = 0;
+    }
+    line += length + (line[length] == '\n' ? 1 : 0);
+  }
+}
+
 /// Returns this process's place: its own if it has one, otherwise a free one or a dead process's.
 wire::CudaProcess* take_place() {
   const std::int64_t pid = getpid();
@@ -114,6 +132,7 @@ wire::CudaProcess* take_place() {
       queue.submitted = queue.done = 0;
       queue.marks_made = queue.marks_known = 0;
     }
+    read_group(place.group);
     place.start = start;
     place.pid = pid;
     if (i >= g_shared->processes) g_shared->processes = i + 1;
@@ -196,7 +215,7 @@ CUresult charge(CUdevice device, std::uint64_t bytes) {
   const std::uint64_t room = shared().device[number].room;
   for (int turn = 0; turn < 2; ++turn) {
     const std::uint64_t used = wire::cuda_memory_used(shared(), number);
-    if (bytes <= room && used <= room - bytes) {
+    if (bytes <= room && used <= room - bytes && wire::may_have(shared(), self(), number, bytes)) {
       self().used[number] += bytes;
       return CUDA_SUCCESS;
     }

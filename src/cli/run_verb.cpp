@@ -233,8 +233,11 @@ Result<int> run_or_say_why_not(const Context& context) {
   spec.variables = queued ? policy::without_berths(whole_environment()) : whole_environment();
   const auto request = parse_request(arguments, spec.variables);
   if (!request) return request.error();
-  spec.isolation = arguments.value("--isolation").value_or(spec.isolation);
-  if (auto known = job::Guard::check(spec.isolation); !known) return std::move(known).error();
+  if (const auto word = arguments.value("--isolation")) {
+    const auto isolation = job::isolation_of(*word);
+    if (!isolation) return isolation.error();
+    spec.isolation = *isolation;
+  }
   if (auto checked = inventory::Sources::check_environment(); !checked)
     return std::move(checked).error();
   auto wish = parse_supervision(arguments);

@@ -95,7 +95,8 @@ constexpr auto kHelpExamples = std::to_array<Example>({
 constexpr auto kRunOnlyOptions = std::to_array<Option>({
     {"--name", "NAME", "a name for the job, for its report"},
     {"--dry-run", nullptr, "only print what would be set and done"},
-    {"--isolation", "auto|guard|none", "how --memory and --share are enforced (default: auto)"},
+    {"--isolation", "auto|driver|mig|mps|guard|none",
+     "what enforces --memory and --share (default: auto, the strongest there is)"},
     {"--report", "FILE|-|none", "JSON to FILE; - : text on stderr, even if it is not a terminal"},
     {"--verbose", nullptr, "the report also says which variables were set, unset and kept"},
     {"--no-wait", nullptr, "fail (6) instead of waiting for a free device"},

@@ -24,61 +24,96 @@ void set_in(std::vector<std::string>& environment, const std::string& name,
   environment.push_back(name + "=" + value);
 }
 
+constexpr const char *kMpsMemory = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
+                     *kMpsThreads = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
+
 }  // namespace
 
-Status Guard::check(const std::string& isolation) {
-  if (isolation == "auto" || isolation == "guard" || isolation == "none") return Done{};
-  return Error{ErrorCode::kInvalidArgument, "E0106",
-               text("--isolation: '{}' is not auto, guard or none", printable(isolation)), ""};
-}
-
-Result<Guard> Guard::begin(const std::string& isolation, bool in_container,
-                           const model::Request& request, const model::Placement& placement,
-                           const model::Snapshot& snapshot, const std::string& job_folder,
+Result<Guard> Guard::begin(Isolation wanted, IsolatedJob job, const std::string& job_folder,
                            std::vector<std::string>& environment) {
   Guard guard;
-  if (placement.devices.empty() || (!request.memory_bytes && !request.share_permille)) return guard;
+  const bool has_limits = job.request.memory_bytes || job.request.share_permille;
+  job.mps_folder = mps_folder(value_in(environment, "CUDA_MPS_PIPE_DIRECTORY"));
+  const bool is_inner = !job.in_container && !value_in(environment, "BERTH_GUARD").empty();
+  // Limits that the user set for MPS are kept, unless MPS is requested.
+  const bool has_own = !value_in(environment, kMpsMemory).empty();
+  auto rung = choose_rung(wanted == Isolation::kAuto && is_inner ? Isolation::kGuard : wanted, job);
+  if (!rung) {
+    run::remove_job_folder(job_folder);
+    return std::move(rung).error();
+  }
+  if (*rung == Isolation::kMps && wanted == Isolation::kAuto && has_own) rung = Isolation::kGuard;
+  if (job.placement.devices.empty() || (!has_limits && wanted != Isolation::kMig)) return guard;
   guard.guarded_.emplace();
   // Inside a job, keep the job's own guard: a second one would replace it and its limits. Its files
   // cannot be mounted into a container, which gets limits of its own.
-  if (!in_container && !value_in(environment, "BERTH_GUARD").empty()) {
+  if (is_inner) {
     guard.guarded_->not_enforced = text("the limits of the surrounding job apply");
     return guard;
   }
-  if (isolation == "none") {
+  if (*rung == Isolation::kNone) {
     guard.guarded_->not_enforced = text("switched off by {}", "--isolation none");
     return guard;
   }
-  if (!guard::Setup::is_wanted(request, placement, snapshot)) {
-    guard.guarded_->not_enforced = text("the guard does not know this kind of device");
-    return guard;
+  guard.is_required_ = wanted == Isolation::kGuard;
+  for (const int index : job.placement.devices) {
+    model::GuardedDevice& device = guard.limits_.emplace_back();
+    device.device = index;
+    device.memory_limit_bytes = job.request.memory_bytes;
+    device.share_permille = job.request.share_permille;
+    device.turns = job.request.turns;
   }
-  const auto job = to_number(value_in(environment, "BERTH_JOB"));
+  model::Request guarded = job.request;
+  if (*rung != Isolation::kGuard) guard.rung_ = word_of(*rung);
+  if (*rung == Isolation::kMps) {
+    const MpsLimits limits = mps_limits(job, wanted == Isolation::kMps);
+    if (!limits.memory.empty()) set_in(environment, kMpsMemory, limits.memory);
+    guard.threads_percent_ = limits.threads;
+    // Turns of the guard beside it would give the job a share of its share.
+    if (limits.threads) {
+      set_in(environment, kMpsThreads, std::to_string(*limits.threads));
+      guarded.share_permille.reset();
+      guarded.turns = {};
+    }
+  }
+  if (auto set = guard.set_up(*rung, guarded, job, job_folder, environment); !set) {
+    run::remove_job_folder(job_folder);
+    return std::move(set).error();
+  }
+  return guard;
+}
+
+Status Guard::set_up(Isolation rung, const model::Request& request, const IsolatedJob& job,
+                     const std::string& job_folder, std::vector<std::string>& environment) {
+  const bool is_alone = rung == Isolation::kGuard || rung == Isolation::kAuto;
+  if (!guard::Setup::is_wanted(request, job.placement, job.snapshot)) {
+    if (is_alone) guarded_->not_enforced = text("the guard does not know this kind of device");
+    return Done{};
+  }
+  const auto number = to_number(value_in(environment, "BERTH_JOB"));
   auto setup = guard::Setup::make(
-      job_folder, static_cast<std::uint64_t>(job.value_or(0)), request, placement, snapshot,
-      in_container ? guard::Keep::kForContainer : guard::Keep::kInMemory);
+      job_folder, static_cast<std::uint64_t>(number.value_or(0)), request, job.placement,
+      job.snapshot, job.in_container ? guard::Keep::kForContainer : guard::Keep::kInMemory);
   if (setup)
-    if (auto room = guard::Setup::leaves_room(request, placement, snapshot); !room) {
+    if (auto room = guard::Setup::leaves_room(request, job.placement, job.snapshot); !room) {
       setup->remove();
       setup = std::move(room).error();
     }
   if (!setup) {
-    if (isolation == "guard" || setup.error().id == "E0956") {
-      run::remove_job_folder(job_folder);
-      return std::move(setup).error();
-    }
-    guard.guarded_->not_enforced = fmt::format("{} ({})", setup.error().message, setup.error().id);
-    return guard;
+    if (is_required_ || setup.error().id == "E0956") return std::move(setup).error();
+    std::string why = fmt::format("{} ({})", setup.error().message, setup.error().id);
+    (is_alone ? guarded_->not_enforced : guarded_->not_counted) = std::move(why);
+    return Done{};
   }
-  guard.setup_ = *std::move(setup);
-  if (in_container) return guard;
+  setup_ = *std::move(setup);
+  if (job.in_container) return Done{};
   std::map<std::string, std::string> variables;
   for (const char* name : {"LD_PRELOAD", "OPENCL_LAYERS"})
     if (std::string value = value_in(environment, name); !value.empty())
       variables[name] = std::move(value);
-  guard.setup_->set_variables(variables);
+  setup_->set_variables(variables);
   for (const auto& [name, value] : variables) set_in(environment, name, value);
-  return guard;
+  return Done{};
 }
 
 std::vector<guard::MountedFile> Guard::files() const {
@@ -88,6 +123,10 @@ std::vector<guard::MountedFile> Guard::files() const {
 void Guard::fill(model::Report& report) const {
   report.guarded = guarded_;
   if (!guarded_) return;
+  report.guarded->rung = rung_;
+  report.guarded->threads_percent = threads_percent_;
+  if (report.guarded->devices.empty() && report.guarded->not_enforced.empty())
+    report.guarded->devices = limits_;
   const bool used = std::any_of(
       guarded_->devices.begin(), guarded_->devices.end(),
       [](const model::GuardedDevice& one) { return one.allocations + one.launches > 0; });

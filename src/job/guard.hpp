@@ -10,6 +10,7 @@
 #include "base/result.hpp"
 #include "client/lease.hpp"
 #include "guard/setup.hpp"
+#include "job/isolation.hpp"
 #include "model/run.hpp"
 #include "model/snapshot.hpp"
 #include "run/sampler.hpp"
@@ -18,15 +19,11 @@ namespace berth::job {
 
 class Guard {
  public:
-  /// Checks an isolation: auto, guard or none. Fails with kInvalidArgument (E0106).
-  [[nodiscard]] static Status check(const std::string& isolation);
-  /// Adds the guard's variables to `environment`; for a container, it does not change them, and
-  /// files() says what to mount. Fails only with isolation "guard" (E0520), or if the memory is too
-  /// little for CUDA itself (E0956). If it fails, it removes the job's folder.
-  [[nodiscard]] static Result<Guard> begin(const std::string& isolation, bool in_container,
-                                           const model::Request& request,
-                                           const model::Placement& placement,
-                                           const model::Snapshot& snapshot,
+  /// Adds the variables of the guard, and of the rung above it, to `environment`; for a container,
+  /// files() says what to mount. Fails if the rung was requested and is not there (E1067, E1068,
+  /// E1069; E0520: the guard), or if the memory is too little for CUDA itself (E0956). If it fails,
+  /// it removes the job's folder.
+  [[nodiscard]] static Result<Guard> begin(Isolation wanted, IsolatedJob job,
                                            const std::string& job_folder,
                                            std::vector<std::string>& environment);
   [[nodiscard]] std::vector<guard::MountedFile> files() const;
@@ -39,9 +36,16 @@ class Guard {
   void fill(model::Report& report) const;
 
  private:
+  [[nodiscard]] Status set_up(Isolation rung, const model::Request& request, const IsolatedJob& job,
+                              const std::string& job_folder, std::vector<std::string>& environment);
+
   std::chrono::steady_clock::time_point ask_again_;  // the broker, for what `berth resize` granted
   std::optional<guard::Wish> wish_;                  // how long to wait for the broker
   std::map<int, std::int64_t> sampled_;              // by device: the newest sample that was used
+  bool is_required_ = false;                         // the job does not start without the guard
+  std::string rung_;                                 // model::Guarded::rung
+  std::optional<int> threads_percent_;               // model::Guarded::threads_percent
+  std::vector<model::GuardedDevice> limits_;         // as requested
   std::optional<guard::Setup> setup_;
   std::optional<model::Guarded> guarded_;
 };

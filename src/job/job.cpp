@@ -156,8 +156,14 @@ struct Limits {
 
 /// Sets up the guard, and puts the job into its container. Removes the job's folder if that fails.
 Result<Limits> set_limits(const Spec& spec, const Plan& plan, run::Launch& launch) {
-  auto guard = Guard::begin(spec.isolation, spec.container.has_value(), plan.request,
-                            plan.placement, plan.snapshot, launch.job_folder, launch.environment);
+  const IsolatedJob job{plan.request,
+                        plan.placement,
+                        plan.snapshot,
+                        spec.container.has_value(),
+                        plan.lease ? plan.lease->group() : "",
+                        inventory::Sources::from_environment().nvml_library,
+                        ""};
+  auto guard = Guard::begin(spec.isolation, job, launch.job_folder, launch.environment);
   if (!guard) return std::move(guard).error();
   Limits limits{*std::move(guard), ""};
   if (!spec.container) return limits;

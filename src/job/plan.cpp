@@ -5,6 +5,7 @@
 #include "base/file.hpp"
 #include "base/units.hpp"
 #include "engines/allocation.hpp"
+#include "inventory/memory_limit.hpp"
 #include "policy/demand.hpp"
 #include "policy/environment.hpp"
 #include "policy/placement.hpp"
@@ -114,6 +115,10 @@ Placed place_without_lease(const Spec& spec, Machine& machine, const Note& note,
 Status take_lease(const Spec& spec, Machine& machine, const Note& note, bool needed, Plan& plan) {
   model::Job asked = spec.job;
   asked.request = plan.request;
+  // Older brokers do not know this key, and would not set limits.
+  if (inventory::can_limit_memory(plan.snapshot.driver) && spec.isolation != Isolation::kAuto &&
+      spec.isolation != Isolation::kDriver)
+    asked.request.driver_limits = false;
   const client::Lease::Wishes wishes{std::move(asked), spec.waits(), [&](const Error& held) {
                                        note_waiting(note, plan.request, held);
                                      }};

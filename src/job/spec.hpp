@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engines/container.hpp"
+#include "job/isolation.hpp"
 #include "job/ranks.hpp"
 #include "model/job.hpp"
 #include "policy/environment.hpp"
@@ -18,10 +19,10 @@ struct Spec {
   std::map<std::string, std::string> variables;  // of the caller
   policy::EnvironmentOptions environment;
   std::optional<engines::ContainerWish> container;  // nullopt: no container
-  std::string isolation = "auto";  // isolation on a shared GPU: auto, guard or none
-  bool may_wait = true;            // wait for devices that other jobs have
-  bool dry_run = false;            // only make the plan
-  bool quiet = false;              // the supervisor prints no messages
+  Isolation isolation = Isolation::kAuto;           // --isolation, on a shared GPU
+  bool may_wait = true;                             // wait for devices that other jobs have
+  bool dry_run = false;                             // only make the plan
+  bool quiet = false;                               // the supervisor prints no messages
 
   /// A dry run does not wait: it shows what is free now.
   [[nodiscard]] bool waits() const { return may_wait && !dry_run; }

@@ -36,15 +36,58 @@ std::string turns_of(const model::TurnRules& turns) {
   return join(parts, ", ");
 }
 
+std::string enforced_by(const model::Guarded& guarded) {
+  if (!guarded.not_enforced.empty()) return "";
+  if (!guarded.rung.empty()) return guarded.rung;
+  return guarded.programs > 0 ? "guard" : "";
+}
+
+std::string not_protected(const std::string& by) {
+  if (by == "driver")
+    return text("only memory is limited by the driver: a fault of one job can reach others");
+  if (by == "mig") return text("the PCIe link and the driver are shared with the other partitions");
+  if (by == "mps")
+    return text(
+        "each process has the limit, and a fault of one program ends all that use this MPS server");
+  if (by == "guard")
+    return text("a program can bypass the guard, and a fault of one job can reach others");
+  return "";
+}
+
+namespace {
+
+std::string name_of(const std::string& rung) {
+  return rung == "driver" ? text("the driver")
+         : rung == "mig"  ? text("its MIG partition")
+                          : text("MPS");
+}
+
+/// "limited by …: …", without what was counted.
+std::string who_limited(const model::Guarded& guarded, const std::string& limits) {
+  if (guarded.rung.empty()) return text("limited by the guard: {}", limits);
+  const std::string name = name_of(guarded.rung);
+  const std::string who =
+      guarded.programs > 0 && !limits.empty() ? text("{} and the guard", name) : name;
+  std::string all = limits;
+  if (guarded.threads_percent)
+    all +=
+        (all.empty() ? "" : ", ") + text("{} % of the multiprocessors", *guarded.threads_percent);
+  return all.empty() ? text("limited by {}", who) : text("limited by {}: {}", who, all);
+}
+
+}  // namespace
+
 std::string guard_sentence(const model::Report& report) {
   if (!report.guarded) return "";
   const model::Guarded& guarded = *report.guarded;
   if (!guarded.not_enforced.empty()) return text("limits not enforced: {}", guarded.not_enforced);
   if (guarded.devices.empty()) return "";
   const model::GuardedDevice& first = guarded.devices.front();
-  if (guarded.programs == 0 && report.gpu_use == model::GpuUse::kSeen && guarded.opencl_only)
+  const bool has_rung = !guarded.rung.empty();
+  if (!has_rung && guarded.programs == 0 && report.gpu_use == model::GpuUse::kSeen &&
+      guarded.opencl_only)
     return text("limits not enforced: on this device, the guard limits OpenCL programs only");
-  if (guarded.programs == 0 && report.gpu_use == model::GpuUse::kSeen)
+  if (!has_rung && guarded.programs == 0 && report.gpu_use == model::GpuUse::kSeen)
     return text(
         "limits not enforced: the program that used the GPU does not load the guard (it is static, "
         "set-uid, or made for another libc)");
@@ -53,16 +96,17 @@ std::string guard_sentence(const model::Report& report) {
     peak = std::max(peak, device.memory_peak_bytes);
     refusals += device.refusals;
   }
-  if (guarded.programs == 0)
+  if (!has_rung && guarded.programs == 0)
     return guarded.opencl_only
                ? text("limit {}; no program used OpenCL with the guard", limits_of(first))
                : text("limit {}; no program used CUDA or OpenCL", limits_of(first));
-  std::string out = text("limited by the guard: {}", limits_of(first));
-  out += text("; peak {}", show_bytes(peak));
+  std::string out = who_limited(guarded, limits_of(first));
+  if (guarded.programs > 0) out += text("; peak {}", show_bytes(peak));
   if (refusals > 0)
     out += text_n("; {} request refused", "; {} requests refused", static_cast<long long>(refusals),
                   refusals);
   if (!guarded.not_counted.empty()) out += text("; not counted: {}", guarded.not_counted);
+  if (has_rung) out += "; " + not_protected(guarded.rung);
   return out;
 }
 

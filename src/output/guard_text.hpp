@@ -7,6 +7,10 @@
 
 namespace berth::output {
 
+/// What enforced the limits: "driver", "mig", "mps", "guard"; "": nothing.
+[[nodiscard]] std::string enforced_by(const model::Guarded& guarded);
+/// A sentence: what this does not protect from; "" for "".
+[[nodiscard]] std::string not_protected(const std::string& by);
 /// One sentence about the limits; "" if none was requested.
 [[nodiscard]] std::string guard_sentence(const model::Report& report);
 /// "at most 30 % of the time, turns of 100 ms"; "" without rules.

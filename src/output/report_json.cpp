@@ -6,6 +6,7 @@
 #include "model/job.hpp"
 #include "model/tries.hpp"
 #include "output/environment_text.hpp"
+#include "output/guard_text.hpp"
 #include "output/report.hpp"
 #include "output/tries_text.hpp"
 #include "output/words.hpp"
@@ -103,8 +104,10 @@ Json isolation_json(const std::optional<model::Guarded>& guarded) {
          {"device_seconds", one.share_permille || one.turns.any()
                                 ? Json(static_cast<double>(one.device_nanoseconds) / 1e9)
                                 : Json(nullptr)}});
-  const bool held = guarded->not_enforced.empty() && guarded->programs > 0;
-  return {{"by", held ? Json("guard") : Json(nullptr)},
+  const std::string by = enforced_by(*guarded);
+  return {{"by", text_or_null(by)},
+          {"not_protected", text_or_null(not_protected(by))},
+          {"threads_percent", value_or_null(guarded->threads_percent)},
           {"why_not", text_or_null(guarded->not_enforced)},
           {"not_counted", text_or_null(guarded->not_counted)},
           {"programs", guarded->programs},

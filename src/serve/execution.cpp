@@ -13,6 +13,7 @@
 #include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "inventory/memory_limit.hpp"
 #include "output/jobs_text.hpp"
 #include "run/launch_record.hpp"
 #include "run/warning.hpp"
@@ -82,6 +83,28 @@ void Execution::enclose(JobId id) {
   const bool is_inside = job.queued || job.access == model::Access::kKernel;
   broker_.set_access(id, is_inside ? model::Access::kKernel : model::Access::kVariable,
                      *std::move(group));
+  limit_memory(id);
+}
+
+void Execution::limit_memory(JobId id) {
+  const Job& job = *broker_.job(id);
+  const model::Snapshot& snapshot = broker_.snapshot();
+  if (job.group.empty() || !job.request.driver_limits.value_or(true) ||
+      !inventory::can_limit_memory(snapshot.driver))
+    return;
+  std::vector<inventory::MemoryLimit> limits;
+  for (const model::Grant& grant : job.grants)
+    for (const model::Device& device : snapshot.devices)
+      if (device.vendor == model::Vendor::kNvidia && device.uuid == grant.unit &&
+          grant.memory_bytes > 0)
+        limits.push_back({grant.unit, grant.memory_bytes});
+  if (limits.empty()) return;
+  // The limits end with the group, which the end of the job removes, also after a crash of the
+  // broker.
+  if (auto set = inventory::set_memory_limits(options_.sources.nvml_library, job.group, limits);
+      !set)
+    notes_.push_back(text("job {} is limited by the guard alone: {}", model::job_number(job),
+                          set.error().message));
 }
 
 void Execution::end(JobId id, JobState state, const std::optional<model::Outcome>& outcome,
@@ -239,7 +262,11 @@ std::optional<Job> Execution::withdraw(JobId id, const Peer& peer) {
 }
 
 Status Execution::edit(JobId id, const broker::Changes& changes, const Caller& caller) {
-  return broker_.edit(id, changes, caller, now());
+  auto edited = broker_.edit(id, changes, caller, now());
+  const Job* job = broker_.job(id);
+  if (edited && changes.memory_bytes && job != nullptr && job->state == JobState::kRunning)
+    limit_memory(id);
+  return edited;
 }
 
 Result<JobId> Execution::rerun(JobId id, const Caller& caller) {

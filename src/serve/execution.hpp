@@ -158,6 +158,8 @@ class Execution {
   void note_long_output();
   void find_again(const model::Job& job, bool is_restarted);
   void enclose(model::JobId id);
+  /// Lets the driver limit the memory of the job's control group, if it can.
+  void limit_memory(model::JobId id);
   void end(model::JobId id, model::JobState state, const std::optional<model::Outcome>& outcome,
            std::string why);
   [[nodiscard]] std::vector<std::string> leased_units() const;

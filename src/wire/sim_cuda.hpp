@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +15,8 @@
 namespace berth::wire::sim {
 
 inline constexpr std::uint64_t kCudaMagic = 0x4144554348545242;  // "BRTHCUDA"
-inline constexpr std::uint32_t kCudaVersion = 1, kCudaDevices = 16, kCudaProcesses = 512,
-                               kCudaMarks = 256;
+inline constexpr std::uint32_t kCudaVersion = 2, kCudaDevices = 16, kCudaProcesses = 512,
+                               kCudaMarks = 256, kCudaLimits = 32, kCudaGroup = 256;
 
 /// A position in a queue, to find out when the work before it is done.
 struct CudaMark {
@@ -36,6 +37,16 @@ struct CudaProcess {
   std::uint64_t used[kCudaDevices];  // bytes of device memory
   std::uint64_t contexts[kCudaDevices];
   CudaQueue queue[kCudaDevices];
+  char group[kCudaGroup];  // its control group (v2) below the mount; "": not known
+};
+
+/// The memory of a control group's processes on one device, as nvmlDeviceSetMemoryLimits_v1 limits
+/// it. The last field is written last.
+struct CudaLimit {
+  std::uint64_t soft, hard;  // bytes
+  std::uint32_t device;
+  char group[kCudaGroup];  // the full path in sysfs
+  std::uint32_t holds;     // 0: a free place
 };
 
 struct CudaDevice {
@@ -53,6 +64,7 @@ struct CudaShared {
   std::uint64_t looked;  // time of the last search for dead processes
   CudaDevice device[kCudaDevices];
   CudaProcess process[kCudaProcesses];
+  CudaLimit limit[kCudaLimits];
 };
 static_assert(offsetof(CudaShared, lock) == 64 && offsetof(CudaShared, processes) == 128 &&
               offsetof(CudaShared, device) == 144);
@@ -116,6 +128,37 @@ inline std::uint64_t cuda_memory_used(const CudaShared& shared, std::uint32_t de
   std::uint64_t sum = 0;
   for (std::uint32_t i = 0; i < shared.processes; ++i) sum += shared.process[i].used[device];
   return sum;
+}
+
+/// Whether a process in this group (below the mount) is in the limited group (the full path), or in
+/// a group below it.
+inline bool is_limited(const CudaLimit& limit, const CudaProcess& process) {
+  const std::size_t length = strnlen(process.group, kCudaGroup),
+                    whole = strnlen(limit.group, kCudaGroup);
+  for (std::size_t end = length; end > 1; --end) {
+    if (end != length && process.group[end] != '/') continue;
+    if (end <= whole && memcmp(limit.group + whole - end, process.group, end) == 0) return true;
+  }
+  return false;
+}
+
+inline std::uint64_t used_under(const CudaShared& shared, const CudaLimit& limit) {
+  std::uint64_t sum = 0;
+  for (std::uint32_t i = 0; i < shared.processes; ++i)
+    if (shared.process[i].pid != 0 && is_limited(limit, shared.process[i]))
+      sum += shared.process[i].used[limit.device];
+  return sum;
+}
+
+/// Whether the limits of its control group allow the process so many bytes more.
+inline bool may_have(const CudaShared& shared, const CudaProcess& process, std::uint32_t device,
+                     std::uint64_t bytes) {
+  for (const CudaLimit& limit : shared.limit) {
+    if (limit.holds == 0 || limit.device != device || !is_limited(limit, process)) continue;
+    const std::uint64_t used = used_under(shared, limit);
+    if (bytes > limit.hard || used > limit.hard - bytes) return false;
+  }
+  return true;
 }
 
 inline std::uint32_t working(const CudaShared& shared, std::uint32_t device, std::uint64_t& least) {

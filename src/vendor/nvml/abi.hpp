@@ -61,6 +61,19 @@ struct nvmlMemory_v2_t {
 static_assert(sizeof(nvmlMemory_v2_t) == 40 &&
               nvml_struct_version<nvmlMemory_v2_t>(2) == 0x02000028);
 
+/// Limits of a control group's memory (nvml.h of CUDA 13.5): without a version member.
+struct nvmlSetMemoryLimits_v1_t {
+  const char* nameSpace;  // the full path of the group in sysfs
+  std::uint64_t softLimit, hardLimit;
+};
+static_assert(sizeof(nvmlSetMemoryLimits_v1_t) == 24);
+struct nvmlGetMemoryLimits_v1_t {
+  const char* nameSpace;
+  std::uint64_t softLimit, hardLimit, currentUsed;
+};
+static_assert(sizeof(nvmlGetMemoryLimits_v1_t) == 32);
+inline constexpr std::uint64_t NVML_DEVICE_MEMORY_LIMIT_MAX = ~std::uint64_t{0};  // no limit
+
 struct nvmlBAR1Memory_t {
   std::uint64_t bar1Total, bar1Free, bar1Used;
 };

@@ -1,0 +1,177 @@
+#include "job/isolation.hpp"
+
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/text_parts.hpp"
+#include "inventory/memory_limit.hpp"
+
+namespace berth::job {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, Isolation>, 6> kWords{
+    {{"auto", Isolation::kAuto},
+     {"driver", Isolation::kDriver},
+     {"mig", Isolation::kMig},
+     {"mps", Isolation::kMps},
+     {"guard", Isolation::kGuard},
+     {"none", Isolation::kNone}}};
+
+/// The job's NVIDIA GPUs; empty if one of its devices is something else, or a partition.
+std::vector<const model::Device*> whole_gpus(const IsolatedJob& job) {
+  std::vector<const model::Device*> found;
+  for (std::size_t i = 0; i < job.placement.devices.size(); ++i) {
+    const auto at = std::find_if(
+        job.snapshot.devices.begin(), job.snapshot.devices.end(),
+        [&](const model::Device& one) { return one.index == job.placement.devices[i]; });
+    const bool is_part =
+        i < job.placement.partitions.size() && !job.placement.partitions[i].empty();
+    if (is_part || at == job.snapshot.devices.end() || at->vendor != model::Vendor::kNvidia)
+      return {};
+    found.push_back(&*at);
+  }
+  return found;
+}
+
+Error missing(const char* id, const std::string& what, const std::string& hint) {
+  return {ErrorCode::kUnavailable, id, what, hint};
+}
+
+Status check_driver(const IsolatedJob& job) {
+  const auto gpus = whole_gpus(job);
+  const auto fail = [](const std::string& why, const std::string& hint) {
+    return missing("E1067", text("the driver cannot limit this job: {}", why), hint);
+  };
+  if (!job.request.memory_bytes)
+    return fail(text("it limits memory, and none was requested"),
+                "berth run --isolation driver --memory 8GiB -- …");
+  if (gpus.empty())
+    return fail(text("it limits whole NVIDIA GPUs only"), "berth run --isolation auto …");
+  if (job.in_container)
+    return fail(text("the processes of a container are not in the job's control group"),
+                "berth run --isolation guard …");
+  if (!inventory::can_limit_memory(job.snapshot.driver))
+    return fail(text("driver {} has no such limits; {} is the first that does",
+                     job.snapshot.driver.version.empty() ? "?" : job.snapshot.driver.version,
+                     inventory::kMemoryLimitDriver),
+                "berth run --isolation guard …");
+  if (job.group.empty())
+    return fail(text("only root may set the limits, so it needs root's broker"),
+                "sudo berth serve --system");
+  std::vector<inventory::MemoryLimit> limits;
+  for (const model::Device* gpu : gpus) limits.push_back({gpu->uuid, *job.request.memory_bytes});
+  return inventory::check_memory_limits(job.nvml_library, job.group, limits);
+}
+
+Status check_mig(const IsolatedJob& job) {
+  const auto& partitions = job.placement.partitions;
+  const bool all = !job.placement.devices.empty() &&
+                   partitions.size() == job.placement.devices.size() &&
+                   std::none_of(partitions.begin(), partitions.end(),
+                                [](const std::string& one) { return one.empty(); });
+  if (all) return Done{};
+  const auto parted =
+      std::find_if(job.snapshot.devices.begin(), job.snapshot.devices.end(),
+                   [](const model::Device& one) { return !one.partitions.empty(); });
+  return parted != job.snapshot.devices.end()
+             ? missing("E1068", text("the job did not get a MIG partition, but a whole GPU"),
+                       fmt::format("berth run --isolation mig --devices {}:0 -- …", parted->index))
+             : missing("E1068", text("no GPU of this machine has MIG partitions"),
+                       "sudo nvidia-smi -i 0 -mig 1\nsudo nvidia-smi mig -i 0 -lgip");
+}
+
+/// Whether the control daemon runs. Its pid file stays behind if it is killed.
+bool is_alive(const std::string& folder) {
+  struct stat pipe {};
+  if (::stat((folder + "/control").c_str(), &pipe) != 0) return false;
+  const auto file = slurp(folder + "/nvidia-cuda-mps-control.pid", 64);
+  const auto pid = file ? to_number(trim(*file)) : std::nullopt;
+  return !pid || *pid <= 0 || ::kill(static_cast<pid_t>(*pid), 0) == 0 || errno == EPERM;
+}
+
+Status check_mps(const IsolatedJob& job) {
+  const auto fail = [](const std::string& why, const std::string& hint) {
+    return missing("E1069", text("MPS cannot limit this job: {}", why), hint);
+  };
+  if (!job.request.memory_bytes && !job.request.share_permille && !job.request.turns.cap_permille)
+    return fail(text("neither memory nor a share was requested"),
+                "berth run --isolation mps --memory 8GiB -- …");
+  if (whole_gpus(job).empty())
+    return fail(text("it limits whole NVIDIA GPUs only"), "berth run --isolation auto …");
+  if (job.in_container)
+    return fail(text("its pipes are not in the container"), "berth run --isolation guard …");
+  if (!is_alive(job.mps_folder))
+    return fail(text("no control daemon has its pipes in {}", printable(job.mps_folder)),
+                "nvidia-cuda-mps-control -d");
+  return Done{};
+}
+
+Status check(Isolation rung, const IsolatedJob& job) {
+  switch (rung) {
+    case Isolation::kDriver:
+      return check_driver(job);
+    case Isolation::kMig:
+      return check_mig(job);
+    case Isolation::kMps:
+      return check_mps(job);
+    default:
+      return Done{};
+  }
+}
+
+}  // namespace
+
+Result<Isolation> isolation_of(const std::string& word) {
+  for (const auto& [name, rung] : kWords)
+    if (word == name) return rung;
+  return Error{
+      ErrorCode::kInvalidArgument, "E0106",
+      text("--isolation: '{}' is not auto, driver, mig, mps, guard or none", printable(word)), ""};
+}
+
+std::string_view word_of(Isolation rung) {
+  for (const auto& [name, one] : kWords)
+    if (one == rung) return name;
+  return "";
+}
+
+Result<Isolation> choose_rung(Isolation wanted, const IsolatedJob& job) {
+  if (wanted != Isolation::kAuto) {
+    if (auto there = check(wanted, job); !there) return std::move(there).error();
+    return wanted;
+  }
+  // MPS changes how a job without a memory limit gets its time: only by request.
+  for (const Isolation rung : {Isolation::kDriver, Isolation::kMig, Isolation::kMps})
+    if ((rung != Isolation::kMps || job.request.memory_bytes) && check(rung, job)) return rung;
+  return Isolation::kGuard;
+}
+
+std::string mps_folder(const std::string& variable) {
+  return variable.empty() ? "/tmp/nvidia-mps" : variable;
+}
+
+MpsLimits mps_limits(const IsolatedJob& job, bool time) {
+  MpsLimits limits;
+  const model::Request& request = job.request;
+  if (request.memory_bytes)
+    for (const model::Device* gpu : whole_gpus(job)) {
+      // In MiB, rounded down: MPS takes whole numbers.
+      const std::uint64_t mib = std::max<std::uint64_t>(1, *request.memory_bytes >> 20U);
+      limits.memory += fmt::format("{}{}={}M", limits.memory.empty() ? "" : ",", gpu->uuid, mib);
+    }
+  model::TurnRules turns = request.turns;
+  turns.cap_permille.reset();
+  const auto part =
+      request.turns.cap_permille ? request.turns.cap_permille : request.share_permille;
+  if (time && part && !turns.any()) limits.threads = std::max(1, *part / 10);
+  return limits;
+}
+
+}  // namespace berth::job

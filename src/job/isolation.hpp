@@ -1,0 +1,48 @@
+// The isolation ladder: what keeps a job within its memory and share of a GPU. Each rung says what
+// it needs, and what it does not protect (docs/guard.md).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "model/run.hpp"
+#include "model/snapshot.hpp"
+
+namespace berth::job {
+
+/// kAuto: the strongest that is there. kGuard means the guard alone; the other rungs, except kNone,
+/// have the guard beside them.
+enum class Isolation : unsigned char { kAuto, kNone, kGuard, kMps, kMig, kDriver };
+
+/// Fails with kInvalidArgument (E0106).
+[[nodiscard]] Result<Isolation> isolation_of(const std::string& word);
+/// The word of `--isolation`, and of the report.
+[[nodiscard]] std::string_view word_of(Isolation rung);
+
+/// The job that a rung is to limit.
+struct IsolatedJob {
+  const model::Request& request;
+  const model::Placement& placement;
+  const model::Snapshot& snapshot;
+  bool in_container = false;
+  std::string group;         // its control group, of root's broker; "": none
+  std::string nvml_library;  // "": the driver is not called
+  std::string mps_folder;    // where MPS's control daemon has its pipes
+};
+
+/// kDriver, kMig or kMps: whichever is the strongest that is there; kGuard if none is. If a rung is
+/// requested that is not there, fails with kUnavailable: E1067 (driver), E1068 (MIG), E1069 (MPS).
+[[nodiscard]] Result<Isolation> choose_rung(Isolation wanted, const IsolatedJob& job);
+
+/// The folder of MPS's pipes, as the driver finds it.
+[[nodiscard]] std::string mps_folder(const std::string& variable);
+struct MpsLimits {
+  std::string memory;          // CUDA_MPS_PINNED_DEVICE_MEM_LIMIT; "": no limit
+  std::optional<int> threads;  // CUDA_MPS_ACTIVE_THREAD_PERCENTAGE
+};
+/// The limits that MPS is to keep. `time`: also the share or the cap, unless the job needs turns.
+[[nodiscard]] MpsLimits mps_limits(const IsolatedJob& job, bool time);
+
+}  // namespace berth::job

@@ -1,0 +1,92 @@
+#include "job/isolation.hpp"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include "base/language_for_tests.hpp"
+#include "policy/machines_for_tests.hpp"
+#include "system/temporary_tree.hpp"
+
+namespace berth::job {
+namespace {
+
+using policy::machines::nvidia;
+
+/// A machine with one GPU, and a job on it that may have 8 GiB.
+struct Bench {
+  model::Snapshot snapshot = nvidia(1);
+  model::Request request;
+  model::Placement placement;
+  system::TemporaryTree mps;
+
+  Bench() {
+    snapshot.devices[0].uuid = "GPU-1";
+    snapshot.driver.version = "615.30";
+    request.memory_bytes = 8ULL << 30U;
+    placement.devices = {0};
+    placement.partitions = {""};
+  }
+  void start_mps(long pid) {
+    mps.put("control", "");
+    mps.put("nvidia-cuda-mps-control.pid", std::to_string(pid) + "\n");
+  }
+  [[nodiscard]] IsolatedJob job() const {
+    return {request, placement, snapshot, false, "", "", mps.path};
+  }
+  [[nodiscard]] std::string chosen(Isolation wanted) const {
+    const auto rung = choose_rung(wanted, job());
+    return rung ? std::string(word_of(*rung)) : rung.error().id;
+  }
+};
+
+TEST_CASE("words of --isolation") {
+  for (const char* word : {"auto", "driver", "mig", "mps", "guard", "none"})
+    CHECK(word_of(isolation_of(word).value()) == word);
+  CHECK(isolation_of("mpss").error().id == "E0106");
+}
+
+TEST_CASE("auto takes the strongest rung that is there") {
+  Bench bench;
+  CHECK(bench.chosen(Isolation::kAuto) == "guard");
+  bench.start_mps(::getpid());
+  CHECK(bench.chosen(Isolation::kAuto) == "mps");
+  bench.placement.partitions = {"MIG-1"};
+  CHECK(bench.chosen(Isolation::kAuto) == "mig");
+}
+
+TEST_CASE("a rung that was requested and is not there is refused") {
+  Bench bench;
+  const auto why = [&](Isolation wanted) {
+    return choose_rung(wanted, bench.job()).error().message;
+  };
+  CHECK(bench.chosen(Isolation::kMps) == "E1069");
+  CHECK(bench.chosen(Isolation::kMig) == "E1068");
+  CHECK(bench.chosen(Isolation::kDriver) == "E1067");
+  CHECK(why(Isolation::kDriver).find("root's broker") != std::string::npos);
+  bench.snapshot.driver.version = "580.95.05";
+  CHECK(why(Isolation::kDriver).find("615") != std::string::npos);
+  bench.request.memory_bytes.reset();
+  CHECK(why(Isolation::kDriver).find("none was requested") != std::string::npos);
+}
+
+TEST_CASE("a control daemon of MPS that was killed is not there") {
+  Bench bench;
+  bench.start_mps(0x3fffffff);
+  CHECK(bench.chosen(Isolation::kMps) == "E1069");
+}
+
+TEST_CASE("MPS gets the memory by uuid, and the share only if no turns are requested") {
+  Bench bench;
+  bench.request.share_permille = 300;
+  MpsLimits limits = mps_limits(bench.job(), true);
+  CHECK(limits.memory == "GPU-1=8192M");
+  CHECK(limits.threads == 30);
+  bench.request.turns.cap_permille = 500;
+  CHECK(mps_limits(bench.job(), true).threads == 50);
+  CHECK(!mps_limits(bench.job(), false).threads);
+  bench.request.turns.latency = true;
+  CHECK(!mps_limits(bench.job(), true).threads);
+}
+
+}  // namespace
+}  // namespace berth::job
