@@ -95,6 +95,34 @@ def neighbours(berth, work, seconds):
     return out
 
 
+TRACED = """
+import json, os, subprocess, sys
+berth, work, at, seconds, every = sys.argv[1:]
+job = subprocess.Popen([berth, "run", "--memory", "1GiB", "--share", "50%", "--report", "none", "--", "sh", "-c",
+                        f"echo $BERTH_JOB; exec {work} share k_100us 10 {at} {seconds}"], stdout=subprocess.PIPE, text=True)
+number, cpu = job.stdout.readline().strip(), 0.0
+if every != "0":
+    trace = subprocess.Popen([berth, "trace", number, "--every", every, "--out", "/dev/null"], stdout=subprocess.DEVNULL)
+row = json.loads(job.stdout.readline())
+job.wait()
+if every != "0":
+    used = os.wait4(trace.pid, 0)[2]
+    cpu = used.ru_utime + used.ru_stime
+print(json.dumps({"percent": row["percent"], "trace_cpu_seconds": cpu}))
+"""
+
+
+def traces(berth, work, seconds):
+    """What `berth trace` costs: the job's part of the device, and the CPU time of the trace itself."""
+    out = {}
+    for name, every in {"not traced": "0", "every 100 ms": "100ms", "every 10 ms": "10ms"}.items():
+        rows = [simulated(berth, sys.executable, "-c", TRACED, berth, work, time.time() + 3, seconds, every)[0] for _ in range(3)]
+        best = max(rows, key=lambda row: row["percent"])  # other load only makes it less
+        cpu = min(row["trace_cpu_seconds"] for row in rows)
+        out[name] = {"percent": best["percent"], "cpu_percent": round(100 * cpu / (seconds + 3), 2)}
+    return out
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--berth", default=str(BUILD / "berth"))
@@ -105,7 +133,7 @@ def main():
     found = {"date": time.strftime("%Y-%m-%d"), "machine": platform.processor() or platform.machine(), "cpus": os.cpu_count(),
              "load": os.getloadavg()[0], "driver": "simulated", "calls": calls(given.berth, given.work),
              "shares": shares(given.berth, given.work, given.seconds), "caps": caps(given.berth, given.work, given.seconds),
-             "neighbours": neighbours(given.berth, given.work, given.seconds)}
+             "neighbours": neighbours(given.berth, given.work, given.seconds), "traces": traces(given.berth, given.work, given.seconds)}
     print("| call | without | with the guard | added | ratio |", "|---|---|---|---|---|", *call_lines(found["calls"]), "", sep="\n")
     print("| shares | percent of the device | busy | off by |", "|---|---|---|---|", sep="\n")
     for name, row in found["shares"].items():
@@ -117,6 +145,9 @@ def main():
     for name, row in found["neighbours"].items():
         more = row["p99_ms"] / found["neighbours"]["alone"]["p99_ms"] - 1
         print(f"| {name} | {row['p50_ms']} ms | {row['p99_ms']} ms | {100 * more:+.0f} % |")
+    print("", "| berth trace | percent of the device | CPU time of the trace |", "|---|---|---|", sep="\n")
+    for name, row in found["traces"].items():
+        print(f"| {name} | {row['percent']} | {row['cpu_percent']} % of a core |")
     if given.json:
         with open(given.json, "w") as file:
             file.write(json.dumps(found, indent=1) + "\n")

@@ -21,7 +21,7 @@
 #include "cli/look.hpp"
 #include "cli/trace_events.hpp"
 #include "cli/verbs.hpp"
-#include "guard/live.hpp"
+#include "guard/kept_trace.hpp"
 #include "output/json_writer.hpp"
 
 namespace berth::cli {
@@ -219,7 +219,7 @@ std::string json_of(const Traced& traced) {
 
 Error has_ended(model::JobId id) {
   return {ErrorCode::kNotFound, "E1123",
-          text("job {} has ended, and the guard's counters with it: its report has the sums", id),
+          text("job {} has ended, and no trace of it was kept: its report has the sums", id),
           fmt::format("berth report {}", id)};
 }
 
@@ -268,6 +268,37 @@ Result<Traced> record(const guard::LiveLimits& limits, const Wish& wish, model::
   return traced;
 }
 
+/// The samples that `berth run` kept of a job that has ended.
+Result<Traced> replay(const guard::KeptTrace& kept, const Wish& wish, model::JobId id,
+                      const model::Snapshot& machine) {
+  Traced traced{id, wish.file, {}, milliseconds(0), milliseconds(0), true, {}};
+  const auto name_of = [&](std::int64_t pid) {
+    const auto found = kept.names.find(pid);
+    return found == kept.names.end() || found->second.empty() ? "?" : found->second;
+  };
+  TraceEvents events(text("job {}", id),
+                     names_of(kept.samples.front().job, machine, traced.indices), name_of);
+  for (const guard::KeptTrace::Sample& sample : kept.samples)
+    if (sample.job.devices.size() == traced.indices.size()) events.add(sample.job, sample.at);
+  traced.took = std::chrono::duration_cast<milliseconds>(kept.samples.back().at);
+  traced.every = traced.took / std::max<std::size_t>(kept.samples.size() - 1, 1);
+  const Descriptor file(
+      ::open(wish.file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666));
+  if (!file || !write_all(file.get(), events.take() + events.end())) return cannot_write(wish.file);
+  traced.sums = events.sums();
+  return traced;
+}
+
+/// The kept samples of the job if it has ended; fails with kNotFound (E1123) if none were kept.
+Result<guard::KeptTrace> kept_of(JobCalls& calls, model::JobId id, const Error& not_running) {
+  const auto job = calls.job(id);
+  if (!job) return job.error();
+  if (!model::has_ended(job->state)) return not_running;
+  auto kept = guard::kept_trace(id, job->started_unix_milliseconds.value_or(0));
+  if (!kept) return has_ended(id);
+  return *std::move(kept);
+}
+
 }  // namespace
 
 Result<int> run_trace(const Context& context) {
@@ -280,14 +311,13 @@ Result<int> run_trace(const Context& context) {
   const auto wish = wish_of(context, *id);
   if (!wish) return wish.error();
   const auto limits = guard::limits_of(*id);
-  if (!limits) {
-    const auto job = calls->job(*id);
-    if (!job) return job.error();
-    return model::has_ended(job->state) ? has_ended(*id) : limits.error();
-  }
+  auto kept =
+      limits ? Result<guard::KeptTrace>(guard::KeptTrace()) : kept_of(*calls, *id, limits.error());
+  if (!kept) return std::move(kept).error();
   const auto machine = look(context, Processes::kUsers, false);
   if (!machine) return machine.error();
-  const auto traced = record(*limits, *wish, *id, *machine);
+  const auto traced =
+      limits ? record(*limits, *wish, *id, *machine) : replay(*kept, *wish, *id, *machine);
   if (!traced) return traced.error();
   context.out(context.json ? json_of(*traced) : summary_of(*traced));
   return 0;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "guard/resize.hpp"
 #include "model/guard.hpp"
 #include "model/run.hpp"
 #include "model/snapshot.hpp"
@@ -76,6 +77,8 @@ class Setup {
   /// the difference is the memory of contexts and modules. From now on, the job's allocations get
   /// that much less.
   void reconcile(int device, std::uint64_t bytes, int processes, std::int64_t at);
+  /// Where the counters are, for live_job().
+  [[nodiscard]] LiveLimits live() const { return {folder_, 0, 0}; }
   /// Call it often: it records when the counters change.
   void look();
   /// Reads the counters of the job. Call it after the job has ended.

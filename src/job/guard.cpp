@@ -91,9 +91,10 @@ Status Guard::set_up(Isolation rung, const model::Request& request, const Isolat
     return Done{};
   }
   const auto number = to_number(value_in(environment, "BERTH_JOB"));
-  auto setup = guard::Setup::make(
-      job_folder, static_cast<std::uint64_t>(number.value_or(0)), request, job.placement,
-      job.snapshot, job.in_container ? guard::Keep::kForContainer : guard::Keep::kInMemory);
+  job_ = static_cast<std::uint64_t>(std::max<std::int64_t>(number.value_or(0), 0));
+  auto setup =
+      guard::Setup::make(job_folder, job_, request, job.placement, job.snapshot,
+                         job.in_container ? guard::Keep::kForContainer : guard::Keep::kInMemory);
   if (setup)
     if (auto room = guard::Setup::leaves_room(request, job.placement, job.snapshot); !room) {
       setup->remove();
@@ -106,6 +107,7 @@ Status Guard::set_up(Isolation rung, const model::Request& request, const Isolat
     return Done{};
   }
   setup_ = *std::move(setup);
+  if (job_ != 0) trace_.look(setup_->live());  // before the first process counts anything
   if (job.in_container) return Done{};
   std::map<std::string, std::string> variables;
   for (const char* name : {"LD_PRELOAD", "OPENCL_LAYERS"})
@@ -139,6 +141,7 @@ void Guard::fill(model::Report& report) const {
 void Guard::look(std::optional<client::Lease>& lease, const run::Sampler& sampler) {
   if (!setup_) return;
   setup_->look();
+  if (job_ != 0) trace_.look(setup_->live());
   for (const run::Sampler::Held& held : sampler.held()) {
     std::int64_t& newest = sampled_[held.device];
     if (held.unix_milliseconds <= newest) continue;
@@ -164,6 +167,7 @@ void Guard::look(std::optional<client::Lease>& lease, const run::Sampler& sample
 void Guard::end() {
   if (!setup_) return;
   guarded_ = setup_->outcome();
+  trace_.keep(setup_->live(), job_);
   setup_->remove();
   setup_.reset();
 }

@@ -9,6 +9,7 @@
 
 #include "base/result.hpp"
 #include "client/lease.hpp"
+#include "guard/kept_trace.hpp"
 #include "guard/setup.hpp"
 #include "job/isolation.hpp"
 #include "model/run.hpp"
@@ -47,6 +48,8 @@ class Guard {
   std::optional<int> threads_percent_;               // model::Guarded::threads_percent
   std::vector<model::GuardedDevice> limits_;         // as requested
   std::optional<guard::Setup> setup_;
+  guard::TraceKeeper trace_;
+  std::uint64_t job_ = 0;  // 0: no lease
   std::optional<model::Guarded> guarded_;
 };
 

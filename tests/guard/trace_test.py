@@ -139,6 +139,36 @@ for job in jobs:
         self.assertEqual(sorted(done.stdout.splitlines()), [f"1 {1024 * MIB} {1024 * MIB} 0", f"2 {512 * MIB} {512 * MIB} 0", f"lease 1 {1024 * MIB} 0",
                                                             f"lease 2 {512 * MIB} 0"], done.stderr)
 
+    def test_a_job_that_has_ended_can_still_be_traced(self):
+        job = f"""
+import ctypes, sys, time
+sys.path.insert(0, {FOLDER!r})
+import program
+program.begin()
+address = program.allocate({100 * MIB})[1]
+kernel = program.kernel("k_1ms")
+for _ in range(40):
+    program.check(program.cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, None, None))
+time.sleep(1)
+program.check(program.cuda.cuMemFree_v2(address))
+"""
+        run = f"{BERTH} run --memory 1GiB --report {self.folder}/report.json -- {sys.executable} {self.folder}/job.py"
+        with open(f"{self.folder}/job.py", "w") as file:
+            file.write(job)
+        done = simulated("env", f"BERTH_STATE_DIR={self.folder}/state", "sh", "-c",
+                         f"{run} && {BERTH} trace 1 --json --out {self.folder}/trace.json && {BERTH} trace 1 --out {self.folder}/again.json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        seen = json.loads(done.stdout.splitlines()[0])
+        counted, = self.report()["isolation"]["devices"]
+        device, = seen["devices"]
+        self.assertTrue(seen["job_ended"])
+        for key in ("launches", "allocations", "frees", "refusals", "copies"):
+            self.assertEqual(device[key], counted[key], key)
+        self.assertEqual((device["launches"], device["index"]), (40, counted["index"]))
+        with open(f"{self.folder}/trace.json") as file:
+            self.assertGreater(len(json.load(file)), 3)
+        self.assertIn("40 kernels and graphs", done.stdout)
+
     def test_errors_name_the_next_step(self):
         for words, error in ((["--every", "1ms"], "E1121"), (["--out", "/nowhere/a.json"], "E1122")):
             done = self.traced(words, steps="pass")
@@ -146,7 +176,7 @@ for job in jobs:
             self.assertIn(error, done.stderr)
         done = self.traced([], options="'--gpus', '1'", steps="pass")
         self.assertIn("E0522", done.stderr)
-        done = simulated("sh", "-c", f"{BERTH} run --memory 1GiB -- true; {BERTH} trace 1")
+        done = simulated("sh", "-c", f"{BERTH} run --gpus 1 -- true; {BERTH} trace 1")
         self.assertIn("E1123", done.stderr)
         self.assertIn("berth report 1", done.stderr)
         done = simulated(BERTH, "trace")
