@@ -245,7 +245,8 @@ void ask_for_signal(const watch::Frame& frame, top::Settings& settings, Target& 
   }
   const model::DeviceProcess* const process = top::selected_process(frame, settings);
   if (process == nullptr) {
-    settings.message = text("no process is selected: up and down select one");
+    settings.message = frame.is_early ? text("reading the processes ...")
+                                      : text("no process is selected: up and down select one");
     return;
   }
   if (!process->pid) {

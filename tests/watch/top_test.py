@@ -155,7 +155,7 @@ class Top(unittest.TestCase):
         self.start("lab-4x3090", "--processes", "2")
         pids = {one["pid"] for one in json.loads(self.top("--once", "--json").stdout)["processes"]}
         terminal = Terminal(BERTH, self.variables, columns=120)
-        terminal.until(b"q quit")
+        terminal.until_drawn(str(max(pids)).encode())  # the processes are drawn after the devices
         terminal.press(b"x")
         terminal.until(b"no process is selected")
         terminal.press(b"jx")
@@ -171,6 +171,18 @@ class Top(unittest.TestCase):
         while pid in {one["pid"] for one in json.loads(self.top("--once", "--json").stdout)["processes"]}:
             self.assertLess(time.monotonic(), end)
         terminal.press(b"q")
+        self.assertEqual(terminal.status(), 0)
+
+    def test_a_key_before_the_processes_are_read_is_told_so(self):
+        self.start("lab-4x3090", "--processes", "1")
+        (process,) = json.loads(self.top("--once", "--json").stdout)["processes"]
+        terminal = Terminal(BERTH, self.variables, columns=120)
+        terminal.press(b"jx")  # waits in the terminal until the devices are drawn
+        terminal.until(str(process["pid"]).encode())
+        self.assertNotIn(b"no process is selected", terminal.said)
+        terminal.press(b"nx")  # "n", as the first frame drawn may have had the process already
+        terminal.until_drawn(b"y: SIGTERM")
+        terminal.press(b"nq")
         self.assertEqual(terminal.status(), 0)
 
     def test_a_click_sorts_and_the_tree_and_the_users_are_shown(self):
