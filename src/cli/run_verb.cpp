@@ -249,10 +249,12 @@ Result<int> run_or_say_why_not(const Context& context) {
   auto container = parse_container(arguments);
   if (!container) return std::move(container).error();
   spec.container = *std::move(container);
-  if (spec.container && spec.supervision.is_needed())
+  // Each rank would be a container of its own: with its own network, and without shared memory.
+  if (spec.container && spec.supervision.ranks)
     return Error{ErrorCode::kInvalidArgument, "E1104",
-                 text("a container runs one process of `berth run`, without --ranks and --retries"),
-                 "berth run --gpus 2 --container IMAGE -- torchrun --nproc-per-node 2 train.py"};
+                 text("--ranks starts no containers: start the ranks inside of one"),
+                 "berth run --gpus 2 --retries 2 --container IMAGE -- "
+                 "torchrun --nproc-per-node 2 train.py"};
   job::ThisMachine machine(arguments.has("--devices"), tell);
   warn_if_too_small(context, *request);
   if (queued && (spec.supervision.is_needed() || spec.container))

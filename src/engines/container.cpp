@@ -96,6 +96,16 @@ ContainerCommand in_apptainer(const ContainerWish& wish, const ContainerPlace& p
   return out;
 }
 
+/// Docker has no --replace, and refuses a file for the id that exists. A failed removal shows when
+/// the container is started.
+Words after_removal(const ContainerPlace& place, const Words& words) {
+  constexpr const char* kScript =
+      R"(rm -f "$1"; "$0" rm --force "$2" >/dev/null 2>&1; shift 2; exec "$0" "$@")";
+  Words out{"/bin/sh", "-c", kScript, words.front(), place.id_file, place.name};
+  out.insert(out.end(), words.begin() + 1, words.end());
+  return out;
+}
+
 ContainerCommand in_docker_or_podman(const ContainerWish& wish, const ContainerPlace& place,
                                      const Words& mounts, const Words& devices) {
   const bool docker = wish.engine == ContainerEngine::kDocker;
@@ -114,6 +124,13 @@ ContainerCommand in_docker_or_podman(const ContainerWish& wish, const ContainerP
     // line, but only the job's user and root can read that environment.
     append(out.words, {"-e", kJobVariable});
     out.variables.push_back(fmt::format("{}={}:{}", kJobVariable, place.job, place.token));
+  }
+  if (place.repeats) {
+    append(out.words, {"-e", "BERTH_TRY"});
+    if (docker)
+      out.words = after_removal(place, out.words);
+    else
+      out.words.emplace_back("--replace");
   }
   append(out.words, wish.options);
   out.words.push_back(wish.image);

@@ -33,15 +33,16 @@ struct ContainerMount {
 
 /// What a job in a container needs of this machine.
 struct ContainerPlace {
-  std::string name;        // of the container
-  std::string folder;      // the caller's working folder
-  std::string user;        // "1000:1000" for docker, which starts as root otherwise; "" unchanged
-  std::string id_file;     // docker writes the container's id there; "" nowhere
-  bool terminal = false;   // stdin and stdout are terminals
-  bool has_init = false;   // the engine has a small init that passes on signals
-  std::uint64_t job = 0;   // the lease, which the hook of `berth container` recognises; 0: none
-  std::string token;       // secret: proves to the hook that the job's user starts the container
-  std::string sim_folder;  // of a simulated machine; "" it is real
+  std::string name;       // of the container
+  std::string folder;     // the caller's working folder
+  std::string user;       // "1000:1000" for docker, which starts as root otherwise; "" unchanged
+  std::string id_file;    // docker writes the container's id there; "" nowhere
+  bool terminal = false;  // stdin and stdout are terminals
+  bool has_init = false;  // the engine has a small init that passes on signals
+  bool repeats = false;   // the command may be started again, after a container that is still there
+  std::uint64_t job = 0;  // the lease, which the hook of `berth container` recognises; 0: none
+  std::string token;      // secret: proves to the hook that the job's user starts the container
+  std::string sim_folder;             // of a simulated machine; "" it is real
   std::vector<ContainerMount> guard;  // the guard's files; empty: the job has none
 };
 

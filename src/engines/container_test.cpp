@@ -88,6 +88,19 @@ TEST_CASE("docker gets the GPUs by --gpus, the cores, and the caller's user") {
   CHECK(has(words, {"--cidfile", "/run/id"}));
 }
 
+TEST_CASE("a container that may be started again replaces the one before it") {
+  ContainerPlace place = place_in("/home/ann");
+  place.repeats = true;
+  place.id_file = "/run/id";
+  CHECK(has(Job().words(wish_for(ContainerEngine::kPodman), place),
+            {"-e", "BERTH_TRY", "--replace"}));
+  const Words docker = Job().words(wish_for(ContainerEngine::kDocker), place);
+  CHECK(docker[0] == "/bin/sh");
+  CHECK(has(docker, {"/usr/bin/docker", "/run/id", "berth-7", "run", "--rm"}));
+  CHECK_FALSE(has(docker, {"--replace"}));
+  CHECK(docker.back() == "x.py");
+}
+
 TEST_CASE("apptainer gets the guard by its own variables, so that it does not load the guard") {
   ContainerPlace place = place_in("/home/ann");
   place.guard = {{"/run/user/7/limits", "/run/berth/limits", false}};

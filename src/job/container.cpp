@@ -43,6 +43,7 @@ engines::ContainerPlace place_of(const engines::ContainerWish& wish, const Plan&
   }
   place.terminal = ::isatty(0) == 1 && ::isatty(1) == 1;
   place.has_init = has_init(wish.engine);
+  place.repeats = plan.supervision != nullptr;
   if (plan.snapshot.host.simulated) place.sim_folder = env_nonempty("BERTH_SIM_DIR").value_or("");
   return place;
 }

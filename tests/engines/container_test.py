@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`berth run --container` with podman, on a simulated GPU: exit codes, signals, the guard, the report, and what is left behind. Also with
 docker, if a daemon answers. What needs no engine is tried with a program that plays podman."""
+import contextlib
 import glob
 import json
 import os
@@ -147,7 +148,7 @@ class WithoutAnEngine(Machine):
 
     def test_what_cannot_be(self):
         self.play("exit 0")
-        for options, error in ((["--ranks", "2"], "E1104"), (["--retries", "2"], "E1104"), (["--mount", "/no/such/place"], "E1103"),
+        for options, error in ((["--ranks", "2"], "E1104"), (["--mount", "/no/such/place"], "E1103"),
                                (["--engine", "apptainer"], "E1100")):
             done = self.run_in("true", options=["--cpu", *options])
             self.assertIn(error, done.stderr, options)
@@ -215,6 +216,31 @@ class Podman(Machine):
         out, err = job.communicate(timeout=60)
         # Without catatonit, process 1 ignores it until it is killed after the grace period.
         self.assertIn(job.returncode, (143, 137), err)
+
+    def test_a_retry_is_a_new_container(self):
+        done = self.run_in("bash", "-c", "cat old 2>/dev/null; echo try $BERTH_TRY; echo written >/tmp/old; cat /tmp/old; "
+                           "[ $BERTH_TRY = 3 ] || { echo 'RuntimeError: CUDA out of memory.' >&2; exit 1; }",
+                           options=["--cpu", "--retries", "4", "--backoff", "10ms..20ms"])
+        self.assertEqual((done.returncode, done.stdout), (0, "".join(f"try {number}\nwritten\n" for number in (1, 2, 3))), done.stderr)
+        self.assertEqual(self.containers(), [])
+
+    def test_an_error_of_the_command_is_not_tried_again(self):
+        done = self.run_in("bash", "-c", "echo try $BERTH_TRY; exit 9", options=["--cpu", "--retries", "4"])
+        self.assertEqual((done.returncode, done.stdout), (9, "try 1\n"), done.stderr)
+
+    def test_a_try_whose_engine_was_killed_is_followed_by_another_one(self):
+        job = self.start("bash", "-c", "echo try $BERTH_TRY; [ $BERTH_TRY = 2 ] || exec sleep 1002", options=["--cpu", "--retries", "2", "--backoff", "10ms..20ms"])
+        self.assertEqual(job.stdout.readline(), "try 1\n")
+        (name,) = self.containers()
+        for entry in os.listdir("/proc"):
+            with contextlib.suppress(OSError):
+                with open(f"/proc/{entry}/cmdline", "rb") as file:
+                    words = file.read().split(b"\0")
+                if entry.isdigit() and words[1:2] == [b"run"] and name.encode() in words and os.path.basename(words[0]) == self.engine.encode():
+                    os.kill(int(entry), signal.SIGKILL)
+        out, err = job.communicate(timeout=100)
+        self.assertEqual((job.returncode, out), (0, "try 2\n"), err)
+        self.assertEqual(self.containers(), [])
 
     def test_nothing_is_left_when_berth_is_killed(self):
         job = self.start("bash", "-c", "echo ready; exec sleep 1001", options=["--cpu"])
