@@ -72,25 +72,37 @@ Status Broker::known(const std::string& unit) const {
   return Done{};
 }
 
+namespace {
+
+Error lent_to(const std::string& key) {
+  const model::Scheduler* known = model::scheduler_of(key);
+  return {ErrorCode::kUnavailable, "E1014",
+          text("the device is lent to {}, which may give it to its own jobs at any time",
+               known != nullptr ? known->title : key),
+          fmt::format("sudo berth {} reclaim", known != nullptr ? known->verb : key)};
+}
+
+}  // namespace
+
 Status Broker::drain(const std::string& unit, bool drained) {
   if (auto is_known = known(unit); !is_known) return is_known;
   if (const auto lent = lent_.find(unit); !drained && lent != lent_.end())
-    return Error{ErrorCode::kUnavailable, "E1014",
-                 text("the device is lent to {}, which may give it to its own jobs at any time",
-                      lent->second),
-                 fmt::format("sudo berth {} reclaim", lent->second)};
+    return lent_to(lent->second);
   std::erase(drained_, unit);
   if (drained) drained_.push_back(unit);
   close_drained();
   return Done{};
 }
 
-Status Broker::lend(const std::string& unit, const std::string& to) {
+Status Broker::lend(const std::string& unit, const std::string& to, bool is_lent) {
   if (auto is_known = known(unit); !is_known) return is_known;
-  if (to.empty())
-    lent_.erase(unit);
-  else
+  // Only the scheduler that has it may give it back, because its own queue is closed first.
+  if (const auto lent = lent_.find(unit); lent != lent_.end() && lent->second != to)
+    return lent_to(lent->second);
+  if (is_lent)
     lent_[unit] = to;
+  else
+    lent_.erase(unit);
   close_drained();
   return Done{};
 }

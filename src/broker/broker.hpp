@@ -80,9 +80,10 @@ class Broker {
   /// Stops giving this unit to new jobs (`drained`), or resumes it. Fails with kNotFound (E0413),
   /// and with kUnavailable (E1014: a lent unit cannot resume).
   [[nodiscard]] Status drain(const std::string& unit, bool drained);
-  /// Lends the unit to this scheduler ("slurm"), or takes it back (""). A drained unit stays
-  /// drained. Fails with kNotFound (E0413).
-  [[nodiscard]] Status lend(const std::string& unit, const std::string& to);
+  /// Lends the unit to this scheduler (model::Scheduler::key), or takes it back from it. A drained
+  /// unit stays drained. Fails with kNotFound (E0413), and with kUnavailable (E1014: another
+  /// scheduler has it).
+  [[nodiscard]] Status lend(const std::string& unit, const std::string& to, bool is_lent);
   /// Restores the drained and lent units from the journal; some may no longer exist.
   void restore_drained(std::vector<std::string> units, std::map<std::string, std::string> lent);
 

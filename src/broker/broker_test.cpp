@@ -119,19 +119,23 @@ TEST_CASE("a drained device gets no new job, and says so") {
 
 TEST_CASE("a device that is lent comes back only from the scheduler that has it") {
   Broker broker = on(gpus(1));
-  REQUIRE(broker.lend("GPU-0", "slurm"));
+  REQUIRE(broker.lend("GPU-0", "slurm", true));
   CHECK(broker.drain("GPU-0", false).error().id == "E1014");
   REQUIRE(broker.drain("GPU-0", true));
   CHECK_MESSAGE(broker.drain("GPU-0", false).error().id == "E1014", "it is still lent");
   broker.restore_drained(broker.drained(), broker.lent());
   const JobId one = submit(broker, wants(1));
   CHECK(broker.start_what_fits(at(0)).empty());
-  REQUIRE(broker.lend("GPU-0", ""));
+  CHECK(broker.lend("GPU-0", "kubernetes", true).error().id == "E1014");
+  CHECK(broker.lend("GPU-0", "kubernetes", false).error().id == "E1014");
+  CHECK(broker.lent().at("GPU-0") == "slurm");
+  REQUIRE(broker.lend("GPU-0", "slurm", false));
+  REQUIRE_MESSAGE(broker.lend("GPU-0", "slurm", false), "it may be repeated");
   CHECK(broker.lent().empty());
   CHECK_MESSAGE(broker.start_what_fits(at(1)).empty(), "a person's drain outlives the loan");
   REQUIRE(broker.drain("GPU-0", false));
   CHECK(broker.start_what_fits(at(2)) == std::vector{one});
-  CHECK(broker.lend("GPU-7", "slurm").error().id == "E0413");
+  CHECK(broker.lend("GPU-7", "slurm", true).error().id == "E0413");
 }
 
 TEST_CASE("restored jobs are unchanged: running jobs keep their devices, waiting jobs wait") {

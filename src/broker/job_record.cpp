@@ -519,7 +519,7 @@ Result<UnitCall> unit_of(std::string_view body) try {
   UnitCall out;
   take(json, "unit", out.unit);
   take(json, "lent_to", out.lent_to);
-  if (!out.lent_to.empty() && out.lent_to != "slurm")
+  if (!out.lent_to.empty() && model::scheduler_of(out.lent_to) == nullptr)
     return Error{ErrorCode::kInvalidArgument, "E0904",
                  text("a device cannot be lent to {}", printable(out.lent_to)), ""};
   return out;

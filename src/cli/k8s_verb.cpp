@@ -10,11 +10,13 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "cli/k8s_lend.hpp"
 #include "cli/k8s_verify.hpp"
 #include "cli/look.hpp"
 #include "cli/verbs.hpp"
 #include "engines/kube_claim.hpp"
 #include "engines/kube_devices.hpp"
+#include "engines/own_queue.hpp"
 #include "output/json_writer.hpp"
 #include "output/table.hpp"
 
@@ -35,6 +37,7 @@ Status refuse_foreign(const Arguments& given, const std::string& part) {
   constexpr const char* kDra = "dra";
   constexpr const char* kVerify = "verify";
   constexpr const char* kServers = "devices, device-plugin, dra";
+  constexpr const char* kFolders = "devices, device-plugin, dra, lend, reclaim";
   static constexpr auto kOptions = std::to_array<Foreign>({{"--node", kDra},
                                                            {"--cdi", kDra},
                                                            {"--api", kDra},
@@ -43,13 +46,14 @@ Status refuse_foreign(const Arguments& given, const std::string& part) {
                                                            {"--namespace", kVerify},
                                                            {"--resource", kVerify},
                                                            {"--runtime-class", kVerify},
-                                                           {"--timeout", kVerify},
+                                                           {"--timeout", "verify, lend, reclaim"},
+                                                           {"--devices", "lend, reclaim"},
                                                            {"--inside", kVerify},
                                                            {"--shares", kServers},
                                                            {"--pass", kServers},
-                                                           {"--kubelet", kServers},
-                                                           {"--state", kServers},
-                                                           {"--interval", kServers}});
+                                                           {"--kubelet", kFolders},
+                                                           {"--state", kFolders},
+                                                           {"--interval", kFolders}});
   for (const Foreign& one : kOptions)
     if (given.has(one.option) && std::string_view(one.parts).find(part) == std::string_view::npos)
       return wrong(
@@ -111,7 +115,11 @@ Result<int> print_devices(const Context& context) {
   if (!config) return config.error();
   const auto seen = look(context, Processes::kUsers, false);
   if (!seen) return seen.error();
-  const auto resources = engines::kube_resources(engines::kube_units(*seen), *config);
+  auto units = engines::kube_units(*seen);
+  // Without the right to read the folder, nothing is known of it.
+  const engines::OwnQueue own(context.arguments.value("--state").value_or(kKubeState));
+  if (own.units()) own.apply(units);
+  const auto resources = engines::kube_resources(units, *config);
   if (context.json) {
     context.out(json_of(resources));
     return 0;
@@ -135,15 +143,9 @@ Result<int> become_plugin(const Context& context, const char* part) {
   const Arguments& given = context.arguments;
   const auto config = config_of(given, part);
   if (!config) return config.error();
-  std::error_code ignored;
-  const std::string program =
-      std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path().string() +
-      "/berth-k8s";
-  if (!std::filesystem::exists(program, ignored))
-    return Error{ErrorCode::kUnsupported, "E1030",
-                 text("{} does not exist: this Berth was built without gRPC", program),
-                 "sudo apt-get install libgrpc++-dev protobuf-compiler-grpc && ./dev build"};
-  std::vector<std::string> words{program, part};
+  const auto program = k8s_program();
+  if (!program) return program.error();
+  std::vector<std::string> words{*program, part};
   for (const char* option : {"--shares", "--pass", "--kubelet", "--state", "--interval", "--node",
                              "--api", "--account", "--cdi"})
     if (const auto value = given.value(option)) words.insert(words.end(), {option, *value});
@@ -151,9 +153,9 @@ Result<int> become_plugin(const Context& context, const char* part) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
-  ::execv(program.c_str(), pointers.data());
+  ::execv(program->c_str(), pointers.data());
   return Error{ErrorCode::kUnsupported, "E1030",
-               text("{} cannot be started: {}", program, error_words(errno)), ""};
+               text("{} cannot be started: {}", *program, error_words(errno)), ""};
 }
 
 }  // namespace
@@ -168,10 +170,16 @@ Result<int> run_k8s(const Context& context) {
     if (auto own = refuse_foreign(context.arguments, "verify"); !own) return std::move(own).error();
     return run_k8s_verify(context);
   }
-  constexpr const char* kWords = "devices, device-plugin, dra, verify";
+  if (words.size() == 1 && (words[0] == "lend" || words[0] == "reclaim")) {
+    if (auto checked = config_of(context.arguments, words[0]); !checked)
+      return std::move(checked).error();
+    return k8s_lend(context, words[0]);
+  }
+  constexpr const char* kWords = "devices, device-plugin, dra, verify, lend, reclaim";
   return wrong(words.empty() ? text("which Kubernetes command? {}", kWords)
                              : text("'{}' is not one of {}", printable(words[0]), kWords),
-               "berth k8s devices\nberth k8s device-plugin\nberth k8s dra\nberth k8s verify");
+               "berth k8s devices\nberth k8s device-plugin\nberth k8s dra\nberth k8s verify\n"
+               "sudo berth k8s lend");
 }
 
 }  // namespace berth::cli

@@ -457,8 +457,8 @@ constexpr auto kK8sOptions = std::to_array<Option>({
     {"--pass", "env|cdi|nodes",
      "how a container gets a GPU: by NVIDIA's runtime, CDI, or device nodes (default: env)"},
     {"--kubelet", "DIR",
-     "device-plugin: the kubelet's folder (default: /var/lib/kubelet/device-plugins); dra: "
-     "the kubelet's root folder (default: /var/lib/kubelet)"},
+     "device-plugin: the kubelet's folder (default: /var/lib/kubelet/device-plugins); dra, "
+     "lend, reclaim: the kubelet's root folder (default: /var/lib/kubelet)"},
     {"--state", "DIR", "the guard's files and the journal (default: /var/lib/berth/kubernetes)"},
     {"--interval", "DURATION", "how often to check the GPUs (default: 5s)"},
     {"--node", "NAME", "dra: this node (default: the variable NODE_NAME)"},
@@ -471,7 +471,10 @@ constexpr auto kK8sOptions = std::to_array<Option>({
     {"--resource", "NAME", "verify: what the pod requests (default: berth.dev/gpu-share)"},
     {"--runtime-class", "NAME",
      "verify: the pod's RuntimeClass (default: that of the installed DaemonSet)"},
-    {"--timeout", "DURATION", "verify: how long the pod may take to start (default: 60s)"},
+    {"--timeout", "DURATION",
+     "verify: how long the pod may take to start (default: 60s); lend, reclaim: how long to wait "
+     "for running jobs (default: as long as they run)"},
+    {"--devices", "LIST", "lend, reclaim: only these GPUs (default: all)", true},
     {"--inside", nullptr, "verify: check the container in which this runs, without kubectl"},
 });
 constexpr auto kK8sExamples = std::to_array<Example>({
@@ -483,6 +486,8 @@ constexpr auto kK8sExamples = std::to_array<Example>({
     {"berth k8s verify",
      "run a pod that tries to exceed its quota, and report whether the quota was enforced"},
     {"kubectl exec POD -- berth k8s verify --inside", "the same in a pod that already runs"},
+    {"sudo berth k8s reclaim --devices 0", "GPU 0 leaves Kubernetes for Berth's own queue"},
+    {"sudo berth k8s lend", "all GPUs go to Kubernetes, when Berth's jobs have ended"},
 });
 
 constexpr auto kSimOptions = std::to_array<Option>({
@@ -714,7 +719,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
      kGuardExamples,
      run_guard},
     {"k8s", Group::kOperate, "offer this machine's GPUs to Kubernetes, whole or in shares",
-     "devices|device-plugin|dra|verify", false, kK8sOptions, kK8sExamples, run_k8s},
+     "devices|device-plugin|dra|verify|lend|reclaim", false, kK8sOptions, kK8sExamples, run_k8s},
     {"sim", Group::kMeasure, "run a command on a simulated machine", "-- COMMAND…", true,
      kSimOptions, kSimExamples, run_sim},
 });

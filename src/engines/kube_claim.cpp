@@ -8,6 +8,7 @@
 #include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
+#include "engines/own_queue.hpp"
 
 namespace berth::engines {
 namespace {
@@ -80,9 +81,11 @@ bool is_shared(const KubeUnit& unit, int shares) {
 
 void add_devices(const KubeUnit& unit, const SliceSettings& settings, Json& out) {
   Json device{{"name", device_name(unit.uuid)}, {"attributes", attributes_of(unit)}};
+  const bool is_own = unit.fault == kOwnQueueFault;
   if (!unit.healthy)
-    device["taints"] = {
-        {{"key", kUnhealthyTaint}, {"value", unit.fault}, {"effect", "NoSchedule"}}};
+    device["taints"] = {{{"key", is_own ? kOwnQueueTaint : kUnhealthyTaint},
+                         {"value", is_own ? "berth" : unit.fault},
+                         {"effect", "NoSchedule"}}};
   const std::uint64_t mebibytes = unit.memory_bytes.value_or(0) / kMebibyte;
   if (!is_shared(unit, settings.shares)) {
     device["capacity"] = {{"shares", {{"value", "1"}}}};
@@ -380,7 +383,8 @@ Result<KubeAnswer> claim_answer(const Claim& claim, const std::vector<KubeUnit>&
   for (const ClaimDevice& device : claim.devices) {
     const KubeUnit* unit = unit_named(units, device.device);
     if (unit == nullptr) return not_there(device.device);
-    if (device.tolerates) usable[static_cast<std::size_t>(unit - units.data())].healthy = true;
+    if (device.tolerates && unit->fault != kOwnQueueFault)
+      usable[static_cast<std::size_t>(unit - units.data())].healthy = true;
     uuids.push_back(unit->uuid);
     if (device.memory_bytes)
       limits[unit->uuid] += *device.memory_bytes;
@@ -392,6 +396,11 @@ Result<KubeAnswer> claim_answer(const Claim& claim, const std::vector<KubeUnit>&
   auto answer = kube_answer(uuids, usable, whole);
   if (answer) answer->limits = std::move(limits);
   return answer;
+}
+
+bool is_device_of(const std::string& device, const std::string& uuid) {
+  const auto parts = name_parts(device);
+  return parts && parts->unit == device_name(uuid);
 }
 
 std::string claim_cdi_name(const std::string& uid) {

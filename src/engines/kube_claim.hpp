@@ -18,6 +18,8 @@ inline constexpr const char* kDraDriver = "gpu.berth.dev";
 /// The taint of an unhealthy device; its value is KubeUnit::fault. No new claim gets the device,
 /// unless it tolerates the taint; pods that run are left running.
 inline constexpr const char* kUnhealthyTaint = "gpu.berth.dev/unhealthy";
+/// The taint of a device in Berth's own queue. No claim gets it, even one that tolerates the taint.
+inline constexpr const char* kOwnQueueTaint = "gpu.berth.dev/own-queue";
 
 struct SliceSettings {
   std::string node, node_uid;
@@ -100,6 +102,9 @@ struct Claim {
 [[nodiscard]] Result<KubeAnswer> claim_answer(const Claim& claim,
                                               const std::vector<KubeUnit>& units,
                                               const KubeConfig& config);
+
+/// Whether a device of a slice is this unit, or a share of it.
+[[nodiscard]] bool is_device_of(const std::string& device, const std::string& uuid);
 
 /// The claim's name in CDI: "berth.dev/claim=UID".
 [[nodiscard]] std::string claim_cdi_name(const std::string& uid);

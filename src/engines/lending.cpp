@@ -14,13 +14,13 @@ bool is_closed_for_berth(const NodeState& node) {
 LendStep step_to_lend(const Ledgers& now) {
   if (now.lent < now.gpus) return LendStep::kCloseBerth;
   if (now.leases > 0) return LendStep::kWaitForBerth;
-  return is_closed_for_berth(now.node) ? LendStep::kOpenSlurm : LendStep::kDone;
+  return is_closed_for_berth(now.node) ? LendStep::kOpenOther : LendStep::kDone;
 }
 
 LendStep step_to_take_back(const Ledgers& now) {
-  if (!is_closed_for_berth(now.node)) return LendStep::kCloseSlurm;
-  if (now.node.use == NodeUse::kUnknown) return LendStep::kSlurmUnknown;
-  if (now.node.use == NodeUse::kJobs) return LendStep::kWaitForSlurm;
+  if (!is_closed_for_berth(now.node)) return LendStep::kCloseOther;
+  if (now.node.use == NodeUse::kUnknown) return LendStep::kOtherUnknown;
+  if (now.node.use == NodeUse::kJobs) return LendStep::kWaitForOther;
   return now.lent > 0 ? LendStep::kOpenBerth : LendStep::kDone;
 }
 

@@ -1,8 +1,9 @@
-// Decides whether Berth's queue or Slurm's gives out the GPUs of a machine.
-// A GPU must never be in both queues. There is no transaction over two programs, so every change
-// closes one queue, waits until its jobs have ended, and only then opens the other. Both states are
-// durable (Berth's journal, slurmctld's state). The next step follows from these two states alone,
-// so after a crash at any point the same command continues. Pure.
+// Decides whether Berth's queue or that of another scheduler (Slurm, Kubernetes) gives out the GPUs
+// of a machine. A GPU must never be in both queues. There is no transaction over two programs, so
+// every change closes one queue, waits until its jobs have ended, and only then opens the other.
+// Both states are durable (Berth's journal; slurmctld's state or a file of the node). The next step
+// follows from these two states alone, so after a crash at any point the same command continues.
+// Pure.
 #pragma once
 
 #include <string>
@@ -11,28 +12,28 @@
 
 namespace berth::engines {
 
-/// The reason that Slurm shows for a node whose GPUs are in Berth's own queue.
+/// The reason of a node whose GPUs are in Berth's own queue; Slurm shows it.
 inline constexpr std::string_view kOwnQueueMark = "berth: in Berth's own queue";
 
 /// The state of both queues.
 struct Ledgers {
   int gpus = 0, lent = 0;  // Berth gives a lent GPU to no new job
   int leases = 0;          // jobs of Berth's queue that still have one
-  NodeState node = {};     // in Slurm
+  NodeState node = {};     // in the other scheduler
 };
 
 enum class LendStep : unsigned char {
   kDone,
   kCloseBerth,    // mark the GPUs as lent
   kWaitForBerth,  // until its jobs have ended
-  kOpenSlurm,     // resume the node, or restore the reason of the person who drained it
-  kCloseSlurm,    // drain the node
-  kWaitForSlurm,  // until its jobs have ended
-  kSlurmUnknown,  // the node does not answer Slurm: its jobs may still run
+  kOpenOther,     // in Slurm: resume the node, or restore the reason of the person who drained it
+  kCloseOther,    // in Slurm: drain the node
+  kWaitForOther,  // until its jobs have ended
+  kOtherUnknown,  // it does not answer: its jobs may still run
   kOpenBerth,     // the GPUs get jobs again
 };
 
-/// The next step, so that Slurm gets the GPUs.
+/// The next step, so that the other scheduler gets the GPUs.
 [[nodiscard]] LendStep step_to_lend(const Ledgers& now);
 /// The next step, so that Berth's queue gets them back.
 [[nodiscard]] LendStep step_to_take_back(const Ledgers& now);

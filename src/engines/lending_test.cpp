@@ -17,20 +17,20 @@ NodeState drained_for_berth(NodeUse use = NodeUse::kNone) {
 TEST_CASE("Slurm is opened only after Berth is closed and its jobs have ended") {
   CHECK(step_to_lend({4, 3, 0, drained_for_berth()}) == LendStep::kCloseBerth);
   CHECK(step_to_lend({4, 4, 2, drained_for_berth()}) == LendStep::kWaitForBerth);
-  CHECK(step_to_lend({4, 4, 0, drained_for_berth()}) == LendStep::kOpenSlurm);
+  CHECK(step_to_lend({4, 4, 0, drained_for_berth()}) == LendStep::kOpenOther);
   CHECK(step_to_lend({4, 4, 0, {}}) == LendStep::kDone);
   CHECK_MESSAGE(step_to_lend({4, 4, 0, {true, "new fans", NodeUse::kNone}}) == LendStep::kDone,
                 "a node that a person drained stays drained");
 }
 
 TEST_CASE("Berth is opened only after Slurm is closed and its jobs have ended") {
-  CHECK(step_to_take_back({4, 4, 0, {}}) == LendStep::kCloseSlurm);
+  CHECK(step_to_take_back({4, 4, 0, {}}) == LendStep::kCloseOther);
   CHECK_MESSAGE(
-      step_to_take_back({4, 4, 0, {true, "new fans", NodeUse::kNone}}) == LendStep::kCloseSlurm,
+      step_to_take_back({4, 4, 0, {true, "new fans", NodeUse::kNone}}) == LendStep::kCloseOther,
       "else the person who resumes the node would put the GPUs into both queues");
-  CHECK(step_to_take_back({4, 4, 0, drained_for_berth(NodeUse::kJobs)}) == LendStep::kWaitForSlurm);
+  CHECK(step_to_take_back({4, 4, 0, drained_for_berth(NodeUse::kJobs)}) == LendStep::kWaitForOther);
   CHECK(step_to_take_back({4, 4, 0, drained_for_berth(NodeUse::kUnknown)}) ==
-        LendStep::kSlurmUnknown);
+        LendStep::kOtherUnknown);
   CHECK(step_to_take_back({4, 4, 0, drained_for_berth()}) == LendStep::kOpenBerth);
   CHECK_MESSAGE(step_to_take_back({4, 1, 0, drained_for_berth()}) == LendStep::kOpenBerth,
                 "a reclaim that was killed between two GPUs goes on");
@@ -66,12 +66,12 @@ TEST_CASE("a random walk with crashes at every point never has a GPU in both que
           case LendStep::kOpenBerth:
             --now.lent;
             break;
-          case LendStep::kCloseSlurm: {
+          case LendStep::kCloseOther: {
             const std::string reason = own_queue_reason(now.node);
             now.node = {true, reason, now.node.use};
             break;
           }
-          case LendStep::kOpenSlurm: {
+          case LendStep::kOpenOther: {
             const std::string before = reason_before(now.node);
             now.node = {!before.empty(), before, now.node.use};
             break;
@@ -79,11 +79,11 @@ TEST_CASE("a random walk with crashes at every point never has a GPU in both que
           case LendStep::kWaitForBerth:
             now.leases = 0;
             break;
-          case LendStep::kWaitForSlurm:
+          case LendStep::kWaitForOther:
             now.node.use = NodeUse::kNone;
             break;
           case LendStep::kDone:
-          case LendStep::kSlurmUnknown:
+          case LendStep::kOtherUnknown:
             break;
         }
         const bool berth_gives = now.lent < now.gpus, slurm_gives = !now.node.drained;

@@ -11,6 +11,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/write_file.hpp"
+#include "engines/own_queue.hpp"
 #include "guard/container.hpp"
 #include "kubelet/log.hpp"
 
@@ -112,13 +113,19 @@ Result<engines::JournalledClaim> Claims::prepare(
   auto claim = engines::sized_claim(*std::move(fetched), units, config_);
   if (!claim) return std::move(claim).error();
   const std::scoped_lock hold(lock_);
+  // Until the journal has the claim, `berth k8s reclaim` waits.
+  const engines::OwnQueue own(folders_.state);
+  const auto held = own.hold();
+  if (!held) return held.error();
+  std::vector<engines::KubeUnit> now = units;
+  own.apply(now);
   // The kubelet may have unprepared the claim in the meantime. Then nothing would remove the files.
   if (is_given_up())
     return Error{ErrorCode::kUnavailable, "E0969",
                  text("the kubelet stopped waiting for the claim"), "journalctl -u kubelet"};
   // Another call of the kubelet may have prepared the claim in the meantime.
   if (const auto known = prepared_.find(uid); known != prepared_.end()) return known->second;
-  auto entry = write_files(*claim, units);
+  auto entry = write_files(*claim, now);
   if (!entry) return std::move(entry).error();
   if (auto put = write_file(journal(uid), engines::claim_line(entry->claim, entry->cdi), 0600);
       !put)

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
 
@@ -19,10 +20,13 @@
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
 #include "base/units.hpp"
+#include "base/write_file.hpp"
+#include "engines/own_queue.hpp"
 #include "engines/xid_hold.hpp"
 #include "inventory/nvml_reader.hpp"
 #include "inventory/observe.hpp"
 #include "kubelet/dra.hpp"
+#include "kubelet/held.hpp"
 #include "kubelet/log.hpp"
 #include "kubelet/plugin.hpp"
 
@@ -34,7 +38,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kTick{200}, kFirstLook{40'000}, kRegister{2'000};
 
 struct Options {
-  bool observe = false, json = false, dra = false;
+  bool observe = false, json = false, dra = false, held = false;
   pid_t parent = 0;  // of the observer
   milliseconds interval{5'000};
   PluginSettings settings;
@@ -69,7 +73,10 @@ bool read(const std::vector<std::string>& words, Options& options) {
     if (word == "observe") options.observe = true;
     if (word == "--json") options.json = true;
     if (word == "dra") options.dra = true;
-    if (word == "observe" || word == "--json" || word == "device-plugin" || word == "dra") continue;
+    if (word == "held") options.held = true;
+    if (word == "observe" || word == "--json" || word == "device-plugin" || word == "dra" ||
+        word == "held")
+      continue;
     if (i + 1 == words.size()) return false;
     const std::string& value = words[++i];
     if (word == "--shares")
@@ -148,10 +155,24 @@ int observe(const Options& options) {
     auto units = engines::kube_units(snapshot);
     events.listen(units, options.interval);
     hold.apply(units);
+    engines::OwnQueue(options.settings.state).apply(units);
     const std::string line = engines::units_line(units);
     if (::write(1, line.data(), line.size()) != static_cast<ssize_t>(line.size())) return 0;
     events.wait(hold, options.interval);
   }
+}
+
+/// For `berth k8s lend` and `reclaim`: prints what pods have, or why that is not known.
+int print_held(const Options& options) {
+  const std::string& given = options.settings.folder;
+  const auto held = held_devices({options.settings.state,
+                                  given == PluginSettings().folder ? "/var/lib/kubelet" : given,
+                                  options.interval * 2});
+  const std::string out =
+      held ? *held
+           : nlohmann::json{{"error", held.error().message}, {"hint", held.error().hint}}.dump() +
+                 "\n";
+  return write_all(1, out) ? 0 : 5;
 }
 
 /// Identifies a start of the kubelet, because each start creates a new socket file.
@@ -283,6 +304,7 @@ int main_of(const std::vector<std::string>& words) {
     return 2;
   }
   if (options.observe) return observe(options);
+  if (options.held) return print_held(options);
   log_as_json(options.json);
   if (options.dra) {
     ApiSettings& api = options.driver.api;
@@ -303,7 +325,8 @@ int main_of(const std::vector<std::string>& words) {
   ::pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
   return Daemon(options).run({"/proc/self/exe", "observe", "--parent", std::to_string(::getpid()),
-                              "--interval", fmt::format("{}ms", options.interval.count())});
+                              "--interval", fmt::format("{}ms", options.interval.count()),
+                              "--state", options.settings.state});
 }
 
 }  // namespace

@@ -5,8 +5,10 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "engines/own_queue.hpp"
 #include "guard/container.hpp"
 #include "kubelet/deviceplugin.grpc.pb.h"
+#include "kubelet/held.hpp"
 #include "kubelet/log.hpp"
 #include "kubelet/socket_server.hpp"
 
@@ -96,7 +98,12 @@ class Plugin::Service final : public v1beta1::DevicePlugin::Service {
 
   grpc::Status Allocate(grpc::ServerContext*, const v1beta1::AllocateRequest* request,
                         v1beta1::AllocateResponse* response) override {
-    const auto units = devices_.units();
+    // Until the answer, `berth k8s reclaim` waits; afterwards it sees that the devices are given.
+    const engines::OwnQueue own(settings_.state);
+    const auto held = own.hold();
+    if (!held) return refuse(held.error());
+    auto units = devices_.units();
+    own.apply(units);
     for (const auto& one : request->container_requests()) {
       const auto ids = list_of(one.devices_ids());
       auto answer = engines::kube_answer(ids, units, settings_.config);
@@ -108,6 +115,7 @@ class Plugin::Service final : public v1beta1::DevicePlugin::Service {
         if (!files) return refuse(files.error());
         engines::add_guard(*answer, {files->library, files->limits, files->usage});
       }
+      if (auto noted = note_given(settings_.state, ids); !noted) return refuse(noted.error());
       fill(*answer, *response->add_container_responses());
       log("allocated",
           {{"resource", resource_}, {"devices", fmt::format("{}", fmt::join(ids, ","))}});

@@ -1,6 +1,7 @@
 // Ledger: what has been assigned on a machine, as the broker passes it to place(). Plain values.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -35,10 +36,23 @@ struct JobProcess {
   std::uint64_t job = 0;
 };
 
+/// A scheduler that units can be lent to.
+struct Scheduler {
+  std::string_view key, title, verb;  // in the journal; for people; `berth VERB reclaim`
+};
+inline constexpr std::array kSchedulers{Scheduler{"slurm", "Slurm", "slurm"},
+                                        Scheduler{"kubernetes", "Kubernetes", "k8s"}};
+/// nullptr: there is none with this key.
+[[nodiscard]] constexpr const Scheduler* scheduler_of(std::string_view key) {
+  for (const Scheduler& one : kSchedulers)
+    if (one.key == key) return &one;
+  return nullptr;
+}
+
 /// Units that no job of this broker can get, each list in the order of the machine.
 struct ClosedUnits {
   struct Lent {
-    std::string unit, to;  // the scheduler that has it: "slurm"
+    std::string unit, to;  // the key of the scheduler that has it
   };
   std::vector<std::string> elsewhere;  // leased by another broker of this machine
   std::vector<std::string> drained;

@@ -267,17 +267,21 @@ std::string wish_words(const model::Request& request) {
 }
 
 std::string drained_words(const JobsView& view) {
-  Job drained, lent;
+  Job drained;
   for (const std::string& unit : view.closed.drained) drained.grants.push_back({unit, 0});
-  for (const auto& [unit, to] : view.closed.lent) lent.grants.push_back({unit, 0});
   std::string lines;
   if (!drained.grants.empty())
     lines += "\n" + text("drained: {}", has_words(drained, view.snapshot)) + "\n";
-  if (!lent.grants.empty())
-    lines +=
-        "\n" +
-        text("lent to Slurm: {} (back: sudo berth slurm reclaim)", has_words(lent, view.snapshot)) +
-        "\n";
+  for (const model::Scheduler& scheduler : model::kSchedulers) {
+    Job lent;
+    for (const auto& [unit, to] : view.closed.lent)
+      if (to == scheduler.key) lent.grants.push_back({unit, 0});
+    if (!lent.grants.empty())
+      lines += "\n" +
+               text("lent to {}: {} (back: sudo berth {} reclaim)", scheduler.title,
+                    has_words(lent, view.snapshot), scheduler.verb) +
+               "\n";
+  }
   return lines;
 }
 

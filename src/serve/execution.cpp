@@ -326,7 +326,7 @@ Status Execution::enter(JobId id, const std::vector<model::ProcessId>& processes
 
 Status Execution::drain(const broker::UnitCall& device, bool drained) {
   auto done = device.lent_to.empty() ? broker_.drain(device.unit, drained)
-                                     : broker_.lend(device.unit, drained ? device.lent_to : "");
+                                     : broker_.lend(device.unit, device.lent_to, drained);
   if (!done) return done;
   auto written = journal_.write(
       {}, {}, {{kDrained, Json(broker_.drained()).dump()}, {kLent, Json(broker_.lent()).dump()}});

@@ -308,6 +308,31 @@ class Dra(unittest.TestCase):
         results[0]["tolerations"] = [{"key": "gpu.berth.dev/unhealthy", "operator": "Exists"}]
         self.assertEqual(self.kubelet.prepare(("c", FIRST))[FIRST].error, "")
 
+    @unittest.skipIf(os.geteuid() != 0, "only root may move the GPUs of all users")
+    def test_gpus_in_berths_own_queue_are_tainted_and_come_back_when_their_claims_have_ended(self):
+        first = self.ready()
+        self.api.allocate("c", FIRST, first[0]["name"])
+        self.api.allocate("d", SECOND, first[1]["name"])
+        self.assertEqual(self.kubelet.prepare(("c", FIRST))[FIRST].error, "")
+
+        def move(word, *more):
+            return subprocess.run([BERTH, "sim", "--machine", "lab-4x3090", "--", BERTH, "k8s", word, "--state", self.folder + "/state", "--kubelet",
+                                   self.kubelet.folder, *more], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+        late = move("reclaim", "--timeout", "1s")
+        self.assertEqual(late.returncode, 4, late.stdout + late.stderr)
+        self.assertIn("pods of Kubernetes: default/c", late.stderr)
+        self.assertIn("E1032", self.kubelet.prepare(("d", SECOND))[SECOND].error)
+        until(lambda: {value for _, value, _ in self.tainted()} == {"berth"}, "taints")
+        self.assertEqual(len(self.tainted()), 4)
+        self.assertEqual({taint["key"] for one in self.api.devices() for taint in one["taints"]}, {"gpu.berth.dev/own-queue"})
+        self.kubelet.unprepare(("c", FIRST))
+        back = move("reclaim")
+        self.assertEqual(back.returncode, 0, back.stderr)
+        lent = move("lend")
+        self.assertEqual(lent.returncode, 0, lent.stderr)
+        self.assertEqual(self.kubelet.prepare(("d", SECOND))[SECOND].error, "")
+        until(lambda: self.api.devices() == first, "the taints are gone")
+
     def test_a_taint_keeps_its_time_when_the_slice_changes(self):
         self.ready(faults=("lost:1@5", "lost:2@9"))
         (old,) = until(self.tainted, "the first lost GPU")

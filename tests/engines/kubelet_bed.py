@@ -1,6 +1,7 @@
 """A fake kubelet for the device plugin API over real gRPC: registration on kubelet.sock, and calls to the plugin. protoc makes the
 messages from the same file as the plugin's."""
 import concurrent.futures
+import importlib
 import os
 import shutil
 import subprocess
@@ -8,7 +9,7 @@ import sys
 import tempfile
 import threading
 
-PROTO = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "kubelet", "deviceplugin.proto")
+PROTOS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "kubelet")
 
 try:
     import google.protobuf
@@ -19,22 +20,26 @@ except ImportError as error:
 
 
 def messages(folder):
-    """Compiles the protocol with protoc. Returns the Python module of its messages."""
-    subprocess.run(["protoc", "-I", os.path.dirname(PROTO), f"--python_out={folder}", PROTO], check=True, timeout=60)
+    """Compiles the protocols with protoc. Returns the Python modules of their messages."""
+    names = ("deviceplugin", "podresources")
+    subprocess.run(["protoc", "-I", PROTOS, f"--python_out={folder}", *(f"{PROTOS}/{name}.proto" for name in names)], check=True, timeout=60)
     sys.path.insert(0, folder)
-    import deviceplugin_pb2
-    return deviceplugin_pb2
+    return [importlib.import_module(name + "_pb2") for name in names]
 
 
 class Kubelet:
     """The fake kubelet, a context manager. `registered` has the requests in order. start() and stop() simulate a restart of the kubelet,
-    which removes all sockets."""
+    which removes all sockets. `pods` has the device that each pod has; run() and finish() change it under `lock`, and it is listed by the pod
+    resources API, whose socket is in `root`."""
 
     def __init__(self):
         self.made = tempfile.TemporaryDirectory(prefix="bk")
         self.folder = os.path.join(self.made.name, "dp")
         os.mkdir(self.folder)
-        self.pb = messages(self.made.name)
+        self.pb, self.resources = messages(self.made.name)
+        self.root = os.path.join(self.made.name, "kubelet")
+        os.makedirs(self.root + "/pod-resources")
+        self.pods, self.lock = {}, threading.RLock()
         self.registered = []
         self.changed = threading.Condition()
         self.server = None
@@ -56,13 +61,39 @@ class Kubelet:
             context.abort(grpc.StatusCode.INTERNAL, "not now")
         return self.pb.Empty()
 
+    def list(self, _request, _context):
+        answer = self.resources.ListPodResourcesResponse()
+        with self.lock:
+            for name, device in self.pods.items():
+                pod = answer.pod_resources.add(name=name, namespace="default")
+                pod.containers.add(name="c").devices.add(resource_name="berth.dev/gpu", device_ids=[device])
+        return answer
+
+    def run(self, name, plugin, device):
+        """Starts a pod with this device. Returns whether the plugin has given it."""
+        with self.lock:
+            try:
+                plugin.allocate(device)
+            except grpc.RpcError:
+                return False
+            self.pods[name] = device
+            return True
+
+    def finish(self, name):
+        with self.lock:
+            del self.pods[name]
+
     def start(self):
         for name in os.listdir(self.folder):
             os.unlink(os.path.join(self.folder, name))
         handler = grpc.method_handlers_generic_handler("v1beta1.Registration", {
             "Register": grpc.unary_unary_rpc_method_handler(self.register, self.pb.RegisterRequest.FromString, self.pb.Empty.SerializeToString)})
+        lister = grpc.method_handlers_generic_handler("v1.PodResourcesLister", {
+            "List": grpc.unary_unary_rpc_method_handler(self.list, self.resources.ListPodResourcesRequest.FromString,
+                                                        self.resources.ListPodResourcesResponse.SerializeToString)})
         self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(4))
-        self.server.add_generic_rpc_handlers((handler,))
+        self.server.add_generic_rpc_handlers((handler, lister))
+        self.server.add_insecure_port("unix:" + os.path.join(self.root, "pod-resources", "kubelet.sock"))
         self.server.add_insecure_port("unix:" + os.path.join(self.folder, "kubelet.sock"))
         self.server.start()
 

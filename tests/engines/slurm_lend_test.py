@@ -110,7 +110,7 @@ class Lend(Machine):
         (self.fake / "reason").write_text(" Reason=new fans [anna@2026-11-26T12:00:00]")
         self.move("reclaim")
         self.assertIn("Reason=berth: in Berth's own queue; before: new fans", self.node()["reason"])
-        self.assertIn("drained in Slurm for another reason: new fans", self.move("lend"))
+        self.assertIn("closed in Slurm for another reason: new fans", self.move("lend"))
         self.assertEqual((self.node()["flags"], self.node()["reason"][:15]), ("+DRAIN", "Reason=new fans"))
 
     def test_a_node_that_is_down_or_a_slurm_that_is_away_keeps_them_lent(self):
@@ -182,7 +182,7 @@ class Lend(Machine):
                 killed += 1
             elif process.returncode == 0:
                 moved[word] += 1
-            process.wait()
+            process.communicate()  # closes its pipes
             self.assertEqual(self.look(), "", f"after step {number}, {word}")
             if self.random.random() < 0.1:
                 self.kill_brokers()

@@ -1,0 +1,53 @@
+// Moves GPUs between Berth's own queue and that of another scheduler: `berth slurm lend`, `berth
+// k8s lend`, and `reclaim`. engines/lending.hpp decides each step.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "cli/verb.hpp"
+#include "engines/lending.hpp"
+#include "model/ledger.hpp"
+#include "output/json_writer.hpp"
+
+namespace berth::cli {
+
+struct LentGpu {
+  std::string unit, label;
+};
+
+/// The queue of the other scheduler.
+class OtherQueue {
+ public:
+  explicit OtherQueue(const model::Scheduler& scheduler) : scheduler_(scheduler) {}
+  virtual ~OtherQueue() = default;
+  OtherQueue(const OtherQueue&) = delete;
+  OtherQueue& operator=(const OtherQueue&) = delete;
+
+  /// Reads its state. `drained` with a reason of Berth's: it gives the GPUs to no new jobs.
+  [[nodiscard]] virtual Result<engines::NodeState> look(bool is_lend) = 0;
+  [[nodiscard]] virtual Status close(const engines::NodeState& now) = 0;
+  [[nodiscard]] virtual Status open(const engines::NodeState& now) = 0;
+  /// Its jobs that still have the GPUs, for people.
+  [[nodiscard]] virtual std::string running() const = 0;
+  /// It is not known whether it has such jobs.
+  [[nodiscard]] virtual Error unknown() const = 0;
+  /// Options that the command needs again: " --node n1".
+  [[nodiscard]] virtual std::string options() const = 0;
+  virtual void add_to(output::JsonWriter& json) const = 0;
+
+  [[nodiscard]] const model::Scheduler& scheduler() const { return scheduler_; }
+
+ private:
+  const model::Scheduler& scheduler_;
+};
+
+/// Refuses a caller who is not root. `word`: "lend" or "reclaim".
+[[nodiscard]] Status may_move(const model::Scheduler& scheduler, const std::string& word);
+/// Moves the GPUs and prints what was done. Fails with kUnavailable (E1014, E1016), and as the
+/// queue and the broker do.
+[[nodiscard]] Result<int> move_gpus(const Context& context, OtherQueue& queue,
+                                    const std::vector<LentGpu>& gpus, bool is_lend);
+
+}  // namespace berth::cli

@@ -1,0 +1,40 @@
+// The GPUs of a Kubernetes node that are in Berth's own queue, so that no pod may get them: a file
+// in the state folder of `berth-k8s`. `berth k8s lend` and `reclaim` write it. `berth-k8s` holds
+// its lock while it gives a device to a pod, so a device is never given after it was closed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/descriptor.hpp"
+#include "base/result.hpp"
+#include "engines/kube_devices.hpp"
+
+namespace berth::engines {
+
+/// KubeUnit::fault of a unit that is in Berth's own queue.
+inline constexpr const char* kOwnQueueFault = "own-queue";
+
+class OwnQueue {
+ public:
+  /// `state`: the state folder.
+  explicit OwnQueue(std::string state) : state_(std::move(state)) {}
+
+  /// The units that are closed for pods. Fails with kUnavailable (E1081) if the file cannot be read
+  /// or is damaged: then any unit may be closed.
+  [[nodiscard]] Result<std::vector<std::string>> units() const;
+  /// Closes the units for pods, or opens them. Waits while `hold()` of another process lives.
+  /// Replaces a damaged file by these units if they are to be closed. Fails with kUnavailable
+  /// (E1081).
+  [[nodiscard]] Status set(const std::vector<std::string>& units, bool closed) const;
+  /// While it lives, nothing is closed. Fails with kUnavailable (E1081).
+  [[nodiscard]] Result<Descriptor> hold() const;
+  /// Marks units that are closed as unhealthy; all units if it is unknown which are.
+  void apply(std::vector<KubeUnit>& units) const;
+
+ private:
+  [[nodiscard]] Result<Descriptor> lock(int how) const;
+  std::string state_;
+};
+
+}  // namespace berth::engines

@@ -1,0 +1,78 @@
+#include "engines/own_queue.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/file.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+namespace berth::engines {
+namespace {
+
+using Names = std::vector<std::string>;
+
+struct Folder {
+  Folder() { path = ::mkdtemp(name); }
+  ~Folder() { std::filesystem::remove_all(path); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  void write(const char* words) const { std::ofstream(path + "/own-queue") << words; }
+  char name[32] = "/tmp/berth-own-queue-XXXXXX";
+  std::string path;
+};
+
+std::vector<KubeUnit> two() {
+  std::vector<KubeUnit> units(2);
+  units[0].uuid = "GPU-a";
+  units[1].uuid = "GPU-b";
+  return units;
+}
+
+TEST_CASE("units are closed and opened for pods, and the file says which") {
+  const Folder folder;
+  const OwnQueue queue(folder.path);
+  CHECK(queue.units()->empty());
+  REQUIRE(queue.set({"GPU-a", "GPU-b"}, true));
+  REQUIRE(queue.set({"GPU-a"}, true));
+  CHECK(queue.units().value() == Names{"GPU-b", "GPU-a"});
+  REQUIRE(queue.set({"GPU-b", "GPU-c"}, false));
+  CHECK(queue.units().value() == Names{"GPU-a"});
+  auto units = two();
+  queue.apply(units);
+  CHECK_FALSE(units[0].healthy);
+  CHECK(units[0].fault == kOwnQueueFault);
+  CHECK(units[1].healthy);
+}
+
+TEST_CASE("a damaged file closes all units, and opens none") {
+  const Folder folder;
+  const OwnQueue queue(folder.path);
+  for (const char* wrong : {"", "x", "GPU-a\n", "units in Berth's own queue:\nGPU-a"}) {
+    folder.write(wrong);
+    CHECK(queue.units().error().id == "E1081");
+    CHECK_FALSE(queue.set({"GPU-a"}, false));
+    auto units = two();
+    queue.apply(units);
+    CHECK_FALSE(units[0].healthy);
+    CHECK_FALSE(units[1].healthy);
+  }
+  CHECK_FALSE(OwnQueue("/nonexistent").set({"GPU-a"}, true));
+}
+
+TEST_CASE("nothing is closed while a device is given to a pod") {
+  const Folder folder;
+  const OwnQueue queue(folder.path);
+  auto held = queue.hold();
+  REQUIRE(held);
+  CHECK_MESSAGE(queue.hold(), "several may give at once");
+  std::thread other([&] { CHECK(queue.set({"GPU-a"}, true)); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  CHECK(queue.units()->empty());
+  held->reset();
+  other.join();
+  CHECK(queue.units().value() == Names{"GPU-a"});
+}
+
+}  // namespace
+}  // namespace berth::engines

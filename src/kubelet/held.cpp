@@ -1,0 +1,130 @@
+#include "kubelet/held.hpp"
+
+#include <grpcpp/grpcpp.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error_words.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/write_file.hpp"
+#include "engines/kube_claim.hpp"
+#include "kubelet/podresources.grpc.pb.h"
+
+namespace berth::kubelet {
+namespace {
+
+using Json = nlohmann::json;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kKubelet{5'000};
+
+std::string given_in(const std::string& state) {
+  return state + "/given";
+}
+
+/// The unit of "GPU-1::3".
+std::string unit_of(const std::string& id) {
+  return id.substr(0, id.find("::"));
+}
+
+Error unknown(const std::string& why, const std::string& hint) {
+  return {ErrorCode::kUnavailable, "E1082", text("it is not known which GPUs pods have: {}", why),
+          hint};
+}
+
+void add(Json& held, const std::string& device, const std::string& by) {
+  held.push_back({{"device", device}, {"by", by}});
+}
+
+Status add_claims(const std::string& folder, Json& held) {
+  for (const std::string& name : list_folder(folder)) {
+    const std::string path = folder + "/" + name;
+    if (name.ends_with(".damaged"))
+      return unknown(text("{} was a claim", path),
+                     "kubectl get pods --all-namespaces -o wide\nsudo rm " + path);
+    if (!name.ends_with(".json")) continue;
+    const auto words = read_file(path);
+    if (!words && words.error().code == ErrorCode::kNotFound) continue;  // unprepared in between
+    const auto entry =
+        words ? engines::journalled_claim(*words) : Result<engines::JournalledClaim>(words.error());
+    if (!entry) return unknown(path + ": " + entry.error().message, "ls -l " + path);
+    for (const engines::ClaimDevice& one : entry->claim.devices)
+      add(held, one.device, entry->claim.space + "/" + entry->claim.name);
+  }
+  return Done{};
+}
+
+Status add_pods(const std::string& socket, Json& held) {
+  grpc::ChannelArguments arguments;
+  arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
+  arguments.SetMaxReceiveMessageSize(16 << 20);
+  const auto stub = v1::PodResourcesLister::NewStub(
+      grpc::CreateCustomChannel("unix:" + socket, grpc::InsecureChannelCredentials(), arguments));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kKubelet);
+  v1::ListPodResourcesResponse answer;
+  const grpc::Status status = stub->List(&context, {}, &answer);
+  if (!status.ok())
+    return unknown(text("the kubelet does not answer: {}", status.error_message()),
+                   "systemctl status kubelet");
+  for (const auto& pod : answer.pod_resources())
+    for (const auto& container : pod.containers())
+      for (const auto& devices : container.devices()) {
+        if (!devices.resource_name().starts_with("berth.dev/")) continue;
+        for (const std::string& id : devices.device_ids())
+          add(held, unit_of(id), pod.namespace_() + "/" + pod.name());
+      }
+  return Done{};
+}
+
+/// A device was given less than `settle` ago, so the kubelet may not list its pod yet.
+void add_recent(const std::string& folder, milliseconds settle, Json& held) {
+  for (const std::string& name : list_folder(folder)) {
+    struct stat status = {};
+    timespec now = {};
+    const std::string path = folder + "/" + name;
+    if (::stat(path.c_str(), &status) != 0 || ::clock_gettime(CLOCK_REALTIME, &now) != 0) continue;
+    const auto age = (now.tv_sec - status.st_mtim.tv_sec) * 1000 +
+                     (now.tv_nsec - status.st_mtim.tv_nsec) / 1'000'000;
+    if (age < settle.count()) add(held, slurp(path).value_or(""), text("a pod that is starting"));
+  }
+}
+
+}  // namespace
+
+Status note_given(const std::string& state, const std::vector<std::string>& ids) {
+  const std::string folder = given_in(state);
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  for (const std::string& id : ids) {
+    const std::string unit = unit_of(id);
+    std::string name = unit;
+    std::replace(name.begin(), name.end(), '/', '-');
+    if (!replace_file(folder + "/" + name, unit, 0600))
+      return Error{ErrorCode::kUnavailable, "E0520",
+                   text("{} cannot be written: {}", folder, error_words(errno)), "df -h " + folder};
+  }
+  return Done{};
+}
+
+Result<std::string> held_devices(const HeldSettings& settings) {
+  Json held = Json::array();
+  const std::string claims = settings.state + "/claims", given = given_in(settings.state);
+  if (auto done = add_claims(claims, held); !done) return std::move(done).error();
+  // Before the kubelet is asked: what becomes old in between is in its answer.
+  add_recent(given, settings.settle, held);
+  std::error_code ignored;
+  const bool has_claims_alone =
+      std::filesystem::exists(claims, ignored) && !std::filesystem::exists(given, ignored);
+  const auto pods = add_pods(settings.kubelet + "/pod-resources/kubelet.sock", held);
+  if (!pods && !has_claims_alone) return pods.error();
+  return Json{{"held", held}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace berth::kubelet

@@ -1,0 +1,25 @@
+// Which devices of this node pods have: from the journal of claims, and from the kubelet's list of
+// pods. `berth k8s reclaim` waits until there are none.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace berth::kubelet {
+
+/// Notes that devices are being given to a container. The kubelet lists them a moment later, so
+/// until then they count as given. Fails with kUnavailable (E0520).
+[[nodiscard]] Status note_given(const std::string& state, const std::vector<std::string>& ids);
+
+struct HeldSettings {
+  std::string state, kubelet;                // folders: of the journal; /var/lib/kubelet
+  std::chrono::milliseconds settle{10'000};  // how long a device counts as given after note_given()
+};
+/// JSON for `berth k8s`: {"held":[{"device":"GPU-…" or "gpu-…","by":"default/train"}]}. Fails with
+/// kUnavailable (E1082) if it is not known what pods have.
+[[nodiscard]] Result<std::string> held_devices(const HeldSettings& settings);
+
+}  // namespace berth::kubelet
