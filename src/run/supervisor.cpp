@@ -424,6 +424,7 @@ class Supervisor {
     else if (plan_.has_ranks)
       next = std::min(next, hangs_.next_look());
     if (kill_at_) next = std::min(next, *kill_at_);
+    if (saving_until_ && *saving_until_ > Clock::now()) next = std::min(next, *saving_until_);
     if (suspect_until_) next = std::min(next, *suspect_until_);
     for (const Rank& rank : ranks_)
       for (const RankStream* stream : {&rank.out, &rank.err})
@@ -520,6 +521,8 @@ class Supervisor {
   /// The job will be ended soon, so no further try starts.
   void warn(int signal) {
     is_warned_ = true;
+    if (signal == launch_.checkpoint.signal)
+      saving_until_ = Clock::now() + launch_.checkpoint.before;
     if (warn_descendants(signal, probe_->pid()) == 0)
       say(text("no process of the job handles SIG{}: it was not sent", ::sigabbrev_np(signal)));
   }
@@ -580,7 +583,9 @@ class Supervisor {
 
   void decide() {
     const auto now = Clock::now();
-    Rank* const failed = end_began_ ? nullptr : failed_first(ranks_);
+    // A rank that has saved may exit with any code. The others still have time to save.
+    const bool may_save = saving_until_ && now < *saving_until_;
+    Rank* const failed = end_began_ || may_save ? nullptr : failed_first(ranks_);
     if (failed != nullptr) {
       // A rank that lost its connection may end before the rank that caused it, so wait a moment
       // for that one.
@@ -698,7 +703,7 @@ class Supervisor {
   HangWatch hangs_;
   bool is_hang_ended_ = false, is_preflight_ = false;
   int stop_signal_ = 0;
-  std::optional<Time> suspect_until_, end_began_, kill_at_;
+  std::optional<Time> suspect_until_, end_began_, kill_at_, saving_until_;
   bool is_stopped_ = false, is_warned_ = false, is_killing_ = false;
 };
 

@@ -14,7 +14,7 @@ from machine import Machine, edited_journal, wait_until
 
 PATIENCE = 60.0
 
-# Saves at SIGUSR1 and exits with 3. SIGTERM would kill it.
+# Saves at SIGUSR1 and exits with 3. SIGTERM would kill it. Rank 1 needs more time than rank 0.
 TRAINING = """
 import os, pathlib, signal, sys, time
 path = pathlib.Path(sys.argv[1] + os.environ.get("RANK", ""))
@@ -24,7 +24,7 @@ time.sleep(2)  # a job that ends in its first half second has no report
 path.with_suffix(".up").touch()
 while not told:
     time.sleep(0.05)
-time.sleep(1)
+time.sleep(1 + 3 * int(os.environ.get("RANK", 0)))
 path.write_text(f"{told} try {os.environ.get('BERTH_TRY', 1)}")
 sys.exit(int(sys.argv[2]) if len(sys.argv) > 2 else 3)
 """
