@@ -31,6 +31,24 @@ using Places = std::uint32_t;
 [[nodiscard]] Places places_of(Context context);
 /// The platform of the context's first device; nullptr: not known.
 [[nodiscard]] Platform platform_of(Context context);
+/// Counts the device time of a command that is being sent. If the program wants no event of it, the
+/// driver gives one to the guard.
+class Timed {
+ public:
+  /// `place`: the device's; -1: not counted. `event`: the argument of the driver's function.
+  Timed(int place, Event*& event);
+  Timed(const Timed&) = delete;
+  Timed& operator=(const Timed&) = delete;
+  /// Call it after the driver's function, once.
+  void sent(bool is_sent);
+
+ private:
+  int place_;
+  Event own_ = nullptr;
+  Event* event_ = nullptr;
+};
+/// In a child after fork().
+void forget_time();
 /// What the program should call instead of an extension's function.
 [[nodiscard]] void* instead_of(const char* name, void* function);
 

@@ -470,6 +470,7 @@ namespace berth::guard {
 void forget_all() {
   cl::g_objects = {};
   cl::g_shared = {};
+  cl::forget_time();
   make_fresh(cl::g_lock);
 }
 

@@ -73,7 +73,10 @@ std::string plain_uuid(std::string uuid) {
 
 void add_device(model::Snapshot& snapshot, const guard::LiveJob& job, std::size_t at) {
   const guard::LiveDevice& limits = job.devices[at];
-  const bool is_timed = limits.share_permille.has_value();
+  // OpenCL commands are timed without a share, too.
+  const auto is_timed = [&](const guard::LiveCounts& counts) {
+    return limits.share_permille.has_value() || counts.device_nanoseconds > 0;
+  };
   const auto seconds = [](const guard::LiveCounts& counts) {
     return static_cast<double>(counts.device_nanoseconds) / 1e9;
   };
@@ -93,7 +96,7 @@ void add_device(model::Snapshot& snapshot, const guard::LiveJob& job, std::size_
       // A process that uses CUDA and OpenCL under the guard has two places, whose numbers are
       // added.
       shown.guard_memory_bytes = shown.guard_memory_bytes.value_or(0) + counts.memory_bytes;
-      if (is_timed)
+      if (is_timed(counts))
         shown.guard_device_seconds = shown.guard_device_seconds.value_or(0) + seconds(counts);
     }
   }
@@ -101,7 +104,7 @@ void add_device(model::Snapshot& snapshot, const guard::LiveJob& job, std::size_
   for (model::Holding& lease : *snapshot.leases) {
     if (lease.job != job.job || plain_uuid(lease.unit) != limits.uuid) continue;
     lease.guard_memory_bytes = sum.memory_bytes;
-    if (is_timed) lease.guard_device_seconds = seconds(sum);
+    if (is_timed(sum)) lease.guard_device_seconds = seconds(sum);
   }
 }
 

@@ -123,6 +123,7 @@ void TraceEvents::add_process(const guard::LiveProcess& process, double seconds)
                     rate(static_cast<double>(more.copied_from_bytes), seconds),
                     rate(static_cast<double>(more.copied_on_bytes), seconds),
                     rate(static_cast<double>(more.copied_other_bytes), seconds)));
+    device.is_timed = device.is_timed || now.device_nanoseconds > 0;
     if (device.is_timed)
       put(process.pid, device.name + " device time",
           fmt::format("\"percent\":{}",

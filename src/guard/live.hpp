@@ -16,7 +16,7 @@ struct LiveCounts {
   std::uint64_t allocations = 0, frees = 0, refusals = 0, launches = 0, copies = 0, fills = 0;
   std::uint64_t copied_to_bytes = 0, copied_from_bytes = 0, copied_on_bytes = 0,
                 copied_other_bytes = 0, filled_bytes = 0;
-  std::uint64_t device_nanoseconds = 0;  // 0 without a share
+  std::uint64_t device_nanoseconds = 0;  // 0: not measured, or none
 };
 struct LiveProcess {
   std::size_t place = 0;  // a later process may have it, and then continues its sums

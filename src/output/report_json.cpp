@@ -101,7 +101,7 @@ Json isolation_json(const std::optional<model::Guarded>& guarded) {
          {"copied_other_bytes", one.copied_other_bytes},
          {"fills", one.fills},
          {"filled_bytes", one.filled_bytes},
-         {"device_seconds", one.share_permille || one.turns.any()
+         {"device_seconds", one.share_permille || one.turns.any() || one.device_nanoseconds > 0
                                 ? Json(static_cast<double>(one.device_nanoseconds) / 1e9)
                                 : Json(nullptr)}});
   const std::string by = enforced_by(*guarded);

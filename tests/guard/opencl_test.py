@@ -54,6 +54,20 @@ class OpenCl(WithFolder):
         self.assertEqual([device[key] for key in ("allocations", "frees", "refusals", "launches", "copies", "copied_to_bytes",
                                                   "copied_from_bytes")], [2, 2, 0, 1, 2, 4000, 4000])
 
+    def test_device_time_is_measured_while_commands_run_and_not_in_between(self):
+        done = self.script("""
+import time
+cl.begin()
+for _ in range(20):
+    cl.square(100000)
+time.sleep(2)
+""")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = self.report()
+        seconds = report["isolation"]["devices"][0]["device_seconds"]
+        self.assertGreater(seconds, 0)
+        self.assertLess(seconds, report["wall_seconds"] - 1.9)
+
     def test_each_kind_of_memory_gives_the_quota_and_not_a_byte_more(self):
         self.assertEqual(self.script("cl.begin()\nprint(*cl.totals())").stdout, f"{QUOTA} {QUOTA}\n")
         for kind in ("buffer", "buffer_with_properties", "image", "image_2d", "shared"):

@@ -1,0 +1,63 @@
+// Device time: while at least one command of this process is on the device, from the call that
+// sends it to its end. The driver announces the end by a callback of the command's event.
+#include "preload/ledger.hpp"
+#include "preload/opencl/layer.hpp"
+
+namespace berth::guard::cl {
+namespace {
+
+struct Busy {
+  std::uint64_t commands, since;
+};
+constinit Busy g_busy[wire::kMaxDevices] = {};
+constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/// Counts the time until now. Call it with the lock held.
+void count_until_now(Busy& busy, int place) {
+  const std::uint64_t now = clock_now();
+  if (busy.commands > 0 && now > busy.since) count(counters(place).busy, now - busy.since);
+  busy.since = now;
+}
+
+void command_ends(int place) {
+  if (region() == nullptr) return;
+  const Locked lock(g_lock);
+  Busy& busy = g_busy[place];
+  count_until_now(busy, place);
+  if (busy.commands > 0) --busy.commands;
+}
+
+/// `data`: the device's place in the region.
+void is_over(Event /*event*/, Int /*status*/, void* data) {
+  command_ends(static_cast<int>(reinterpret_cast<std::intptr_t>(data)));
+}
+
+}  // namespace
+
+Timed::Timed(int place, Event*& event) : place_(place) {
+  if (place_ < 0 || real::clSetEventCallback == nullptr) {
+    place_ = -1;
+    return;
+  }
+  if (event == nullptr) event = &own_;
+  event_ = event;
+  const Locked lock(g_lock);
+  count_until_now(g_busy[place_], place_);
+  ++g_busy[place_].commands;
+}
+
+void Timed::sent(bool is_sent) {
+  if (place_ < 0) return;
+  auto* const data = reinterpret_cast<void*>(static_cast<std::intptr_t>(place_));
+  if (!is_sent || real::clSetEventCallback(*event_, kComplete, is_over, data) != kSuccess)
+    command_ends(place_);
+  if (is_sent && own_ != nullptr) real::clReleaseEvent(own_);
+}
+
+/// The parent's commands are not the child's.
+void forget_time() {
+  for (Busy& busy : g_busy) busy = {};
+  make_fresh(g_lock);
+}
+
+}  // namespace berth::guard::cl
