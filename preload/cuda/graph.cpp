@@ -91,8 +91,10 @@ std::uint64_t ask(CUdevice device, int attribute) {
              : 0;
 }
 
-/// Makes the counters equal to what the driver has reserved. Call it with the lock held.
-void recount(CUdevice device) {
+/// Makes the counters equal to what the driver has reserved. Call it with the lock held. `was`: what
+/// was charged before the call that may have changed it. A change is an event of the job's counters:
+/// what NVML showed before it is no longer comparable.
+void recount(CUdevice device, std::uint64_t was) {
   const int place = place_of(device);
   if (place < 0) return;
   const std::uint64_t now = ask(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT),
@@ -107,11 +109,12 @@ void recount(CUdevice device) {
     wire::give_back(own, before - now);
   }
   g_charged[device] = now;
+  if (now != was) count(now > was ? own.allocations : own.frees);
 }
 
 void recount_all() {
   for (CUdevice device = 0; device < static_cast<int>(wire::kMaxDevices); ++device)
-    if (g_charged[device] > 0) recount(device);
+    if (g_charged[device] > 0) recount(device, g_charged[device]);
 }
 
 /// The most memory that a launch may add: what does not fit into the driver's reserve.
@@ -147,6 +150,8 @@ void end_all_lives() {
 template <typename Call>
 CUresult take_memory(Needs needs, Call&& call) {
   bool granted = true;
+  std::uint64_t was[wire::kMaxDevices];
+  for (std::size_t i = 0; i < wire::kMaxDevices; ++i) was[i] = g_charged[i];
   for (CUdevice device = 0; granted && device < static_cast<int>(wire::kMaxDevices); ++device)
     if (needs.bytes[device] > 0) granted = charge_for(device, needs);
   const CUresult result = granted ? call() : CUDA_ERROR_OUT_OF_MEMORY;
@@ -155,7 +160,7 @@ CUresult take_memory(Needs needs, Call&& call) {
       if (needs.bytes[device] > 0 && place_of(device) >= 0)
         tell_device_full(place_of(device), needs.bytes[device]);
   for (CUdevice device = 0; device < static_cast<int>(wire::kMaxDevices); ++device)
-    if (needs.bytes[device] > 0) recount(device);
+    if (needs.bytes[device] > 0) recount(device, was[device]);
   return result;
 }
 

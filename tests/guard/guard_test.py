@@ -10,7 +10,7 @@ import sys
 import unittest
 
 import support
-from support import GIB, PROGRAM, WithFolder, program_paths
+from support import FOLDER, GIB, PROGRAM, WithFolder, program_paths
 
 BERTH, = program_paths(1)
 simulated = functools.partial(support.simulated, BERTH)
@@ -31,6 +31,30 @@ class Guard(WithFolder):
         device = isolation["devices"][0]
         self.assertEqual((device["memory_limit_bytes"], device["memory_peak_bytes"]), (2 * GIB, 2 * GIB))
         self.assertEqual((device["allocations"], device["frees"], device["refusals"]), (2, 1, 2))
+
+    def test_memory_of_graphs_is_an_event_when_the_driver_takes_and_returns_it(self):
+        script = f"""
+import ctypes, sys
+sys.path.insert(0, {FOLDER!r})
+import program
+program.begin()
+cuda, check = program.cuda, program.check
+stream, graph, whole, address = (ctypes.c_void_p() for _ in range(4))
+check(cuda.cuStreamCreate(ctypes.byref(stream), 1))
+check(cuda.cuStreamBeginCapture_v2(stream, 0))
+check(cuda.cuMemAllocAsync(ctypes.byref(address), ctypes.c_size_t({3 << 20}), stream))
+check(cuda.cuMemFreeAsync(address, stream))
+check(cuda.cuStreamEndCapture(stream, ctypes.byref(graph)))
+check(cuda.cuGraphInstantiateWithFlags(ctypes.byref(whole), graph, ctypes.c_ulonglong(0)))
+for _ in range(3):
+    check(cuda.cuGraphLaunch(whole, stream))
+check(cuda.cuCtxSynchronize())
+check(cuda.cuDeviceGraphMemTrim(0))
+"""
+        done = self.run_script(script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        device, = self.report()["isolation"]["devices"]
+        self.assertEqual((device["allocations"], device["frees"], device["memory_peak_bytes"]), (1, 1, 4 << 20))
 
     def test_each_function_gives_the_quota_and_not_a_byte_more(self):
         size = 64 << 20
@@ -522,7 +546,7 @@ if sys.argv[1] == "4":
         self.assertIn("cannot be read", self.report()["isolation"]["why_not"])
 
     def run_script(self, script):
-        return simulated(BERTH, "run", "--memory", "2GiB", "--", sys.executable, "-c", script)
+        return simulated(BERTH, "run", "--memory", "2GiB", "--report", f"{self.folder}/report.json", "--", sys.executable, "-c", script)
 
     def test_without_the_guard_the_same_job_gets_all(self):
         done = self.run_job("quota", str(2 * GIB), options=("--memory", "2GiB", "--isolation", "none"))
