@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "cli/history_file.hpp"
+#include "cli/plan_request.hpp"
 #include "cli/verbs.hpp"
 #include "output/table.hpp"
 #include "output/words.hpp"
@@ -148,29 +149,40 @@ std::string asked_words(const watch::Usage& usage) {
 }
 
 std::string usage_table(const std::vector<serve::UsageSum>& sums, const std::string& by,
-                        const output::Terminal& terminal) {
-  output::Table table({{std::string(tr(by == "job"       ? msgid("job")
-                                       : by == "command" ? msgid("command")
-                                                         : msgid("user")))},
-                       {text("GPU-hours held"), true},
-                       {text("used"), true},
-                       {text("held without use"), true},
-                       {text("use, p95"), true, 0, 2},
-                       {text("asked"), true, 0, 1},
-                       {text("memory, p95"), true},
-                       {text("peak"), true, 0, 3},
-                       {text("next time")},
-                       {text("energy"), true, 0, 4}});
+                        const serve::UsagePrices& prices, const output::Terminal& terminal) {
+  std::vector<output::Column> columns = {{std::string(tr(by == "job"       ? msgid("job")
+                                                         : by == "command" ? msgid("command")
+                                                                           : msgid("user")))},
+                                         {text("GPU-hours held"), true},
+                                         {text("used"), true},
+                                         {text("held without use"), true},
+                                         {text("use, p95"), true, 0, 2},
+                                         {text("asked"), true, 0, 1},
+                                         {text("memory, p95"), true},
+                                         {text("peak"), true, 0, 3},
+                                         {text("next time")},
+                                         {text("energy"), true, 0, 4}};
+  if (prices.any()) columns.push_back({text("cost"), true});
+  output::Table table(std::move(columns));
   for (const serve::UsageSum& one : sums) {
     const watch::Usage& usage = one.usage;
     const bool is_known = usage.known_seconds > 0;
     const auto& share = one.utilization_p95_percent;
-    table.add({one.name, hours(usage.held_seconds), is_known ? hours(usage.used_seconds) : "-",
-               is_known ? hours(usage.idle_seconds) : "-",
-               share ? fmt::format("{:.0f} %", *share) : "-",
-               by == "user" ? "" : asked_words(usage), bytes_or_dash(one.memory_p95_bytes),
-               bytes_or_dash(usage.peak_memory_bytes), one.next,
-               fmt::format("{:.1f} Wh", usage.energy_joules / 3600)});
+    std::vector<output::Cell> cells = {one.name,
+                                       hours(usage.held_seconds),
+                                       is_known ? hours(usage.used_seconds) : "-",
+                                       is_known ? hours(usage.idle_seconds) : "-",
+                                       share ? fmt::format("{:.0f} %", *share) : "-",
+                                       by == "user" ? "" : asked_words(usage),
+                                       bytes_or_dash(one.memory_p95_bytes),
+                                       bytes_or_dash(usage.peak_memory_bytes),
+                                       one.next,
+                                       fmt::format("{:.1f} Wh", usage.energy_joules / 3600)};
+    if (prices.any()) {
+      const auto cost = serve::cost_of(usage, prices);
+      cells.push_back(cost ? fmt::format("{:.2f}", *cost) : "-");
+    }
+    table.add(std::move(cells));
   }
   return table.render(terminal);
 }
@@ -179,19 +191,32 @@ Error nothing_kept(const std::string& what) {
   return {ErrorCode::kNotFound, "E0986", what, "berth history --since 24h"};
 }
 
+Result<serve::UsagePrices> prices_of(const Arguments& arguments) {
+  serve::UsagePrices prices;
+  for (const auto& [option, price] :
+       {std::pair{"--gpu-hour-price", &prices.gpu_hour}, std::pair{"--power-price", &prices.kwh}}) {
+    if (!arguments.has(option)) continue;
+    const auto given = amount(arguments, option, 0, 1e6, true, "berth help usage");
+    if (!given) return given.error();
+    *price = *given;
+  }
+  return prices;
+}
+
 Result<int> print_usage(const Context& context, const watch::HistoryReader& reader,
-                        const Period& asked, const std::string& by) {
+                        const Period& asked, const std::string& by,
+                        const serve::UsagePrices& prices) {
   const auto user = context.arguments.value("--user"), job = context.arguments.value("--job");
   const auto sums =
       serve::usage_sums(reader.usage(asked.from, asked.to), by, [&](const UsageRow& row) {
         return (!user || row.key.user == *user) && (!job || std::to_string(row.key.job) == *job);
       });
   if (context.json) {
-    context.out(serve::usage_json(sums, by, asked));
+    context.out(serve::usage_json(sums, by, asked, prices));
     return 0;
   }
   if (sums.empty()) return nothing_kept(text("no use of a device is recorded for that time"));
-  context.out(usage_table(sums, by, context.out_terminal));
+  context.out(usage_table(sums, by, prices, context.out_terminal));
   return 0;
 }
 
@@ -211,7 +236,7 @@ Result<int> run_history(const Context& context) {
   const auto reader = open_history();
   if (!reader) return reader.error();
   if (arguments.has("--user") || arguments.has("--job"))
-    return print_usage(context, *reader, *asked, arguments.has("--job") ? "command" : "job");
+    return print_usage(context, *reader, *asked, arguments.has("--job") ? "command" : "job", {});
   std::vector<std::string> names;
   for (const std::string& list : arguments.values("--device"))
     for (const std::string_view one : split(list, ',')) names.emplace_back(one);
@@ -237,7 +262,10 @@ Result<int> run_usage(const Context& context) {
   if (!asked) return asked.error();
   const auto reader = open_history();
   if (!reader) return reader.error();
-  return print_usage(context, *reader, *asked, context.arguments.value("--by").value_or("user"));
+  const auto prices = prices_of(context.arguments);
+  if (!prices) return prices.error();
+  return print_usage(context, *reader, *asked, context.arguments.value("--by").value_or("user"),
+                     *prices);
 }
 
 }  // namespace berth::cli

@@ -27,21 +27,6 @@ std::chrono::sys_days today() {
   return std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now());
 }
 
-/// Reads a number that is above 0 (or 0 if `may_be_0`) and at most `most`.
-Result<double> amount(const Arguments& arguments, const char* option, double usual, double most,
-                      bool may_be_0 = false) {
-  const auto given = arguments.value(option);
-  if (!given) return usual;
-  double number = 0;
-  const auto [end, problem] = std::from_chars(given->data(), given->data() + given->size(), number);
-  const bool is_number = problem == std::errc() && end == given->data() + given->size();
-  if (is_number && number <= most && (number > 0 || (may_be_0 && number == 0))) return number;
-  return Error{
-      ErrorCode::kInvalidArgument, "E0978",
-      text("{}: '{}' is not a number above 0 and at most {}", option, printable(*given), most),
-      "berth help plan"};
-}
-
 Result<plan::Prices> prices_for(const Arguments& arguments) {
   const auto path = arguments.value("--prices");
   if (!path) return plan::known_prices();
@@ -345,6 +330,20 @@ std::string cost_svg(const Cost& cost) {
 }
 
 }  // namespace
+
+Result<double> amount(const Arguments& arguments, const char* option, double usual, double most,
+                      bool may_be_0, const char* hint) {
+  const auto given = arguments.value(option);
+  if (!given) return usual;
+  double number = 0;
+  const auto [end, problem] = std::from_chars(given->data(), given->data() + given->size(), number);
+  const bool is_number = problem == std::errc() && end == given->data() + given->size();
+  if (is_number && number <= most && (number > 0 || (may_be_0 && number == 0))) return number;
+  return Error{
+      ErrorCode::kInvalidArgument, "E0978",
+      text("{}: '{}' is not a number above 0 and at most {}", option, printable(*given), most),
+      hint};
+}
 
 Result<int> plan_gpu(const Context& context) {
   const Arguments& arguments = context.arguments;

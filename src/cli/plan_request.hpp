@@ -20,6 +20,12 @@ namespace berth::cli {
 [[nodiscard]] Result<plan::Gpu> planned_gpu(const Context& context, const std::string& named,
                                             const plan::GpuCommand& command);
 
+/// Reads a number that is above 0 (or 0 if `may_be_0`) and at most `most`. Fails with
+/// kInvalidArgument (E0978).
+[[nodiscard]] Result<double> amount(const Arguments& arguments, const char* option, double usual,
+                                    double most, bool may_be_0 = false,
+                                    const char* hint = "berth help plan");
+
 /// `berth plan measure -- COMMAND…`.
 Result<int> plan_measure(const Context& context);
 /// `berth plan gpu MODEL` and `berth plan cost --gpu NAME`.

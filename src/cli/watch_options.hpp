@@ -95,6 +95,9 @@ inline constexpr auto kUsageOptions = std::to_array<Option>({
     {"-u,--user", "NAME", "only this user's"},
     {"--job", "N", "only this job's"},
     {"--since", "DURATION", "how far back (default: 30d)"},
+    {"--gpu-hour-price", "PRICE",
+     "also show the cost, with this price for an hour of holding a GPU"},
+    {"--power-price", "PRICE", "also show the cost, with this price for a kWh of energy"},
 });
 inline constexpr auto kUsageExamples = std::to_array<Example>({
     {"berth usage --since 7d", "GPU-hours of each user, and how much of them was idle"},

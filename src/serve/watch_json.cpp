@@ -50,7 +50,7 @@ std::string history_json(const std::vector<DeviceHistory>& devices, const Period
 }
 
 std::string usage_json(const std::vector<UsageSum>& sums, const std::string& by,
-                       const Period& period) {
+                       const Period& period, const UsagePrices& prices) {
   output::JsonWriter json;
   begin_json(json, period);
   json.field("by", by);
@@ -64,6 +64,7 @@ std::string usage_json(const std::vector<UsageSum>& sums, const std::string& by,
     json.field("idle_seconds", is_known ? std::optional(usage.idle_seconds) : std::nullopt);
     json.field("memory_byte_seconds", usage.memory_byte_seconds);
     json.field("energy_joules", usage.energy_joules);
+    json.field("cost", cost_of(usage, prices));
     json.field("devices", one.devices);
     json.field("utilization_p95_percent", one.utilization_p95_percent);
     json.field("memory_p95_bytes", one.memory_p95_bytes);

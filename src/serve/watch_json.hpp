@@ -24,7 +24,7 @@ struct Period {
                                        const Period& period);
 
 [[nodiscard]] std::string usage_json(const std::vector<UsageSum>& sums, const std::string& by,
-                                     const Period& period);
+                                     const Period& period, const UsagePrices& prices = {});
 
 [[nodiscard]] std::string health_json(const std::vector<watch::CheckedDevice>& devices);
 
