@@ -1,6 +1,5 @@
 #include "serve/alert_delivery.hpp"
 
-#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,11 +11,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/descriptor.hpp"
 #include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/json_value.hpp"
 #include "base/text.hpp"
+#include "base/write_file.hpp"
 #include "serve/child_run.hpp"
 #include "system/terminals.hpp"
 
@@ -91,19 +90,6 @@ AlertEvent event_in(const Json& json) {
   event.unix_milliseconds = json_value<std::int64_t>(json.at("time"));
   event.host = printable(json_value<std::string>(json.at("host")));
   return event;
-}
-
-/// Replaces the whole file, or leaves the old one unchanged.
-bool replace(const std::string& file, const std::string& text) {
-  const std::string draft = file + "~";
-  ::unlink(draft.c_str());
-  const Descriptor out(
-      ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (out && ::write(out.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-      ::rename(draft.c_str(), file.c_str()) == 0)
-    return true;
-  ::unlink(draft.c_str());
-  return false;
 }
 
 /// The last line, in which programs usually say what went wrong.
@@ -233,8 +219,8 @@ void AlertDelivery::save() {
   }
   // On a full disk the old file stays: an event may then be delivered twice, which is better than
   // never.
-  static_cast<void>(replace(options_.state_file,
-                            json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"));
+  static_cast<void>(replace_file(
+      options_.state_file, json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n", 0600));
 }
 
 void AlertDelivery::push(Lane& lane, AlertEvent event) {

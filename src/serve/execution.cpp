@@ -1,3 +1,6 @@
+// One class in one file, in four parts: requests of callers, the processes of jobs, the return of a
+// broker after a restart or a fault, and periodic work. Each part changes the same state, under the
+// rule of the header: nothing is told or started before the journal has it.
 #include "serve/execution.hpp"
 
 #include <boost/asio/io_context.hpp>

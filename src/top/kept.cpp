@@ -2,15 +2,13 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <fstream>
 
 #include "base/file.hpp"
 #include "base/text_parts.hpp"
 #include "base/toml_table.hpp"
+#include "base/write_file.hpp"
 
 namespace berth::top {
 
@@ -61,17 +59,14 @@ bool keep_changes(const std::string& file, const Kept& before, const Kept& after
   // The folder above exists in a home folder that is used; if not, nothing is kept.
   ::mkdir(folder.substr(0, folder.rfind('/')).c_str(), 0700);
   ::mkdir(folder.c_str(), 0700);
-  const std::string draft = file + "~";
-  {
-    std::ofstream out(draft);
-    out << fmt::format(
-        "sort = \"{}\"\nreverse = {}\ngraphs = {}\ngraph = \"{}\"\ntree = {}\nby_user = {}\n"
-        "theme = \"{}\"\n",
-        kept.sort, kept.is_reversed, kept.has_graphs, kept.graph, kept.is_tree, kept.by_user,
-        kept.theme);
-    if (!out.flush()) return false;
-  }
-  return std::rename(draft.c_str(), file.c_str()) == 0;
+  return replace_file(
+      file,
+      fmt::format(
+          "sort = \"{}\"\nreverse = {}\ngraphs = {}\ngraph = \"{}\"\ntree = {}\nby_user = {}\n"
+          "theme = \"{}\"\n",
+          kept.sort, kept.is_reversed, kept.has_graphs, kept.graph, kept.is_tree, kept.by_user,
+          kept.theme),
+      0600);
 }
 
 }  // namespace berth::top
