@@ -43,13 +43,28 @@ function showMenu() {
   }));
 }
 
+/** The frame with a change, which has only what differs. The age of a process that goes on is not sent. */
+function changed(frame, change) {
+  const passed = change.time ? (new Date(change.time) - new Date(frame.time)) / 1000 : 0;
+  const next = { ...frame };
+  for (const [key, value] of Object.entries(change)) if (!key.endsWith("_changed")) next[key] = value;
+  if (!change.processes) next.processes = frame.processes.map((one) => (one.age_seconds === null ? one : { ...one, age_seconds: one.age_seconds + passed }));
+  for (const list of ["devices", "processes"]) {
+    if (!change[`${list}_changed`]) continue;
+    next[list] = [...next[list]];
+    for (const { row, ...members } of change[`${list}_changed`]) next[list][row] = { ...next[list][row], ...members };
+  }
+  return next;
+}
+
 function onWatch(kind, data) {
   if (kind === "alerts") {
     state.alerts = data.alerts;
     at("pages").querySelector("[data-page=health]").dataset.count = data.alerts.length || "";
     return tell("alerts");
   }
-  if (kind !== "frame") return;
+  if (kind === "change" && state.frame) data = changed(state.frame, data);
+  else if (kind !== "frame") return;
   const isFirst = !state.frame;
   state.frame = data;
   document.title = `Berth · ${data.host.hostname || ""}`;

@@ -12,6 +12,7 @@
 #include "doctor/knowledge/knowledge.hpp"
 #include "output/json.hpp"
 #include "serve/doctor_call.hpp"
+#include "serve/frame_change.hpp"
 #include "serve/history_calls.hpp"
 #include "serve/page_files.hpp"
 #include "serve/refusal.hpp"
@@ -20,8 +21,8 @@ namespace berth::serve {
 
 namespace {
 
-/// Limit per user: a page needs one stream, and each stream needs a copy of every frame.
-constexpr std::ptrdiff_t kMostListeners = 64;
+/// Limit per user. All streams of a user share one text a second, but each needs a connection.
+constexpr std::ptrdiff_t kMostListeners = 1000;
 constexpr std::size_t kMostProcesses = 200;
 /// Readings of the history that may wait at the same time.
 constexpr int kMostLookups = 64;
@@ -232,23 +233,38 @@ void WatchFeed::begin_stream(const Asker& asker) {
                  text("{} of your connections are already waiting for events", theirs), ""}));
   listeners_.push_back(asker);
   asker.answer.stream(alerts_event(alerts_.active()));
-  if (frame_) asker.answer.stream(event_for(asker.call.peer.uid));
+  if (frame_) asker.answer.stream("event: frame\ndata: " + document_for(view_of(asker)) + "\n");
 }
 
 bool WatchFeed::is_for_all(uid_t uid) const {
   return uid == 0 || uid == ::geteuid();
 }
 
+/// Listeners with the same view get the same documents.
+uid_t WatchFeed::view_of(const Asker& asker) const {
+  return is_for_all(asker.call.peer.uid) ? 0 : asker.call.peer.uid;
+}
+
 /// A daemon run by root can read command lines that this caller must not see.
-std::string WatchFeed::event_for(uid_t uid) const {
+const std::string& WatchFeed::document_for(uid_t view) {
+  const auto [found, is_new] = documents_.try_emplace(view);
+  if (!is_new) return found->second;
   const output::FrameFacts facts{frame_->number, frame_->cost.cpu_seconds,
                                  frame_->cost.driver_seconds, kMostProcesses};
-  if (is_for_all(uid))
-    return "event: frame\ndata: " + output::frame_json(frame_->snapshot, facts) + "\n";
+  if (is_for_all(view)) return found->second = output::frame_json(frame_->snapshot, facts);
   model::Snapshot shown = frame_->snapshot;
   for (model::DeviceProcess& process : shown.processes)
-    if (process.uid != uid) process.command.clear();
-  return "event: frame\ndata: " + output::frame_json(shown, facts) + "\n";
+    if (process.uid != view) process.command.clear();
+  return found->second = output::frame_json(shown, facts);
+}
+
+/// Listeners that know the frame before get only what differs.
+std::string WatchFeed::event_for(uid_t view, const std::map<uid_t, std::string>& before) {
+  const std::string& document = document_for(view);
+  const auto known = before.find(view);
+  return known == before.end()
+             ? "event: frame\ndata: " + document + "\n"
+             : "event: change\ndata: " + frame_change(known->second, document) + "\n";
 }
 
 void WatchFeed::note_alerts(const watch::Frame& frame) {
@@ -264,6 +280,7 @@ void WatchFeed::note_alerts(const watch::Frame& frame) {
 
 void WatchFeed::take(const watch::FramePtr& frame) {
   frame_ = frame;
+  const auto before = std::exchange(documents_, {});
   note_alerts(*frame);
   for (const Asker& one : early_)
     if (one.answer.is_wanted()) answer_from_frame(one);
@@ -271,8 +288,8 @@ void WatchFeed::take(const watch::FramePtr& frame) {
   listeners_.remove_if([](const Asker& one) { return !one.answer.is_wanted(); });
   std::map<uid_t, std::string> events;
   for (const Asker& one : listeners_) {
-    std::string& event = events[is_for_all(one.call.peer.uid) ? 0 : one.call.peer.uid];
-    if (event.empty()) event = event_for(one.call.peer.uid);
+    std::string& event = events[view_of(one)];
+    if (event.empty()) event = event_for(view_of(one), before);
     one.answer.stream(event);
   }
 }

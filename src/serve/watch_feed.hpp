@@ -8,6 +8,7 @@
 #include <chrono>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -61,7 +62,9 @@ class WatchFeed {
   void read_history(const Asker& asker);
   void ask_doctor(const Asker& asker);
   void begin_stream(const Asker& asker);
-  [[nodiscard]] std::string event_for(uid_t uid) const;
+  [[nodiscard]] uid_t view_of(const Asker& asker) const;
+  [[nodiscard]] const std::string& document_for(uid_t view);
+  [[nodiscard]] std::string event_for(uid_t view, const std::map<uid_t, std::string>& before);
   [[nodiscard]] bool is_for_all(uid_t uid) const;
 
   boost::asio::io_context& loop_;
@@ -72,9 +75,10 @@ class WatchFeed {
   watch::AlertWatch alerts_;
   std::optional<AlertDelivery> delivery_;
   std::function<void(const std::string&)> note_;
-  std::list<Asker> early_;      // asked before the first frame
-  std::list<Asker> listeners_;  // of the stream
-  std::mutex mutex_;            // protects roots_ and asked_
+  std::list<Asker> early_;                  // asked before the first frame
+  std::list<Asker> listeners_;              // of the stream
+  std::map<uid_t, std::string> documents_;  // of this frame, for the listeners; by view_of()
+  std::mutex mutex_;                        // protects roots_ and asked_
   std::vector<JobRoot> roots_;
   watch::AskedMemory asked_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
