@@ -141,6 +141,9 @@ Result<int> run_serve(const Context& context) {
   options->tcp = context.arguments.value("--tcp").value_or("");
   options->version = version_number();
   options->watches = true;
+  if (const auto endpoint = env_nonempty("OTEL_EXPORTER_OTLP_ENDPOINT");
+      endpoint && options->settings.otlp.endpoint.empty())
+    options->settings.otlp.endpoint = *endpoint;
   if (const auto idle = context.arguments.value("--idle")) {
     auto duration = parse_duration(*idle);
     if (!duration) return std::move(duration).error().during("--idle");

@@ -109,7 +109,8 @@ class Daemon {
     // Take care of running jobs first; calls are answered after that.
     look();
     if (options_.watches)
-      feed_.keep_history(options_.state_folder, options_.note, options_.settings.alerts);
+      feed_.keep_history(options_.state_folder, options_.note, options_.settings.alerts,
+                         options_.settings.otlp);
     ready_ = ready;
     tick();
     loop_.run();

@@ -77,6 +77,7 @@ Result<Settings> parse_settings(std::string_view document, const std::string& or
     top.named_tables("alert_rule", [&](const std::string& name, TomlTable& table) {
       watch::read_alert_rule(name, table, settings.alert_rules);
     });
+    top.table("otlp", [&](TomlTable& table) { settings.otlp = read_otlp(table); });
     if (settings.alerts.size() > kMostTargets)
       top.check(text("more than {} tables [[alerts]]", kMostTargets));
   });

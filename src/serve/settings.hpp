@@ -12,6 +12,7 @@
 #include "base/result.hpp"
 #include "policy/queue.hpp"
 #include "serve/alert_message.hpp"
+#include "serve/otlp.hpp"
 
 namespace berth::serve {
 
@@ -26,6 +27,7 @@ struct Settings {
   policy::UserRules everyone;
   std::map<std::string, policy::UserRules> users;  // by name; replaces `everyone`
   std::vector<AlertTarget> alerts;
+  OtlpOptions otlp;
   watch::AlertRules alert_rules = watch::built_in_alert_rules();
 };
 

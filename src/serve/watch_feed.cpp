@@ -56,6 +56,7 @@ WatchFeed::WatchFeed(boost::asio::io_context& loop, inventory::Sources sources,
                      watch::AlertRules rules)
     : loop_(loop),
       sources_(std::move(sources)),
+      version_(version),
       queue_(std::move(queue)),
       rendered_([&] {
         watch::MetricsOptions options;
@@ -74,11 +75,12 @@ WatchFeed::~WatchFeed() {
 
 void WatchFeed::keep_history(const std::string& state_folder,
                              const std::function<void(const std::string&)>& note,
-                             const std::vector<AlertTarget>& targets) {
+                             const std::vector<AlertTarget>& targets, const OtlpOptions& otlp) {
   auto history = watch::History::open(watch::history_file(state_folder), note);
   note_ = note;
   delivery_.emplace(AlertDeliveryOptions{
       .targets = targets, .state_file = state_folder + "/alerts.json", .note = note});
+  if (!otlp.endpoint.empty()) otlp_.emplace(otlp, version_, note);
   alerts_.restore(delivery_->restored());
   history_file_ = watch::history_file(state_folder);
   if (history)
@@ -285,6 +287,8 @@ void WatchFeed::take(const watch::FramePtr& frame) {
   for (const Asker& one : early_)
     if (one.answer.is_wanted()) answer_from_frame(one);
   early_.clear();
+  if (otlp_ && otlp_->is_due())
+    otlp_->add(*rendered_.text(*frame_, watch::Exposition::kText, queue_));
   listeners_.remove_if([](const Asker& one) { return !one.answer.is_wanted(); });
   std::map<uid_t, std::string> events;
   for (const Asker& one : listeners_) {

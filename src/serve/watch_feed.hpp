@@ -18,6 +18,7 @@
 #include "inventory/observe.hpp"
 #include "serve/alert_delivery.hpp"
 #include "serve/observer.hpp"
+#include "serve/otlp.hpp"
 #include "serve/server.hpp"
 #include "system/process.hpp"
 #include "watch/alerts.hpp"
@@ -39,11 +40,12 @@ class WatchFeed {
   WatchFeed(const WatchFeed&) = delete;
   WatchFeed& operator=(const WatchFeed&) = delete;
 
-  /// Starts sampling now, keeps history in the state folder, and delivers alerts. Otherwise
+  /// Starts sampling now, keeps history in the state folder, delivers alerts, and sends metrics to
+  /// an OpenTelemetry collector. Otherwise
   /// sampling starts with the first call that needs it, without history.
   void keep_history(const std::string& state_folder,
                     const std::function<void(const std::string&)>& note,
-                    const std::vector<AlertTarget>& targets);
+                    const std::vector<AlertTarget>& targets, const OtlpOptions& otlp);
   /// True if the call is about watching; it is answered now or with the next frame.
   [[nodiscard]] bool act(const Call& call, const Answer& answer);
   /// Sets the root processes of jobs, and what the jobs requested.
@@ -69,11 +71,13 @@ class WatchFeed {
 
   boost::asio::io_context& loop_;
   inventory::Sources sources_;
+  std::string version_;
   std::function<watch::QueueNumbers()> queue_;
   watch::RenderedMetrics rendered_;
   watch::FramePtr frame_;
   watch::AlertWatch alerts_;
   std::optional<AlertDelivery> delivery_;
+  std::optional<OtlpExport> otlp_;
   std::function<void(const std::string&)> note_;
   std::list<Asker> early_;                  // asked before the first frame
   std::list<Asker> listeners_;              // of the stream

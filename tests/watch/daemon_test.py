@@ -247,6 +247,53 @@ class Watching(Daemon):
         self.assertEqual(self.berth("jobs").returncode, 0)
 
 
+class Collector(http.server.BaseHTTPRequestHandler):
+    """Of OpenTelemetry. Says first that it is busy, then takes what comes, and in the end answers nothing."""
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.calls.append((self.path, self.headers["Content-Type"], body))
+        if len(self.server.calls) > 4:
+            self.server.is_over.wait(60)
+        self.send_response(503 if len(self.server.calls) == 1 else 200)
+        self.end_headers()
+
+    def log_message(self, *words):
+        pass
+
+
+@unittest.skipUnless(shutil.which("curl"), "curl is not installed")
+class OpenTelemetry(Daemon):
+    def setUp(self):
+        self.collector = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
+        self.collector.calls, self.collector.is_over = [], threading.Event()
+        threading.Thread(target=self.collector.serve_forever, daemon=True).start()
+        self.addCleanup(self.collector.server_close)
+        self.addCleanup(self.collector.shutdown)
+        self.addCleanup(self.collector.is_over.set)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        file = pathlib.Path(folder.name) / "berth.toml"
+        file.write_text(f'[otlp]\nendpoint = "http://127.0.0.1:{self.collector.server_port}/"\ninterval = "1s"\n')
+        self.OPTIONS = ("--config", str(file))
+        super().setUp()
+
+    def test_a_collector_gets_metrics_again_if_it_was_busy_and_a_slow_one_delays_nobody(self):
+        calls = self.collector.calls
+        self.assertTrue(wait_until(lambda: len(calls) >= 5, 100))
+        (path, kind, first), (_, _, again) = calls[:2]
+        self.assertEqual((path, kind), ("/v1/metrics", "application/json"))
+        self.assertEqual(first, again)
+        (resource,) = json.loads(calls[2][2])["resourceMetrics"]
+        self.assertIn({"key": "service.name", "value": {"stringValue": "berth"}}, resource["resource"]["attributes"])
+        metrics = {one["name"]: one for one in resource["scopeMetrics"][0]["metrics"]}
+        self.assertEqual([one["asDouble"] for one in metrics["berth_device_up"]["gauge"]["dataPoints"]], [1] * 4)
+        self.assertTrue(metrics["berth_sampler_cpu_seconds_total"]["sum"]["isMonotonic"])
+        begun = time.monotonic()
+        self.assertEqual(self.get("/metrics")[0].status, 200)  # the collector does not answer now
+        self.assertLess(time.monotonic() - begun, 8)
+
+
 class LostDevice(Daemon):
     MACHINE = ("dgx-h100-8", "--fault", "lost:5@8")
 

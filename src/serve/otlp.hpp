@@ -1,0 +1,70 @@
+// OpenTelemetry: sends the metrics to a collector by OTLP over HTTP with JSON, from a thread of its
+// own, so that a slow collector delays nothing.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+
+namespace berth {
+class TomlTable;
+}
+
+namespace berth::serve {
+
+struct OtlpOptions {
+  std::string endpoint;  // "http://127.0.0.1:4318"; "": nothing is sent
+  std::chrono::milliseconds interval = std::chrono::seconds(15);
+};
+/// Of [otlp] in berth.toml (docs/watch.md).
+[[nodiscard]] OtlpOptions read_otlp(TomlTable& table);
+
+/// What a document says besides the metrics. Times in nanoseconds since 1970.
+struct OtlpFacts {
+  std::string host, version;
+  std::int64_t start = 0, now = 0;
+};
+/// `metrics`: Prometheus' text 0.0.4. Counters become monotonic sums since the start.
+[[nodiscard]] std::string otlp_json(std::string_view metrics, const OtlpFacts& facts);
+
+class OtlpExport {
+ public:
+  /// `note`: gets a sentence when sending begins to fail or works again.
+  OtlpExport(OtlpOptions options, std::string version,
+             std::function<void(const std::string&)> note);
+  ~OtlpExport();
+  OtlpExport(const OtlpExport&) = delete;
+  OtlpExport& operator=(const OtlpExport&) = delete;
+
+  /// Whether the interval is over. add() is due then.
+  [[nodiscard]] bool is_due() const;
+  /// Never waits. If too many documents wait for the collector, the oldest is dropped.
+  void add(std::string metrics);
+
+ private:
+  void work();
+  enum class Sent : unsigned char { kYes, kLater, kRefused };
+  [[nodiscard]] Sent send(const std::string& document);
+  void tell(const std::string& why);
+
+  OtlpOptions options_;
+  std::string host_, version_;
+  std::function<void(const std::string&)> note_;
+  std::int64_t start_;
+  std::chrono::steady_clock::time_point due_;
+  bool is_failing_ = false;  // used only by the thread
+  std::mutex mutex_;         // protects waiting_
+  std::condition_variable changed_;
+  std::deque<std::string> waiting_;
+  std::atomic<bool> is_over_ = false;
+  std::thread thread_;  // last: it uses the other members
+};
+
+}  // namespace berth::serve
