@@ -15,7 +15,7 @@ packages_for() {
     kubernetes) echo libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc libssl-dev openssl python3-grpcio python3-protobuf python3-yaml ;;
     cluster) echo gcc iproute2 openssl util-linux binutils ;;
     containers) echo podman runc crun catatonit ;;
-    slurm) echo slurmd slurmctld slurmdbd slurm-client munge libslurm-dev mariadb-server ;;
+    slurm) echo slurmd slurmctld slurmdbd slurm-client munge libslurm-dev libpam-slurm-adopt mariadb-server ;;
     browser) echo chromium nodejs npm ;;
     bench) echo python3-venv task-spooler ;;
     soak) echo qemu-system-x86 debootstrap e2fsprogs dpkg-dev file ;;

@@ -32,9 +32,10 @@ def free_port():
 
 class Slurm:
     """`gres` and `slurm`: lines of gres.conf and of slurm.conf, as `berth slurm gres` prints them. Device files are in the test's folder.
-    `more`: further lines of slurm.conf, in which FOLDER stands for that folder. `accounting`: with slurmdbd and MariaDB."""
+    `more`: further lines of slurm.conf, in which FOLDER stands for that folder. `accounting`: with slurmdbd and MariaDB. `tracked`: processes
+    are in control groups (v1), which hold them to their job's devices."""
 
-    def __init__(self, gres, slurm, plugstack="", more=(), accounting=False):
+    def __init__(self, gres, slurm, plugstack="", more=(), accounting=False, tracked=False):
         self.folder = tempfile.mkdtemp(prefix="berth-slurm-")
         self.started = []
         os.chmod(self.folder, 0o755)
@@ -42,6 +43,7 @@ class Slurm:
         self.environment = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "CUDA_", "BERTH_"))}
         self.environment["SLURM_CONF"] = self.path("slurm.conf")
         self.accounting = accounting
+        self.tracking = ("proctrack/cgroup", "task/cgroup") if tracked else ("proctrack/linuxproc", "task/none")
         if accounting:
             self.database_port = free_port()
             more = (*more, "AccountingStorageType=accounting_storage/slurmdbd", "AccountingStorageHost=127.0.0.1",
@@ -62,7 +64,9 @@ class Slurm:
         for number in range(16):
             os.symlink("/dev/null", self.path(f"dev/nvidia{number}"))
         self.gres = gres.replace("/dev/", self.path("dev") + "/")
-        # Processes are not tracked by cgroups, so that the test runs in any container.
+        # Most tests track no processes by cgroups, so that they run in any container.
+        if self.tracking[1] == "task/cgroup":
+            self.put("cgroup.conf", "CgroupPlugin=cgroup/v1\nCgroupMountpoint=/sys/fs/cgroup\nConstrainDevices=yes\n")
         kept = [line for line in slurm.splitlines() if not line.startswith(("ProctrackType", "TaskPlugin"))]
         node = [line for line in kept if line.startswith("NodeName=")][0].split()
         rest = [line for line in kept if not line.startswith("NodeName=")]
@@ -76,7 +80,7 @@ class Slurm:
             f"AuthInfo=socket={self.path('munge.socket')}", f"SlurmctldPort={free_port()}", f"StateSaveLocation={self.path('state')}",
             f"SlurmdSpoolDir={self.path('spool')}", f"SlurmctldPidFile={self.path('slurmctld.pid')}", f"SlurmdPidFile={self.path('slurmd.pid')}",
             f"SlurmctldLogFile={self.path('slurmctld.log')}", f"SlurmdLogFile={self.path('slurmd.log')}", "MpiDefault=none",
-            "ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none", "ReturnToService=2", "JobAcctGatherType=jobacct_gather/none",
+            f"ProctrackType={self.tracking[0]}", f"TaskPlugin={self.tracking[1]}", "ReturnToService=2", "JobAcctGatherType=jobacct_gather/none",
             "MessageTimeout=30", f"PlugStackConfig={self.path('plugstack.conf')}",
             *[line.replace("FOLDER", self.folder) for line in more], *rest, " ".join(node), "PartitionName=all Nodes=ALL Default=YES State=UP OverSubscribe=NO", ""]))
 
