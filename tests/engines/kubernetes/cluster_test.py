@@ -98,6 +98,12 @@ def cluster(install=True, values=None, **keywords):
             simulation.end()
 
 
+def move(node, word, *more):
+    """`berth k8s lend` or `reclaim` on the node."""
+    return node.run("env", f"BERTH_SIM_DIR={node.simulation}", f"LD_LIBRARY_PATH={node.simulation}/lib", f"BERTH_RUNTIME_DIR={node.simulation}/lend",
+                    BERTH, "k8s", word, "--interval", "1s", *more, check=False)
+
+
 def setUpModule():
     global BED
     BED = unittest.enterModuleContext(cluster())
@@ -142,6 +148,19 @@ class Shares(Cluster):
         self.wait_for("three", "Running")
         self.assertEqual(self.logs("three"), "1048576: granted\n")
         self.assertEqual(self.node.pod_state("two"), "Running")
+
+    def test_a_gpu_goes_to_berths_own_queue_when_its_pods_have_ended(self):
+        self.node.apply(pod("stays", "1048576"))
+        self.logs("stays")
+        time.sleep(2.5)  # from then on only the kubelet's own list counts
+        self.assertIn("pods of Kubernetes: default/stays", move(self.node, "reclaim", "--timeout", "1s").stderr)
+        until(lambda: self.node.allocatable("berth.dev/gpu-share") == 0, "the node offers nothing", 60)
+        self.node.kubectl("delete", "pod", "stays", "--grace-period=1", "--wait=true")
+        back = move(self.node, "reclaim", "--timeout", "60s")
+        self.assertEqual(back.returncode, 0, back.stderr)
+        lent = move(self.node, "lend")
+        self.assertEqual(lent.returncode, 0, lent.stderr)
+        until(lambda: self.node.allocatable("berth.dev/gpu-share") == 2, "the node offers two shares again", 60)
 
     def test_the_guard_refuses_more_than_the_share(self):
         share = self.share_bytes()
@@ -307,6 +326,23 @@ class Claims(unittest.TestCase):
         self.assertEqual((now["containerID"], now["restartCount"]), (before, 0))
         self.node.kubectl("delete", "pod", "stays", "later", "--grace-period=1")
         until(lambda: self.node.run("ls", "/var/run/cdi").stdout == "", "claims of both are unprepared")
+
+    def test_a_gpu_in_berths_own_queue_is_tainted_and_no_pod_gets_it(self):
+        def taints():
+            return [(taint["key"], taint["effect"], bool(taint["timeAdded"])) for one in self.slices() for taint in one.get("taints", ())]
+        self.node.apply(*self.pod_with("stays", "2Gi", "1048576"))
+        self.log_of("stays")
+        self.assertIn("default/stays", move(self.node, "reclaim", "--timeout", "1s").stderr)
+        until(lambda: taints() == [("gpu.berth.dev/own-queue", "NoSchedule", True)], "the taint is stored", 60)
+        self.node.apply(*self.pod_with("waits", "2Gi", "1048576"))
+        self.node.kubectl("delete", "pod", "stays", "--grace-period=1")
+        back = move(self.node, "reclaim")
+        self.assertEqual(back.returncode, 0, back.stderr)
+        self.assertEqual(self.node.pod_state("waits"), "Pending")
+        lent = move(self.node, "lend")
+        self.assertEqual(lent.returncode, 0, lent.stderr)
+        self.assertEqual(self.log_of("waits"), "1048576: granted\n")
+        self.assertEqual(taints(), [])
 
     def test_the_driver_may_write_only_slices_of_its_own_node(self):
         text = json.dumps({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "other"}, "spec": {
