@@ -14,6 +14,8 @@
 #ifndef BERTH_H
 #define BERTH_H
 
+#include <stddef.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -74,6 +76,21 @@ BERTH_API int berth_lease_why(berth_lease* lease, char** document);
 /* Gives the lease back, or withdraws the request, and frees it. `exit_code`: 0 on success. A
  * process that was forked from the one that asked only frees it and gives nothing back. */
 BERTH_API int berth_lease_end(berth_lease* lease, int exit_code);
+
+/* A launch through OpenCL that is prepared once and repeated, for languages in which each call of a
+ * library takes long. The first two are clEnqueueNDRangeKernel and clFlush of the OpenCL library
+ * that queue and kernel belong to; the kernel's arguments are set. */
+typedef struct berth_opencl_launch {
+  int (*enqueue)(void* queue, void* kernel, unsigned axes, const size_t* offset,
+                 const size_t* total, const size_t* group, unsigned waits, void* const* wait_for,
+                 void** event);
+  int (*flush)(void* queue);
+  void *queue, *kernel;
+  size_t axes, total[3], group[3];
+  void* event; /* set by the call; release it with clReleaseEvent */
+} berth_opencl_launch;
+/* Returns OpenCL's error, or 0. */
+BERTH_API int berth_opencl_launch_run(berth_opencl_launch* launch);
 
 #ifdef __cplusplus
 }

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import ctypes
 import glob
-import itertools
 import os
 import sys
 from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from ._opencl import DeviceOutOfMemory
+from ._opencl import DeviceOutOfMemory, Sizes, _serials
 from .errors import BerthError, NoDevice
 from .kernel_source import CUDA_HEADER, FILE, compile_error
 from .language import text
@@ -73,7 +72,7 @@ class Memory:
     """Memory of the GPU, which the host cannot read directly."""
 
     address: Optional[int] = None
-    mapped = launched = False
+    mapped = False
 
     def __init__(self, device: "CudaDevice", nbytes: int) -> None:
         self.device, self.nbytes = device, nbytes
@@ -91,6 +90,9 @@ class Memory:
     def map(self, wait: bool) -> None:
         raise NotImplementedError  # this process has no address for such memory
 
+    def launched(self) -> None:
+        """Called before a kernel uses it."""
+
     def write(self, address: int) -> None:
         with self.device:
             self.device.check("cuMemcpyHtoD", self.device.driver.cuMemcpyHtoD_v2(self._argument, address, self.nbytes))
@@ -98,9 +100,6 @@ class Memory:
     def read(self, address: int) -> None:
         with self.device:
             self.device.check("cuMemcpyDtoH", self.device.driver.cuMemcpyDtoH_v2(address, self._argument, self.nbytes))
-
-
-_serials = itertools.count(1)
 
 
 class Event:
@@ -156,8 +155,9 @@ class Function:
     def set_argument(self, index: int, _size: int, pointer: Any) -> None:
         self._arguments[index] = ctypes.cast(pointer, c_void_p)
 
-    def launch(self, memories: Sequence[Any], axes: int, total: Tuple[int, ...], group: Tuple[int, ...]) -> Event:
-        """Launches the kernel. `total` and `group` are results of `sizes`."""
+    def launch(self, memories: Sequence[Any], sizes: Sizes) -> Event:
+        """Launches the kernel. `sizes`: of the whole and of a group."""
+        total, group = ((*one, 1, 1)[:3] for one in sizes)
         device, driver = self._device, self._device.driver
         if not device.is_own_process():
             raise BerthError(text("this process was forked after its first kernel: {} does not work in it", "CUDA"), "E0585",
@@ -171,10 +171,6 @@ class Function:
             device.check("cuLaunchKernel", driver.cuLaunchKernel(self._handle, *blocks, *group, 0, device.stream, self._arguments, None))
             device.check("cuEventRecord", driver.cuEventRecord(end, device.stream))
         return Event(device, start, end, memories)
-
-    @staticmethod
-    def sizes(numbers: Tuple[int, ...]) -> Tuple[int, ...]:
-        return (*numbers, 1, 1)[:3]
 
 
 class CudaDevice:

@@ -6,8 +6,9 @@ import ctypes
 import itertools
 import os
 from ctypes import POINTER, byref, c_char_p, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
+from ._library import library
 from .errors import BerthError, NoDevice
 from .kernel_source import OPENCL_HEADER, compile_error
 from .language import text
@@ -24,6 +25,10 @@ _MAP_READ_WRITE = 1 << 0 | 1 << 1
 _EVENT_STATUS, _PROFILING_START, _PROFILING_END = 0x11D3, 0x1282, 0x1283
 _COMPLETE = 0
 _PAGE = 4096
+# The pool keeps blocks of powers of two, and of each size up to this many bytes.
+_LEAST_POOLED, _MOST_POOLED, _MOST_KEPT = 256, 1 << 20, 4 << 20
+_POOLED = [1 << bits for bits in range(_LEAST_POOLED.bit_length() - 1, _MOST_POOLED.bit_length())]
+Sizes = Tuple[Tuple[int, ...], Tuple[int, ...]]
 _INSTALL = "sudo apt install ocl-icd-libopencl1 pocl-opencl-icd"
 # Names of the error codes that users may see.
 _NAMES = {-4: "CL_MEM_OBJECT_ALLOCATION_FAILURE", -5: "CL_OUT_OF_RESOURCES", -6: "CL_OUT_OF_HOST_MEMORY", -11: "CL_BUILD_PROGRAM_FAILURE",
@@ -88,42 +93,80 @@ def _library() -> ctypes.CDLL:
     return library
 
 
-_serials = itertools.count(1)  # so that memory can be identified: new memory may get the handle of freed memory, but never its number
+_serials = itertools.count(1)  # memory that is used again gets the handle of freed memory, but never its serial number
+_forked = False  # whether this process is a child that was forked after this module was loaded
 
 
-class Memory:
-    """Memory of the device. The memory of a CPU device is also memory of this process, at `address`; other devices have no address."""
+def _after_fork() -> None:
+    global _forked
+    _forked = True
 
-    def __init__(self, device: "OpenClDevice", nbytes: int) -> None:
-        self.device = device
-        self.nbytes = nbytes
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class _Block:
+    """A buffer of the device. For a CPU device, it is also memory of this process, at `address`; other devices have no address.
+    Its owner releases it: a `__del__` could run after the block has gone back to the pool, if both are in one cycle of garbage."""
+
+    __slots__ = ("device", "size", "handle", "address", "pointer", "launched", "_host", "_argument")
+
+    def __init__(self, device: "OpenClDevice", size: int) -> None:
+        self.device, self.size = device, size
         self.address: Optional[int] = None
-        self.mapped = False  # whether the host may use it between kernels
         self.launched = False  # whether a kernel may still use it
         self.handle: Optional[int] = None
         flags, host = _MEM_READ_WRITE, None
         if device.is_cpu:
             try:
-                self._host = (ctypes.c_char * (nbytes + _PAGE))()
+                self._host = (ctypes.c_char * (size + _PAGE))()
             except (MemoryError, OverflowError, ValueError) as why:
-                raise DeviceOutOfMemory(text("there is not enough memory for {} bytes", nbytes), hint="free -h") from why
+                raise DeviceOutOfMemory(text("there is not enough memory for {} bytes", size), hint="free -h") from why
             host = self.address = -(-ctypes.addressof(self._host) // _PAGE) * _PAGE
             flags |= _MEM_USE_HOST_PTR
         problem = c_int32()
-        self.handle = device.cl.clCreateBuffer(device.context, flags, max(nbytes, 1), host, byref(problem))
+        self.handle = device.cl.clCreateBuffer(device.context, flags, size, host, byref(problem))
         if problem.value:
             raise failed("clCreateBuffer", problem.value)
         self._argument = c_void_p(self.handle)
         self.pointer = byref(self._argument)  # the pointer to pass as a kernel's argument
+
+    def release(self) -> None:
+        if self.launched and self.address is not None:  # the memory in this process is freed next, so wait for the kernels
+            self.device.cl.clFinish(self.device.queue)
+        self.device.cl.clReleaseMemObject(self.handle)
+
+
+class Memory:
+    """Memory of the device, from its pool."""
+
+    __slots__ = ("device", "nbytes", "mapped", "serial", "address", "pointer", "_block")
+
+    def __init__(self, device: "OpenClDevice", nbytes: int, block: _Block) -> None:
+        self.device, self.nbytes, self._block = device, nbytes, block
+        self.address, self.pointer = block.address, block.pointer
+        self.mapped = False  # whether the host may use it between kernels
         self.serial = next(_serials)
 
     def __del__(self) -> None:
-        if self.handle and self.device.is_own_process():
-            if self.launched and self.address is not None:  # the memory is freed next, so wait for kernels that use it
-                self.device.cl.clFinish(self.device.queue)
-            if self.mapped:
-                self.unmap()
-            self.device.cl.clReleaseMemObject(self.handle)
+        if _forked:
+            return
+        if self.mapped:
+            self.unmap()
+        block = self._block
+        free = self.device.free.get(block.size)
+        if free is not None and len(free) * block.size < _MOST_KEPT:
+            free.append(block)  # kernels that still use it run before those of its next owner
+        else:
+            block.release()
+
+    @property
+    def handle(self) -> Optional[int]:
+        return self._block.handle
+
+    def launched(self) -> None:
+        """Called before a kernel uses it."""
+        self._block.launched = True
 
     def write(self, address: int) -> None:
         """Copies from the host. Returns when the copy is complete."""
@@ -146,11 +189,45 @@ class Memory:
         self.device.cl.clEnqueueMapBuffer(self.device.queue, self.handle, int(wait), _MAP_READ_WRITE, 0, max(self.nbytes, 1), 0, None, None,
                                           byref(problem))
         self.device.check("clEnqueueMapBuffer", problem.value)
+        self.device.mapped.add(self.serial)
         self.mapped = True
 
     def unmap(self) -> None:
         self.device.cl.clEnqueueUnmapMemObject(self.device.queue, self.handle, self.address, 0, None, None)
+        self.device.mapped.discard(self.serial)
         self.mapped = False
+
+
+class _Launch(ctypes.Structure):
+    """`berth_opencl_launch` in berth.h."""
+
+    _fields_ = [("enqueue", c_void_p), ("flush", c_void_p), ("queue", c_void_p), ("kernel", c_void_p), ("axes", c_size_t),
+                ("total", c_size_t * 3), ("group", c_size_t * 3), ("event", c_void_p)]
+
+
+def _launch_by_ctypes(pointer: int) -> int:
+    """What berth_opencl_launch_run() does, in more calls."""
+    launch = _Launch.from_address(pointer)
+    event = c_void_p()
+    problem: int = _ENQUEUE(launch.enqueue)(launch.queue, launch.kernel, launch.axes, None, launch.total, launch.group, 0, None, byref(event))
+    if not problem:
+        launch.event = event.value
+        _FLUSH(launch.flush)(launch.queue)
+    return problem
+
+
+_ENQUEUE = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_uint32, c_void_p, c_void_p, c_void_p, c_uint32, c_void_p, c_void_p)
+_FLUSH = ctypes.CFUNCTYPE(c_int32, c_void_p)
+
+
+def _launcher() -> Callable[[int], int]:
+    """One call of libberth launches a kernel. Without libberth, Python makes the calls of the OpenCL library, which takes longer."""
+    try:
+        run = library().berth_opencl_launch_run
+    except (BerthError, AttributeError):
+        return _launch_by_ctypes
+    run.restype, run.argtypes = c_int32, [c_void_p]
+    return run  # type: ignore[no-any-return]
 
 
 class Event:
@@ -158,16 +235,16 @@ class Event:
 
     __slots__ = ("_device", "_handle", "_kept")
 
-    def __init__(self, device: "OpenClDevice", handle: c_void_p, kept: Any) -> None:
+    def __init__(self, device: "OpenClDevice", handle: int, kept: Any) -> None:
         self._device, self._handle, self._kept = device, handle, kept
 
     def __del__(self) -> None:
-        if self._device.is_own_process():
-            self._device.cl.clReleaseEvent(self._handle)
+        if not _forked:
+            self._device.release_event(self._handle)
 
     def wait(self) -> "Event":
         """Waits until the kernel is done. Other threads continue."""
-        self._device.check("clWaitForEvents", self._device.cl.clWaitForEvents(1, byref(self._handle)))
+        self._device.check("clWaitForEvents", self._device.cl.clWaitForEvents(1, byref(c_void_p(self._handle))))
         self._kept = None
         return self
 
@@ -198,14 +275,17 @@ class Function:
         self._device = device
         self._handle = device.cl.clCreateKernel(program, name.encode(), byref(problem))
         device.check("clCreateKernel", problem.value)
-        self._set, self._enqueue = device.cl.clSetKernelArg, device.cl.clEnqueueNDRangeKernel
+        self._set, self._go = device.cl.clSetKernelArg, _launcher()
+        self._launch = _Launch(ctypes.cast(device.cl.clEnqueueNDRangeKernel, c_void_p), ctypes.cast(device.cl.clFlush, c_void_p), device.queue, self._handle)
+        self._pointer = ctypes.addressof(self._launch)
+        self._sizes: Any = None  # that are set in it
         most = c_size_t()
         device.check("clGetKernelWorkGroupInfo", device.cl.clGetKernelWorkGroupInfo(
             self._handle, device.handle, _KERNEL_WORK_GROUP_SIZE, 8, byref(most), None))
         self.most_in_group = most.value
 
     def __del__(self) -> None:
-        if getattr(self, "_handle", None) and self._device.is_own_process():
+        if getattr(self, "_handle", None) and not _forked:
             self._device.cl.clReleaseKernel(self._handle)
 
     def set_argument(self, index: int, size: int, pointer: Any) -> None:
@@ -213,29 +293,33 @@ class Function:
         if problem:
             raise failed("clSetKernelArg", problem)
 
-    def launch(self, memories: Sequence[Memory], axes: int, total: Any, group: Any) -> Event:
-        """Launches the kernel. `total` and `group` are results of `sizes`."""
-        device = self._device
-        if not device.is_own_process():
+    def launch(self, memories: Sequence[Memory], sizes: Sizes) -> Event:
+        """Launches the kernel. `sizes`: of the whole and of a group."""
+        device, launch = self._device, self._launch
+        if sizes is not self._sizes:
+            launch.total[:], launch.group[:] = ((*one, 1, 1)[:3] for one in sizes)
+            launch.axes, self._sizes = len(sizes[0]), sizes
+        if device.mapped or _forked:
+            return self._launch_shared(memories)
+        problem = self._go(self._pointer)
+        if problem:
+            raise failed("clEnqueueNDRangeKernel", problem)
+        return Event(device, launch.event, memories)
+
+    def _launch_shared(self, memories: Sequence[Memory]) -> Event:
+        """The host gets its access to the memory back when the kernel is done."""
+        if _forked:
             raise BerthError(text("this process was forked after its first kernel: {} does not work in it", "OpenCL"), "E0585",
                              "multiprocessing.set_start_method('spawn')")
-        event = c_void_p()
         shared = [one for one in memories if one.mapped]
         for one in shared:
             one.unmap()
-        problem = self._enqueue(device.queue, self._handle, axes, None, total, group, 0, None, byref(event))
-        for one in memories:
-            one.launched = True
+        problem = self._go(self._pointer)
         for one in shared:
             one.map(wait=False)
         if problem:
             raise failed("clEnqueueNDRangeKernel", problem)
-        device.cl.clFlush(device.queue)
-        return Event(device, event, memories)
-
-    @staticmethod
-    def sizes(numbers: Tuple[int, ...]) -> Any:
-        return (c_size_t * len(numbers))(*numbers)
+        return Event(self._device, self._launch.event, memories)
 
 
 class OpenClDevice:
@@ -246,7 +330,9 @@ class OpenClDevice:
 
     def __init__(self) -> None:
         self.cl = _library()
-        self._process = os.getpid()
+        self.release_event = self.cl.clReleaseEvent
+        self.mapped: Set[int] = set()  # serial numbers of the memory that the host may use
+        self.free: Dict[int, List[_Block]] = {size: [] for size in _POOLED}
         self.handle, self.kind = self._choose()
         self.is_cpu = bool(self.kind & _DEVICE_TYPE_CPU)
         self.name = self._info(self.handle, _DEVICE_NAME).rstrip(b"\0").decode("utf-8", "replace").strip()
@@ -259,10 +345,6 @@ class OpenClDevice:
 
     def __str__(self) -> str:
         return f"{self.name} (OpenCL)"
-
-    def is_own_process(self) -> bool:
-        """False in a forked child, where OpenCL does not work."""
-        return os.getpid() == self._process
 
     def check(self, call: str, code: int) -> None:
         if code:
@@ -318,4 +400,21 @@ class OpenClDevice:
         return log.value.decode("utf-8", "replace")
 
     def allocate(self, nbytes: int) -> Memory:
-        return Memory(self, nbytes)
+        """Memory of the pool, which is not cleared."""
+        if nbytes > _MOST_POOLED:
+            return Memory(self, nbytes, self._new_block(nbytes))
+        size = 1 << (nbytes - 1 | _LEAST_POOLED - 1).bit_length() if nbytes else _LEAST_POOLED
+        try:
+            return Memory(self, nbytes, self.free[size].pop())
+        except IndexError:
+            return Memory(self, nbytes, self._new_block(size))
+
+    def _new_block(self, size: int) -> _Block:
+        try:
+            return _Block(self, size)
+        except DeviceOutOfMemory:
+            before, self.free = self.free, {size: [] for size in _POOLED}
+            for one in itertools.chain.from_iterable(before.values()):
+                one.release()
+            return _Block(self, size)
+

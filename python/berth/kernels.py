@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _dlpack
 from ._cuda import CudaDevice
-from ._opencl import DeviceOutOfMemory, Event, OpenClDevice
+from ._opencl import DeviceOutOfMemory, Event, OpenClDevice, Sizes
 from .errors import BerthError, InvalidRequest, Unsupported
 from .kernel_source import KernelCompileError, Parameter, kernels_of
 from .language import text
@@ -51,14 +51,20 @@ def _auto() -> _Device:
 _BACKENDS: Dict[str, Callable[[], _Device]] = {"auto": _auto, "cuda": _cuda, "opencl": _opencl}
 
 
+_started: Dict[str, _Device] = {}
+
+
 def _device(backend: str) -> _Device:
     if backend not in _BACKENDS:
         raise InvalidRequest(text("{}: {!r} is not one of {}", "backend", backend, ", ".join(_BACKENDS)), "E0003")
     with _starting:  # without the lock, two threads would open two devices
-        return _BACKENDS[backend]()
+        device = _started[backend] = _BACKENDS[backend]()
+        return device
 
 
 def _sizes(name: str, given: Shape, least: int) -> Tuple[int, ...]:
+    if type(given) is int and least <= given < 1 << 62:
+        return (given,)
     try:
         sizes = tuple(operator.index(one) for one in given) if isinstance(given, (tuple, list)) else (operator.index(given),)  # type: ignore[arg-type]
     except TypeError:
@@ -211,11 +217,12 @@ def empty(shape: Shape, dtype: Any = "float32", backend: str = "auto") -> Array:
     backend : {"auto", "cuda", "opencl"}
         As for `kernel`.
     """
-    sizes, name = _sizes("shape", shape, 0), _known(dtype)
+    sizes = _sizes("shape", shape, 0)
+    name = dtype if type(dtype) is str and dtype in _dlpack.DTYPES else _known(dtype)
     nbytes = math.prod(sizes) * _dlpack.DTYPES[name][1]
     if nbytes >= 1 << 62:
         raise DeviceOutOfMemory(text("there is not enough memory for {} bytes", nbytes))
-    return Array(_device(backend).allocate(nbytes), sizes, name)
+    return Array((_started.get(backend) or _device(backend)).allocate(nbytes), sizes, name)
 
 
 def asarray(x: Any, dtype: Any = None, backend: str = "auto") -> Array:
@@ -249,18 +256,26 @@ def asarray(x: Any, dtype: Any = None, backend: str = "auto") -> Array:
 _POINTER_SIZE = ctypes.sizeof(ctypes.c_void_p)
 
 
+_NOTHING = object()  # no argument of a call
+
+
 class _Slot:
     """A parameter of a kernel, with the argument that was passed last."""
 
-    __slots__ = ("parameter", "is_array", "kind", "value", "pointer", "size", "serial", "last")
+    __slots__ = ("index", "parameter", "is_array", "kind", "value", "pointer", "size", "serial", "last")
 
-    def __init__(self, parameter: Parameter) -> None:
-        self.parameter, self.is_array = parameter, parameter.is_array
+    def __init__(self, index: int, parameter: Parameter) -> None:
+        self.index, self.parameter, self.is_array = index, parameter, parameter.is_array
         self.kind = float if parameter.dtype.startswith("float") else int
         self.value = parameter.ctype()
         self.pointer, self.size = ctypes.byref(self.value), ctypes.sizeof(self.value)
         self.serial = 0  # serial number of the memory that was passed last
-        self.last: Any = None  # the number that was passed last
+        self.last: Any = _NOTHING  # the number that was passed last
+
+
+def _unchanging(size: Optional[Shape]) -> Optional[Shape]:
+    """A list can be changed before the next call."""
+    return size[:] if isinstance(size, list) else size
 
 
 class Kernel:
@@ -278,9 +293,9 @@ class Kernel:
         self._function, self._device = function, device
         self._most: int = min(function.most_in_group, device.most_in_group) or 1
         self._defaults: Dict[int, Tuple[int, ...]] = {axes: self._fitting(group) for axes, group in _GROUPS.items()}
-        self._slots = [_Slot(one) for one in parameters]
+        self._slots = [_Slot(index, one) for index, one in enumerate(parameters)]
         self._lock = threading.Lock()  # protects the arguments until the kernel is launched
-        self._sized: Tuple[Any, Any, Any] = (None, None, None)
+        self._sized: Tuple[Any, Any, Any] = (None, None, None)  # size and group of the last call, and what they mean
 
     def __repr__(self) -> str:
         return f"<berth.Kernel {self.name}({', '.join(one.type + ('*' if one.is_array else '') + ' ' + one.name for one in self.parameters)})>"
@@ -306,37 +321,49 @@ class Kernel:
         if len(arguments) != len(self._slots):
             raise InvalidRequest(text("kernel {} takes {} arguments, not {}", self.name, len(self._slots), len(arguments)), "E0582", repr(self))
         last_size, last_group, sizes = self._sized
-        if size != last_size or group != last_group or type(size) is not type(last_size):
+        if (size is not last_size or group is not last_group) and (size != last_size or group != last_group or type(size) is not type(last_size)):
             sizes = self._launch_sizes(size, group)
-            self._sized = (size, group, sizes)
-        function, device = self._function, self._device
+            self._sized = (_unchanging(size), _unchanging(group), sizes)
         memories = []
         with self._lock:
-            for index, (slot, value) in enumerate(zip(self._slots, arguments)):
-                if slot.is_array:
-                    if type(value) is not Array or value.dtype != slot.parameter.dtype or value._memory.device is not device:
-                        raise self._no_array(slot.parameter, value)
+            for slot, value in zip(self._slots, arguments):
+                if value is slot.last:  # the number that is set
+                    continue
+                if type(value) is Array:
                     memory = value._memory
+                    if memory.serial != slot.serial:
+                        self._set_array(slot, value)
                     memories.append(memory)
-                    if slot.serial != memory.serial:
-                        slot.serial = 0
-                        function.set_argument(index, _POINTER_SIZE, memory.pointer)
-                        slot.serial = memory.serial
-                    continue
-                if type(value) is not slot.kind:
-                    value = self._number(slot.parameter, value)
-                if value == slot.last and value:  # pass a zero again, because it may be -0.0
-                    continue
-                slot.last = None
-                slot.value.value = value
-                if slot.kind is int and slot.value.value != value:
-                    raise self._mismatch(slot.parameter, str(value))
-                function.set_argument(index, slot.size, slot.pointer)
-                slot.last = value
-            event: Event = function.launch(memories, *sizes)
+                else:
+                    self._set_number(slot, value)
+            event: Event = self._function.launch(memories, sizes)
             return event
 
-    def _launch_sizes(self, size: Shape, group: Optional[Shape]) -> Tuple[int, Any, Any]:
+    def _set_array(self, slot: _Slot, array: Array) -> None:
+        memory = array._memory
+        if not slot.is_array:
+            raise self._mismatch(slot.parameter, text("a {}", type(array).__name__))
+        if array.dtype != slot.parameter.dtype or memory.device is not self._device:
+            raise self._no_array(slot.parameter, array)
+        slot.serial = 0
+        self._function.set_argument(slot.index, _POINTER_SIZE, memory.pointer)
+        memory.launched()
+        slot.serial = memory.serial
+
+    def _set_number(self, slot: _Slot, value: Any) -> None:
+        if slot.is_array:
+            raise self._no_array(slot.parameter, value)
+        number = value if type(value) is slot.kind else self._number(slot.parameter, value)
+        if number == slot.last and number:  # a zero is always set again, because it may be -0.0
+            return
+        slot.last = _NOTHING
+        slot.value.value = number
+        if slot.kind is int and slot.value.value != number:
+            raise self._mismatch(slot.parameter, str(number))
+        self._function.set_argument(slot.index, slot.size, slot.pointer)
+        slot.last = number
+
+    def _launch_sizes(self, size: Shape, group: Optional[Shape]) -> Sizes:
         total = _sizes("size", size, 1)
         groups = self._defaults.get(len(total)) if group is None else _sizes("group", group, 1)
         if groups is None or len(groups) != len(total) or len(total) > 3:
@@ -344,7 +371,7 @@ class Kernel:
         if math.prod(groups) > self._most:
             raise InvalidRequest(text("group: {!r} is more than the {} work-items that fit the device", group, self._most), "E0582")
         rounded = tuple(-(-one // by) * by for one, by in zip(total, groups))
-        return len(total), self._function.sizes(rounded), self._function.sizes(groups)
+        return rounded, groups
 
     def _no_array(self, parameter: Parameter, value: Any) -> InvalidRequest:
         if type(value) is Array:

@@ -59,6 +59,7 @@ def device_here():
         return None
 
 
+LIBRARY = ""
 DEVICE = device_here()
 IS_SHARED = bool(DEVICE) and berth.empty(1)._memory.address is not None  # else the device is a GPU
 on_a_device = unittest.skipUnless(DEVICE, "no OpenCL device is here")
@@ -231,6 +232,36 @@ class Kernels(unittest.TestCase):
             slow(berth.asarray([1.0] * 256), 200_000, size=256)
             gc.collect()
         berth.asarray([0.0]).tolist()
+
+    def test_memory_of_an_array_is_used_again(self):
+        put = berth.kernel("KERNEL void put(GLOBAL int* x, int a) { x[GLOBAL_ID(0)] = a; }", backend="opencl")
+        seen = set()
+        for i in range(20):
+            x = berth.empty(100 + i, "int32", backend="opencl")
+            seen.add(x._memory.handle)
+            put(x, i, size=100, group=1)
+            self.assertEqual(x.tolist()[:100], [i] * 100)
+            cycle = [x]  # freed by the collector of garbage, not by its count of references
+            cycle.append(cycle)
+            del x, cycle
+            gc.collect()
+        self.assertLess(len(seen), 20)
+
+    def test_a_list_of_sizes_may_change_between_launches(self):
+        put = berth.kernel("KERNEL void put(GLOBAL int* x) { x[GLOBAL_ID(0)] = 1; }")
+        x, size = berth.asarray(array.array("i", [0, 0, 0, 0])), [1]
+        put(x, size=size, group=1)
+        size[0] = 3
+        put(x, size=size, group=1)
+        self.assertEqual(x.tolist(), [1, 1, 1, 0])
+
+    def test_one_call_of_libberth_launches_and_without_libberth_several_of_opencl(self):
+        code = ("import berth; f = berth.kernel('KERNEL void put(GLOBAL int* x) { x[GLOBAL_ID(0)] = 7; }', backend='opencl')\n"
+                "x = berth.empty(2, 'int32', backend='opencl'); f(x, size=2, group=1).wait(); print(x.tolist(), f._function._go.__name__)")
+        for library, name in ((LIBRARY, "berth_opencl_launch_run"), ("/no/such", "_launch_by_ctypes")):
+            if library:
+                done = elsewhere(code, BERTH_LIBRARY=library)
+                self.assertEqual((done.stdout, done.stderr), (f"[7, 7] {name}\n", ""))
 
     def test_threads_share_a_kernel(self):
         put = berth.kernel("KERNEL void put(GLOBAL int* x, int a) { if (GLOBAL_ID(0) == 0) x[0] = a; }")
@@ -447,4 +478,6 @@ class Cuda(unittest.TestCase):
 if __name__ == "__main__":
     if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
         Cuda.berth = os.path.abspath(sys.argv.pop(1))
+    if len(sys.argv) > 1 and os.path.exists(sys.argv[1]):
+        LIBRARY = os.path.abspath(sys.argv.pop(1))
     unittest.main()
