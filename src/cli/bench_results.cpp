@@ -2,24 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
-#include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "output/json_writer.hpp"
 #include "output/svg.hpp"
 #include "output/table.hpp"
 #include "output/words.hpp"
-#include "system/runtime_folder.hpp"
 
 namespace berth::cli {
 namespace {
 
-using Json = nlohmann::json;
 constexpr std::size_t kLargestFile = 16 << 20;
-constexpr double kSlowerPercent = 5;
-constexpr double kLargestSize = 1ULL << 40;
 
 /// A value with three significant digits and a decimal prefix: "148 G" for 148e9.
 std::string show_metric(double value) {
@@ -81,7 +75,7 @@ void add_row(output::Table& table, const BenchRow& row, bool peak, bool naive) {
              computed_by(row.measured->library)});
 }
 
-void write_row(output::JsonWriter& json, const BenchRow& row) {
+void write_row(output::JsonWriter& json, const BenchRow& row, std::int64_t unix_milliseconds) {
   const bool gemm = row.one.kind == bench::Kind::kGemm;
   const auto rate = row.work_per_second();
   const auto number = [&](const char* key, std::optional<double> value) { json.field(key, value); };
@@ -92,6 +86,7 @@ void write_row(output::JsonWriter& json, const BenchRow& row) {
   json.field("backend", bench::name(row.one.backend));
   json.field("case", row.one.key);
   json.text_field("precision", row.one.precision);
+  json.field("unix_seconds", static_cast<double>(unix_milliseconds) / 1000);
   const bench::Measured* measured = row.times ? &*row.measured : nullptr;
   json.text_field("library", measured == nullptr ? "" : measured->library);
   json.field("size", measured != nullptr && measured->size > 0 ? std::optional(measured->size)
@@ -129,19 +124,6 @@ void write_row(output::JsonWriter& json, const BenchRow& row) {
   json.close('}');
 }
 
-std::optional<double> number_in(const Json& row, const char* key, double most) {
-  const auto found = row.find(key);
-  if (found == row.end() || !found->is_number()) return std::nullopt;
-  const double value = found->get<double>();
-  return value >= 0 && value <= most ? std::optional(value) : std::nullopt;
-}
-
-std::string key_of(std::string_view uuid, std::string_view address, std::string_view name,
-                   std::string_view case_key) {
-  const std::string_view device = !uuid.empty() ? uuid : !address.empty() ? address : name;
-  return fmt::format("{}\n{}", device, case_key);
-}
-
 }  // namespace
 
 std::optional<double> BenchRow::work_per_second() const {
@@ -164,48 +146,13 @@ std::optional<double> BenchRow::change_percent() const {
 
 bool BenchRow::is_slower() const {
   const auto change = change_percent();
-  return change &&
-         *change < -std::max({kSlowerPercent, times->spread_percent, earlier->spread_percent});
-}
-
-std::string result_key(const model::Device& device, std::string_view case_key) {
-  return key_of(device.uuid, device.pci_address, device.name, case_key);
+  return change && *change < -std::max({bench::kSlowerPercent, times->spread_percent,
+                                        earlier->spread_percent});
 }
 
 Result<EarlierResults> read_results(const std::string& file) {
   const auto bytes = read_file(file, kLargestFile);
-  if (!bytes) return bytes.error();
-  const Json json = Json::parse(*bytes, nullptr, false);
-  const auto results = json.is_object() ? json.find("results") : json.end();
-  if (!json.is_object() || json.value("schema", Json()) != 1 || results == json.end() ||
-      !results->is_array())
-    return Error{ErrorCode::kInvalidArgument, "E1057",
-                 text("{} has no results of `berth bench --save`", printable(file)),
-                 "berth bench --save FILE"};
-  EarlierResults earlier;
-  for (const Json& row : *results) {
-    if (!row.is_object()) continue;
-    const auto seconds = number_in(row, "median_seconds", 1e6);
-    if (!seconds || *seconds <= 0) continue;  // the case failed in the earlier run
-    EarlierResult one;
-    one.seconds = *seconds;
-    one.name = json_text(row, "name");
-    one.case_key = json_text(row, "case");
-    one.spread_percent = number_in(row, "spread_percent", 1e6).value_or(0);
-    one.size = static_cast<std::uint64_t>(number_in(row, "size", kLargestSize).value_or(0));
-    for (const char* rate : {"flop_per_second", "bytes_per_second"})
-      if (const auto value = number_in(row, rate, 1e30)) one.work = *value * one.seconds;
-    earlier[key_of(json_text(row, "uuid"), json_text(row, "pci_address"), json_text(row, "name"),
-                   json_text(row, "case"))] = one;
-  }
-  return earlier;
-}
-
-std::string kept_file() {
-  return system::state_folder() + "/bench/latest.json";
-}
-std::string kept_baseline_file() {
-  return system::state_folder() + "/bench/baseline.json";
+  return bytes ? bench::parse_results(*bytes, file) : bytes.error();
 }
 
 std::string bench_json(const BenchReport& report) {
@@ -215,7 +162,8 @@ std::string bench_json(const BenchReport& report) {
   json.field("at", output::show_time(report.unix_milliseconds));
   json.field("seconds", report.seconds);
   json.field("cpu_threads", report.threads);
-  json.rows("results", report.rows, [&](const BenchRow& row) { write_row(json, row); });
+  json.rows("results", report.rows,
+            [&](const BenchRow& row) { write_row(json, row, report.unix_milliseconds); });
   json.rows("skipped", report.skipped, [&](const SkippedDevice& one) {
     json.field("device", one.device->index);
     json.text_field("name", one.device->name);

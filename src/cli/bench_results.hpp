@@ -3,29 +3,21 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
 #include "bench/case.hpp"
+#include "bench/results.hpp"
 #include "bench/timing.hpp"
 #include "model/device.hpp"
 #include "output/terminal.hpp"
 
 namespace berth::cli {
 
-/// An earlier result of the same case on the same device.
-struct EarlierResult {
-  double seconds = 0, work = 0, spread_percent = 0;
-  std::uint64_t size = 0;
-  std::string name, case_key;  // of the device; "gemm.fp32"
-
-  /// Work a second, or runs a second if the case has no amount of work.
-  [[nodiscard]] double rate() const { return (work > 0 ? work : 1) / seconds; }
-};
-using EarlierResults = std::map<std::string, EarlierResult, std::less<>>;
+using bench::EarlierResult;
+using bench::EarlierResults;
 
 struct BenchRow {
   const model::Device* device = nullptr;
@@ -57,14 +49,9 @@ struct BenchReport {
   int threads = 1;
 };
 
-/// A key for a case on a device that is the same in every run.
-[[nodiscard]] std::string result_key(const model::Device& device, std::string_view case_key);
-/// Reads the results from a file that --save wrote. Fails with kInvalidArgument: E1057.
+/// Reads the results from a file that --save wrote. Fails like read_file(), or with
+/// kInvalidArgument: E1057.
 [[nodiscard]] Result<EarlierResults> read_results(const std::string& file);
-
-/// The files of `berth bench --keep`: the newest results, and the first ones.
-[[nodiscard]] std::string kept_file();
-[[nodiscard]] std::string kept_baseline_file();
 
 [[nodiscard]] std::string bench_json(const BenchReport& report);
 /// A bar chart, with a group for each unit.

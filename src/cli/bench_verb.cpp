@@ -19,11 +19,13 @@
 #include "model/device_selector.hpp"
 #include "model/device_use.hpp"
 #include "plan/catalogue.hpp"
+#include "system/runtime_folder.hpp"
 
 namespace berth::cli {
 namespace {
 
 constexpr std::int64_t kMostSeconds = 600;
+constexpr std::size_t kLargestKept = 16 << 20;
 /// Starting a platform and compiling takes seconds. Probing and checking take as long as measuring.
 constexpr std::chrono::seconds kStartTime(60);
 constexpr int kTimesSeconds = 4;
@@ -145,13 +147,19 @@ Status save(const std::string& path, std::string_view bytes) {
   return replace_file(path, bytes, 0644) ? Status(Done{}) : not_written(path, errno);
 }
 
-/// Stores the results for `berth health`; the first ones are also its baseline.
-Status keep(std::string_view json) {
-  const std::string latest = kept_file(), baseline = kept_baseline_file();
+/// Stores the results for `berth health`. The first ones of each device are also its baseline.
+/// Devices that were not measured now keep their results.
+Status keep(const std::string& json) {
+  const std::string folder = system::state_folder(), latest = bench::kept_file(folder),
+                    baseline = bench::kept_baseline_file(folder);
   std::error_code problem;
   std::filesystem::create_directories(std::filesystem::path(latest).parent_path(), problem);
-  if (auto written = save(latest, json); !written) return written;
-  return std::filesystem::exists(baseline, problem) ? Status(Done{}) : save(baseline, json);
+  const auto kept = [](const std::string& file) { return slurp(file, kLargestKept).value_or(""); };
+  if (auto written = save(latest, bench::with_results_of(json, kept(latest))); !written)
+    return written;
+  const std::string before = kept(baseline);
+  const bool has_baseline = bench::parse_results(before, baseline).has_value();
+  return save(baseline, has_baseline ? bench::with_results_of(before, json) : json);
 }
 
 /// Runs one case. nullopt if the device does not support it and the user did not name it.
@@ -160,7 +168,7 @@ std::optional<BenchRow> run_case(const model::Device& device, const bench::Targe
                                  const EarlierResults& earlier) {
   BenchRow row;
   row.device = &device, row.one = one;
-  if (const auto found = earlier.find(result_key(device, one.key)); found != earlier.end())
+  if (const auto found = earlier.find(bench::result_key(device, one.key)); found != earlier.end())
     row.earlier = found->second;
   // Use the same size as the earlier run, so that the results are comparable.
   const bench::Effort effort{choice.seconds, row.earlier ? row.earlier->size : 0};

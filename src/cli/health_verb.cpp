@@ -3,12 +3,14 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "cli/bench_results.hpp"
 #include "cli/look.hpp"
 #include "cli/speed_check.hpp"
 #include "cli/verbs.hpp"
 #include "output/table.hpp"
 #include "output/words.hpp"
 #include "serve/watch_json.hpp"
+#include "system/runtime_folder.hpp"
 #include "watch/health.hpp"
 
 namespace berth::cli {
@@ -55,21 +57,29 @@ std::string health_table(const std::vector<CheckedDevice>& all, const output::Te
   return table.render(terminal);
 }
 
-/// Adds the check of speed if --against names a baseline or `berth bench --keep` has stored
-/// results.
+/// The folder with results of `berth bench --keep`: this user's, else that of the broker for all
+/// users.
+std::string kept_folder() {
+  std::error_code problem;
+  const std::string own = system::state_folder();
+  return std::filesystem::exists(bench::kept_file(own), problem) ? own : system::kSystemState;
+}
+
+/// Adds the check of speed if --against names a baseline, or `berth bench --keep` has results.
 Status add_speed_checks(const Arguments& arguments, std::vector<CheckedDevice>& all) {
   const auto named = arguments.value("--against");
+  const std::string folder = kept_folder(), kept = bench::kept_file(folder);
   std::error_code problem;
-  if (!named && !std::filesystem::exists(kept_file(), problem)) return Done{};
-  const auto latest = read_results(kept_file());
+  if (!named && !std::filesystem::exists(kept, problem)) return Done{};
+  const auto latest = read_results(kept);
   if (!latest && named)
     return Error{ErrorCode::kInvalidArgument, "E1057",
                  text("there are no kept results to compare with {}", printable(*named)),
                  "berth bench --keep"};
-  const auto baseline = read_results(named.value_or(kept_baseline_file()));
+  const auto baseline = read_results(named.value_or(bench::kept_baseline_file(folder)));
   if (!baseline && named) return baseline.error();
   // Without --against, damaged result files must not make a prolog script fail.
-  const EarlierResults none;
+  const bench::EarlierResults none;
   for (CheckedDevice& one : all)
     one.checks.push_back(
         speed_check(*one.device, latest ? *latest : none, baseline ? *baseline : none));

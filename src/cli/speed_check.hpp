@@ -2,7 +2,7 @@
 // `berth health` from the results of `berth bench --keep`. Pure.
 #pragma once
 
-#include "cli/bench_results.hpp"
+#include "bench/results.hpp"
 #include "model/device.hpp"
 #include "watch/health.hpp"
 
@@ -12,7 +12,7 @@ namespace berth::cli {
 /// name, by more than 5 % and by more than the spreads of both results. Not checked if `latest` has
 /// no result of this device that can be compared.
 [[nodiscard]] watch::HealthCheck speed_check(const model::Device& device,
-                                             const EarlierResults& latest,
-                                             const EarlierResults& baseline);
+                                             const bench::EarlierResults& latest,
+                                             const bench::EarlierResults& baseline);
 
 }  // namespace berth::cli

@@ -3,8 +3,8 @@
 #include <doctest/doctest.h>
 
 using namespace berth;
-using cli::EarlierResult;
-using cli::EarlierResults;
+using bench::EarlierResult;
+using bench::EarlierResults;
 using watch::Verdict;
 
 namespace {
@@ -18,7 +18,7 @@ model::Device card(const std::string& uuid) {
 
 void add(EarlierResults& into, const std::string& uuid, double work, double spread = 1,
          const std::string& key = "gemm.fp32") {
-  into[cli::result_key(card(uuid), key)] = EarlierResult{1, work, spread, 0, "X100", key};
+  into[bench::result_key(card(uuid), key)] = EarlierResult{1, work, spread, 0, "X100", key};
 }
 
 }  // namespace

@@ -78,6 +78,13 @@ struct OsRelease {
   bool is_image = false;          // rpm-ostree: a base image with packages layered on it
 };
 
+/// A device that was slower in the newest results of `berth bench --keep`.
+struct SlowDevice {
+  std::string name, id;            // "NVIDIA L4"; its uuid, else its PCI address, else its name
+  std::string file;                // of the results
+  std::vector<std::string> cases;  // a translated sentence for each
+};
+
 struct MachineFacts {
   Fact<std::string> kernel;  // "6.8.0-45-generic"
   Fact<OsRelease> system;    // absent: unknown
@@ -109,6 +116,7 @@ struct MachineFacts {
   Fact<std::string> sbsa_source;  // on a Jetson: an apt source file with CUDA for Arm servers
   /// A Jetson's current power mode, and the mode that has full power: "15W", "MAXN".
   Fact<std::string> jetson_mode, jetson_full_mode;
+  Fact<std::vector<SlowDevice>> slow_devices;
   bool is_wsl = false, is_jetson = false, is_virtual = false, is_laptop = false;
   bool in_container = false;
 

@@ -189,6 +189,8 @@ Result<Sources> from_bundle(const std::string& path) {
 Facts collect(const Sources& sources) {
   Facts facts;
   facts.machine = collect_machine(sources.tree, sources.kernel_log);
+  facts.machine.slow_devices =
+      collect_slow_devices(sources.tree, sources.process.environment, facts.machine.host_name);
   facts.nvidia = collect_nvidia(sources.tree, sources.process);
   facts.driver = sources.driver;
   facts.process = sources.process;

@@ -44,6 +44,10 @@ namespace berth::doctor {
 [[nodiscard]] Fact<std::vector<PciFunction>> collect_pci(const Tree& tree);
 [[nodiscard]] Fact<std::vector<StuckProcess>> collect_stuck(const Tree& tree);
 
+/// Absent: no device is slower than it was, or there are no results.
+[[nodiscard]] Fact<std::vector<SlowDevice>> collect_slow_devices(
+    const Tree& tree, const Fact<Environment>& environment, const Fact<std::string>& host_name);
+
 [[nodiscard]] NvidiaFacts collect_nvidia(const Tree& tree, const ProcessFacts& process);
 [[nodiscard]] Fact<std::vector<UnfinishedPackage>> collect_unfinished(const Tree& tree);
 [[nodiscard]] Fact<BuildLog> collect_build_log(const Tree& tree);

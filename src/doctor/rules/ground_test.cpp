@@ -62,6 +62,10 @@ std::vector<Mutation> hardware_mutations() {
            for (PciFunction& gpu : all) gpu.iommu = std::string("DMA-FQ");
          });
        }},
+      {"HW14",
+       [](Facts& f) {
+         f.machine.slow_devices = std::vector{SlowDevice{"X100", "GPU-1", "/f/latest.json", {"a"}}};
+       }},
       {"HW13",
        [](Facts& f) {
          f.process.cpus = std::vector{8, 9};
@@ -299,6 +303,7 @@ Facts all_unreadable() {
   machine.modules = machine.kernel_log = machine.processes = why;
   machine.secure_boot = why;
   machine.suspends = why;
+  machine.slow_devices = why;
   auto& nvidia = facts.nvidia;
   nvidia.module_version = nvidia.library_version = nvidia.fabric_manager = why;
   nvidia.reboot_wanted_by = nvidia.source = why;

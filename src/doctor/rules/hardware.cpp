@@ -430,6 +430,27 @@ void runtime_pm(Examination& look) {
   }
 }
 
+void slower_than_it_was(Examination& look) {
+  const auto* devices = look.see(look.facts.machine.slow_devices);
+  if (devices == nullptr) return;
+  for (const SlowDevice& one : *devices) {
+    const std::string name = printable(one.name);
+    Finding& finding = look.found(text("{0}: {1}", name, one.cases.front()));
+    if (one.id != one.name) finding.evidence.push_back(printable(one.id));
+    for (std::size_t i = 1; i < one.cases.size(); ++i) finding.evidence.push_back(one.cases[i]);
+    finding.evidence.push_back(one.file);
+    finding.fix.push_back({"berth bench --keep && berth health",
+                           text("measures again, while no program uses the device")});
+    finding.fix.push_back(
+        {"", text("if it stays slow: compare its clocks, power limit, temperature and PCIe link "
+                  "with the other devices while it works")});
+    finding.fix.push_back(
+        {"rm " + pasted(one.file.substr(0, one.file.rfind('/')) + "/baseline.json"),
+         text("only after a change of the device or its driver: the next results are the new "
+              "baseline")});
+  }
+}
+
 constexpr auto kHardwareRules = std::to_array<Rule>({
     {"HW01", Layer::kHardware, Severity::kFatal, true, msgid("no GPU on the PCI bus"),
      "DRV* CTR* ENV* LIB* FW*", no_gpu_on_bus},
@@ -444,6 +465,9 @@ constexpr auto kHardwareRules = std::to_array<Rule>({
      "HW02 DRV09 DRV13 DRV15 DRV23 DRV30 FW* RT*", gpu_lost},
     {"HW10", Layer::kHardware, Severity::kInfo, false, msgid("a GPU in a sleep state"), "",
      runtime_pm},
+    {"HW14", Layer::kHardware, Severity::kWarning, false,
+     msgid("a device that is slower than it was, or than others of its name"), "",
+     slower_than_it_was},
 });
 
 }  // namespace

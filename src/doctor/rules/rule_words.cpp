@@ -46,6 +46,10 @@ constexpr auto kSourceRows = std::to_array<Row>({
     {"SRC*", {"", "", msgid("a run without the line does the same")}},
 });
 constexpr auto kRows = std::to_array<Row>({
+    {"HW14",
+     {msgid("the results that berth bench --keep has stored; nothing is measured"),
+      msgid("cooling, power limit, clocks or slot of the device; or a new baseline after a change"),
+      msgid("berth bench --keep, repeated on the idle device, is as fast as the baseline")}},
     {"HW05 HW06 HW07 HW09 HW11 HW12 HW13",
      {msgid("each PCIe link's width, speed and error counters, ACS, the IOMMU and the NUMA node, "
             "in /sys/bus/pci"),

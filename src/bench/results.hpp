@@ -1,0 +1,57 @@
+// Results of `berth bench` that were written to a file: reading, keeping and comparing them. Pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "model/device.hpp"
+
+namespace berth::bench {
+
+/// An earlier result of the same case on the same device.
+struct EarlierResult {
+  double seconds = 0, work = 0, spread_percent = 0;
+  std::uint64_t size = 0;
+  std::string name, case_key;          // of the device; "gemm.fp32"
+  std::int64_t unix_milliseconds = 0;  // when it was measured; 0: unknown
+
+  /// Work a second, or runs a second if the case has no amount of work.
+  [[nodiscard]] double rate() const { return (work > 0 ? work : 1) / seconds; }
+};
+using EarlierResults = std::map<std::string, EarlierResult, std::less<>>;  // by result_key()
+
+/// A change of less than this is within what measurements vary.
+inline constexpr double kSlowerPercent = 5;
+
+/// A device that is the same in every run: its uuid, else its PCI address, else its name.
+[[nodiscard]] std::string device_key(const model::Device& device);
+/// A key for a case on a device that is the same in every run.
+[[nodiscard]] std::string result_key(const model::Device& device, std::string_view case_key);
+/// Reads a document of `berth bench --json`. `file` is for messages. Fails with kInvalidArgument:
+/// E1057.
+[[nodiscard]] Result<EarlierResults> parse_results(std::string_view document,
+                                                   const std::string& file);
+/// `newer` with the results that only `older` has, so that a run on one device keeps those of the
+/// others. `older` is left out if it is no such document.
+[[nodiscard]] std::string with_results_of(std::string_view newer, std::string_view older);
+
+/// The files of `berth bench --keep` in a state folder: the newest results, and the first ones.
+[[nodiscard]] std::string kept_file(const std::string& state_folder);
+[[nodiscard]] std::string kept_baseline_file(const std::string& state_folder);
+
+struct Speed {
+  bool is_compared = false;         // with the baseline, or with devices of the same name
+  std::vector<std::string> slower;  // a translated sentence for each case that is slower
+};
+/// Compares the newest results of a device with its baseline, and with the median of the other
+/// devices of this name. A case is slower if its speed is lower by more than kSlowerPercent, and by
+/// more than the spreads of both results.
+[[nodiscard]] Speed speed_of(std::string_view device_key, const EarlierResults& latest,
+                             const EarlierResults& baseline);
+
+}  // namespace berth::bench
