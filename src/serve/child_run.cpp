@@ -73,6 +73,7 @@ ChildResult run_child(const ChildRun& run, const std::atomic<bool>& is_stopped) 
   if (!out.open() || !err.open() || !input) return {.problem = errno};
   const auto child = system::spawn({.program = run.program,
                                     .words = run.words,
+                                    .variables = run.variables,
                                     .out = out.theirs.get(),
                                     .err = err.theirs.get(),
                                     .in = input.get(),

@@ -14,6 +14,7 @@ struct ChildRun {
   std::string input = {};           // its stdin
   std::chrono::seconds longest{0};  // after this, it and the processes it started are killed
   std::size_t most_bytes = 0;       // output after this is not kept; of stderr as well
+  std::vector<std::string> variables = {};  // "NAME=value", besides this program's
 };
 
 struct ChildResult {

@@ -13,6 +13,7 @@
 #include "serve/execution.hpp"
 #include "serve/fence.hpp"
 #include "serve/foreign_processes.hpp"
+#include "serve/idle_bench.hpp"
 #include "serve/launcher.hpp"
 #include "serve/observer.hpp"
 #include "serve/server.hpp"
@@ -67,6 +68,14 @@ watch::AskedMemory asked_memory(const std::vector<JobRoot>& roots,
     asked[root.job] = is_whole ? 0 : most;
   }
   return asked;
+}
+
+std::set<std::string> leased_units(const std::map<model::JobId, model::Job>& jobs) {
+  std::set<std::string> units;
+  for (const auto& [id, job] : jobs)
+    if (!model::has_ended(job.state))
+      for (const model::Grant& grant : job.grants) units.insert(grant.unit);
+  return units;
 }
 
 class Daemon {
@@ -158,7 +167,15 @@ class Daemon {
     }
     for (auto& [call, answer] : std::exchange(held_, {})) api_.act(call, answer);
     execution_.settle();
+    measure_idle_devices();
     rest();
+  }
+
+  void measure_idle_devices() {
+    const auto at = now();
+    idle_bench_.see(execution_.broker().snapshot(), leased_units(execution_.broker().jobs()),
+                    execution_.broker().queue().waiting_count() > 0,
+                    std::chrono::steady_clock::time_point(at.steady), at.unix_milliseconds);
   }
 
   void rest() {
@@ -178,6 +195,10 @@ class Daemon {
       return answer.send({200, "{\"schema\":1,\"ok\":true}\n"});
     if (feed_.act(call, answer)) return;
     if (is_restored_) execution_.mind_clock();
+    // The last snapshot may contain the measurement, so take another before the job is placed.
+    if (call.method == "POST" &&
+        idle_bench_.give_way(std::chrono::steady_clock::time_point(last_call_)))
+      seen_at_ = policy::Instant{-1'000'000};
     const auto age = last_call_ - seen_at_;
     const bool wants_look = call.method == "POST" && age > kSoonOld;
     if (wants_look) look();
@@ -228,6 +249,9 @@ class Daemon {
       }
       const policy::Queue& queue = execution_.broker().queue();
       if (queue.waiting_count() > 0 && now().steady - seen_at_ > kFresh) look();
+      if (is_restored_ &&
+          idle_bench_.wants_look(std::chrono::steady_clock::time_point(now().steady)))
+        look();
       const bool is_idle = queue.waiting_count() + queue.running_count() == 0;
       if (options_.idle_seconds > 0 && is_idle &&
           now().steady - last_call_ > std::chrono::seconds(options_.idle_seconds))
@@ -263,6 +287,7 @@ class Daemon {
   policy::Instant seen_at_{-1'000'000}, forgot_at_{-1'000'000}, last_call_ = now().steady;
   std::uint64_t ticks_ = 0;
   bool looking_ = false, is_restored_ = false, is_told_to_end_ = false;
+  IdleBench idle_bench_{options_.settings.bench_every, options_.state_folder, options_.note};
   WatchFeed feed_{loop_, options_.sources, options_.version,
                   [this] { return queue_numbers(execution_.broker().jobs(), execution_.now()); },
                   options_.settings.alert_rules};

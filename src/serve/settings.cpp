@@ -72,6 +72,11 @@ Result<Settings> parse_settings(std::string_view document, const std::string& or
     if (audience == Audience::kAllUsers) read_rules(top, settings);
     top.duration("keep", settings.keep, kLongest);
     top.size("keep_output", settings.keep_output_bytes);
+    top.table("bench", [&](TomlTable& table) {
+      table.duration("every", settings.bench_every, kLongest);
+      if (table.has("every") && settings.bench_every < hours(1))
+        table.check(text("every: less than {}", "1h"));
+    });
     top.tables("alerts",
                [&](TomlTable& table) { settings.alerts.push_back(read_alert_target(table)); });
     top.named_tables("alert_rule", [&](const std::string& name, TomlTable& table) {

@@ -26,6 +26,7 @@ struct Settings {
                                     << 30U;  // in total; the oldest are deleted first
   policy::UserRules everyone;
   std::map<std::string, policy::UserRules> users;  // by name; replaces `everyone`
+  std::chrono::milliseconds bench_every{0};        // measure idle devices this often; 0: never
   std::vector<AlertTarget> alerts;
   OtlpOptions otlp;
   watch::AlertRules alert_rules = watch::built_in_alert_rules();

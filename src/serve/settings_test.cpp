@@ -19,6 +19,7 @@ exempt_users = ["monitoring"]
 half_life = "48h"
 keep = "24h"
 keep_output = "2GiB"
+bench.every = "7d"
 [everyone]
 most_devices = 4
 [user.lin]
@@ -38,6 +39,7 @@ most_devices = 1
   CHECK(settings->keep == std::chrono::hours(24));
   CHECK(settings->keep_output_bytes == 2ULL << 30U);
   CHECK(settings->everyone.most_devices == 4);
+  CHECK(settings->bench_every == std::chrono::hours(7 * 24));
   CHECK(settings->users.at("lin").weight == 2);
   CHECK(settings->users.at("lin").most_devices == 4);
   CHECK(settings->users.at("zhao").weight == 0.5);
@@ -54,7 +56,9 @@ TEST_CASE("invalid settings are refused with their line") {
         Case{"modus = \"warn\"", "E0603"}, Case{"keep = \"7\"", "E0605"},
         Case{"half_life = \"0s\"", "E0605"}, Case{"[user.lin]\nweight = 0", "E0605"},
         Case{"[user.lin]\nweight = \"2\"", "E0604"}, Case{"[user.lin]\nmost_devices = -1", "E0605"},
-        Case{"user = 3", "E0604"}, Case{"[user]\nlin = 3", "E0604"}, Case{"[everyone", "E0602"}}) {
+        Case{"[bench]\nevery = \"59m\"", "E0605"}, Case{"[bench]\nevery = 7", "E0604"},
+        Case{"[bench]\noften = \"7d\"", "E0603"}, Case{"user = 3", "E0604"},
+        Case{"[user]\nlin = 3", "E0604"}, Case{"[everyone", "E0602"}}) {
     CAPTURE(one.document);
     const auto settings = parse_settings(one.document, "berth.toml");
     REQUIRE_FALSE(settings);

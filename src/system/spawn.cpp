@@ -4,7 +4,9 @@
 #include <spawn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <string_view>
 
 namespace berth::system {
 
@@ -13,6 +15,16 @@ Spawned spawn(const Start& start) {
   words.reserve(start.words.size() + 1);
   for (const std::string& one : start.words) words.push_back(one.c_str());
   words.push_back(nullptr);
+  std::vector<const char*> variables;
+  for (const std::string& one : start.variables) variables.push_back(one.c_str());
+  for (char** one = environ; *one != nullptr; ++one) {
+    const std::string_view old(*one);
+    const std::string_view name = old.substr(0, old.find('=') + 1);
+    if (std::none_of(start.variables.begin(), start.variables.end(),
+                     [&](const std::string& added) { return added.starts_with(name); }))
+      variables.push_back(*one);
+  }
+  variables.push_back(nullptr);
   posix_spawn_file_actions_t actions = {};
   posix_spawnattr_t attributes = {};
   ::posix_spawn_file_actions_init(&actions);
@@ -37,7 +49,8 @@ Spawned spawn(const Start& start) {
   Spawned spawned;
   // posix_spawnp takes char* const[] for historical reasons, but does not change the strings.
   spawned.problem = ::posix_spawnp(&spawned.pid, start.program.c_str(), &actions, &attributes,
-                                   const_cast<char* const*>(words.data()), environ);
+                                   const_cast<char* const*>(words.data()),
+                                   const_cast<char* const*>(variables.data()));
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
   return spawned;

@@ -12,6 +12,8 @@ namespace berth::system {
 struct Start {
   std::string program;  // a path, or a name that is looked up in PATH
   std::vector<std::string> words;
+  std::vector<std::string> variables =
+      {};                  // "NAME=value": in addition, or instead of this program's
   int out = -1, err = -1;  // descriptors that become 1 and 2
   int in = -1;             // becomes 0; -1: an empty stdin
   bool is_daemon = false;  // start it in its own session, in the root folder

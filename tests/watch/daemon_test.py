@@ -76,6 +76,28 @@ class Daemon(unittest.TestCase):
         return subprocess.run([BERTH, *words], env=self.variables, capture_output=True, text=True, timeout=100)
 
 
+class IdleBench(Daemon):
+    MACHINE = ("lab-4x3090",)
+
+    def start(self):
+        settings = self.state.parent / "berth.toml"
+        settings.write_text('[bench]\nevery = "7d"\n')
+        settings.chmod(0o644)
+        self.OPTIONS = ("--config", str(settings))
+        super().start()
+
+    def test_idle_gpus_are_measured(self):
+        # No OpenCL reaches the GPUs of a simulated machine, so each has no result but the reason.
+        latest, seen = self.state / "bench/latest.json", set()
+
+        def measured():
+            if latest.exists():
+                seen.update(one["device"] for one in json.loads(latest.read_text())["skipped"])
+            return len(seen) > 1
+        self.assertTrue(wait_until(measured, 300))
+        self.assertLess(max(seen), 4)  # not the CPU
+
+
 class Watching(Daemon):
     def test_the_page_is_for_everybody_and_what_it_shows_for_who_has_the_token(self):
         answer, page = self.get("/", token=False)
