@@ -114,8 +114,9 @@ class Ways {
 
  private:
   bool consider(const plan::Work& work, std::string options) {
-    const double safe = plan::safe_bytes(plan::memory_of(answer_.model, work), work);
-    if (safe > answer_.gpu->memory_bytes) return false;
+    const plan::Memory memory = plan::memory_of(answer_.model, work);
+    const double safe = plan::safe_bytes(memory, work);
+    if (memory.is_partial || safe > answer_.gpu->memory_bytes) return false;
     const bool trains = work.task != plan::Task::kInference;
     const double all = answer_.work.batch * answer_.work.gpus;
     answer_.ways.push_back(
@@ -313,6 +314,7 @@ std::string text_of(const Answer& answer, const output::Terminal& terminal) {
   table.add({std::string(tr("peak, as the driver counts")), shown(answer.memory.peak())});
   table.add({std::string(tr("safe bound")), shown(answer.safe_bytes)});
   out += table.render(terminal);
+  if (answer.work.on_images) out += text("For images of {0} × {0}.", 224) + "\n";
   if (answer.work.gpus > 1) out += text("On each of {:.0f} GPUs.", answer.work.gpus) + "\n";
   if (accuracy.cases == 0)
     out += tr("Estimated. No case of this kind is published, so the error is not known.");
@@ -359,6 +361,7 @@ Result<plan::Work> planned_work(const Arguments& arguments, const plan::Model& m
   if (quantized && full) return unfit("fp32, amp, bf16, fp16");
   if (quantized && work.task == plan::Task::kLora) return unfit("fp32, amp, bf16, fp16");
   if (!quantized && work.task == plan::Task::kQlora) return unfit("int8, int4, nf4");
+  work.on_images = model.is_of_images();
   work.optimizer = *plan::optimizer_of(arguments.value("--optimizer").value_or("adamw"));
   work.checkpointing = arguments.has("--checkpointing");
   const auto batch = number_of(arguments, "--batch", 1, kMostBatch);

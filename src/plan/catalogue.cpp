@@ -62,6 +62,8 @@ Model model_in(const Json& row) {
   model.gated = mlp.starts_with("LLaMA") || mlp == "GemmaMLP" || mlp == "SwiGLU";
   model.rms_norm = row.value("norm", "") == "RMSNorm";
   model.tied = row.value("tie_embeddings", false);
+  model.kept_per_image = number("kept_per_image");
+  model.largest_per_image = number("largest_per_image");
   model.decoder = row.value("kind", "") == "decoder";
   return model;
 }

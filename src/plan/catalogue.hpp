@@ -23,12 +23,16 @@ struct Model {
   bool rms_norm = false;  // usual implementations compute RMSNorm in fp32
   bool tied = false;      // embedding and head share one matrix
   bool decoder = true;    // keeps a KV cache
+  // Of a network of convolutions, for one image: the numbers that its layers keep for the backward
+  // pass, and the numbers in the input and the output of its largest layer.
+  double kept_per_image = 0, largest_per_image = 0;
   // Of a model file: its format, the type of most of its weights, and the bytes of all of them.
   std::string format, stored_type;
   double stored_bytes = 0;
 
   /// Whether the layers are known. Without them, only weights, gradients and optimizer are.
   [[nodiscard]] bool has_layers() const { return layers > 0 && hidden > 0; }
+  [[nodiscard]] bool is_of_images() const { return kept_per_image > 0; }
 };
 
 struct Gpu {

@@ -141,8 +141,13 @@ Memory inference(const Model& m, const Work& w) {
   Memory out;
   out.weights = weight_bytes(m, w) / w.gpus;
   out.context = kDriverContextBytes;
-  if (!m.has_layers()) return out.is_partial = true, out;
   const double element = keeps_fp32(w.precision) ? 4 : 2;
+  if (m.is_of_images()) {
+    // A block's own input is kept until its end, beside those of the layer that runs.
+    out.activations = w.batch * 1.5 * m.largest_per_image * element / w.gpus;
+    return out;
+  }
+  if (!m.has_layers()) return out.is_partial = true, out;
   const double tokens = w.batch * w.seq;
   if (m.decoder) out.kv_cache = 2 * m.layers * m.kv_width * tokens * kv_element_bytes(w) / w.gpus;
   // Activations of the prompt, for one layer at a time. Logits exist only for the last token.
@@ -170,6 +175,13 @@ Memory training(const Model& m, const Work& w) {
   out.gradients = trained * element / shards_from(2);
   out.optimizer = optimizer_bytes(w.optimizer, trained, element) / shards_from(1);
   out.context = kDriverContextBytes;
+  if (m.is_of_images() && !adapters && !w.checkpointing && w.zero < 3) {
+    // Each gradient takes the place of what its layer has kept, which is freed.
+    out.activations = w.batch * m.kept_per_image * (w.precision == Precision::kFp32 ? 4 : 2);
+    out.workspace =
+        (w.precision == Precision::kAmp ? 2 * m.params : 0) + traffic_bytes(m, w, trained, element);
+    return out;
+  }
   if (!m.has_layers()) return out.is_partial = true, out;
 
   const double layer = layer_activation_bytes(m, w.precision);
@@ -229,6 +241,7 @@ Memory memory_of(const Model& model, const Work& work) {
 
 // These figures are measured and checked by accuracy_test.cpp.
 Accuracy accuracy_of(const Work& work) {
+  if (work.on_images) return {0, 0, 0, 1.3};
   if (work.gpus > 1) {
     if (work.task == Task::kInference || work.zero < 3) return {0, 0, 0, 1.3};
     return {6, 12, 14, 1.2};

@@ -94,7 +94,7 @@ TEST_CASE("an unknown model or GPU is an error that names near ones") {
   CHECK(model.error().message.find("Llama-3.1-8B") != std::string::npos);
   CHECK(find_model("").error().id == "E0970");
   // The catalogue has no layers of this model, so only a part of its memory is known.
-  const auto partial = find_model("resnet50");
+  const auto partial = find_model("timm/vit_huge_patch14_224.orig_in21k");
   REQUIRE(partial);
   CHECK(memory_of(*partial, {}).is_partial);
   CHECK(memory_of(*partial, {}).activations == 0);
@@ -127,4 +127,27 @@ TEST_CASE("a size alone gets the shape of the nearest model") {
   CHECK_FALSE(model.shape_from.empty());
   CHECK(model.params == 7e9);
   CHECK(model.layers > 20);
+}
+
+TEST_CASE("a network of convolutions keeps the outputs of its layers for each image") {
+  const auto model = find_model("resnet50");
+  REQUIRE(model);
+  Work work;
+  work.task = Task::kTrain;
+  work.precision = Precision::kFp32;
+  work.optimizer = Optimizer::kSgdMomentum;
+  work.batch = 32;
+  work.on_images = true;
+  const Memory training = memory_of(*model, work);
+  CHECK_FALSE(training.is_partial);
+  CHECK(training.activations == doctest::Approx(32 * 85.9e6).epsilon(0.01));
+  work.precision = Precision::kAmp;
+  CHECK(memory_of(*model, work).activations == doctest::Approx(16 * 85.9e6).epsilon(0.01));
+  CHECK(accuracy_of(work).cases == 0);
+  work.checkpointing = true;
+  CHECK(memory_of(*model, work).is_partial);
+  work = Work{};
+  work.on_images = true;
+  CHECK(memory_of(*model, work).activations > 0);
+  CHECK(memory_of(*model, work).kv_cache == 0);
 }
