@@ -26,6 +26,7 @@ SANITIZED = "TSAN_OPTIONS" in os.environ  # the sanitizer itself makes it slow a
 SOCKET = "/run/berth/berth.sock"
 HOSTILE = 61001  # this uid and the ones after it belong to no user
 MIB = 1 << 20
+MOST_OPEN = 1200  # connections of a user: src/serve/server.hpp
 MOST_MORE = 100 * MIB
 
 
@@ -160,13 +161,13 @@ class HostileClients(MachineOfAll):
             self.assert_others_are_served(20)
         left, oldest, answer = self.said(line)
         # The newest connections remain and are served.
-        self.assertEqual((left, oldest, answer), (500, count - 500, "HTTP/1.1 200 OK"))
+        self.assertEqual((left, oldest, answer), (MOST_OPEN, count - MOST_OPEN, "HTTP/1.1 200 OK"))
         self.assert_others_are_served()
         self.assert_memory_is_bounded()
 
     def test_several_users_who_open_all_they_may(self):
         def open_many():
-            globals()["kept"] = [connect() for _ in range(500)]
+            globals()["kept"] = [connect() for _ in range(MOST_OPEN)]
             return "open"
 
         for user in range(5):
@@ -181,7 +182,7 @@ class HostileClients(MachineOfAll):
         number = json.loads(job.getresponse().read())["job"]["id"]
 
         def open_many():
-            globals()["kept"] = [connect() for _ in range(499)]
+            globals()["kept"] = [connect() for _ in range(MOST_OPEN - 1)]
             for one in globals()["kept"]:
                 one.sendall(b"GET /v1/jobs/%d?wait=ended HTTP/1.1\r\nHost: b\r\n\r\n" % number)
             return "wait"
@@ -252,7 +253,7 @@ class HostileClients(MachineOfAll):
     def test_a_byte_now_and_then(self):
         def drip():
             call = b"GET /v1/jobs HTTP/1.1\r\nHost: " + b"b" * 4000
-            held = [connect() for _ in range(500)]
+            held = [connect() for _ in range(MOST_OPEN)]
             for byte in call[:20]:
                 for one in held:
                     send_all_of(one, bytes([byte]))
