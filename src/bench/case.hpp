@@ -45,8 +45,7 @@ struct Measured {
   std::uint64_t size = 0;  // rows of the square matrices, or bytes of one array
   double work = 0;         // floating-point operations or bytes in a run; 0: only the time matters
   std::vector<double> seconds;  // time of each run, after the warm-up
-  /// Time until an asynchronous call returned, which is too early. Absent if the call is
-  /// synchronous.
+  /// Time until an asynchronous call returned, before its work was done. Absent if synchronous.
   std::optional<double> naive_seconds;
   /// The largest relative error of the checked samples, and the largest error that is allowed.
   std::optional<double> max_error, allowed_error;

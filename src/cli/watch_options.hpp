@@ -24,7 +24,7 @@ inline constexpr auto kTopOptions = std::to_array<Option>({
     {"--filter", "TEXT", "only processes with this text in their command, user, container or job"},
     {"--interval", "DURATION", "time between two samples (default: 1s)"},
     {"--no-graphs", nullptr, "no graphs over time"},
-    {"--graph", top::kGraphs, "what the graphs show (default: use)"},
+    {"--graph", top::kGraphs, "what the graphs show (default: \"use\")"},
     {"--theme", top::kThemes, "colours for a dark or light background, or none"},
     {"--no-mouse", nullptr, "leave the mouse to the terminal, which can then select text"},
     {"--queue", nullptr, "begin with the queue instead of the processes"},

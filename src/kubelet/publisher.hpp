@@ -38,7 +38,7 @@ class Publisher {
   /// keeps taints.
   [[nodiscard]] Result<std::vector<engines::Slice>> wanted();
   [[nodiscard]] Status find_features(const std::vector<engines::KubeUnit>& units);
-  /// Tries to create the first slice for which `has` is true. `has`: reads a slice.
+  /// Whether the server keeps the feature that `has` finds: tries one slice.
   [[nodiscard]] Result<bool> is_kept(const std::vector<engines::Slice>& slices,
                                      std::optional<bool> (*has)(const std::string& json));
   void use_single_shares();

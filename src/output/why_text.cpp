@@ -218,7 +218,7 @@ void add_restarts(Lines& lines, const Job& job) {
                                      job.restarts, job.restarts));
   if (!model::has_ended(job.state))
     lines.add(tr("restarts"),
-              text("if the machine is restarted while it runs, it is restarted, at most {} times",
+              text("restarted, at most {} times, if the machine is restarted while the job runs",
                    model::kMostRestarts));
   else if (job.state == JobState::kLost && job.restarts > 0 &&
            job.why == text("the machine was restarted while it ran"))

@@ -37,7 +37,7 @@ constexpr std::array kTensorTypes{
     ElementType{"float8_e5m2", "f8", 1}, ElementType{"uint16", "u16", 2},
     ElementType{"uint32", "u32", 4},     ElementType{"uint64", "u64", 8}};
 
-/// The type that "module name" or "module.name" ends with.
+/// The type named last in "module name" or "module.name".
 template <typename Types>
 const ElementType* type_in(const Types& types, std::string_view global) {
   const std::string_view word = global.substr(global.find_last_of(" .") + 1);

@@ -36,8 +36,8 @@ struct AlertTarget {
   [[nodiscard]] const char* kind() const;
   /// For people, without what may be secret in a URL: "https://hooks.example" or "mail".
   [[nodiscard]] std::string shown() const;
-  /// Identifies the target. It is the same if the command or URL, the severity and the form are the
-  /// same. It contains no secrets.
+  /// Identifies the target. Equal for targets with the same command or URL, severity and form.
+  /// Contains no secrets.
   [[nodiscard]] std::string key() const;
 };
 /// The document of `berth alerts --json`.

@@ -30,7 +30,7 @@ TEST_CASE("a machine told by the broker is the machine for placements") {
   again.host = machine.host;
   CHECK(again.driver.version == "580.95.05");
   REQUIRE(again.devices.size() == machine.devices.size());
-  // Converting it again gives the same text.
+  // Both machines give the same text.
   CHECK(output::ls_json(again).substr(output::ls_json(again).find("\"driver\"")) ==
         output::ls_json(machine).substr(output::ls_json(machine).find("\"driver\"")));
   for (const std::string& unit : {machine.devices[0].uuid, machine.devices[1].partitions[1].uuid,

@@ -204,7 +204,7 @@ void read_alert_rule(const std::string& name, TomlTable& table, AlertRules& rule
   const auto before = std::find(kSeverities.begin(), kSeverities.end(), rule.severity);
   int severity = static_cast<int>(before - kSeverities.begin());
   table.choice("severity", severity, {kSeverities.begin(), kSeverities.end()});
-  // An Xid keeps the severity of its catalogue unless the settings name one.
+  // For an Xid, the catalogue gives the severity unless the settings do.
   rule.severity = rule.kind == Kind::kXid && !table.has("severity")
                       ? ""
                       : kSeverities.at(static_cast<std::size_t>(severity));

@@ -27,7 +27,7 @@ using sqlite::Statement;
 constexpr int kFormat = 1;
 constexpr std::int64_t kWriteEvery = 10;    // seconds
 constexpr std::int64_t kForgetEvery = 600;  // seconds
-/// Data that could not be written yet. If there is more than this, the oldest is dropped.
+/// At most this many unwritten chunks are kept. Beyond this, the oldest is dropped.
 constexpr std::size_t kMostPending = 512;
 constexpr std::int64_t kUsageStep = 60, kUsageKept = 366 * kDay;
 /// Usage rows of a minute are merged into hours when they are older than this.

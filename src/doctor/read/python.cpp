@@ -193,7 +193,7 @@ Fact<OtherPip> find_other_pip(const Tree& tree, const Fact<Environment>& environ
   return pip;
 }
 
-/// The CPU architecture of programs in this tree: which loader exists shows it.
+/// The CPU architecture of programs in this tree, judged by its loader.
 Fact<std::string> machine_of(const Tree& tree) {
   for (const char* path : {"/lib64/ld-linux-x86-64.so.2", "/usr/lib/x86_64-linux-gnu"})
     if (tree.exists(path)) return std::string("x86_64");

@@ -8,7 +8,7 @@ namespace berth::doctor {
 
 [[nodiscard]] Fact<std::vector<AmdMemory>> collect_amd_memory(const Tree& tree);
 [[nodiscard]] Fact<std::string> collect_linux_firmware(const Tree& tree);
-/// The version of the package; absent if dpkg has no such package.
+/// Version of ROCm's package for WSL; absent: dpkg has none.
 [[nodiscard]] Fact<std::string> collect_wsl_runtime(const Tree& tree);
 [[nodiscard]] Fact<std::string> collect_own_runtime(const Tree& tree, const PythonFacts& python);
 

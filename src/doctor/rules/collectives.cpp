@@ -54,10 +54,9 @@ void offered_peers(Examination& look) {
       look.found(text("driver {} reports direct transfers (P2P) between RTX 4090, which do not "
                       "support them: the first NCCL exchange hangs",
                       driver.version));
-  finding.evidence = {
-      text("{} RTX 4090 on the bus", count),
-      text("{} is the first driver that reports that they are not supported", kFixed),
-      "https://github.com/NVIDIA/nccl-tests/issues/117"};
+  finding.evidence = {text("{} RTX 4090 on the bus", count),
+                      text("driver {} is the first that reports P2P as unsupported", kFixed),
+                      "https://github.com/NVIDIA/nccl-tests/issues/117"};
   finding.fix.push_back({"export NCCL_P2P_DISABLE=1", text("until the driver is updated")});
   finding.fix.push_back({"", text("update the driver to {} or newer: needs root and a reboot, "
                                   "in a container on the host",

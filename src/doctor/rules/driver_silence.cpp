@@ -83,8 +83,9 @@ void advise_reset(Finding& finding, const std::string& address) {
                                           "doctor --error - reads such lines")});
   finding.fix.push_back({fmt::format("sudo nvidia-smi --gpu-reset -i {}", pasted(address)),
                          text("ends the programs on the GPU; if the reset is refused, reboot")});
-  finding.fix.push_back({"sudo reboot", text("if processes on the GPU cannot be ended; if the GPU "
-                                             "fails again: check power, slot and temperature")});
+  finding.fix.push_back(
+      {"sudo reboot", text("if processes on the GPU cannot be ended; check power, slot and "
+                           "temperature if the GPU fails again")});
 }
 
 void gpu_silent(Examination& look) {

@@ -29,8 +29,8 @@ void libcuda_empty(Examination& look, const FoundLibrary& cuda) {
            "find /usr -xdev -type f -empty \\( -name 'libcuda*.so*' -o -name 'libnv*.so*' \\) "
            "-delete",
        inside
-           ? text("in the image's Dockerfile, as RUN: removes the empty driver files of an image "
-                  "committed from a container; the runtime then mounts the machine's files")
+           ? text("in a RUN line of the image's Dockerfile: removes empty driver files that docker "
+                  "commit left, so that the runtime mounts the machine's files")
            : text("then reinstall the driver's package, because these files are empty")});
 }
 

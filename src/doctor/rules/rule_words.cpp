@@ -24,7 +24,7 @@ constexpr auto kSourceRows = std::to_array<Row>({
      {"", "", msgid("nvidia-smi does not list the program while it runs")}},
     {"SRC05 SRC07 SRC37 SRC41 SRC44",
      {"", "",
-      msgid("the program's torch.cuda.device_count() has the length of the list, and the uuids "
+      msgid("the program's torch.cuda.device_count() equals the list's length, and the uuids "
             "match")}},
     {"SRC06 SRC08 SRC40",
      {"", "", msgid("the variable's effect is visible; for LD_LIBRARY_PATH in /proc/self/maps")}},
