@@ -95,7 +95,8 @@ void Observer::run() {
       Descriptor in(ends[1]);
       const std::scoped_lock hold(lock_);
       if (ending_) return;
-      const auto started = system::spawn({words_.front(), words_, in.get(), 2, false});
+      const auto started =
+          system::spawn({.program = words_.front(), .words = words_, .out = in.get(), .err = 2});
       child_ = started.pid;
     }
     if (child_ > 0) read_lines(out.get());
