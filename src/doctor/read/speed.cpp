@@ -42,6 +42,9 @@ Fact<std::vector<SlowDevice>> collect_slow_devices(const Tree& tree,
                                                    const Fact<Environment>& environment,
                                                    const Fact<std::string>& host_name) {
   Fact<std::vector<SlowDevice>> out;
+  // Without these, it is not known where this user's results are.
+  out.doubt(environment);
+  out.doubt(host_name);
   std::vector<SlowDevice> slow;
   for (const std::string& folder : state_folders(environment, host_name)) {
     const std::string file = bench::kept_file(folder);
