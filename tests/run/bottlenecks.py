@@ -100,6 +100,14 @@ class Programs(unittest.TestCase):
         found = [one["kind"] for one in report["bottlenecks"] if one["kind"] not in ("shared_cores", "cpu_quota")]
         return found or [report["bottlenecks_unknown"]]
 
+    def first(self, kind, found):
+        """Checks the first cause that found() names. On a busy machine other programs can hide it, so it gets five tries."""
+        for _ in range(5):
+            kinds = found()
+            if kinds[0] == kind:
+                return
+        self.assertEqual(kinds[0], kind)
+
     def script(self, name):
         path = os.path.join(self.folder, "train.py")
         with open(path, "w") as file:
@@ -110,7 +118,7 @@ class Programs(unittest.TestCase):
 class OnTheCpu(Programs):
     def test_a_loop_in_one_thread(self):
         wanted = "one_thread" if len(os.sched_getaffinity(0)) > 1 else "cores"
-        self.assertEqual(self.kinds(PYTHON, self.script("one_thread"))[0], wanted)
+        self.first(wanted, lambda: self.kinds(PYTHON, self.script("one_thread")))
 
     def test_all_cores(self):
         # While other programs use the cores too, the report says only that. So this waits until it had them for itself.
@@ -125,16 +133,16 @@ class OnTheCpu(Programs):
         self.assertEqual(kind, "cores")
 
     def test_more_threads_than_cores(self):
-        self.assertEqual(self.kinds(PYTHON, self.script("too_many_threads"))[0], "too_many_threads")
+        self.first("too_many_threads", lambda: self.kinds(PYTHON, self.script("too_many_threads")))
 
     def test_sleep_and_a_peer_that_sends_nothing(self):
-        self.assertEqual(self.kinds(PYTHON, self.script("waiting"))[0], "waiting")
-        self.assertEqual(self.kinds(PYTHON, self.script("waiting for a peer"))[0], "waiting")
+        self.first("waiting", lambda: self.kinds(PYTHON, self.script("waiting")))
+        self.first("waiting", lambda: self.kinds(PYTHON, self.script("waiting for a peer")))
 
     def test_workers_that_load_too_slowly(self):
         path = self.script("input")
-        self.assertEqual(self.kinds(PYTHON, path)[0], "input")
-        self.assertEqual(self.kinds("sh", "-c", f"{PYTHON} {path}; true")[0], "input")
+        self.first("input", lambda: self.kinds(PYTHON, path))
+        self.first("input", lambda: self.kinds("sh", "-c", f"{PYTHON} {path}; true"))
 
     def test_a_rank_for_which_others_wait(self):
         path = os.path.join(self.folder, "ranks.py")
@@ -175,48 +183,47 @@ class OnASimulatedGpu(Programs):
         return self.kinds(PYTHON, path, options=options, before=[BERTH, "sim", "--machine", "workstation-4090", *sim, "--"])
 
     def test_a_gpu_that_is_never_used(self):
-        found = self.kinds(PYTHON, self.script("one_thread"), options=["--gpus", "1"],
-                           before=[BERTH, "sim", "--machine", "workstation-4090", "--"])
-        self.assertEqual(found[0], "device_unused")
+        self.first("device_unused", lambda: self.kinds(PYTHON, self.script("one_thread"), options=["--gpus", "1"],
+                                                       before=[BERTH, "sim", "--machine", "workstation-4090", "--"]))
 
     def test_short_kernels(self):
-        self.assertEqual(self.gpu("""
+        self.first("launches", lambda: self.gpu("""
             k, end = p.kernel("k_1us"), time.monotonic() + 3
             while time.monotonic() < end:
                 for _ in range(100): p.cuda.cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 0, None, None, None)
             p.cuda.cuCtxSynchronize()
-        """, "--memory", "2GiB")[0], "launches")
+        """, "--memory", "2GiB"))
 
     def test_small_copies(self):
-        self.assertEqual(self.gpu("""
+        self.first("transfers", lambda: self.gpu("""
             import ctypes
             k, end, host = p.kernel("k_1us"), time.monotonic() + 3, ctypes.create_string_buffer(64)
             there = p.allocate(64)[1]
             while time.monotonic() < end:
                 p.cuda.cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 0, None, None, None)
                 for _ in range(100): p.cuda.cuMemcpyHtoDAsync_v2(there, host, ctypes.c_size_t(64), None)
-        """, "--memory", "2GiB")[0], "transfers")
+        """, "--memory", "2GiB"))
 
     def test_a_share_that_is_used_up(self):
-        self.assertEqual(self.gpu("""
+        self.first("share", lambda: self.gpu("""
             p.work(p.kernel("k_2ms"), 4)
-        """, "--memory", "2GiB", "--share", "30%")[0], "share")
+        """, "--memory", "2GiB", "--share", "30%"))
 
     def test_code_on_the_cpu_between_kernels(self):
-        self.assertEqual(self.gpu("""
+        self.first("host_code", lambda: self.gpu("""
             k, end = p.kernel("k_100us"), time.monotonic() + 3
             while time.monotonic() < end:
                 p.cuda.cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 0, None, None, None)
                 for _ in range(20): sum(range(10000))
-        """, "--memory", "2GiB")[0], "host_code")
+        """, "--memory", "2GiB"))
 
     def test_heat(self):
-        self.assertEqual(self.gpu("""
+        self.first("throttled", lambda: self.gpu("""
             k, end = p.kernel("k_100us"), time.monotonic() + 3
             while time.monotonic() < end:
                 p.cuda.cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 0, None, None, None)
                 sum(range(10000))
-        """, "--memory", "2GiB", sim=["--fault", "throttle:0"])[0], "throttled")
+        """, "--memory", "2GiB", sim=["--fault", "throttle:0"]))
 
 
 main()
