@@ -237,7 +237,7 @@ TEST_CASE("why: how often it was restarted, whether it would be, and when it no 
   story.job = running(7, "lin", {});
   CHECK(!holds(why_text(story, view, plain()), "restart"));
   story.job.requeue = true;
-  CHECK(holds(why_text(story, view, plain()), "it is restarted, at most 5 times\n"));
+  CHECK(holds(why_text(story, view, plain()), "if the machine is restarted while the job runs\n"));
   CHECK(!holds(why_text(story, view, plain()), "because"));
   story.job.restarts = 2;
   CHECK(holds(why_text(story, view, plain()),
