@@ -23,8 +23,8 @@ struct DeviceStrain {
 
 class DeviceSeries {
  public:
-  /// Drivers average utilization and power over some time, NVIDIA's over at least a sixth of a
-  /// second. Values from the first moments describe the time before the job.
+  /// A driver's utilization and power are averages over some time (NVIDIA: at least 1/6 second).
+  /// The first values after a start describe the time before the job.
   static constexpr std::chrono::milliseconds kSettled{200};
 
   /// `partition`: counts only memory in this partition; "": the whole device.

@@ -20,9 +20,9 @@ struct NodePlace {
   std::vector<std::string> peers;  // host names by node; empty: not known
 };
 
-/// `nodes` is the value of --nodes. Without it, a Slurm step with several tasks or PET_NNODES
-/// decides. A pod of an indexed Kubernetes job is a job of its own, because its variables do not
-/// say how many pods there are. `hosts` is the text of /etc/hosts, where a pod finds the domain of
+/// `nodes` is the value of --nodes. Without it, Slurm's task count decides if above 1, else
+/// PET_NNODES. A pod of an indexed Kubernetes job then runs alone, because its variables do not
+/// tell the number of pods. `hosts` is the text of /etc/hosts, where a pod finds the domain of
 /// its service. Fails with kInvalidArgument: E0534 (the number of this node or the address of node
 /// 0 is unknown) and E0535 (--nodes differs from Slurm's tasks).
 [[nodiscard]] Result<NodePlace> node_place(const std::map<std::string, std::string>& variables,

@@ -34,8 +34,8 @@ class ForeignProcesses {
 
   /// How often it needs a new snapshot; 0: it needs none.
   [[nodiscard]] std::chrono::seconds wants_look() const;
-  /// Notifies and enforces. `jobs`: the processes with a lease. Returns problems as sentences for
-  /// the log.
+  /// Warns or enforces, as mode_ says. `jobs`: the processes with a lease. Returns problems to be
+  /// logged.
   [[nodiscard]] std::vector<std::string> see(const model::Snapshot& snapshot,
                                              const std::vector<model::JobProcess>& jobs,
                                              const model::GpuNodes& nodes);

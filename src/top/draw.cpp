@@ -140,7 +140,7 @@ std::vector<Line> device_lines(const watch::Frame& frame, const Settings& settin
   return lines;
 }
 
-/// The place of a reading in kGraphs.
+/// Index of settings.graph in kGraphs.
 std::size_t graph_number(const Settings& settings) {
   const auto names = split(std::string_view(kGraphs), '|');
   const auto found = std::find(names.begin(), names.end(), settings.graph);
