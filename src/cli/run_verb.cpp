@@ -176,10 +176,11 @@ Result<int> perform(const Context& context, const job::Spec& spec, job::Machine&
   return job::perform(spec, machine, caller, inherited);
 }
 
-/// Queues a job with ranks, which is a `berth run` inside the job.
-Result<int> queue_ranks(const Context& context, const model::Request& request,
-                        const job::SupervisionWish& wish, job::Machine& machine,
-                        const Variables& variables) {
+/// Queues a job that needs more than the broker starts: ranks, retries, a container or the guard.
+/// It is a `berth run` inside the job.
+Result<int> queue_inside(const Context& context, const model::Request& request,
+                         const job::SupervisionWish& wish, job::Machine& machine,
+                         const Variables& variables) {
   Context inside = context;
   // For --ranks MIN:MAX it waits for MIN, and starts with as many as are free then.
   job::SupervisionWish least = wish;
@@ -257,8 +258,9 @@ Result<int> run_or_say_why_not(const Context& context) {
                  "torchrun --nproc-per-node 2 train.py"};
   job::ThisMachine machine(arguments.has("--devices"), tell);
   warn_if_too_small(context, *request);
-  if (queued && (spec.supervision.is_needed() || spec.container))
-    return queue_ranks(context, *request, spec.supervision, machine, spec.variables);
+  const bool is_guarded = request->memory_bytes || request->share_permille;
+  if (queued && (spec.supervision.is_needed() || spec.container || is_guarded))
+    return queue_inside(context, *request, spec.supervision, machine, spec.variables);
   if (queued) return queue_job(context, *request, spec.variables);
   if (auto sound = check_not_queued(arguments); !sound) return std::move(sound).error();
   auto described = job_of(arguments, *request);

@@ -2,11 +2,12 @@
 """Jobs take turns on a simulated device: shares, caps, and who goes first. Only what also holds on a busy machine is tested;
 benchmarks/guard.py measures the rest."""
 import functools
+import json
 import sys
 import unittest
 
 import support
-from support import PROGRAM, WithFolder, program_paths
+from support import GIB, PROGRAM, WithFolder, program_paths
 
 BERTH, = program_paths(1)
 simulated = functools.partial(support.simulated, BERTH)
@@ -37,6 +38,15 @@ class Turns(WithFolder):
         self.assertEqual((a["turns"], b["turns"]), ("latency", "best_effort"))
         # They do not start and end at the same time.
         self.assertGreater(a["device_seconds"], 3 * b["device_seconds"])
+
+    def test_a_queued_job_has_the_same_limits(self):
+        job = f"{BERTH} run --queue --memory 1GiB --cap 30% --best-effort -- {sys.executable} {PROGRAM} work k_1ms 2"
+        done = simulated("sh", "-c", f"{job} && {BERTH} wait 1 && {BERTH} report 1 --json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        isolation = json.loads(done.stdout[done.stdout.index("{"):])["report"]["isolation"]
+        device = isolation["devices"][0]
+        self.assertEqual((isolation["by"], device["memory_limit_bytes"], device["cap_permille"], device["turns"]),
+                         ("guard", GIB, 300, "best_effort"))
 
     def share_out(self, first):
         one = f"{BERTH} run --memory 1GiB --share {{}}% --report {self.folder}/{{}}.json -- {sys.executable} {PROGRAM} {{}} k_1ms 5"
