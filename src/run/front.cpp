@@ -282,15 +282,20 @@ class Front {
     static_cast<void>(end_descendants(plan));
   }
 
-  /// Reaps processes that became our children. Returns true if none is left.
+  /// Reaps processes that became our children. Returns true if no process is left.
   [[nodiscard]] bool reap_strangers() const {
     const pid_t self = ::getpid();
-    bool none = true;
-    for (const Relative& one : descendants(self)) {
-      if (one.stat.parent != self || one.pid == signal_probe_->pid()) continue;
-      if (::waitpid(one.pid, nullptr, WNOHANG | __WALL) == 0) none = false;
+    for (;;) {
+      bool none = true, reaped = false;
+      for (const Relative& one : descendants(self)) {
+        if (one.pid == signal_probe_->pid()) continue;
+        const bool is_gone =
+            one.stat.parent == self && ::waitpid(one.pid, nullptr, WNOHANG | __WALL) == one.pid;
+        (is_gone ? reaped : none) = is_gone;
+      }
+      // The children of one that was reaped may have become ours after they were listed.
+      if (!reaped) return none;
     }
-    return none;
   }
 
   const Launch& launch_;
