@@ -1,5 +1,5 @@
 // The verb table. To add a verb: add a row here, a function in its own file, texts in po/, and a
-// page in the guide (CONTRIBUTING.md).
+// page in the guide (CONTRIBUTING.md). Groups of verbs have their options in *_options.hpp.
 #include "cli/verbs.hpp"
 
 #include <array>
@@ -7,6 +7,9 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "cli/container_options.hpp"
+#include "cli/device_options.hpp"
+#include "cli/engine_options.hpp"
+#include "cli/plan_options.hpp"
 #include "cli/rank_options.hpp"
 #include "cli/request_options.hpp"
 #include "cli/watch_options.hpp"
@@ -21,16 +24,6 @@ constexpr auto kCommon = std::to_array<Option>({
     {"--color", "auto|always|never", "colour (default: auto; NO_COLOR is honoured)"},
     {"-h,--help", nullptr, "show this page"},
 });
-
-constexpr Option kDevice{
-    "-d,--device", "LIST",
-    "only these devices: index (0, MIG 0:1), uuid or PCI address, comma separated", true};
-constexpr Option kUser{"-u,--user", "NAME", "only what this user (name or uid) uses"};
-constexpr Option kMine{"-m,--mine", nullptr, "only what you use"};
-constexpr Option kWide{"-w,--wide", nullptr, "all columns, however wide the terminal is"};
-constexpr Option kOpenCl{"--opencl", nullptr,
-                         "include OpenCL devices (default: only if no GPU is found)"};
-constexpr Option kNoOpenCl{"--no-opencl", nullptr, "leave out OpenCL devices"};
 
 constexpr auto kOverviewOptions = std::to_array<Option>({
     kOpenCl,
@@ -202,18 +195,6 @@ constexpr auto kEditExamples = std::to_array<Example>({
     {"berth edit 9 --first", "run job 9 before your other waiting jobs"},
     {"berth edit 9 --swap 8", "jobs 8 and 9 change places"},
 });
-constexpr auto kContainerVerbOptions = std::to_array<Option>({
-    {"--install", nullptr, "add a hook to podman, and Berth's runtime to docker"},
-    {"--remove", nullptr, "remove both again"},
-    {"--root", "DIR", "change the files below this folder instead of / (for an image)"},
-    {"--next", "PROGRAM", "runtime: the runtime that docker had before (called by docker)"},
-    {"--was", "NAME", "runtime: its name in daemon.json (called by docker)"},
-    {"--nvidia", nullptr, "prestart: NVIDIA's runtime follows (called by a runtime)"},
-});
-constexpr auto kContainerExamples = std::to_array<Example>({
-    {"sudo berth container --install", "docker run --gpus all … then takes a lease, or is refused"},
-    {"sudo berth container --remove", "podman and docker are as before"},
-});
 constexpr auto kGuardExamples = std::to_array<Example>({
     {"berth guard check",
      "whether a memory quota is enforced with this driver, and which calls exceed it"},
@@ -299,195 +280,6 @@ constexpr auto kServeOptions = std::to_array<Option>({
 constexpr auto kServeExamples = std::to_array<Example>({
     {"berth serve", "your own broker, in this terminal; `berth run` starts one by itself"},
     {"sudo berth serve --system", "one broker for everybody on this machine"},
-});
-
-constexpr auto kPlanOptions = std::to_array<Option>({
-    {"--params", "N", "instead of MODEL: a decoder with this many parameters (7B, 350M)"},
-    {"--gpu", "NAME|here", "check this GPU (A100-SXM4-80GB), or the one of this machine"},
-    {"--task", "inference|train|finetune|lora|qlora", "the task (default: inference)"},
-    {"--batch", "N", "sequences at once (default: 1; measure: those of the program)"},
-    {"--seq", "N", "tokens of a sequence (default: 2048; measure: those of the program)"},
-    {"--precision", "fp32|amp|bf16|fp16|int8|int4|nf4",
-     "precision of the weights (default: bf16; train and finetune amp; qlora nf4)"},
-    {"--optimizer", "adamw|adamw-8bit|sgd-momentum|sgd", "optimizer for training (default: adamw)"},
-    {"--rank", "N", "rank of lora and qlora (default: 16)"},
-    {"--checkpointing", nullptr, "recompute activations instead of keeping them"},
-    {"--cpu", nullptr, "measure: run the program on the CPU"},
-    {"--time-limit", "DURATION", "measure: end a run after this long (default: 10m)"},
-    {"--prices", "FILE", "gpu, cost: your prices instead of the known ones (docs/plan.md)"},
-    {"--gpus", "N", "fit: GPUs that work on the model; cost: how many GPUs (default: 1)"},
-    {"--zero", "0|1|2|3",
-     "fit: with --gpus, shard the optimizer (1), gradients too (2), weights too (3) (default: 0)"},
-    {"--kv", "fp32|fp16|bf16|fp8|int8|int4", "fit: precision of the KV cache (default: 16 bit)"},
-    {"--hours", "N", "cost: hours of use a day (default: 24)"},
-    {"--months", "N", "cost: how long (default: 36)"},
-    {"--card-price", "PRICE", "cost: what one card costs"},
-    {"--power-price", "PRICE", "cost: what a kWh costs"},
-    {"--svg", "FILE", "cost: write a picture of renting against buying"},
-});
-constexpr auto kPlanExamples = std::to_array<Example>({
-    {"berth plan fit Llama-3.1-8B --gpu 'RTX 4090'", "whether it can be served there"},
-    {"berth plan fit Qwen2.5-7B --task qlora --gpu here", "whether it can be tuned on this GPU"},
-    {"berth plan fit Llama-3.1-8B --task train --gpus 8 --zero 3 --gpu L40S",
-     "training whose states are sharded among eight GPUs"},
-    {"berth plan fit ./model.safetensors --gpu L4",
-     "a model file, or a folder with one; only its header is read"},
-    {"berth plan fit --params 7B --task train --batch 4", "a model that the catalogue lacks"},
-    {"berth plan measure -- python3 train.py", "a few steps; the peak with other batches"},
-    {"berth plan measure --batch 32 -- python3 train.py -b {batch}",
-     "for a program without DataLoader"},
-    {"berth plan gpu Llama-3.1-8B --precision int8", "fitting GPUs, cheapest first"},
-    {"berth plan cost --gpu L4 --hours 8", "renting against buying"},
-    {"berth plan cost --gpu L4 --svg cost.svg", "the same as a picture, with the break-even"},
-});
-
-constexpr auto kCompareOptions = std::to_array<Option>({
-    {"--cpu", nullptr, "a setting: on the CPU, all GPUs hidden"},
-    {"--gpus", "N,…", "one setting for each number of free GPUs", true},
-    {"--threads", "N,…", "one setting for each number of cores, on the CPU", true},
-    {"--preset", "NAME",
-     "a setting: the last of the --cpu, --gpus and --threads settings, with this preset (tf32, "
-     "cudnn-benchmark, deterministic, …)",
-     true},
-    {"--set", "NAME=VALUE",
-     "a setting: the last of the --cpu, --gpus and --threads settings, with this variable", true},
-    {"--runs", "N", "how often each setting runs, for median and spread (default: 3)"},
-    {"--warmup", "N", "how often each setting runs before the measurement (default: 1)"},
-    {"--compare-output", "FILE|-",
-     "output to compare: standard output (-) or a file; a setting whose output differs cannot win"},
-    {"--output-lines", "TEXT", "compare only the output lines with this text (loss)", true},
-    {"--tolerance", "NUMBER|TYPE",
-     "largest relative difference of numbers: 1e-3, float32, tf32, bfloat16 (default: 1e-4)"},
-    {"--profile", nullptr,
-     "run each setting once more with PyTorch's profiler, and show the slowest operators"},
-    {"--svg", "FILE", "write a picture of the times"},
-});
-constexpr auto kCompareExamples = std::to_array<Example>({
-    {"berth compare -- python train.py", "is the GPU worth it? on the CPU, then on one GPU"},
-    {"berth compare --threads 1,4,8 -- python train.py", "how many threads the program needs"},
-    {"berth compare --cpu --gpus 1,2 --runs 5 -- python train.py", "the CPU, one GPU and two"},
-    {"berth compare --gpus 1 --preset tf32 -- python train.py",
-     "how much faster a PyTorch setting is"},
-    {"berth compare --compare-output - --output-lines loss -- python train.py",
-     "whether the losses on CPU and GPU are the same"},
-    {"berth compare --profile -- python train.py", "which operators take the most time"},
-    {"berth compare --svg times.svg -- python train.py", "a picture to share"},
-});
-
-constexpr auto kBenchOptions = std::to_array<Option>({
-    kDevice,
-    {"--cpu", nullptr, "only the CPU"},
-    {"--model", "resnet50|resnet18|mobilenet_v2|gpt2|gpt2-tiny",
-     "train, infer: the model (default: resnet50)"},
-    {"--batch", "N", "train, infer: items at once (default: 32 images, 4 or 8 texts)"},
-    {"--python", "PATH", "train, infer: the Python with PyTorch (default: the active one)"},
-    {"--precision", "LIST",
-     "gemm: fp32 or fp64; train: of fp32,tf32,amp; infer: of fp32,fp16,bf16,int8 (default: all)"},
-    {"--seconds", "N", "how long each case is repeated (default: 1; train, infer: 3)"},
-    {"--save", "FILE", "write the results to a file, as --json prints them"},
-    {"--svg", "FILE", "write a bar chart of the results"},
-    {"--against", "FILE", "compare with the results of an earlier --save; exit 1 if slower"},
-    {"--keep", nullptr, "keep the results for `berth health`, which reports slower cards"},
-    kOpenCl,
-    kNoOpenCl,
-});
-constexpr auto kBenchExamples = std::to_array<Example>({
-    {"berth bench gemm --cpu", "matrix products per second on the CPU"},
-    {"berth bench --save fast.json", "every case on every idle device, kept as a baseline"},
-    {"berth bench --svg bench.svg", "a bar chart to share"},
-    {"berth bench train --model resnet50 --svg train.svg",
-     "training in fp32, tf32 and amp: steps a second and memory"},
-    {"berth bench infer --model gpt2 --precision fp32,bf16,int8",
-     "latency, memory and drift of smaller precisions, and a proposal"},
-    {"berth bench --against fast.json", "whether something has become slower since"},
-});
-
-constexpr auto kSlurmOptions = std::to_array<Option>({
-    {"--conf", "DIR", "the folder of slurm.conf (default: the one that Slurm uses)"},
-    {"--node", "NAME", "the node's name in slurm.conf (default: the host's)"},
-    {"--shards", "N", "gres: N shards of each GPU"},
-    {"--only", "gres.conf|slurm.conf|cgroup.conf", "gres: print only the lines of one file"},
-    {"--install", nullptr, "plugin: build it here, and add its line to plugstack.conf"},
-    {"--remove", nullptr, "plugin: remove both again"},
-    {"--prefix", "DIR", "plugin: the folder to install it in (default: /usr/local/lib/berth)"},
-    {"--timeout", "DURATION",
-     "lend, reclaim: how long to wait for running jobs (default: as long as they run)"},
-    {"--begin", "TASK", "task: called by the plugin when a task begins"},
-    {"--end", "TASK", "task: called by the plugin when a task has ended"},
-    {"--memory", "SIZE", "task: GPU memory of each task"},
-    {"--share", "PART", "task: part of a GPU's time"},
-    {"--report", "FILE", "task: where the report goes; %j: job, %t: task"},
-    {"--command", "NAME", "task: what runs, for the report"},
-    {"--status", "N", "task: its exit status, as wait(2) returns it"},
-});
-constexpr auto kSlurmExamples = std::to_array<Example>({
-    {"berth slurm gres", "the lines of gres.conf, slurm.conf and cgroup.conf for this machine"},
-    {"berth slurm gres --only gres.conf > gres.conf", "only one file"},
-    {"berth slurm gres --node n1 --shards 4", "for a file of all nodes; four jobs share a GPU"},
-    {"berth slurm check", "what differs between Slurm's configuration and the machine"},
-    {"berth slurm check --conf ./new --json", "a configuration that is not installed yet"},
-    {"berth slurm health --node n1",
-     "drain this node if a GPU fails, and resume it when all GPUs work again"},
-    {"sudo berth slurm plugin --install", "srun --berth-memory, --berth-share and --berth-report"},
-    {"sudo berth slurm reclaim --node n1", "this machine's GPUs leave Slurm for Berth's own queue"},
-    {"sudo berth slurm lend --node n1", "and go back to Slurm, when Berth's jobs have ended"},
-});
-
-constexpr auto kFunctionOwnOptions = std::to_array<Option>({
-    {"--idle", "DURATION", "end a worker after this long without a call (default: 60s)"},
-    {"--max", "N", "at most N workers, each with its own lease (default: 1)"},
-    {"--queue", "N", "this many calls may wait; more get 503 and Retry-After (default: 16)"},
-    {"--timeout", "DURATION",
-     "how long a call may wait for a worker, and how long it may then run (default: 60s)"},
-    {"--body", "SIZE", "the most that a call may send (default: 10MiB)"},
-    {"--listen", "ADDRESS:PORT", "where it listens (default: 127.0.0.1:8643)"},
-    {"--token-file", "FILE", "calls must have the token in this file: Authorization: Bearer TOKEN"},
-    {"--python", "PATH", "the Python of the workers (default: python3)"},
-});
-constexpr auto kFunctionOptions = join(kFunctionOwnOptions, kRequestOptions);
-constexpr auto kFunctionExamples = std::to_array<Example>({
-    {"berth function serve handler.py:predict", "call predict() by HTTP, on a free GPU"},
-    {"berth function serve handler.py:predict --idle 5m --max 2", "two at a time; warm for longer"},
-    {"berth function serve handler.py:predict --memory 4GiB", "in a part of a GPU"},
-    {"curl --json '{\"x\": 3}' http://127.0.0.1:8643/", "a call"},
-});
-
-constexpr auto kK8sOptions = std::to_array<Option>({
-    {"--shares", "N", "offer each GPU as N shares of its memory, instead of as a whole"},
-    {"--pass", "env|cdi|nodes",
-     "how a container gets a GPU: by NVIDIA's runtime, CDI, or device nodes (default: env)"},
-    {"--kubelet", "DIR",
-     "device-plugin: the kubelet's folder (default: /var/lib/kubelet/device-plugins); dra, "
-     "lend, reclaim: the kubelet's root folder (default: /var/lib/kubelet)"},
-    {"--state", "DIR", "the guard's files and the journal (default: /var/lib/berth/kubernetes)"},
-    {"--interval", "DURATION", "how often to check the GPUs (default: 5s)"},
-    {"--node", "NAME", "dra: this node (default: the variable NODE_NAME)"},
-    {"--cdi", "DIR", "dra: the folder for CDI files (default: /var/run/cdi)"},
-    {"--api", "URL", "dra: the API server (default: that of the cluster in which the pod runs)"},
-    {"--account", "DIR",
-     "dra: has token and ca.crt (default: /var/run/secrets/kubernetes.io/serviceaccount)"},
-    {"--image", "IMAGE", "verify: an image with berth (default: that of the installed DaemonSet)"},
-    {"--namespace", "NAME", "verify: where the pod runs (default: kubectl's namespace)"},
-    {"--resource", "NAME", "verify: what the pod requests (default: berth.dev/gpu-share)"},
-    {"--runtime-class", "NAME",
-     "verify: the pod's RuntimeClass (default: that of the installed DaemonSet)"},
-    {"--timeout", "DURATION",
-     "verify: how long the pod may take to start (default: 60s); lend, reclaim: how long to wait "
-     "for running jobs (default: as long as they run)"},
-    {"--devices", "LIST", "lend, reclaim: only these GPUs (default: all)", true},
-    {"--inside", nullptr, "verify: check the container in which this runs, without kubectl"},
-});
-constexpr auto kK8sExamples = std::to_array<Example>({
-    {"berth k8s devices --shares 4", "what the kubelet would be offered"},
-    {"sudo berth k8s device-plugin", "offer GPUs as berth.dev/gpu until it is stopped"},
-    {"sudo berth k8s device-plugin --shares 4 --pass cdi",
-     "a quarter each, as berth.dev/gpu-share"},
-    {"berth k8s dra --shares 4", "offer GPUs by dynamic resource allocation (Kubernetes 1.34)"},
-    {"berth k8s verify",
-     "run a pod that tries to exceed its quota, and report whether the quota was enforced"},
-    {"kubectl exec POD -- berth k8s verify --inside", "the same in a pod that already runs"},
-    {"sudo berth k8s reclaim --devices 0", "GPU 0 leaves Kubernetes for Berth's own queue"},
-    {"sudo berth k8s lend", "all GPUs go to Kubernetes, when Berth's jobs have ended"},
 });
 
 constexpr auto kSimOptions = std::to_array<Option>({

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "cli/verb.hpp"
+#include "cli/device_options.hpp"
 #include "top/keys.hpp"
 #include "watch/metrics.hpp"
 
@@ -14,9 +14,8 @@ inline constexpr Option kHost = {
     "--host", "LIST", "ask these machines instead, comma separated, through your ssh", true};
 
 inline constexpr auto kTopOptions = std::to_array<Option>({
-    {"-d,--device", "LIST",
-     "only these devices: index (0, MIG 0:1), uuid or PCI address, comma separated", true},
-    {"-u,--user", "NAME", "only what this user (name or uid) uses"},
+    kDevice,
+    kUser,
     {"-s,--sort", top::kSortKeys, "order of the processes; numbers largest first"},
     {"--reverse", nullptr, "in reverse order"},
     {"--tree", nullptr, "child processes below their parents"},

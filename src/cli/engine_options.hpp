@@ -1,0 +1,111 @@
+// Options and examples of the verbs for other engines: container, slurm, function, k8s.
+#pragma once
+
+#include <array>
+
+#include "cli/request_options.hpp"
+
+namespace berth::cli {
+
+inline constexpr auto kContainerVerbOptions = std::to_array<Option>({
+    {"--install", nullptr, "add a hook to podman, and Berth's runtime to docker"},
+    {"--remove", nullptr, "remove both again"},
+    {"--root", "DIR", "change the files below this folder instead of / (for an image)"},
+    {"--next", "PROGRAM", "runtime: the runtime that docker had before (called by docker)"},
+    {"--was", "NAME", "runtime: its name in daemon.json (called by docker)"},
+    {"--nvidia", nullptr, "prestart: NVIDIA's runtime follows (called by a runtime)"},
+});
+inline constexpr auto kContainerExamples = std::to_array<Example>({
+    {"sudo berth container --install", "docker run --gpus all … then takes a lease, or is refused"},
+    {"sudo berth container --remove", "podman and docker are as before"},
+});
+
+inline constexpr auto kSlurmOptions = std::to_array<Option>({
+    {"--conf", "DIR", "the folder of slurm.conf (default: the one that Slurm uses)"},
+    {"--node", "NAME", "the node's name in slurm.conf (default: the host's)"},
+    {"--shards", "N", "gres: N shards of each GPU"},
+    {"--only", "gres.conf|slurm.conf|cgroup.conf", "gres: print only the lines of one file"},
+    {"--install", nullptr, "plugin: build it here, and add its line to plugstack.conf"},
+    {"--remove", nullptr, "plugin: remove both again"},
+    {"--prefix", "DIR", "plugin: the folder to install it in (default: /usr/local/lib/berth)"},
+    {"--timeout", "DURATION",
+     "lend, reclaim: how long to wait for running jobs (default: as long as they run)"},
+    {"--begin", "TASK", "task: called by the plugin when a task begins"},
+    {"--end", "TASK", "task: called by the plugin when a task has ended"},
+    {"--memory", "SIZE", "task: GPU memory of each task"},
+    {"--share", "PART", "task: part of a GPU's time"},
+    {"--report", "FILE", "task: where the report goes; %j: job, %t: task"},
+    {"--command", "NAME", "task: what runs, for the report"},
+    {"--status", "N", "task: its exit status, as wait(2) returns it"},
+});
+inline constexpr auto kSlurmExamples = std::to_array<Example>({
+    {"berth slurm gres", "the lines of gres.conf, slurm.conf and cgroup.conf for this machine"},
+    {"berth slurm gres --only gres.conf > gres.conf", "only one file"},
+    {"berth slurm gres --node n1 --shards 4", "for a file of all nodes; four jobs share a GPU"},
+    {"berth slurm check", "what differs between Slurm's configuration and the machine"},
+    {"berth slurm check --conf ./new --json", "a configuration that is not installed yet"},
+    {"berth slurm health --node n1",
+     "drain this node if a GPU fails, and resume it when all GPUs work again"},
+    {"sudo berth slurm plugin --install", "srun --berth-memory, --berth-share and --berth-report"},
+    {"sudo berth slurm reclaim --node n1", "this machine's GPUs leave Slurm for Berth's own queue"},
+    {"sudo berth slurm lend --node n1", "and go back to Slurm, when Berth's jobs have ended"},
+});
+
+inline constexpr auto kFunctionOwnOptions = std::to_array<Option>({
+    {"--idle", "DURATION", "end a worker after this long without a call (default: 60s)"},
+    {"--max", "N", "at most N workers, each with its own lease (default: 1)"},
+    {"--queue", "N", "this many calls may wait; more get 503 and Retry-After (default: 16)"},
+    {"--timeout", "DURATION",
+     "how long a call may wait for a worker, and how long it may then run (default: 60s)"},
+    {"--body", "SIZE", "the most that a call may send (default: 10MiB)"},
+    {"--listen", "ADDRESS:PORT", "where it listens (default: 127.0.0.1:8643)"},
+    {"--token-file", "FILE", "calls must have the token in this file: Authorization: Bearer TOKEN"},
+    {"--python", "PATH", "the Python of the workers (default: python3)"},
+});
+inline constexpr auto kFunctionOptions = join(kFunctionOwnOptions, kRequestOptions);
+inline constexpr auto kFunctionExamples = std::to_array<Example>({
+    {"berth function serve handler.py:predict", "call predict() by HTTP, on a free GPU"},
+    {"berth function serve handler.py:predict --idle 5m --max 2", "two at a time; warm for longer"},
+    {"berth function serve handler.py:predict --memory 4GiB", "in a part of a GPU"},
+    {"curl --json '{\"x\": 3}' http://127.0.0.1:8643/", "a call"},
+});
+
+inline constexpr auto kK8sOptions = std::to_array<Option>({
+    {"--shares", "N", "offer each GPU as N shares of its memory, instead of as a whole"},
+    {"--pass", "env|cdi|nodes",
+     "how a container gets a GPU: by NVIDIA's runtime, CDI, or device nodes (default: env)"},
+    {"--kubelet", "DIR",
+     "device-plugin: the kubelet's folder (default: /var/lib/kubelet/device-plugins); dra, "
+     "lend, reclaim: the kubelet's root folder (default: /var/lib/kubelet)"},
+    {"--state", "DIR", "the guard's files and the journal (default: /var/lib/berth/kubernetes)"},
+    {"--interval", "DURATION", "how often to check the GPUs (default: 5s)"},
+    {"--node", "NAME", "dra: this node (default: the variable NODE_NAME)"},
+    {"--cdi", "DIR", "dra: the folder for CDI files (default: /var/run/cdi)"},
+    {"--api", "URL", "dra: the API server (default: that of the cluster in which the pod runs)"},
+    {"--account", "DIR",
+     "dra: has token and ca.crt (default: /var/run/secrets/kubernetes.io/serviceaccount)"},
+    {"--image", "IMAGE", "verify: an image with berth (default: that of the installed DaemonSet)"},
+    {"--namespace", "NAME", "verify: where the pod runs (default: kubectl's namespace)"},
+    {"--resource", "NAME", "verify: what the pod requests (default: berth.dev/gpu-share)"},
+    {"--runtime-class", "NAME",
+     "verify: the pod's RuntimeClass (default: that of the installed DaemonSet)"},
+    {"--timeout", "DURATION",
+     "verify: how long the pod may take to start (default: 60s); lend, reclaim: how long to wait "
+     "for running jobs (default: as long as they run)"},
+    {"--devices", "LIST", "lend, reclaim: only these GPUs (default: all)", true},
+    {"--inside", nullptr, "verify: check the container in which this runs, without kubectl"},
+});
+inline constexpr auto kK8sExamples = std::to_array<Example>({
+    {"berth k8s devices --shares 4", "what the kubelet would be offered"},
+    {"sudo berth k8s device-plugin", "offer GPUs as berth.dev/gpu until it is stopped"},
+    {"sudo berth k8s device-plugin --shares 4 --pass cdi",
+     "a quarter each, as berth.dev/gpu-share"},
+    {"berth k8s dra --shares 4", "offer GPUs by dynamic resource allocation (Kubernetes 1.34)"},
+    {"berth k8s verify",
+     "run a pod that tries to exceed its quota, and report whether the quota was enforced"},
+    {"kubectl exec POD -- berth k8s verify --inside", "the same in a pod that already runs"},
+    {"sudo berth k8s reclaim --devices 0", "GPU 0 leaves Kubernetes for Berth's own queue"},
+    {"sudo berth k8s lend", "all GPUs go to Kubernetes, when Berth's jobs have ended"},
+});
+
+}  // namespace berth::cli

@@ -1,0 +1,111 @@
+// Options and examples of the verbs that estimate and measure: plan, compare, bench.
+#pragma once
+
+#include <array>
+
+#include "cli/device_options.hpp"
+
+namespace berth::cli {
+
+inline constexpr auto kPlanOptions = std::to_array<Option>({
+    {"--params", "N", "instead of MODEL: a decoder with this many parameters (7B, 350M)"},
+    {"--gpu", "NAME|here", "check this GPU (A100-SXM4-80GB), or the one of this machine"},
+    {"--task", "inference|train|finetune|lora|qlora", "the task (default: inference)"},
+    {"--batch", "N", "sequences at once (default: 1; measure: those of the program)"},
+    {"--seq", "N", "tokens of a sequence (default: 2048; measure: those of the program)"},
+    {"--precision", "fp32|amp|bf16|fp16|int8|int4|nf4",
+     "precision of the weights (default: bf16; train and finetune amp; qlora nf4)"},
+    {"--optimizer", "adamw|adamw-8bit|sgd-momentum|sgd", "optimizer for training (default: adamw)"},
+    {"--rank", "N", "rank of lora and qlora (default: 16)"},
+    {"--checkpointing", nullptr, "recompute activations instead of keeping them"},
+    {"--cpu", nullptr, "measure: run the program on the CPU"},
+    {"--time-limit", "DURATION", "measure: end a run after this long (default: 10m)"},
+    {"--prices", "FILE", "gpu, cost: your prices instead of the known ones (docs/plan.md)"},
+    {"--gpus", "N", "fit: GPUs that work on the model; cost: how many GPUs (default: 1)"},
+    {"--zero", "0|1|2|3",
+     "fit: with --gpus, shard the optimizer (1), gradients too (2), weights too (3) (default: 0)"},
+    {"--kv", "fp32|fp16|bf16|fp8|int8|int4", "fit: precision of the KV cache (default: 16 bit)"},
+    {"--hours", "N", "cost: hours of use a day (default: 24)"},
+    {"--months", "N", "cost: how long (default: 36)"},
+    {"--card-price", "PRICE", "cost: what one card costs"},
+    {"--power-price", "PRICE", "cost: what a kWh costs"},
+    {"--svg", "FILE", "cost: write a picture of renting against buying"},
+});
+inline constexpr auto kPlanExamples = std::to_array<Example>({
+    {"berth plan fit Llama-3.1-8B --gpu 'RTX 4090'", "whether it can be served there"},
+    {"berth plan fit Qwen2.5-7B --task qlora --gpu here", "whether it can be tuned on this GPU"},
+    {"berth plan fit Llama-3.1-8B --task train --gpus 8 --zero 3 --gpu L40S",
+     "training whose states are sharded among eight GPUs"},
+    {"berth plan fit ./model.safetensors --gpu L4",
+     "a model file, or a folder with one; only its header is read"},
+    {"berth plan fit --params 7B --task train --batch 4", "a model that the catalogue lacks"},
+    {"berth plan measure -- python3 train.py", "a few steps; the peak with other batches"},
+    {"berth plan measure --batch 32 -- python3 train.py -b {batch}",
+     "for a program without DataLoader"},
+    {"berth plan gpu Llama-3.1-8B --precision int8", "fitting GPUs, cheapest first"},
+    {"berth plan cost --gpu L4 --hours 8", "renting against buying"},
+    {"berth plan cost --gpu L4 --svg cost.svg", "the same as a picture, with the break-even"},
+});
+
+inline constexpr auto kCompareOptions = std::to_array<Option>({
+    {"--cpu", nullptr, "a setting: on the CPU, all GPUs hidden"},
+    {"--gpus", "N,…", "one setting for each number of free GPUs", true},
+    {"--threads", "N,…", "one setting for each number of cores, on the CPU", true},
+    {"--preset", "NAME",
+     "a setting: the last of the --cpu, --gpus and --threads settings, with this preset (tf32, "
+     "cudnn-benchmark, deterministic, …)",
+     true},
+    {"--set", "NAME=VALUE",
+     "a setting: the last of the --cpu, --gpus and --threads settings, with this variable", true},
+    {"--runs", "N", "how often each setting runs, for median and spread (default: 3)"},
+    {"--warmup", "N", "how often each setting runs before the measurement (default: 1)"},
+    {"--compare-output", "FILE|-",
+     "output to compare: standard output (-) or a file; a setting whose output differs cannot win"},
+    {"--output-lines", "TEXT", "compare only the output lines with this text (loss)", true},
+    {"--tolerance", "NUMBER|TYPE",
+     "largest relative difference of numbers: 1e-3, float32, tf32, bfloat16 (default: 1e-4)"},
+    {"--profile", nullptr,
+     "run each setting once more with PyTorch's profiler, and show the slowest operators"},
+    {"--svg", "FILE", "write a picture of the times"},
+});
+inline constexpr auto kCompareExamples = std::to_array<Example>({
+    {"berth compare -- python train.py", "is the GPU worth it? on the CPU, then on one GPU"},
+    {"berth compare --threads 1,4,8 -- python train.py", "how many threads the program needs"},
+    {"berth compare --cpu --gpus 1,2 --runs 5 -- python train.py", "the CPU, one GPU and two"},
+    {"berth compare --gpus 1 --preset tf32 -- python train.py",
+     "how much faster a PyTorch setting is"},
+    {"berth compare --compare-output - --output-lines loss -- python train.py",
+     "whether the losses on CPU and GPU are the same"},
+    {"berth compare --profile -- python train.py", "which operators take the most time"},
+    {"berth compare --svg times.svg -- python train.py", "a picture to share"},
+});
+
+inline constexpr auto kBenchOptions = std::to_array<Option>({
+    kDevice,
+    {"--cpu", nullptr, "only the CPU"},
+    {"--model", "resnet50|resnet18|mobilenet_v2|gpt2|gpt2-tiny",
+     "train, infer: the model (default: resnet50)"},
+    {"--batch", "N", "train, infer: items at once (default: 32 images, 4 or 8 texts)"},
+    {"--python", "PATH", "train, infer: the Python with PyTorch (default: the active one)"},
+    {"--precision", "LIST",
+     "gemm: fp32 or fp64; train: of fp32,tf32,amp; infer: of fp32,fp16,bf16,int8 (default: all)"},
+    {"--seconds", "N", "how long each case is repeated (default: 1; train, infer: 3)"},
+    {"--save", "FILE", "write the results to a file, as --json prints them"},
+    {"--svg", "FILE", "write a bar chart of the results"},
+    {"--against", "FILE", "compare with the results of an earlier --save; exit 1 if slower"},
+    {"--keep", nullptr, "keep the results for `berth health`, which reports slower cards"},
+    kOpenCl,
+    kNoOpenCl,
+});
+inline constexpr auto kBenchExamples = std::to_array<Example>({
+    {"berth bench gemm --cpu", "matrix products per second on the CPU"},
+    {"berth bench --save fast.json", "every case on every idle device, kept as a baseline"},
+    {"berth bench --svg bench.svg", "a bar chart to share"},
+    {"berth bench train --model resnet50 --svg train.svg",
+     "training in fp32, tf32 and amp: steps a second and memory"},
+    {"berth bench infer --model gpt2 --precision fp32,bf16,int8",
+     "latency, memory and drift of smaller precisions, and a proposal"},
+    {"berth bench --against fast.json", "whether something has become slower since"},
+});
+
+}  // namespace berth::cli
