@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/text_parts.hpp"
+
 namespace berth::doctor {
 
 struct Kept {
@@ -21,6 +23,20 @@ struct Kept {
 template <auto Function>
 std::optional<std::string> kept(std::string_view text) {
   return Function(text);
+}
+
+/// The lines for which `keep` returns true. It gets each line without the blanks around it.
+template <typename Keep>
+std::string lines_of(std::string_view text, Keep keep) {
+  std::string redacted;
+  for (const std::string_view line : split(text, '\n'))
+    if (!line.empty() && keep(trim(line))) redacted += std::string(line) + "\n";
+  return redacted;
+}
+
+template <auto& Begin>
+std::string lines_that_begin(std::string_view text) {
+  return lines_of(text, [](std::string_view line) { return line.starts_with(Begin); });
 }
 
 [[nodiscard]] inline std::optional<std::string> all_of_it(std::string_view text) {

@@ -133,15 +133,6 @@ std::string package_metadata(std::string_view text) {
   return redacted;
 }
 
-/// The lines for which `keep` returns true.
-template <typename Keep>
-std::string lines_of(std::string_view text, Keep keep) {
-  std::string redacted;
-  for (const std::string_view line : split(text, '\n'))
-    if (!line.empty() && keep(trim(line))) redacted += std::string(line) + "\n";
-  return redacted;
-}
-
 /// What rules need of a server's variable: for CUDA_VISIBLE_DEVICES the value, for some others that
 /// they are set; "" for the rest. A name that begins with OLLAMA_ may only have capital letters,
 /// digits and "_". Otherwise, a line of a multi-line value could look like a variable.
@@ -405,10 +396,6 @@ std::string without_comments(std::string_view text) {
   return lines_of(text, [](std::string_view line) { return !line.starts_with('#'); });
 }
 
-template <auto& Begin>
-std::string lines_that_begin(std::string_view text) {
-  return lines_of(text, [](std::string_view line) { return line.starts_with(Begin); });
-}
 constexpr char kPythonVersion[] = "#define PY_VERSION ", kCudaVersion[] = "CUDA Version ";
 
 std::string opencl_library(std::string_view text) {

@@ -71,15 +71,6 @@ bool is_one_of(std::string_view word, const Words& words) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// The lines for which `keep` returns true.
-template <typename Keep>
-std::string lines_of(std::string_view text, Keep keep) {
-  std::string redacted;
-  for (const std::string_view line : split(text, '\n'))
-    if (keep(line)) redacted += std::string(line) + "\n";
-  return redacted;
-}
-
 /// Whether a parameter of the kernel may be kept: "nvidia-drm.modeset=1", "ro". The whole name must
 /// match, so "root=UUID=…" is not "ro".
 bool is_shareable_parameter(std::string_view word) {
@@ -210,7 +201,7 @@ std::string container_manager(std::string_view text) {
 
 std::string device_numbers(std::string_view text) {
   return lines_of(text, [](std::string_view line) {
-    const std::string_view name = trim(line).substr(trim(line).find(' ') + 1);
+    const std::string_view name = line.substr(line.find(' ') + 1);
     return line.ends_with(" devices:") || (name.starts_with("nvidia") && is_common(name));
   });
 }
@@ -388,10 +379,6 @@ std::string jetson_release(std::string_view text) {
   return is_shareable ? std::string(release.substr(0, 60)) + "\n" : "";
 }
 
-template <auto& Begin>
-std::string lines_that_begin(std::string_view text) {
-  return lines_of(text, [](std::string_view line) { return line.starts_with(Begin); });
-}
 constexpr char kBootTime[] = "btime ", kMemory[] = "MemTotal:", kModel[] = "Model:";
 
 constexpr auto kKept = std::to_array<Kept>({
