@@ -9,8 +9,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <csignal>
+#include <cstdlib>
 
 #include "base/file.hpp"
 #include "base/json_value.hpp"
@@ -21,6 +21,7 @@
 #include "run/launch_record.hpp"
 #include "run/warning.hpp"
 #include "serve/adoption.hpp"
+#include "serve/after_restart.hpp"
 #include "serve/shutdown.hpp"
 #include "system/runtime_folder.hpp"
 #include "system/terminals.hpp"
@@ -529,23 +530,6 @@ void Execution::leave() const {
   if (fence_) fence_->leave();
 }
 
-namespace {
-
-/// Puts a job back into the queue, as if it had never started.
-void take_back(Job& job, JobState state) {
-  job.state = state;
-  job.started_unix_milliseconds.reset();
-  job.grants.clear();
-  job.cpus.clear();
-  job.affinity.clear();
-  job.owners.clear();
-  job.group.clear();
-  job.access = model::Access::kVariable;
-  job.refusals = 0;
-}
-
-}  // namespace
-
 // The effects of a reboot on jobs, and the clock record that reveals the reboot, are written in one
 // step: if the broker is killed before that, the next one sees the reboot again.
 void Execution::restore() {
@@ -562,7 +546,8 @@ void Execution::restore() {
   clock_.resume(clock);
   adopt_unknown(*jobs, unreadable);
   const auto as_it_stands = is_restarted ? *jobs : std::vector<Job>();
-  const auto back = is_restarted ? put_back(*jobs) : std::vector<JobId>();
+  const auto back =
+      is_restarted ? put_back(*jobs, launcher_, now().unix_milliseconds) : std::vector<JobId>();
   bring_back(*jobs);
   take_over(*jobs, is_restarted);
   if (clock_.record() == clock) return;
@@ -583,10 +568,14 @@ void Execution::restore() {
 
 /// Rebuilds jobs whose files exist but which a lost or damaged journal does not know.
 void Execution::adopt_unknown(std::vector<Job>& jobs, const std::vector<JobId>& unreadable) {
-  std::set<JobId> changed;
   notices_.resume(journal_.value(kNotices).value_or("[]"));
-  if (!std::exchange(has_told_of_salvage_, true) && journal_.salvaged())
-    changed = mend_stale(jobs, *journal_.salvaged());
+  Mended mended;
+  if (!std::exchange(has_told_of_salvage_, true) && journal_.salvaged()) {
+    const auto& salvaged = *journal_.salvaged();
+    mended = mend_stale(jobs, salvaged, launcher_, now().unix_milliseconds);
+    for (Told& told : words_of(salvaged, mended.held))
+      notice("E0945", std::move(told.sentence), std::move(told.hint));
+  }
   std::set<JobId> known;
   for (const Job& job : jobs) known.insert(job.id);
   std::vector<JobId> forgotten;
@@ -609,12 +598,13 @@ void Execution::adopt_unknown(std::vector<Job>& jobs, const std::vector<JobId>& 
   const std::string& folder = found.folder.empty() ? launcher_.folder() : found.folder;
   for (std::string& sentence : words_of(found))
     notice("E0944", std::move(sentence), "ls " + printable(folder));
-  if (found.jobs.empty() && found.aside.empty() && changed.empty() && !journal_.salvaged()) return;
+  if (found.jobs.empty() && found.aside.empty() && mended.changed.empty() && !journal_.salvaged())
+    return;
   std::vector<const Job*> rows;
-  rows.reserve(found.jobs.size() + changed.size());
+  rows.reserve(found.jobs.size() + mended.changed.size());
   for (const Job& job : found.jobs) rows.push_back(&job);
   for (const Job& job : jobs)
-    if (changed.contains(job.id)) rows.push_back(&job);
+    if (mended.changed.contains(job.id)) rows.push_back(&job);
   // If this write fails, the next broker finds the files again.
   if (auto written = journal_.write(
           rows, {}, {{kHighest, std::to_string(highest_)}, {kNotices, notices_.record()}});
@@ -624,51 +614,12 @@ void Execution::adopt_unknown(std::vector<Job>& jobs, const std::vector<JobId>& 
   std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.id < b.id; });
 }
 
-/// A damaged journal yields an older state of some jobs. If a job was started, its files say what
-/// became of it. Without files it may have been cancelled or held since, so it is held. Returns the
-/// changed jobs.
-std::set<JobId> Execution::mend_stale(std::vector<Job>& jobs, const broker::Salvage& salvaged) {
-  std::set<JobId> changed;
-  std::vector<JobId> held;
-  for (Job& job : jobs) {
-    if (!job.queued || model::has_ended(job.state) ||
-        !std::binary_search(salvaged.stale.begin(), salvaged.stale.end(), job.id))
-      continue;
-    if (auto known = job_from_files(launcher_.folder() + "/" + std::to_string(job.id), job.id,
-                                    now().unix_milliseconds)) {
-      job = *std::move(known);
-      changed.insert(job.id);
-    } else if (job.state == JobState::kWaiting || !launcher_.keeper(job.id)) {
-      take_back(job, JobState::kHeld);
-      held.push_back(job.id);
-      changed.insert(job.id);
-    }
-  }
-  if (!salvaged.folder.empty())
-    notice("E0945",
-           text("the journal was damaged: {} jobs were saved, and the damaged files are in {}",
-                salvaged.jobs, printable(salvaged.folder)),
-           "berth jobs --all");
-  else if (salvaged.jobs > 0)
-    notice("E0945",
-           text("the journal was missing: {} jobs were restored from its last copy", salvaged.jobs),
-           "berth jobs --all");
-  if (!salvaged.lost.empty())
-    notice("E0945",
-           text("the records of these jobs are not readable: {}", list_of_jobs(salvaged.lost)), "");
-  if (salvaged.nameless > 0)
-    notice("E0945", text("records without a readable number: {}", salvaged.nameless), "");
-  if (!held.empty())
-    notice(
-        "E0945",
-        text("these jobs are held, because their last change may be lost: {}", list_of_jobs(held)),
-        fmt::format("berth release {}", held.front()));
-  return changed;
-}
-
 void Execution::bring_back(const std::vector<Job>& jobs) {
   restore_drained();
-  restore_shares();
+  past_use_.resume(journal_.value(kShares).value_or("{}"));
+  for (const auto& [uid, seconds] :
+       past_use_.left(now().unix_milliseconds, options_.settings.rules.half_life))
+    broker_.set_ahead(uid, seconds, now());
   for (const bool runs : {true, false})
     for (const Job& job : jobs)
       if ((job.state == JobState::kRunning) == runs) {
@@ -708,27 +659,6 @@ void Execution::clean_up_groups(const std::set<JobId>& running) {
   notes_.push_back(left_alone(unknown));
 }
 
-/// nullopt if the job was ended by the machine's shutdown: that does not count as its own end.
-std::optional<model::Outcome> Execution::outcome_before_restart(const Job& job) const {
-  if (!job.told_to_end && launcher_.was_told_to_end(job.id)) return std::nullopt;
-  return launcher_.outcome(job.id);
-}
-
-/// Puts jobs with --requeue that ran during the shutdown back into the queue. Returns their ids.
-std::vector<JobId> Execution::put_back(std::vector<Job>& jobs) const {
-  std::vector<JobId> back;
-  for (Job& job : jobs) {
-    if (job.state != JobState::kRunning || !job.requeue || job.told_to_end ||
-        job.restarts >= model::kMostRestarts || outcome_before_restart(job))
-      continue;
-    ++job.restarts;
-    job.requeued_unix_milliseconds = now().unix_milliseconds;
-    take_back(job, JobState::kWaiting);
-    back.push_back(job.id);
-  }
-  return back;
-}
-
 void Execution::find_what_others_gave() {
   if (!options_.for_all || std::exchange(has_looked_at_locks_, true)) return;
   const auto ours = leased_units();
@@ -751,26 +681,10 @@ void Execution::restore_drained() {
   broker_.restore_drained(std::move(units), std::move(lent));
 }
 
-/// Reads {"at":UNIX_MILLISECONDS,"ahead":{"1000":DEVICE_SECONDS}} and lets it decay for the time
-/// without a broker.
-void Execution::restore_shares() {
-  shares_ = journal_.value(kShares).value_or("{}");
-  const Json shares = Json::parse(shares_, nullptr, false);
-  if (!shares.is_object() || !shares.contains("at") || !shares["at"].is_number_integer() ||
-      !shares.contains("ahead"))
-    return;
-  const auto away = now().unix_milliseconds - json_value<std::int64_t>(shares["at"]);
-  const double left = std::exp2(-std::max(0.0, static_cast<double>(away)) /
-                                static_cast<double>(options_.settings.rules.half_life.count()));
-  for (const auto& [uid, seconds] : shares["ahead"].items())
-    if (const auto number = to_number(uid); number && seconds.is_number())
-      broker_.set_ahead(static_cast<std::uint32_t>(*number), seconds.get<double>() * left, now());
-}
-
 void Execution::find_again(const Job& job, bool is_restarted) {
   // The last writes before the reboot may be lost, so the job may have run. Do not start it twice.
   if (is_restarted && job.queued) {
-    const auto outcome = outcome_before_restart(job);
+    const auto outcome = outcome_before_restart(job, launcher_);
     if (outcome) broker_.set_usage(job.id, launcher_.usage(job.id));
     const bool is_good = outcome && outcome->kind == model::OutcomeClass::kOk;
     const std::string why = outcome ? "" : text("the machine was restarted while it ran");
@@ -854,14 +768,11 @@ bool Execution::retry() {
 
 void Execution::keep_shares() {
   if (fault_) return;
-  Json ahead = Json::object();
-  for (const std::uint32_t uid : known_users_)
-    if (const double seconds = broker_.ahead(uid, now()); seconds >= 1)
-      ahead[std::to_string(uid)] = std::floor(seconds);
-  const Json before = Json::parse(shares_, nullptr, false);
-  if (before.is_object() && before.value("ahead", Json::object()) == ahead) return;
-  shares_ = Json{{"at", now().unix_milliseconds}, {"ahead", ahead}}.dump();
-  if (auto written = journal_.set_value(kShares, shares_); !written) fail(written.error());
+  PastUse::ByUser use;
+  for (const std::uint32_t uid : known_users_) use[uid] = broker_.ahead(uid, now());
+  if (!past_use_.keep(use, now().unix_milliseconds)) return;
+  if (auto written = journal_.set_value(kShares, past_use_.record()); !written)
+    fail(written.error());
   is_dirty_ = true;
 }
 
@@ -881,19 +792,15 @@ void Execution::mind_clock() {
   if (by == 0 || !settle()) return;
   const std::int64_t from = clock_.at_start(), to = clock_.now();
   broker_.move_times(from, to, by);
-  Json shares = Json::parse(shares_, nullptr, false);
-  if (const auto at = shares.find("at");
-      at != shares.end() && at->is_number_integer() && *at >= from && *at <= to) {
-    *at = at->get<std::int64_t>() + by;
-    shares_ = shares.dump();
-  }
+  past_use_.move_time(from, to, by);
   clock_.follow();
   const auto changed = broker_.changed();
   std::vector<const Job*> rows;
   rows.reserve(changed.size());
   for (const JobId id : changed) rows.push_back(broker_.job(id));
   // Write all times at once: otherwise the next broker could move half of them twice.
-  if (auto written = journal_.write(rows, {}, {{kClock, clock_.record()}, {kShares, shares_}});
+  if (auto written =
+          journal_.write(rows, {}, {{kClock, clock_.record()}, {kShares, past_use_.record()}});
       !written) {
     fail(written.error());
     return;

@@ -22,6 +22,7 @@
 #include "serve/launcher.hpp"
 #include "serve/notices.hpp"
 #include "serve/observer.hpp"
+#include "serve/past_use.hpp"
 #include "serve/retention.hpp"
 #include "serve/server.hpp"
 #include "serve/wall_clock.hpp"
@@ -141,17 +142,12 @@ class Execution {
     int pressed = 0;  // how often it was sent a stronger signal
   };
   void restore_drained();
-  [[nodiscard]] std::optional<model::Outcome> outcome_before_restart(const model::Job& job) const;
-  [[nodiscard]] std::vector<model::JobId> put_back(std::vector<model::Job>& jobs) const;
   void bring_back(const std::vector<model::Job>& jobs);
   void take_over(const std::vector<model::Job>& jobs, bool is_restarted);
   void adopt_unknown(std::vector<model::Job>& jobs, const std::vector<model::JobId>& unreadable);
-  [[nodiscard]] std::set<model::JobId> mend_stale(std::vector<model::Job>& jobs,
-                                                  const broker::Salvage& salvaged);
   void clean_up_groups(const std::set<model::JobId>& running);
   void forget_all();
   void find_what_others_gave();
-  void restore_shares();
   void know_user(const model::Job& job);
   [[nodiscard]] Status keep_launch(const broker::Submission& asked, const Peer& peer);
   [[nodiscard]] Result<run::Launch> launch_of(const model::Job& job);
@@ -216,7 +212,7 @@ class Execution {
   std::set<std::uint32_t> known_users_;
   Retention retention_{[this](model::JobId id) { return launcher_.log(id); },
                        options_.settings.keep_output_bytes};
-  std::string shares_;  // as last saved
+  PastUse past_use_;
   WallClock clock_;
   bool has_told_of_salvage_ = false;
   Notices notices_;

@@ -1,0 +1,33 @@
+// What users have used of the devices lately, stored in the journal for the next broker: the queue
+// prefers users who have used less.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace berth::serve {
+
+class PastUse {
+ public:
+  /// Device-seconds by uid, as broker::Broker::ahead gives them.
+  using ByUser = std::map<std::uint32_t, double>;
+
+  /// Takes over what the journal has. Anything but a record is treated as no use.
+  void resume(std::string record) { record_ = std::move(record); }
+  /// {"at":UNIX_MILLISECONDS,"ahead":{"1000":DEVICE_SECONDS}}
+  [[nodiscard]] const std::string& record() const { return record_; }
+  /// What is left of it now: half of it after each `half_life`.
+  [[nodiscard]] ByUser left(std::int64_t now_unix_milliseconds,
+                            std::chrono::milliseconds half_life) const;
+  /// Replaces the record, without users below one second. False: nothing has changed.
+  [[nodiscard]] bool keep(const ByUser& use, std::int64_t now_unix_milliseconds);
+  /// The wall clock was set: moves the record's time by this much if it is between these two.
+  void move_time(std::int64_t from, std::int64_t to, std::int64_t by);
+
+ private:
+  std::string record_ = "{}";
+};
+
+}  // namespace berth::serve
