@@ -17,14 +17,15 @@ namespace {
 
 using Ordered = nlohmann::ordered_json;
 
-/// The report of a queued job, as output::stored_report returns it; "" if there is none. It is
-/// written just after the end of the job, so this function waits a moment for it.
+/// The report of a job, as output::stored_report returns it; "" if there is none. That of a queued
+/// job is written just after its end, so this function waits a moment for it.
 std::string stored_report_of(JobCalls& calls, const model::Job& job, std::int64_t now) {
   constexpr std::int64_t kShortest = 500, kJustEnded = 3000;
-  if (!job.queued || !model::has_ended(job.state) || !job.started_unix_milliseconds) return "";
+  if (!model::has_ended(job.state) || !job.started_unix_milliseconds) return "";
   const std::int64_t ended = job.ended_unix_milliseconds.value_or(now);
-  int left =
-      ended - *job.started_unix_milliseconds >= kShortest && now - ended < kJustEnded ? 20 : 1;
+  const bool may_come =
+      job.queued && ended - *job.started_unix_milliseconds >= kShortest && now - ended < kJustEnded;
+  int left = may_come ? 20 : 1;
   for (; left > 0; --left) {
     const auto answer = calls.call("GET", job_path(job.id, "/report"), kAnswerSoon);
     if (answer && answer->status == 200) return answer->body;

@@ -166,6 +166,7 @@ Result<int> perform(const Context& context, const job::Spec& spec, job::Machine&
     say(context, file, make);
     if (job_report) static_cast<void>(write_all(job_report.get(), output::stored_report(make)));
   };
+  caller.stored_report = output::stored_report;
   caller.ended = [&](const model::Outcome& outcome, std::chrono::milliseconds wall) {
     after.act(outcome, wall);
   };

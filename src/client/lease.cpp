@@ -287,13 +287,14 @@ void Lease::share_locks() {
   locks_ = system::share_locks(files);
 }
 
-std::uint64_t Lease::end(const model::Outcome& outcome) {
+std::uint64_t Lease::end(const model::Outcome& outcome, const model::JobUsage& usage) {
   if (!ours_) return 0;
   // Unlock explicitly, because forked children have copies of the descriptors and would keep the
   // locks.
   for (const Descriptor& lock : locks_) ::flock(lock.get(), LOCK_UN);
   Job ended;
   ended.outcome = outcome;
+  ended.usage = usage;
   const auto answer = call("POST", path_of(job_.id, "/end"), broker::record_of(ended));
   const auto job = answer ? job_in(*answer) : Result<Job>(answer.error());
   if (!job) return 0;
@@ -301,6 +302,11 @@ std::uint64_t Lease::end(const model::Outcome& outcome) {
   job_.why = job->why;
   job_.outcome = job->outcome;
   return job->refusals;
+}
+
+void Lease::keep_report(const std::string& stored, milliseconds at_most) {
+  if (ours_ && client_)
+    static_cast<void>(client_->call("POST", path_of(job_.id, "/report"), stored, at_most));
 }
 
 std::string Lease::ended_because() const {

@@ -74,7 +74,10 @@ class Lease {
   /// shares the lease with the keeper. Fails as the broker does.
   [[nodiscard]] Status enter(pid_t keeper);
   /// Ends the lease. Returns how often the kernel denied the job access to a device of others.
-  std::uint64_t end(const model::Outcome& outcome);
+  std::uint64_t end(const model::Outcome& outcome, const model::JobUsage& usage = {});
+  /// After end(): gives the broker the report, as output::stored_report, for `berth report`. Gives
+  /// up after `at_most`, because the job's user waits for the prompt.
+  void keep_report(const std::string& stored, std::chrono::milliseconds at_most);
   /// After end(): a sentence why the broker ended the job; "" if it did not end it.
   [[nodiscard]] std::string ended_because() const;
   /// The outcome that the broker gives a job that was cancelled or exceeded its time limit.

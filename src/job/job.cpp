@@ -12,6 +12,7 @@
 #include "run/front.hpp"
 #include "run/job_folder.hpp"
 #include "run/other_launcher.hpp"
+#include "run/queued_watch.hpp"
 #include "run/sampler.hpp"
 #include "run/tries_record.hpp"
 
@@ -19,6 +20,8 @@ namespace berth::job {
 namespace {
 
 using std::chrono::milliseconds;
+
+constexpr milliseconds kMostToKeepReport(1'000);
 
 model::Outcome outcome_of(const Error& error) {
   model::Outcome outcome;
@@ -185,6 +188,13 @@ void settle_outcome(const Plan& plan, run::Ending& ending) {
   ending.interrupted = false;
 }
 
+/// Returns how often the kernel denied the job access to a device of others.
+std::uint64_t end_lease(Plan& plan, const Result<run::Ending>& ending) {
+  if (!plan.lease) return 0;
+  if (!ending) return plan.lease->end(outcome_of(ending.error()));
+  return plan.lease->end(ending->outcome, {ending->cpu, ending->peak_rss_bytes});
+}
+
 }  // namespace
 
 int exit_code_of(const Error& error, bool may_wait) {
@@ -228,8 +238,7 @@ Result<int> perform(const Spec& spec, Machine& machine, const Caller& caller,
   // Outcome: the lease ends at the same time.
   guard->end();
   run::remove_job_folder(launch.job_folder);
-  const std::uint64_t refusals =
-      plan->lease ? plan->lease->end(ending ? ending->outcome : outcome_of(ending.error())) : 0;
+  const std::uint64_t refusals = end_lease(*plan, ending);
   if (!ending) {
     caller.report_no_start(
         [&] {
@@ -244,7 +253,7 @@ Result<int> perform(const Spec& spec, Machine& machine, const Caller& caller,
   settle_outcome(*plan, *ending);
 
   // Report.
-  caller.report([&] {
+  const MakeReport report_of_run = [&] {
     model::Report report = begun;
     report.reasons = reasons_of(*plan);
     add_ending(report, *ending);
@@ -257,7 +266,10 @@ Result<int> perform(const Spec& spec, Machine& machine, const Caller& caller,
     if (const auto why = plan->lease ? plan->lease->ended_because() : ""; !why.empty())
       report.notes.push_back(text("the job was ended: {}", why));
     return report;
-  });
+  };
+  caller.report(report_of_run);
+  if (plan->lease && ending->wall >= run::kWatchFrom)
+    plan->lease->keep_report(caller.stored_report(report_of_run), kMostToKeepReport);
   if (caller.ended) caller.ended(ending->outcome, ending->wall);
   if (ending->interrupted) run::die_of_interrupt();
   return ending->outcome.exit_code;

@@ -25,6 +25,8 @@ struct Caller {
   std::function<Status()> before_start;
   /// The job has ended.
   std::function<void(const MakeReport&)> report;
+  /// The report in the form that the broker keeps.
+  std::function<std::string(const MakeReport&)> stored_report;
   /// The job has ended, and report() has been called.
   std::function<void(const model::Outcome&, std::chrono::milliseconds wall)> ended;
   /// The command could not be started, or its keeper was lost.

@@ -335,7 +335,7 @@ void Api::log(JobId id, const Call& call, const Answer& answer) {
   answer.send({200, execution_.output_of(*job, *at, kMost), kAnyBytes});
 }
 
-/// What a queued job used and what limited it.
+/// What a job used and what limited it.
 void Api::report(JobId id, const Call& call, const Answer& answer) {
   const Job* job = execution_.broker().job(id);
   if (job == nullptr) return answer.send(refusal(no_such_job(id)));
@@ -345,7 +345,7 @@ void Api::report(JobId id, const Call& call, const Answer& answer) {
     return answer.send(refusal(
         {ErrorCode::kNotFound, "E0989",
          text("job {} has no report: it has not ended, ran for less than half a second, or was not "
-              "queued",
+              "started by berth run",
               id),
          fmt::format("berth report {}", id)}));
   answer.send({200, found});
@@ -377,7 +377,8 @@ Status Api::change_one(JobId id, std::string_view what, const Call& call) {
     const auto changes = broker::changes_of(call.body);
     return changes ? execution_.edit(id, *changes, caller_of(call)) : Status(changes.error());
   }
-  if (what == "owners" || what == "enter" || what == "end") return change_running(id, what, call);
+  if (what == "owners" || what == "enter" || what == "end" || what == "report")
+    return change_running(id, what, call);
   return no_such_place(call);
 }
 
@@ -400,6 +401,7 @@ Status Api::change_running(JobId id, std::string_view what, const Call& call) {
   const Job* job = execution_.broker().job(id);
   if (job == nullptr) return no_such_job(id);
   if (job->uid != call.peer.uid && call.peer.uid != 0) return broker::not_yours(*job);
+  if (what == "report") return execution_.keep_report(*job, call.body);
   const auto submitted = broker::running_change_of(call.body, what);
   if (!submitted) return submitted.error();
   if (what == "end") {

@@ -348,6 +348,16 @@ void Execution::give_back(JobId id, const std::optional<model::Outcome>& outcome
   watches_.forget(id);
 }
 
+Status Execution::keep_report(const Job& job, const std::string& stored) {
+  if (job.queued || !model::has_ended(job.state))
+    return Error{ErrorCode::kRefused, "E1083",
+                 text("job {} takes no report: it still runs, or it was queued", job.id),
+                 fmt::format("berth report {}", job.id)};
+  auto kept = launcher_.keep_report(job.id, stored, job.outcome);
+  if (kept) retention_.forget(job.id);
+  return kept;
+}
+
 // The processes of jobs.
 
 model::ToldToEnd Execution::how_stopped(JobId id, const model::ToldToEnd& else_so) {

@@ -51,10 +51,14 @@ class Execution {
   [[nodiscard]] std::string log_of(const model::Job& job) const {
     return job.queued ? launcher_.log(job.id) : "";
   }
-  /// A queued job's report; "": there is none.
+  /// What the job used, as output::stored_report; "": there is none.
   [[nodiscard]] std::string report_of(const model::Job& job) const {
-    return job.queued ? launcher_.report(job.id, job.outcome) : "";
+    return launcher_.report(job.id, job.outcome);
   }
+  /// Keeps what `berth run` says that its job used. Fails with kRefused (E1083) if the job runs or
+  /// was queued, because its own keeper writes that report; with kInvalidArgument (E1084) if this
+  /// is no report; as write errors.
+  [[nodiscard]] Status keep_report(const model::Job& job, const std::string& stored);
   /// At most `most` bytes of that log, starting at `from`.
   [[nodiscard]] std::string output_of(const model::Job& job, std::int64_t from,
                                       std::size_t most) const {
@@ -210,7 +214,7 @@ class Execution {
   bool is_ahead_ = false;  // the state contains changes that the journal refused
   bool is_dirty_ = false;
   std::set<std::uint32_t> known_users_;
-  Retention retention_{[this](model::JobId id) { return launcher_.log(id); },
+  Retention retention_{[this](model::JobId id) { return launcher_.files_to_keep(id); },
                        options_.settings.keep_output_bytes};
   PastUse past_use_;
   WallClock clock_;

@@ -12,6 +12,7 @@
 #include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/write_file.hpp"
 #include "model/cpu_list.hpp"
 #include "output/report.hpp"
 #include "policy/environment.hpp"
@@ -118,6 +119,19 @@ std::string Launcher::report(model::JobId job, const std::optional<model::Outcom
   constexpr std::size_t kMost = 16 << 20;  // a report with the stacks of a thousand ranks
   const auto bytes = slurp_regular(run::report_of(files(job)), kMost);
   return bytes ? output::sound_report(*bytes, outcome) : "";
+}
+
+Status Launcher::keep_report(model::JobId job, const std::string& stored,
+                             const std::optional<model::Outcome>& outcome) const {
+  const std::string sound = output::sound_report(stored, outcome);
+  if (sound.empty())
+    return Error{ErrorCode::kInvalidArgument, "E1084",
+                 text("this is not a report as berth run makes it"), ""};
+  const std::string path = run::report_of(files(job));
+  if (replace_file(path, sound, 0600)) return Done{};
+  return Error{ErrorCode::kUnavailable, "E1085",
+               text("{} cannot be written: {}", printable(path), error_words(errno)),
+               "df -h " + folder_};
 }
 
 std::string Launcher::output(model::JobId job, std::int64_t from, std::size_t most) const {

@@ -10,6 +10,8 @@
 #include "model/snapshot.hpp"
 #include "run/fork_server.hpp"
 #include "run/queued.hpp"
+#include "run/queued_watch.hpp"
+#include "serve/retention.hpp"
 #include "serve/server.hpp"
 
 namespace berth::serve {
@@ -48,6 +50,14 @@ class Launcher {
   /// What it used and what limited it, as output::stored_report; "": there is none.
   [[nodiscard]] std::string report(model::JobId job,
                                    const std::optional<model::Outcome>& outcome) const;
+  /// Stores what `report` returns later. Fails with kInvalidArgument (E1084) if it is no report,
+  /// with kUnavailable (E1085) if it cannot be written.
+  [[nodiscard]] Status keep_report(model::JobId job, const std::string& stored,
+                                   const std::optional<model::Outcome>& outcome) const;
+  /// The files whose sizes count toward the limit of `keep_output`.
+  [[nodiscard]] Retention::Files files_to_keep(model::JobId job) const {
+    return {log(job), run::report_of(files(job))};
+  }
   /// Deletes the record that the job was started; keeps its output.
   void forget_start(model::JobId job) const { run::forget_start(files(job)); }
   void forget(model::JobId job) const { run::remove_files(files(job)); }

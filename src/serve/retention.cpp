@@ -20,9 +20,13 @@ std::uint64_t bytes_on_disk(const std::string& path) {
 std::int64_t Retention::too_much_output_before(const Jobs& jobs) {
   std::vector<std::pair<std::int64_t, std::uint64_t>> kept;  // end time, bytes of output
   for (const auto& [id, job] : jobs) {
-    if (!job.queued || !model::has_ended(job.state)) continue;
+    if (!model::has_ended(job.state)) continue;
     const auto [size, is_new] = ended_bytes_.try_emplace(id, 0);
-    if (is_new) size->second = bytes_on_disk(log_of_(id));
+    if (is_new) {
+      const Files files = files_of_(id);
+      size->second = bytes_on_disk(files.report) + (job.queued ? bytes_on_disk(files.log) : 0);
+    }
+    if (!job.queued && size->second == 0) continue;  // it has no files
     kept.emplace_back(job.ended_unix_milliseconds.value_or(0), size->second);
   }
   std::sort(kept.rbegin(), kept.rend());
@@ -49,7 +53,7 @@ std::map<broker::UserJobs, std::int64_t> Retention::too_many_before(const Jobs& 
 }
 
 std::uint64_t Retention::long_output_of(model::JobId running) {
-  const std::uint64_t bytes = bytes_on_disk(log_of_(running));
+  const std::uint64_t bytes = bytes_on_disk(files_of_(running).log);
   std::uint64_t& reported = reported_bytes_[running];
   if (bytes <= std::max(most_bytes_, 2 * reported)) return 0;
   return reported = bytes;

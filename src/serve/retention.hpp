@@ -14,9 +14,12 @@ namespace berth::serve {
 
 class Retention {
  public:
-  /// `log_of`: the path of a queued job's log. `most_bytes`: of all ended jobs' output together.
-  Retention(std::function<std::string(model::JobId)> log_of, std::uint64_t most_bytes)
-      : log_of_(std::move(log_of)), most_bytes_(most_bytes) {}
+  struct Files {
+    std::string log, report;  // paths
+  };
+  /// `most_bytes`: of the output and reports of all ended jobs together.
+  Retention(std::function<Files(model::JobId)> files_of, std::uint64_t most_bytes)
+      : files_of_(std::move(files_of)), most_bytes_(most_bytes) {}
 
   using Jobs = std::map<model::JobId, model::Job>;
   /// The time before which ended jobs must be deleted, so that the output of the others is within
@@ -29,13 +32,13 @@ class Retention {
   /// since this was last reported; else 0. Such a log is never truncated, because the job may need
   /// it, but the disk is shared.
   [[nodiscard]] std::uint64_t long_output_of(model::JobId running);
-  /// The job is deleted.
+  /// The job is deleted, or its files have changed.
   void forget(model::JobId id);
 
  private:
-  std::function<std::string(model::JobId)> log_of_;
+  std::function<Files(model::JobId)> files_of_;
   std::uint64_t most_bytes_;
-  std::map<model::JobId, std::uint64_t> ended_bytes_;     // output of jobs that ended
+  std::map<model::JobId, std::uint64_t> ended_bytes_;     // files of jobs that ended
   std::map<model::JobId, std::uint64_t> reported_bytes_;  // of running jobs
 };
 

@@ -20,6 +20,7 @@ struct Logs {
   void write(model::JobId id, std::size_t bytes) const {
     std::ofstream(of(id)) << std::string(bytes, 'x');
   }
+  [[nodiscard]] Retention::Files files(model::JobId id) const { return {of(id), of(id) + "r"}; }
   [[nodiscard]] std::string of(model::JobId id) const { return folder + "/" + std::to_string(id); }
   std::string folder;
 };
@@ -37,7 +38,7 @@ model::Job ended_at(model::JobId id, std::int64_t time, bool queued = true) {
 
 TEST_CASE("the oldest output is too much first, and the newest never") {
   const Logs logs;
-  Retention retention([&](model::JobId id) { return logs.of(id); }, 100'000);
+  Retention retention([&](model::JobId id) { return logs.files(id); }, 100'000);
   Retention::Jobs jobs{{1, ended_at(1, 10)}, {2, ended_at(2, 20)}, {3, ended_at(3, 30)}};
   for (model::JobId id = 1; id <= 3; ++id) logs.write(id, 45'000);
   CHECK(retention.too_much_output_before(jobs) == 11);
@@ -51,9 +52,23 @@ TEST_CASE("the oldest output is too much first, and the newest never") {
   CHECK_MESSAGE(retention.too_much_output_before(jobs) == 0, "a running job keeps its output");
 }
 
+TEST_CASE("reports count as output, also those of leases") {
+  const Logs logs;
+  Retention retention([&](model::JobId id) { return logs.files(id); }, 100'000);
+  Retention::Jobs jobs{{1, ended_at(1, 10, false)}, {2, ended_at(2, 20)}, {3, ended_at(3, 30)}};
+  logs.write(2, 45'000);
+  logs.write(3, 45'000);
+  std::ofstream(logs.files(1).report) << std::string(5'000, 'x');
+  CHECK(retention.too_much_output_before(jobs) == 0);
+  std::ofstream(logs.files(1).report) << std::string(45'000, 'x');
+  CHECK(retention.too_much_output_before(jobs) == 0);
+  retention.forget(1);
+  CHECK(retention.too_much_output_before(jobs) == 11);
+}
+
 TEST_CASE("a running job's long output is reported again only when it has doubled") {
   const Logs logs;
-  Retention retention([&](model::JobId id) { return logs.of(id); }, 100'000);
+  Retention retention([&](model::JobId id) { return logs.files(id); }, 100'000);
   logs.write(7, 90'000);
   CHECK(retention.long_output_of(7) == 0);
   logs.write(7, 150'000);

@@ -133,6 +133,21 @@ class Change(Machine):
         self.assertRegex(self.run_berth("report", job, "--lang", "zh").stdout, "(?m)^瓶颈 ")
         self.assertTrue(wait_until(lambda: not self.processes("job-sampler")))
 
+    def test_a_job_in_the_foreground_has_its_report_too(self):
+        busy = "import time\nend = time.process_time() + 0.8\nwhile time.process_time() < end: pass"
+        self.berth_ok("run", "--gpus", "1", "--report", "none", "--", sys.executable, "-c", busy)
+        told = self.document("report")
+        job = told["job"]["id"]
+        self.assertFalse(told["job"]["queued"])
+        self.assertGreaterEqual(told["job"]["cpu_seconds"], 0.8)
+        self.assertGreater(told["job"]["peak_memory_bytes"], 1_000_000)
+        self.assertEqual(len(told["report"]["devices"]), 1)
+        self.assertIn("cores used", self.berth_ok("report"))
+        self.assertIn("E1084", str(self.call("POST", f"/v1/jobs/{job}/report", {"text": {}})))
+        self.assertEqual(self.document("report"), told)
+        running = self.held()[0]
+        self.assertIn("E1083", str(self.call("POST", f"/v1/jobs/{running}/report", {"report": {}})))
+
     def test_a_short_or_a_lost_job_has_no_report(self):
         job = self.queue("--gpus", "1", "--", "true")
         self.job(job, "ended")
