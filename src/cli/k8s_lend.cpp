@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "base/error_words.hpp"
 #include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
@@ -150,13 +149,8 @@ Result<int> k8s_lend(const Context& context, const std::string& word) {
   const std::string state = given.value("--state").value_or(kKubeState);
   const auto program = k8s_program();
   if (!program) return program.error();
-  std::error_code problem;
-  std::filesystem::create_directories(state, problem);
-  if (!problem) std::filesystem::permissions(state, std::filesystem::perms::owner_all, problem);
-  if (problem)
-    return Error{ErrorCode::kUnavailable, "E0520",
-                 text("{} cannot be written: {}", printable(state), error_words(problem.value())),
-                 "df -h " + state};
+  if (auto made = engines::OwnQueue(state).make_folder("sudo berth k8s " + word); !made)
+    return std::move(made).error();
   const auto snapshot = look(context, Processes::kUsers, false);
   if (!snapshot) return snapshot.error();
   const auto gpus = gpus_of(context, *snapshot);

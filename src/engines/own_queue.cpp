@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 
 #include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
 #include "base/write_file.hpp"
+#include "system/runtime_folder.hpp"
 
 namespace berth::engines {
 namespace {
@@ -43,6 +45,13 @@ Result<std::vector<std::string>> OwnQueue::units() const {
   if (lines.size() < 2 || lines.front() != kTitle || !lines.back().empty())
     return unusable(file_in(state_), text("it is damaged"));
   return std::vector<std::string>(lines.begin() + 1, lines.end() - 1);
+}
+
+Status OwnQueue::make_folder(const std::string& command) const {
+  std::error_code ignored;  // make_private_folder() then fails, too
+  std::filesystem::create_directories(std::filesystem::path(state_).parent_path(), ignored);
+  bool made = false;
+  return system::make_private_folder(state_, made, command + " --state ");
 }
 
 Result<Descriptor> OwnQueue::lock(int how) const {

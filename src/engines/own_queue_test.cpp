@@ -74,5 +74,30 @@ TEST_CASE("nothing is closed while a device is given to a pod") {
   CHECK(queue.units().value() == Names{"GPU-a"});
 }
 
+TEST_CASE("an existing folder keeps its permissions, and one that others may write is refused") {
+  namespace fs = std::filesystem;
+  const Folder folder;
+  const auto mode = [](const std::string& path) {
+    return static_cast<unsigned>(fs::status(path).permissions());
+  };
+  const std::string made = folder.path + "/made/state", found = folder.path + "/found";
+  REQUIRE(OwnQueue(made).make_folder("berth k8s dra"));
+  CHECK(mode(made) == 0700);
+  fs::create_directory(found);
+  for (const unsigned kept : {0755U, 0710U}) {
+    fs::permissions(found, fs::perms(kept));
+    CHECK(OwnQueue(found).make_folder("berth k8s dra"));
+    CHECK(mode(found) == kept);
+  }
+  for (const unsigned open : {01777U, 0775U}) {  // the first is that of /tmp
+    fs::permissions(found, fs::perms(open));
+    const auto refused = OwnQueue(found).make_folder("berth k8s dra");
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().id == "E0514");
+    CHECK(mode(found) == open);
+    if (open == 01777U) CHECK(refused.error().hint == "berth k8s dra --state " + found + "/berth");
+  }
+}
+
 }  // namespace
 }  // namespace berth::engines

@@ -204,11 +204,14 @@ Result<ContainerFiles> files_for_container(const std::string& folder,
   ContainerFiles files{library_folder + "/libberth-guard-" + checksum(library_bytes()) + ".so",
                        folder + "/limits", folder + "/usage"};
   std::error_code problem;
-  for (const std::string& needed : {folder, library_folder})
+  for (const std::string& needed : {folder.substr(0, folder.rfind('/')), library_folder})
     if (std::filesystem::create_directories(needed, problem); problem) {
       errno = problem.value();
       return failed(needed);
     }
+  bool made = false;
+  if (auto usable = system::make_private_folder(folder, made); !usable)
+    return std::move(usable).error();
   if (!can_be_loaded(files.library))
     if (auto put = put_file(files.library, library_bytes(), 0555); !put)
       return std::move(put).error();
@@ -236,8 +239,7 @@ Result<ContainerFiles> files_for_container(const std::string& folder,
                           sizeof(wire::Usage));
       !put)
     return std::move(put).error();
-  // The container's user is unknown here, so allow all; on the node, the folder is closed to
-  // others.
+  // The container's user is unknown here, so allow all; on the node, the folder is closed to them.
   if (::chmod(files.usage.c_str(), 0666) != 0) return failed(files.usage);
   return files;
 }

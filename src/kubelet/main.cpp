@@ -246,15 +246,14 @@ class Daemon {
     log("ends");
     return 0;
   }
-  /// Creates the folder. Its files are writable for every user, because the user in a container is
-  /// unknown. The folder itself is not accessible.
   [[nodiscard]] bool make_state_folder() const {
     const std::string& folder = options_.settings.state;
-    std::error_code problem;
-    std::filesystem::create_directories(folder, problem);
-    if (!problem) std::filesystem::permissions(folder, std::filesystem::perms::owner_all, problem);
-    if (problem) log("no_state", {{"folder", folder}, {"error", error_words(problem.value())}});
-    return !problem;
+    const auto made = engines::OwnQueue(folder).make_folder(
+        options_.dra ? "berth k8s dra" : "berth k8s device-plugin");
+    if (!made)
+      log("no_state",
+          {{"folder", folder}, {"error", made.error().message}, {"hint", made.error().hint}});
+    return static_cast<bool>(made);
   }
 
   [[nodiscard]] bool all_have_sockets() const {

@@ -27,7 +27,7 @@ Error unusable(const std::string& path, int problem) {
 }
 
 /// Fails unless the folder exists and only this user can write to it.
-Status check_private(const std::string& path) {
+Status check_private(const std::string& path, const std::string& choose) {
   struct stat status = {};
   // Use lstat: in a shared temporary folder, the path may be another user's link, which must not be
   // followed.
@@ -42,7 +42,7 @@ Status check_private(const std::string& path) {
   // A folder with the sticky bit is meant to be shared.
   const bool shared = (status.st_mode & S_ISVTX) != 0;
   return unusable(path, text("others can write to it"),
-                  shared ? "export BERTH_RUNTIME_DIR=" + shown + "/berth" : "chmod go-w " + shown);
+                  shared ? choose + shown + "/berth" : "chmod go-w " + shown);
 }
 
 bool is_folder(const std::string& path) {
@@ -66,10 +66,10 @@ std::string hostname() {
 
 }  // namespace
 
-Status make_private_folder(const std::string& path, bool& made) {
+Status make_private_folder(const std::string& path, bool& made, const std::string& choose) {
   made = ::mkdir(path.c_str(), 0700) == 0;
   if (made) return Done{};
-  return errno == EEXIST ? check_private(path) : Status(unusable(path, errno));
+  return errno == EEXIST ? check_private(path, choose) : Status(unusable(path, errno));
 }
 
 Result<std::string> runtime_folder() {

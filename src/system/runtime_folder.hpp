@@ -21,8 +21,10 @@ namespace berth::system {
 [[nodiscard]] std::string state_folder();
 
 /// Creates a folder that only this user can write to, or checks an existing one. Sets `made` if it
-/// created the folder. Fails with kUnavailable (E0514).
-[[nodiscard]] Status make_private_folder(const std::string& path, bool& made);
+/// created the folder. Fails with kUnavailable (E0514). `choose`: the start of a command that sets
+/// another folder.
+[[nodiscard]] Status make_private_folder(const std::string& path, bool& made,
+                                         const std::string& choose = "export BERTH_RUNTIME_DIR=");
 
 /// A path for a socket that fits into an address (107 bytes), even if the socket's real path is
 /// longer. Valid during the lifetime of this object.

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -163,8 +164,20 @@ class DevicePlugin(unittest.TestCase):
         plugin = self.plugin()
         answer = plugin.allocate(next(iter(next(plugin.watch()))))
         self.assertIn("LD_PRELOAD", answer.envs)
-        state = os.stat(self.kubelet.made.name + "/state")
-        self.assertEqual(state.st_mode & 0o777, 0o700, "the counters are open to all, so their folder must not be")
+        self.assertEqual(self.mode("state"), 0o700)
+
+    def mode(self, *names):
+        return stat.S_IMODE(os.stat(os.path.join(self.kubelet.made.name, *names)).st_mode)
+
+    def test_a_folder_that_existed_keeps_its_permissions(self):
+        os.mkdir(self.kubelet.made.name + "/state", 0o755)  # as the kubelet does for the DaemonSet
+        self.begin("--shares", "4")
+        plugin = self.plugin()
+        plugin.allocate(next(iter(next(plugin.watch()))))
+        self.assertEqual(self.mode("state"), 0o755)
+        slots = os.listdir(self.kubelet.made.name + "/state/slots")
+        self.assertEqual([self.mode("state/slots", one) for one in slots], [0o700], "the counters are open to all, so their folder must not be")
+        self.assertEqual(self.mode("state/slots", slots[0], "usage"), 0o666)
 
     def test_a_folder_that_cannot_be_made_ends_it(self):
         blocked = self.kubelet.made.name + "/file"

@@ -134,6 +134,17 @@ class Lend(Machine):
         self.move("lend")
         self.assertTrue(self.kubelet.run("again", plugin, self.devices[0]))
 
+    def test_a_folder_that_others_may_write_is_refused_and_stays_as_it_is(self):
+        os.mkdir(self.state)
+        os.chmod(self.state, 0o1777)  # that of /tmp
+        said = self.move("lend", code=4)
+        self.assertIn("others can write to it", said)
+        self.assertIn(f"sudo berth k8s lend --state {self.state}/berth", said)
+        self.assertEqual((os.stat(self.state).st_mode & 0o7777, os.listdir(self.state)), (0o1777, []))
+        os.chmod(self.state, 0o755)
+        self.move("lend")
+        self.assertEqual(os.stat(self.state).st_mode & 0o7777, 0o755)
+
     def test_another_scheduler_keeps_what_it_has(self):
         self.move("reclaim")
         for unit in self.devices:
