@@ -12,7 +12,9 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "scripts"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "doctor"))
 import checking  # noqa: E402
+import machine_file  # noqa: E402
 
 ROW = re.compile(r"^\| `([^`]+)` \| (\w+) \| (.+?) \| .*\|$")
 TYPES = {"integer": int, "number": (int, float), "string": str, "boolean": bool, "array": list, "object": dict}
@@ -158,7 +160,7 @@ def check(arguments):
     # This machine may have no partitions and no processes. The recorded documents show those keys.
     parts = [{key: one[key] for key in ("devices", "processes") if key in one} for one in documents("ls") + documents("ps")]
     yield from problems_of("berth top --json", rows["berth top --json"] | both, [printed(berth, "top", "--once"), busy_top(berth), *parts])
-    machines = [{}, *({"BERTH_ROOT": str(arguments.root / "tests/data/machines" / name), "CUDA_VISIBLE_DEVICES": "0"}
+    machines = [{}, *({"BERTH_ROOT": machine_file.unpacked(name), "CUDA_VISIBLE_DEVICES": "0"}
                       for name in ("amd-7900xtx", "grace-hopper"))]
     environments = [printed(berth, "env", **variables) for variables in machines]
     yield from problems_of("berth env --json", rows["berth env --json"], environments)

@@ -13,15 +13,17 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "doctor"))
+import machine_file  # noqa: E402
+
 BERTH, FAKE = sys.argv[1], sys.argv[2]
-MACHINES = pathlib.Path(__file__).parent / "data/machines"
 PLAIN = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
 SHELLS = [shell for shell in ("sh", "bash", "dash") if shutil.which(shell)]
 HOSTILE = "$(touch PWNED)`touch PWNED`';touch PWNED;'\"\n\x1b[31m|&#\\"
 
 
 def machine(name):
-    environment = {**PLAIN, "BERTH_ROOT": str(MACHINES / name)}
+    environment = {**PLAIN, "BERTH_ROOT": machine_file.unpacked(name)}
     if name == "two-nodes":
         environment["BERTH_NVML_LIBRARY"] = FAKE
     return environment

@@ -17,7 +17,7 @@ namespace {
 
 /// A recorded machine, read without libraries of the machine that runs the test.
 Sources recorded(const std::string& machine) {
-  const std::string root = std::string(BERTH_TEST_DATA) + "/machines/" + machine;
+  const std::string root = std::string(BERTH_TEST_MACHINES) + "/" + machine;
   Sources sources;
   sources.roots = {root + "/proc", root + "/sys", root + "/dev", root + "/etc", root + "/proc"};
   sources.nvml_library.clear();

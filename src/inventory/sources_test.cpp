@@ -70,7 +70,7 @@ TEST_CASE("a simulated machine has its own devices and this machine's processes"
   CHECK(sources.roots.drm_proc == "/proc");
   CHECK(sources.nvml_library == "libnvidia-ml.so.1");
   CHECK(sources.opencl_library.empty());
-  const std::string machine = std::string(BERTH_TEST_DATA) + "/machines/processes-host";
+  const std::string machine = std::string(BERTH_TEST_MACHINES) + "/processes-host";
   set("BERTH_SIM_DIR", machine);
   sources = Sources::from_environment();
   CHECK(sources.roots.drm_proc == machine + "/proc");

@@ -22,7 +22,7 @@ Sources recorded(const std::string& root) {
 }
 
 std::string machine(const std::string& name) {
-  return std::string(BERTH_TEST_DATA) + "/machines/" + name;
+  return std::string(BERTH_TEST_MACHINES) + "/" + name;
 }
 
 std::vector<DeviceSample> samples_of(const std::string& name,

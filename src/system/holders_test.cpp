@@ -23,7 +23,7 @@ std::string stat_text(int pid, char state) {
 }  // namespace
 
 TEST_CASE("the holders of device nodes are found through their descriptors") {
-  const std::string root = std::string(BERTH_TEST_DATA) + "/machines/processes-host";
+  const std::string root = std::string(BERTH_TEST_MACHINES) + "/processes-host";
   const Roots roots{root + "/proc", root + "/sys", root + "/dev", root + "/etc", root + "/proc"};
   const HolderSearch found = find_holders(roots, {"/dev/nvidia"}, 10s);
   CHECK(found.finished);

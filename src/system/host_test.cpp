@@ -13,7 +13,7 @@ using namespace berth::system;
 
 namespace {
 Roots recorded(const std::string& machine) {
-  const std::string folder = std::string(BERTH_TEST_DATA) + "/machines/" + machine;
+  const std::string folder = std::string(BERTH_TEST_MACHINES) + "/" + machine;
   return {folder + "/proc", folder + "/sys", folder + "/dev", folder + "/etc", folder + "/proc"};
 }
 constexpr std::uint64_t kGiB = 1ULL << 30;

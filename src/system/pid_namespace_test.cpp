@@ -11,7 +11,7 @@ using namespace berth::system;
 
 namespace {
 Roots recorded(const std::string& machine) {
-  const std::string root = std::string(BERTH_TEST_DATA) + "/machines/" + machine;
+  const std::string root = std::string(BERTH_TEST_MACHINES) + "/" + machine;
   return {root + "/proc", root + "/sys", root + "/dev", root + "/etc", root + "/proc"};
 }
 constexpr std::uint64_t kInitial = 4026531836, kOther = 4026532501;

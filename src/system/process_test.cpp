@@ -13,7 +13,7 @@ using namespace berth::system;
 
 namespace {
 Roots recorded(const std::string& machine) {
-  const std::string root = std::string(BERTH_TEST_DATA) + "/machines/" + machine;
+  const std::string root = std::string(BERTH_TEST_MACHINES) + "/" + machine;
   return {root + "/proc", root + "/sys", root + "/dev", root + "/etc", root + "/proc"};
 }
 }  // namespace

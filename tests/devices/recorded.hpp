@@ -1,4 +1,4 @@
-// The roots of a recorded machine in tests/data/machines.
+// The roots of a machine in tests/data/machines, which CMake unpacks.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace berth {
 
 inline Roots recorded(const std::string& machine) {
-  const std::string folder = std::string(BERTH_TEST_DATA) + "/machines/" + machine;
+  const std::string folder = std::string(BERTH_TEST_MACHINES) + "/" + machine;
   return {folder + "/proc", folder + "/sys", folder + "/dev", folder + "/etc", ""};
 }
 

@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 """Recorded machines for tests (format: docs/recorded-machine.md): reads NAME.machine, changes it, and writes it as `berth doctor
---record` does. Run as a program, it converts a bundle's folder to a file.
+--record` does. Run as a program, it converts a bundle's folder to a file, or writes the files of machines into FOLDER/NAME.
 
 usage: machine_file.py FOLDER FILE
+       machine_file.py --unpack FOLDER FILE...
 """
+import atexit
 import base64
+import functools
 import json
 import os
 import pathlib
 import re
+import shutil
 import sys
+import tempfile
 
 HEAD = "berth recorded machine 1"
 PARTS = ("expect.json", "redacted.txt", "process.json", "environment", "driver.json", "kernel.log", "probe.json")
@@ -355,14 +360,18 @@ def row_of(path, told):
 def to_folder(machine, folder):
     """Writes a folder that from_folder() reads. It does not contain the expectation."""
     folder = pathlib.Path(folder)
-    root = folder / "root"
-    root.mkdir(parents=True)
+    files_to_folder(machine, folder / "root")
     for name, text in machine.parts.items():
         if name != "expect.json":
             (folder / name).write_text(text)
     if machine.nodes:
         rows = (json.dumps(row_of(path, told)) + "\n" for path, told in machine.nodes.items())
         (folder / "nodes.jsonl").write_text("".join(rows))
+
+
+def files_to_folder(machine, root):
+    root = pathlib.Path(root)
+    root.mkdir(parents=True)
     for path in machine.folders:
         (root / path.lstrip("/")).mkdir(parents=True, exist_ok=True)
     for path, content in machine.files.items():
@@ -375,7 +384,25 @@ def to_folder(machine, folder):
             at.chmod(machine.modes.get(path, 0o644))
 
 
+@functools.cache
+def unpacked(name):
+    """The root folder of tests/data/machines/NAME.machine. It is removed at exit."""
+    folder = tempfile.mkdtemp(prefix="berth-machine-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    file = pathlib.Path(__file__).parent.parent / f"data/machines/{name}.machine"
+    files_to_folder(read(file.read_text()), folder + "/root")
+    return folder + "/root"
+
+
+def unpack_all(folder, files):
+    shutil.rmtree(folder, ignore_errors=True)
+    for file in map(pathlib.Path, files):
+        files_to_folder(read(file.read_text()), pathlib.Path(folder) / file.stem)
+
+
 if __name__ == "__main__":
+    if len(sys.argv) > 3 and sys.argv[1] == "--unpack":
+        sys.exit(unpack_all(sys.argv[2], sys.argv[3:]))
     if len(sys.argv) != 3:
         sys.exit(__doc__.split("\n\n")[1])
     pathlib.Path(sys.argv[2]).write_text(write(from_folder(sys.argv[1])))

@@ -4,10 +4,13 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../doctor"))
+import machine_file  # noqa: E402
 from support import BERTH, HERE, PATIENCE, PYTHON, environment, main, run, wait_until
 
 KEYS = ["schema", "command", "name", "job", "engine", "container", "started_at", "devices", "outcome", "wall_seconds", "cpu_seconds", "cores_used",
@@ -239,7 +242,7 @@ time.sleep(float(sys.argv[4]))
 class OnRecordedMachines(WithFile):
     def job(self, machine, driver, address, region):
         root = os.path.join(self.folder, machine)
-        shutil.copytree(os.path.join(HERE, "../data/machines", machine), root, symlinks=True)
+        shutil.copytree(machine_file.unpacked(machine), root, symlinks=True)
 
         def once(seconds):
             done = run(PYTHON, "-c", OPEN_A_NODE, driver, address, region, str(seconds),
@@ -268,8 +271,7 @@ class OnRecordedMachines(WithFile):
 
 
     def test_a_job_that_is_over_at_once_has_no_readings(self):
-        root = os.path.join(HERE, "../data/machines/amd-7900xtx")
-        run("true", options=["--report", self.file], env=environment(BERTH_ROOT=root))
+        run("true", options=["--report", self.file], env=environment(BERTH_ROOT=machine_file.unpacked("amd-7900xtx")))
         self.assertEqual(set(self.read()["devices"][0]["absent"].values()), {"too short"})
         self.assertEqual(len(self.read()["devices"][0]["absent"]), 4)
 
