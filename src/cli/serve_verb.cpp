@@ -144,6 +144,15 @@ Result<int> run_serve(const Context& context) {
   if (const auto endpoint = env_nonempty("OTEL_EXPORTER_OTLP_ENDPOINT");
       endpoint && options->settings.otlp.endpoint.empty())
     options->settings.otlp.endpoint = *endpoint;
+  if (const auto list = env_nonempty("OTEL_EXPORTER_OTLP_HEADERS");
+      list && options->settings.otlp.headers.empty()) {
+    auto headers = serve::otlp_headers(*list);
+    if (!headers)
+      return Error{ErrorCode::kInvalidArgument, "E1087",
+                   text("OTEL_EXPORTER_OTLP_HEADERS has what no HTTP header may have"),
+                   "OTEL_EXPORTER_OTLP_HEADERS=NAME=VALUE,NAME=VALUE"};
+    options->settings.otlp.headers = *std::move(headers);
+  }
   if (const auto idle = context.arguments.value("--idle")) {
     auto duration = parse_duration(*idle);
     if (!duration) return std::move(duration).error().during("--idle");

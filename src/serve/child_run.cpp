@@ -70,13 +70,16 @@ ChildResult run_child(const ChildRun& run, const std::atomic<bool>& is_stopped) 
   constexpr int kMostParts = 100;  // after its end: a process that it started may still write
   Stream out, err;
   const Descriptor input = file_with(run.input);
-  if (!out.open() || !err.open() || !input) return {.problem = errno};
+  const Descriptor file = run.file.empty() ? Descriptor() : file_with(run.file);
+  if (!out.open() || !err.open() || !input || (!run.file.empty() && !file))
+    return {.problem = errno};
   const auto child = system::spawn({.program = run.program,
                                     .words = run.words,
                                     .variables = run.variables,
                                     .out = out.theirs.get(),
                                     .err = err.theirs.get(),
                                     .in = input.get(),
+                                    .more = file.get(),
                                     .is_daemon = true});
   out.theirs.reset();
   err.theirs.reset();

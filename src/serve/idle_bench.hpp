@@ -1,5 +1,5 @@
 // Measures devices that nobody uses with `berth bench --keep`, as often as [bench] in berth.toml
-// says. It gives way: a measurement ends as soon as a job is submitted or the device is used.
+// says. It gives way: a measurement ends as soon as a job is submitted.
 #pragma once
 
 #include <atomic>

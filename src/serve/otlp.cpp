@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -18,7 +19,7 @@
 namespace berth::serve {
 namespace {
 
-constexpr std::size_t kMostWaiting = 8, kMostUrl = 2000;
+constexpr std::size_t kMostWaiting = 8, kMostUrl = 2000, kMostHeaders = 8000;
 constexpr std::chrono::seconds kFirstPause(1), kLongestPause(60);
 
 std::int64_t unix_nanoseconds() {
@@ -98,7 +99,50 @@ void add_metric(output::JsonWriter& json, std::string_view name, bool is_counter
   json.close('}');
 }
 
+/// "a%20b" → "a b"
+std::optional<std::string> percent_decoded(std::string_view encoded) {
+  std::string bytes;
+  for (std::size_t i = 0; i < encoded.size(); ++i) {
+    if (encoded[i] != '%') {
+      bytes += encoded[i];
+      continue;
+    }
+    const std::string_view digits = encoded.substr(i + 1, 2);
+    unsigned char byte = 0;
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
+    if (digits.size() != 2 || read.ptr != digits.data() + 2) return std::nullopt;
+    bytes += static_cast<char>(byte);
+    i += 2;
+  }
+  return bytes;
+}
+
+bool is_header_name(std::string_view name) {
+  constexpr std::string_view kAllowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~";
+  return !name.empty() && name.find_first_not_of(kAllowed) == std::string_view::npos;
+}
+
 }  // namespace
+
+std::optional<std::vector<std::string>> otlp_headers(std::string_view list) {
+  if (list.size() > kMostHeaders) return std::nullopt;
+  std::vector<std::string> headers;
+  for (const std::string_view pair : split(list, ',')) {
+    if (trim(pair).empty()) continue;
+    const std::size_t equals = pair.find('=');
+    if (equals == std::string_view::npos) return std::nullopt;
+    const std::string_view name = trim(pair.substr(0, equals));
+    const auto value = percent_decoded(trim(pair.substr(equals + 1)));
+    // A line break would begin another header.
+    const bool is_sound = value && !value->empty() &&
+                          std::none_of(value->begin(), value->end(),
+                                       [](unsigned char c) { return c < ' ' || c == 0x7f; });
+    if (!is_header_name(name) || !is_sound) return std::nullopt;
+    headers.push_back(fmt::format("{}: {}", name, *value));
+  }
+  return headers;
+}
 
 OtlpOptions read_otlp(TomlTable& table) {
   OtlpOptions options;
@@ -106,6 +150,12 @@ OtlpOptions read_otlp(TomlTable& table) {
   table.duration("interval", options.interval, std::chrono::hours(1));
   if (!options.endpoint.starts_with("http://") && !options.endpoint.starts_with("https://"))
     table.check(text("endpoint: not a URL with http:// or https://"));
+  std::string headers;
+  table.string("headers", headers, false, kMostHeaders);
+  if (auto read = otlp_headers(headers))
+    options.headers = *std::move(read);
+  else
+    table.check(text("headers: not NAME=VALUE,NAME=VALUE with percent-encoded values"));
   if (options.interval < std::chrono::seconds(1)) table.check(text("interval: less than a second"));
   return options;
 }
@@ -212,6 +262,9 @@ OtlpExport::Sent OtlpExport::send(const std::string& document) {
                "--write-out",   "%{http_code}",
                "--url",         options_.endpoint + "/v1/metrics"};
   run.input = document;
+  // Not in the command line, which other users can read.
+  for (const std::string& header : options_.headers) run.file += header + "\n";
+  if (!run.file.empty()) run.words.insert(run.words.end(), {"--header", "@/dev/fd/3"});
   run.longest = std::chrono::seconds(15);
   run.most_bytes = 4096;
   const ChildResult result = run_child(run, is_over_);

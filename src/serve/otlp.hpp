@@ -9,9 +9,11 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 namespace berth {
 class TomlTable;
@@ -22,7 +24,11 @@ namespace berth::serve {
 struct OtlpOptions {
   std::string endpoint;  // "http://127.0.0.1:4318"; "": nothing is sent
   std::chrono::milliseconds interval = std::chrono::seconds(15);
+  std::vector<std::string> headers = {};  // "NAME: VALUE"; may have secrets
 };
+/// Reads "NAME=VALUE,NAME=VALUE" with percent-encoded values, as OTEL_EXPORTER_OTLP_HEADERS has it.
+/// nullopt if it has an empty value, or what no HTTP header may have.
+[[nodiscard]] std::optional<std::vector<std::string>> otlp_headers(std::string_view list);
 /// Of [otlp] in berth.toml (docs/watch.md).
 [[nodiscard]] OtlpOptions read_otlp(TomlTable& table);
 

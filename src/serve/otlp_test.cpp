@@ -6,6 +6,19 @@
 
 using namespace berth;
 
+TEST_CASE(
+    "headers for OTLP: what the variable of OpenTelemetry has, and nothing that HTTP forbids") {
+  using Headers = std::vector<std::string>;
+  CHECK(serve::otlp_headers("authorization=Bearer%20a%3Db, x-scope = team ,") ==
+        Headers{"authorization: Bearer a=b", "x-scope: team"});
+  CHECK(serve::otlp_headers("a=b=c") == Headers{"a: b=c"});
+  CHECK(serve::otlp_headers("")->empty());
+  for (const char* wrong : {"name", "=value", "a=", "a=%0d%0aX: y", "a=%00", "a=%4", "a=%zz",
+                            "a b=c", "a:=b", "a=\x01"})
+    CHECK_FALSE(serve::otlp_headers(wrong));
+  CHECK_FALSE(serve::otlp_headers("a=" + std::string(9000, 'b')));
+}
+
 TEST_CASE("metrics as OTLP: gauges, counters as sums, labels with escapes") {
   const auto document = nlohmann::json::parse(serve::otlp_json(
       "# HELP a_ratio What it is.\n# TYPE a_ratio gauge\na_ratio{device=\"0\",name=\"a \\\"b\\\", "

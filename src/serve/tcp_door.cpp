@@ -30,6 +30,8 @@ using boost::system::error_code;
 using Local = asio::local::stream_protocol;
 
 constexpr std::size_t kMostConnections = 128;
+/// Connections above the limit that get an answer at the same time. Others wait in the kernel.
+constexpr std::size_t kMostRefusals = 16;
 constexpr std::uint32_t kMostHeaderBytes = 8 << 10;
 constexpr std::chrono::seconds kSlow(10);
 
@@ -95,7 +97,7 @@ struct TcpDoor::Parts {
   unsigned port = 0;
   tcp::acceptor acceptor;
   asio::steady_timer again;
-  std::size_t connections = 0;
+  std::size_t connections = 0, refusals = 0;
   std::list<Relay*> strangers;  // connections that have not sent a token yet, oldest first
 };
 
@@ -103,13 +105,15 @@ namespace {
 
 class Relay : public std::enable_shared_from_this<Relay> {
  public:
-  Relay(std::shared_ptr<TcpDoor::Parts> door, tcp::socket caller)
+  /// `is_too_many`: it is above the limit, and answer_busy() is to be called, not begin().
+  Relay(std::shared_ptr<TcpDoor::Parts> door, tcp::socket caller, bool is_too_many)
       : door_(std::move(door)),
+        count_(is_too_many ? door_->refusals : door_->connections),
         caller_(std::move(caller)),
         server_(door_->loop),
         deadline_(door_->loop) {
-    ++door_->connections;
-    stranger_ = door_->strangers.insert(door_->strangers.end(), this);
+    ++count_;
+    if (!is_too_many) stranger_ = door_->strangers.insert(door_->strangers.end(), this);
     parser_.header_limit(kMostHeaderBytes);
     parser_.body_limit(std::numeric_limits<std::uint64_t>::max());  // the server has its own limit
   }
@@ -117,7 +121,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
   Relay& operator=(const Relay&) = delete;
   ~Relay() {
     forget_stranger();
-    --door_->connections;
+    --count_;
   }
 
   void begin() {
@@ -126,6 +130,12 @@ class Relay : public std::enable_shared_from_this<Relay> {
                             [self = shared_from_this()](error_code problem, std::size_t) {
                               self->got_header(problem);
                             });
+  }
+
+  void answer_busy() {
+    refuse("503 Service Unavailable\r\nRetry-After: 1",
+           Error{ErrorCode::kUnavailable, "E1086",
+                 text("{} connections are open: call again later", kMostConnections), ""});
   }
 
   void close() {
@@ -258,6 +268,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
   }
 
   std::shared_ptr<TcpDoor::Parts> door_;
+  std::size_t& count_;  // that this one is part of, in `door_`
   std::optional<std::list<Relay*>::iterator> stranger_;
   tcp::socket caller_;
   Local::socket server_;
@@ -274,14 +285,16 @@ void accept(const std::shared_ptr<TcpDoor::Parts>& parts) {
         const auto here = weak.lock();
         if (!here || !here->acceptor.is_open()) return;
         // At the limit, close the oldest connection without a token. If all connections have sent a
-        // token, refuse the new caller and pause.
-        if (!problem && here->connections >= kMostConnections && !here->strangers.empty())
+        // token, tell the new caller to come back, and pause while too many are being told.
+        bool is_too_many = here->connections >= kMostConnections;
+        if (!problem && is_too_many && !here->strangers.empty()) {
           here->strangers.front()->close();
-        else if (here->connections >= kMostConnections)
-          problem = asio::error::no_buffer_space;
+          is_too_many = false;
+        }
         if (!problem) {
-          std::make_shared<Relay>(here, std::move(caller))->begin();
-          return accept(here);
+          const auto relay = std::make_shared<Relay>(here, std::move(caller), is_too_many);
+          is_too_many ? relay->answer_busy() : relay->begin();
+          if (here->refusals < kMostRefusals) return accept(here);
         }
         here->again.expires_after(std::chrono::milliseconds(100));
         here->again.async_wait([here](error_code stopped) {

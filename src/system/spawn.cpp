@@ -34,7 +34,8 @@ Spawned spawn(const Start& start) {
     ::posix_spawn_file_actions_adddup2(&actions, start.in, 0);
   ::posix_spawn_file_actions_adddup2(&actions, start.out, 1);
   ::posix_spawn_file_actions_adddup2(&actions, start.err, 2);
-  ::posix_spawn_file_actions_addclosefrom_np(&actions, 3);
+  if (start.more >= 0) ::posix_spawn_file_actions_adddup2(&actions, start.more, 3);
+  ::posix_spawn_file_actions_addclosefrom_np(&actions, start.more >= 0 ? 4 : 3);
   if (start.is_daemon) ::posix_spawn_file_actions_addchdir_np(&actions, "/");
   sigset_t none;
   sigset_t all;

@@ -16,6 +16,7 @@ struct Start {
       {};                  // "NAME=value": in addition, or instead of this program's
   int out = -1, err = -1;  // descriptors that become 1 and 2
   int in = -1;             // becomes 0; -1: an empty stdin
+  int more = -1;           // becomes 3
   bool is_daemon = false;  // start it in its own session, in the root folder
 };
 

@@ -201,6 +201,27 @@ class Tcp(Machine):
                 self.assertLess(time.monotonic() - begun, 5)
         self.assertIsNone(broker.poll())
 
+    def test_a_call_above_the_limit_is_told_to_come_back(self):
+        self.serve()
+        call = f"GET /v1/watch HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self.token}\r\n\r\n".encode()
+        with contextlib.ExitStack() as held:
+            def listen():
+                one = held.enter_context(contextlib.closing(socket.create_connection(("127.0.0.1", self.port), 20)))
+                one.sendall(call)
+                return one, one.recv(100)
+
+            for _ in range(128):
+                self.assertTrue(listen()[1].startswith(b"HTTP/1.1 200 "))
+            for _ in range(40):  # more than are answered at the same time
+                one, heard = listen()
+                while more := one.recv(65536):
+                    heard += more
+                head, body = heard.split(b"\r\n\r\n")
+                self.assertTrue(head.startswith(b"HTTP/1.1 503 "))
+                self.assertIn(b"\r\nRetry-After: 1", head)
+                self.assertEqual(json.loads(body)["error"]["id"], "E1086")
+        self.assertTrue(wait_until(lambda: self.ask()[0] == 200))
+
 
 if __name__ == "__main__":
     Machine.berth = os.path.abspath(sys.argv.pop(1))

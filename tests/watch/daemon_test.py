@@ -18,6 +18,7 @@ import shutil
 import signal
 import socket
 import socketserver
+import ssl
 import struct
 import subprocess
 import sys
@@ -25,6 +26,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "broker"))
 from machine import switch_off, switch_on, wait_until  # noqa: E402
@@ -275,6 +277,7 @@ class Collector(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.calls.append((self.path, self.headers["Content-Type"], body))
+        self.server.headers = self.headers
         if len(self.server.calls) > 4:
             self.server.is_over.wait(60)
         self.send_response(503 if len(self.server.calls) == 1 else 200)
@@ -286,6 +289,11 @@ class Collector(http.server.BaseHTTPRequestHandler):
 
 @unittest.skipUnless(shutil.which("curl"), "curl is not installed")
 class OpenTelemetry(Daemon):
+    SETTINGS = 'endpoint = "http://127.0.0.1:{}/"\ninterval = "1s"\n'
+
+    def collect(self, folder):
+        """What the collector needs besides HTTP."""
+
     def setUp(self):
         self.collector = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
         self.collector.calls, self.collector.is_over = [], threading.Event()
@@ -296,7 +304,9 @@ class OpenTelemetry(Daemon):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         file = pathlib.Path(folder.name) / "berth.toml"
-        file.write_text(f'[otlp]\nendpoint = "http://127.0.0.1:{self.collector.server_port}/"\ninterval = "1s"\n')
+        file.touch(0o600)
+        file.write_text("[otlp]\n" + self.SETTINGS.format(self.collector.server_port))
+        self.collect(pathlib.Path(folder.name))
         self.OPTIONS = ("--config", str(file))
         super().setUp()
 
@@ -314,6 +324,25 @@ class OpenTelemetry(Daemon):
         begun = time.monotonic()
         self.assertEqual(self.get("/metrics")[0].status, 200)  # the collector does not answer now
         self.assertLess(time.monotonic() - begun, 8)
+
+
+@unittest.skipUnless(shutil.which("openssl"), "openssl is not installed")
+class OpenTelemetryWithTls(OpenTelemetry):
+    SETTINGS = 'endpoint = "https://localhost:{}"\ninterval = "1s"\nheaders = "authorization=Bearer%20secret,x-scope=team"\n'
+
+    def collect(self, folder):
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
+                        "-keyout", folder / "key", "-out", folder / "certificate"], check=True, stderr=subprocess.DEVNULL)
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(folder / "certificate", folder / "key")
+        self.collector.socket = tls.wrap_socket(self.collector.socket, server_side=True)
+        environment = unittest.mock.patch.dict(os.environ, {"CURL_CA_BUNDLE": str(folder / "certificate")})
+        environment.start()
+        self.addCleanup(environment.stop)
+
+    def test_a_collector_gets_metrics_again_if_it_was_busy_and_a_slow_one_delays_nobody(self):
+        self.assertTrue(wait_until(lambda: len(self.collector.calls) >= 2, 100))
+        self.assertEqual((self.collector.headers["Authorization"], self.collector.headers["X-Scope"]), ("Bearer secret", "team"))
 
 
 class LostDevice(Daemon):
