@@ -36,4 +36,9 @@ bool replace_file(const std::string& path, std::string_view bytes, mode_t mode) 
   return false;
 }
 
+bool sync_path(const std::string& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  return file && ::fsync(file.get()) == 0;
+}
+
 }  // namespace berth

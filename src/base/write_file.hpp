@@ -16,4 +16,8 @@ namespace berth {
 /// independent of the umask. False on an error, with errno; the old file is then unchanged.
 [[nodiscard]] bool replace_file(const std::string& path, std::string_view bytes, mode_t mode);
 
+/// Waits until a file, or the names in a folder, are on the disk, so that they survive a power
+/// failure. False on an error, with errno.
+[[nodiscard]] bool sync_path(const std::string& path);
+
 }  // namespace berth

@@ -78,7 +78,9 @@ Status OwnQueue::set(const std::vector<std::string>& units, bool closed) const {
   if (closed) all.insert(all.end(), units.begin(), units.end());
   std::string out = std::string(kTitle) + "\n";
   for (const std::string& one : all) out += one + "\n";
-  if (!replace_file(file_in(state_), out, 0600))
+  // The caller opens the other queue next, so this must outlive a power failure.
+  if (!replace_file(file_in(state_), out, 0600) || !sync_path(file_in(state_)) ||
+      !sync_path(state_))
     return unusable(file_in(state_), error_words(errno));
   return Done{};
 }

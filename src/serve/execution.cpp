@@ -336,6 +336,8 @@ Status Execution::drain(const broker::UnitCall& device, bool drained) {
       {}, {}, {{kDrained, Json(broker_.drained()).dump()}, {kLent, Json(broker_.lent()).dump()}});
   if (!written) fail(written.error());
   is_dirty_ = true;
+  // The other scheduler opens its queue next, also if the power fails.
+  if (written && drained && !device.lent_to.empty()) journal_.sync();
   return written;
 }
 

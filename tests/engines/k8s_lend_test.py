@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -144,6 +145,26 @@ class Lend(Machine):
         os.chmod(self.state, 0o755)
         self.move("lend")
         self.assertEqual(os.stat(self.state).st_mode & 0o7777, 0o755)
+
+    @unittest.skipUnless(shutil.which("cc"), "no cc")
+    def test_each_queue_is_closed_on_the_disk_before_the_other_opens(self):
+        library, log = str(self.folder / "order.so"), self.folder / "order"
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, os.path.join(HERE, "disk_order.c")], check=True)
+        self.variables.update(LD_PRELOAD=library, DISK_ORDER=str(log))
+        file = os.path.realpath(self.folder) + "/state/own-queue"
+        self.move("lend")
+        log.write_text("")
+        self.move("reclaim")
+        order = log.read_text().splitlines()
+        renamed = order.index("rename " + file)
+        self.assertEqual(order[renamed:renamed + 3], ["rename " + file, "sync " + file, "sync " + os.path.dirname(file)])
+        self.queue("--gpus", "0", "--", "true")
+        self.assertTrue(wait_until(lambda: "sync" in log.read_text().splitlines()[-1]), "all that came before is on the disk")
+        log.write_text("")
+        self.move("lend")
+        before = log.read_text().splitlines()
+        before = before[:before.index("rename " + file)]
+        self.assertTrue([one for one in before if one.startswith("sync ") and one.endswith("-wal")], before)
 
     def test_another_scheduler_keeps_what_it_has(self):
         self.move("reclaim")
