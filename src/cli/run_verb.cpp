@@ -251,12 +251,15 @@ Result<int> run_or_say_why_not(const Context& context) {
   auto container = parse_container(arguments);
   if (!container) return std::move(container).error();
   spec.container = *std::move(container);
-  // Each rank would be a container of its own: with its own network, and without shared memory.
-  if (spec.container && spec.supervision.ranks)
-    return Error{ErrorCode::kInvalidArgument, "E1104",
-                 text("--ranks starts no containers: start the ranks inside of one"),
-                 "berth run --gpus 2 --retries 2 --container IMAGE -- "
-                 "torchrun --nproc-per-node 2 train.py"};
+  // Each rank would be a container of its own: with its own network and processes, and without
+  // shared memory. Those of apptainer have the machine's.
+  if (spec.container && spec.supervision.ranks &&
+      spec.container->engine != engines::ContainerEngine::kApptainer)
+    return Error{
+        ErrorCode::kInvalidArgument, "E1104",
+        text("--ranks starts containers of apptainer alone: start the ranks inside of one"),
+        "berth run --gpus 2 --retries 2 --container IMAGE -- "
+        "torchrun --nproc-per-node 2 train.py"};
   job::ThisMachine machine(arguments.has("--devices"), tell);
   warn_if_too_small(context, *request);
   const bool is_guarded = request->memory_bytes || request->share_permille;

@@ -81,8 +81,8 @@ class Machine(unittest.TestCase):
     def run_in(self, *words, options=(), **more):
         return self.berth("run", "--container", IMAGE, *options, "--", *words, **more)
 
-    def simulated(self, *words):
-        return self.berth("sim", "--machine", "workstation-4090", "--", *words)
+    def simulated(self, *words, machine="workstation-4090"):
+        return self.berth("sim", "--machine", machine, "--", *words)
 
 
 class WithoutAnEngine(Machine):
@@ -145,6 +145,21 @@ class WithoutAnEngine(Machine):
         done = self.simulated(BERTH, "run", "--engine", "apptainer", "--container", "image.sif", "--memory", "1GiB", "--", "x")
         self.assertEqual((done.returncode, done.stdout), (9, "none /run/berth/libberth-guard.so\n"), done.stderr)
         self.assertIn("/guard/limits:/run/berth/limits:ro", self.called()[0])
+
+    def test_each_rank_has_a_container_of_apptainer(self):
+        self.play('echo "$RANK of $WORLD_SIZE, $MASTER_ADDR, ${LD_PRELOAD:-none} $APPTAINERENV_LD_PRELOAD"; [ $RANK = 0 ] && exec sleep 100; exit 9',
+                  name="apptainer")
+        report, logs = os.path.join(self.folder, "report.json"), os.path.join(self.folder, "logs")
+        done = self.simulated(BERTH, "run", "--ranks", "2", "--gpus", "2", "--memory", "1GiB", "--engine", "apptainer", "--container", "image.sif",
+                              "--report", report, "--log-dir", logs, "--", "x", machine="lab-4x3090")
+        self.assertEqual(done.returncode, 9, done.stderr)
+        for rank in range(2):
+            self.assertIn(f"{rank} of 2, 127.0.0.1, none /run/berth/libberth-guard.so\n", done.stdout)
+        self.assertEqual(len(os.listdir(logs)), 2)
+        with open(report) as file:
+            told = json.load(file)
+        self.assertEqual((told["container"]["engine"], told["tries"][0]["failed_first"], told["tries"][0]["world_size"]), ("apptainer", 1, 2))
+        self.assertEqual([call.endswith(" docker://image.sif x") for call in self.called()], [True, True], self.called())
 
     def test_what_cannot_be(self):
         self.play("exit 0")
