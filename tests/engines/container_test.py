@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """`berth run --container` with podman, on a simulated GPU: exit codes, signals, the guard, the report, and what is left behind. Also with
-docker, if a daemon answers. What needs no engine is tried with a program that plays podman."""
+docker: with the daemon that answers, or one of its own. What needs no engine is tried with a program that plays podman."""
 import contextlib
 import glob
 import json
@@ -412,9 +412,40 @@ class Docker(Podman):
 
     @classmethod
     def setUpClass(cls):
-        if not shutil.which("docker") or subprocess.run(["docker", "version"], capture_output=True).returncode != 0:
-            raise unittest.SkipTest("no docker daemon answers")
+        if not shutil.which("docker"):
+            raise unittest.SkipTest("docker is not installed")
+        if not cls.answers():
+            cls.start_daemon()
         super().setUpClass()
+
+    @staticmethod
+    def answers():
+        return subprocess.run(["docker", "version"], capture_output=True).returncode == 0
+
+    @classmethod
+    def start_daemon(cls):
+        """A daemon of the test's own, which changes no network."""
+        if not shutil.which("dockerd") or os.geteuid() != 0:
+            raise unittest.SkipTest("no docker daemon answers, and none can be started")
+        files = tempfile.TemporaryDirectory(prefix="berth-docker-")
+        cls.addClassCleanup(files.cleanup)
+        os.environ["DOCKER_HOST"] = f"unix://{files.name}/socket"
+        cls.addClassCleanup(os.environ.pop, "DOCKER_HOST")
+        log = open(os.path.join(files.name, "log"), "w+")
+        with open(os.path.join(files.name, "daemon.json"), "w") as file:
+            file.write("{}")
+        daemon = subprocess.Popen(["dockerd", "--iptables=false", "--bridge=none", "--host", os.environ["DOCKER_HOST"], "--pidfile", f"{files.name}/pid",
+                                   "--data-root", f"{files.name}/data", "--exec-root", f"{files.name}/exec", "--config-file", f"{files.name}/daemon.json"],
+                                  stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        cls.addClassCleanup(log.close)
+        cls.addClassCleanup(daemon.wait)
+        cls.addClassCleanup(daemon.terminate)
+        deadline = time.monotonic() + 60
+        while not cls.answers():
+            if daemon.poll() is not None or time.monotonic() > deadline:
+                log.seek(0)
+                raise unittest.SkipTest(need("dockerd does not start: " + log.read()[-300:]))
+            time.sleep(0.1)
 
 
 if __name__ == "__main__":
