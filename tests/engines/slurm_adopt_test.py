@@ -83,7 +83,7 @@ def session(folder, nodes, config):
 @unittest.skipIf(why_not(), why_not())
 class Adopt(unittest.TestCase):
     def test_a_login_gets_the_gpus_of_its_job_and_no_others(self):
-        slurm = slurm_bed.Slurm(lines("gres.conf"), lines("slurm.conf"), more=("PrologFlags=Contain",), tracked=True)
+        slurm = slurm_bed.Slurm(lines("gres.conf"), lines("slurm.conf"), more=("PrologFlags=Contain",), tracked="cgroup/v1")
         nodes = [slurm.path(f"dev/nvidia{number}") for number in range(4)]
         for number, node in enumerate(nodes):
             os.unlink(node)

@@ -32,10 +32,10 @@ def free_port():
 
 class Slurm:
     """`gres` and `slurm`: lines of gres.conf and of slurm.conf, as `berth slurm gres` prints them. Device files are in the test's folder.
-    `more`: further lines of slurm.conf, in which FOLDER stands for that folder. `accounting`: with slurmdbd and MariaDB. `tracked`: processes
-    are in control groups (v1), which hold them to their job's devices."""
+    `more`: further lines of slurm.conf, in which FOLDER stands for that folder. `accounting`: with slurmdbd and MariaDB. `tracked`: the
+    plugin ("cgroup/v1", "cgroup/v2") by which processes are in control groups, which hold them to their job's devices; "" they are in none."""
 
-    def __init__(self, gres, slurm, plugstack="", more=(), accounting=False, tracked=False):
+    def __init__(self, gres, slurm, plugstack="", more=(), accounting=False, tracked=""):
         self.folder = tempfile.mkdtemp(prefix="berth-slurm-")
         self.started = []
         os.chmod(self.folder, 0o755)
@@ -43,6 +43,7 @@ class Slurm:
         self.environment = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "CUDA_", "BERTH_"))}
         self.environment["SLURM_CONF"] = self.path("slurm.conf")
         self.accounting = accounting
+        self.tracked = tracked
         self.tracking = ("proctrack/cgroup", "task/cgroup") if tracked else ("proctrack/linuxproc", "task/none")
         if accounting:
             self.database_port = free_port()
@@ -65,8 +66,8 @@ class Slurm:
             os.symlink("/dev/null", self.path(f"dev/nvidia{number}"))
         self.gres = gres.replace("/dev/", self.path("dev") + "/")
         # Most tests track no processes by cgroups, so that they run in any container.
-        if self.tracking[1] == "task/cgroup":
-            self.put("cgroup.conf", "CgroupPlugin=cgroup/v1\nCgroupMountpoint=/sys/fs/cgroup\nConstrainDevices=yes\n")
+        if self.tracked:
+            self.put("cgroup.conf", f"CgroupPlugin={self.tracked}\nCgroupMountpoint=/sys/fs/cgroup\nConstrainDevices=yes\n")
         kept = [line for line in slurm.splitlines() if not line.startswith(("ProctrackType", "TaskPlugin"))]
         node = [line for line in kept if line.startswith("NodeName=")][0].split()
         rest = [line for line in kept if not line.startswith("NodeName=")]
@@ -98,7 +99,9 @@ class Slurm:
             if self.accounting:
                 self.start_accounting()
             self.start("slurmctld", "-D", "-c", "-f", self.path("slurm.conf"))
-            self.start("slurmd", "-D", "-c", "-N", self.node, "-f", self.path("slurm.conf"))
+            # With v2, slurmd gives controllers to the children of its group, so it must have a group of its own.
+            own_group = ("systemd-run", "--scope", "--quiet", "--property=Delegate=yes") if self.tracked == "cgroup/v2" else ()
+            self.start(*own_group, "slurmd", "-D", "-c", "-N", self.node, "-f", self.path("slurm.conf"))
             self.wait(lambda: "State=IDLE" in self.run("scontrol", "show", "node").stdout.replace("+", " "), "an idle node")
         except BaseException:
             self.__exit__()
