@@ -13,14 +13,18 @@ function tiles(device) {
     tile(word("memory"), bytes(device.memory_used_bytes), word("ofTotal", bytes(device.memory_total_bytes)), memoryShare(device), "memory"),
     tile(word("power"), watts(device.power_milliwatts), known(limit) ? word("ofTotal", watts(limit)) : "", known(device.power_milliwatts) && limit ? (100 * device.power_milliwatts) / limit : null, "power"),
     tile(word("temperature"), celsius(device.temperature_celsius), "", device.temperature_celsius, "heat"),
-    tile(word("clock"), megahertz(device.clock_sm_mhz), known(device.clock_graphics_max_mhz) ? word("ofTotal", megahertz(device.clock_graphics_max_mhz)) : "")];
+    tile(word("clock"), megahertz(device.clock_sm_mhz), known(device.clock_graphics_max_mhz) ? word("ofTotal", megahertz(device.clock_graphics_max_mhz)) : ""),
+    ...["sm_active", "tensor_active", "dram_active"].filter((one) => known(device[`${one}_percent`])).map((one) =>
+      tile(word(one), percent(device[`${one}_percent`]), "", device[`${one}_percent`], "use"))];
 }
 
 function facts(device) {
   const list = make("dl", "pairs");
   const pcie = known(device.pcie_generation) ? `${device.pcie_generation} × ${device.pcie_width ?? "-"}` : null;
+  const rate = (value) => (known(value) ? `${bytes(value)}/s` : "-");
+  const nvlink = known(device.nvlink_links) ? word("links", device.nvlink_links, device.nvlink_links_max, rate(device.nvlink_rx_bytes_per_second), rate(device.nvlink_tx_bytes_per_second)) : null;
   for (const [name, value] of [["uuid", device.uuid], ["pci", device.pci_address], ["driver", device.kernel_driver], ["architecture", device.architecture],
-    ["pcie", pcie], ["numa", device.numa_node], ["powerLimit", known(device.power_limit_milliwatts) ? watts(device.power_limit_milliwatts) : null], ["ecc", device.ecc_uncorrected]])
+    ["pcie", pcie], ["nvlink", nvlink], ["numa", device.numa_node], ["powerLimit", known(device.power_limit_milliwatts) ? watts(device.power_limit_milliwatts) : null], ["ecc", device.ecc_uncorrected]])
     if (known(value)) list.append(make("dt", "", word(name)), make("dd", "", String(value)));
   return list;
 }

@@ -61,6 +61,8 @@ const TEXTS = {
   doctorRuns: ["doctor looks at the machine…", "doctor 正在检查…"], noFindings: ["Doctor finds nothing wrong in the broker's environment.", "doctor 在 broker 的环境中没有发现问题。"],
   notChecked: ["{} rules could not check all they need", "{} 条规则缺少信息，未能检查"], explainedBy: ["because of {}", "由 {} 引起"],
   powerLimit: ["power limit", "功率上限"], uuid: ["UUID", "UUID"], pci: ["PCI address", "PCI 地址"], driver: ["driver", "驱动"], architecture: ["architecture", "架构"],
+  sm_active: ["SMs active", "SM 活跃"], tensor_active: ["tensor cores active", "张量核心活跃"], dram_active: ["memory bandwidth", "显存带宽"],
+  nvlink: ["NVLink", "NVLink"], links: ["{} of {} links, {} in, {} out", "{}/{} 条链路，收 {}，发 {}"],
   pcie: ["PCIe", "PCIe"], ecc: ["uncorrected memory errors", "不可纠正显存错误"], noSuchDevice: ["There is no device {}.", "没有设备 {}。"], back: ["All devices", "全部设备"], facts: ["Facts", "信息"], numa: ["NUMA node", "NUMA 节点"],
 };
 

@@ -38,7 +38,7 @@ std::uint64_t ecc_errors(const wire::Moment& at, nvmlMemoryErrorType_t type) {
 }
 
 /// A field of nvmlDeviceGetFieldValues as an unsigned number; false if the device does not have it.
-bool field(const Call& call, std::uint32_t id, std::uint64_t* value) {
+bool field(const Call& call, std::uint32_t id, std::uint32_t scope, std::uint64_t* value) {
   const wire::Moment at = call.moment();
   const wire::Device& d = call.device();
   const auto lacks = [&d](std::uint32_t ability) { return (d.unsupported >> ability & 1U) != 0; };
@@ -55,6 +55,11 @@ bool field(const Call& call, std::uint32_t id, std::uint64_t* value) {
     case NVML_FI_DEV_NVLINK_LINK_COUNT:
       *value = d.nvlinks;
       return d.nvlinks != 0;
+    case NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX:
+    case NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX:
+      *value = at.nvlink_kibibytes(id == NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX);
+      if (scope < d.nvlinks) *value /= d.nvlinks;
+      return d.nvlinks != 0 && (scope < d.nvlinks || scope == NVML_ALL_LINKS);
     case NVML_FI_DEV_REMAPPED_COR:
       *value = 0;
       return has_row_remapper(d);
@@ -172,11 +177,13 @@ NVML(nvmlDeviceGetFieldValues)(nvmlDevice_t device, std::int32_t count, nvmlFiel
   for (std::int32_t i = 0; i < count; ++i) {
     nvmlFieldValue_t& out = values[i];
     std::uint64_t value = 0;
-    const bool known = field(call, out.fieldId, &value);
+    const bool known = field(call, out.fieldId, out.scopeId, &value);
     out.timestamp = view().state().start_unix_us + static_cast<std::int64_t>(call.now() / 1000);
     out.latencyUsec = 0;
     out.nvmlReturn = known ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
-    const bool wide = out.fieldId == NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION ||
+    const bool wide = out.fieldId == NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX ||
+                      out.fieldId == NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX ||
+                      out.fieldId == NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION ||
                       out.fieldId == NVML_FI_DEV_ECC_SBE_VOL_TOTAL ||
                       out.fieldId == NVML_FI_DEV_ECC_DBE_VOL_TOTAL;
     out.valueType = wide ? NVML_VALUE_TYPE_UNSIGNED_LONG_LONG : NVML_VALUE_TYPE_UNSIGNED_INT;

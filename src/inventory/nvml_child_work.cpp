@@ -21,6 +21,7 @@
 
 #include "inventory/nvml_child.hpp"
 #include "inventory/nvml_frames.hpp"
+#include "vendor/nvml/activity.hpp"
 #include "vendor/nvml/device.hpp"
 #include "vendor/nvml/library.hpp"
 #include "vendor/nvml/processes.hpp"
@@ -188,7 +189,8 @@ bool is_due(std::uint64_t number, std::uint32_t every) {
 }
 
 /// Takes one sample. Returns true if the device was lost.
-bool sample_once(const Job& job, nvmlDevice_t handle, std::uint64_t number, frames::Device& frame) {
+bool sample_once(const Job& job, nvmlDevice_t handle, std::uint64_t number,
+                 nvml::Activity& activity, frames::Device& frame) {
   const SamplePace& pace = job.task.pace;
   const std::int64_t begin = nanoseconds(CLOCK_MONOTONIC);
   Look look{job.api, handle};
@@ -197,12 +199,16 @@ bool sample_once(const Job& job, nvmlDevice_t handle, std::uint64_t number, fram
   if (frame.has_all) {
     nvml::read_readings(look, frame.device);
     if (!look.lost) nvml::read_more(look, {}, frame.device);
+    if (!look.lost) activity.read_nvlink_rates(look, Look::Clock::now(), frame.device.readings);
     frame.device.partitions.clear();
     if (!look.lost) nvml::read_partitions(look, frame.device);
   } else {
     nvml::read_sample(look, frame.device);
     if (frame.has_throttle && !look.lost) nvml::read_throttle(look, frame.device);
   }
+  // `berth run` reads only what its report needs, and often.
+  if (pace.all_every > 0 && !look.lost)
+    activity.read_parts(look, Look::Clock::now(), frame.device.readings);
   frame.no_process_list = model::Absence::kNotAsked;
   if (!look.lost && is_due(number, pace.processes_every)) add_processes(look, frame);
   frame.driver_microseconds =
@@ -223,11 +229,12 @@ void sample_for_ever(const Job& job) {
   std::int64_t tick = nanoseconds(CLOCK_MONOTONIC);
   std::uint64_t woken = 0;
   bool lost = false;
+  nvml::Activity activity(job.api);
   for (std::uint64_t number = 0; !lost; ++number) {
     frames::Device frame = new_frame(job);
     frame.device = identity;
     frame.complete = true;
-    lost = sample_once(job, handle, number, frame);
+    lost = sample_once(job, handle, number, activity, frame);
     job.sink.send(frame);
     if (!lost) job.pause.until(tick = next_tick(tick, interval), woken);
   }

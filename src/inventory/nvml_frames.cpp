@@ -44,6 +44,7 @@ void put(Writer& out, const Reading<T>& reading) {
   out.put(reading.value.has_value());
   if (reading) {
     out.put(*reading);
+    out.put(reading.window_seconds);
   } else {
     out.put(reading.why);
   }
@@ -194,7 +195,8 @@ void get(Input& in, Reading<T>& reading) {
     return;
   }
   const T value = in.in.get<T>();
-  reading = value;
+  const auto window = in.in.get<float>();
+  reading = Reading<T>(value).over(window >= 0 && window < 86'400 ? window : -1);
   if constexpr (std::is_floating_point_v<T>) {
     if (!std::isfinite(value) || value < 0 || value > 1e6) reading = Absence::kFailed;
   }

@@ -26,35 +26,42 @@ enum class Health : unsigned char { kOk, kDegraded, kLost, kAsleep, kNoAnswer, k
 /// The values that are read again at every scan. BERTH_DEVICE_READINGS is the only list of them;
 /// codec, JSON, `absent` and docs follow it. A row has the C++ type and the member's name, which is
 /// also the JSON key and contains the unit.
-#define BERTH_DEVICE_READINGS(ROW)             \
-  ROW(std::uint64_t, memory_total_bytes)       \
-  ROW(std::uint64_t, memory_used_bytes)        \
-  ROW(std::uint64_t, memory_reserved_bytes)    \
-  ROW(double, utilization_percent)             \
-  ROW(double, memory_utilization_percent)      \
-  ROW(double, encoder_utilization_percent)     \
-  ROW(double, decoder_utilization_percent)     \
-  ROW(double, temperature_celsius)             \
-  ROW(std::uint64_t, power_milliwatts)         \
-  ROW(std::uint64_t, power_limit_milliwatts)   \
-  ROW(std::uint64_t, energy_millijoules)       \
-  ROW(double, fan_percent)                     \
-  ROW(std::uint64_t, clock_graphics_mhz)       \
-  ROW(std::uint64_t, clock_graphics_max_mhz)   \
-  ROW(std::uint64_t, clock_sm_mhz)             \
-  ROW(std::uint64_t, clock_memory_mhz)         \
-  ROW(std::uint64_t, clock_memory_max_mhz)     \
-  ROW(std::uint64_t, pcie_generation)          \
-  ROW(std::uint64_t, pcie_generation_max)      \
-  ROW(std::uint64_t, pcie_width)               \
-  ROW(std::uint64_t, pcie_width_max)           \
-  ROW(std::uint64_t, pcie_rx_bytes_per_second) \
-  ROW(std::uint64_t, pcie_tx_bytes_per_second) \
-  ROW(std::uint64_t, performance_state)        \
-  ROW(std::uint64_t, ecc_corrected)            \
-  ROW(std::uint64_t, ecc_uncorrected)          \
-  ROW(std::uint64_t, remapped_rows)            \
-  ROW(std::uint64_t, remap_pending)            \
+#define BERTH_DEVICE_READINGS(ROW)               \
+  ROW(std::uint64_t, memory_total_bytes)         \
+  ROW(std::uint64_t, memory_used_bytes)          \
+  ROW(std::uint64_t, memory_reserved_bytes)      \
+  ROW(double, utilization_percent)               \
+  ROW(double, memory_utilization_percent)        \
+  ROW(double, encoder_utilization_percent)       \
+  ROW(double, decoder_utilization_percent)       \
+  ROW(double, sm_active_percent)                 \
+  ROW(double, tensor_active_percent)             \
+  ROW(double, dram_active_percent)               \
+  ROW(double, temperature_celsius)               \
+  ROW(std::uint64_t, power_milliwatts)           \
+  ROW(std::uint64_t, power_limit_milliwatts)     \
+  ROW(std::uint64_t, energy_millijoules)         \
+  ROW(double, fan_percent)                       \
+  ROW(std::uint64_t, clock_graphics_mhz)         \
+  ROW(std::uint64_t, clock_graphics_max_mhz)     \
+  ROW(std::uint64_t, clock_sm_mhz)               \
+  ROW(std::uint64_t, clock_memory_mhz)           \
+  ROW(std::uint64_t, clock_memory_max_mhz)       \
+  ROW(std::uint64_t, pcie_generation)            \
+  ROW(std::uint64_t, pcie_generation_max)        \
+  ROW(std::uint64_t, pcie_width)                 \
+  ROW(std::uint64_t, pcie_width_max)             \
+  ROW(std::uint64_t, pcie_rx_bytes_per_second)   \
+  ROW(std::uint64_t, pcie_tx_bytes_per_second)   \
+  ROW(std::uint64_t, nvlink_links)               \
+  ROW(std::uint64_t, nvlink_links_max)           \
+  ROW(std::uint64_t, nvlink_rx_bytes_per_second) \
+  ROW(std::uint64_t, nvlink_tx_bytes_per_second) \
+  ROW(std::uint64_t, performance_state)          \
+  ROW(std::uint64_t, ecc_corrected)              \
+  ROW(std::uint64_t, ecc_uncorrected)            \
+  ROW(std::uint64_t, remapped_rows)              \
+  ROW(std::uint64_t, remap_pending)              \
   ROW(std::uint64_t, remap_failed)
 
 struct DeviceReadings {
@@ -119,7 +126,9 @@ struct Device {
   std::optional<Absence> partitions_unknown = {};
   DeviceReadings readings;
   std::optional<double> age_seconds;  // age of the readings, if they are not new
-  std::string note;                   // one translated sentence for people; usually ""
+  /// when the readings that a sampler takes less often were read; 0: with the others
+  std::int64_t slow_unix_milliseconds = 0;
+  std::string note;  // one translated sentence for people; usually ""
 };
 
 /// False if the device is lost, or has not answered for a while.

@@ -31,6 +31,9 @@ template <typename T>
 struct Reading {
   std::optional<T> value;
   Absence why = Absence::kNotAsked;  // the reason; only valid if there is no value
+  /// Over how many seconds the value is a mean; 0: it is of one moment; below 0: not known, or it
+  /// is no mean. In 32 bits, it fits beside `why`.
+  float window_seconds = -1;
 
   Reading() = default;
   Reading(T given) : value(std::move(given)) {}  // NOLINT(google-explicit-constructor)
@@ -39,6 +42,12 @@ struct Reading {
   explicit operator bool() const { return value.has_value(); }
   const T& operator*() const { return *value; }
   const T* operator->() const { return &*value; }
+  /// The same with this window.
+  [[nodiscard]] Reading over(double seconds) const {
+    Reading copy = *this;
+    copy.window_seconds = static_cast<float>(seconds);
+    return copy;
+  }
   [[nodiscard]] T value_or(T other) const { return value.value_or(std::move(other)); }
 };
 

@@ -1,6 +1,7 @@
 #include "output/json.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 #include "base/text.hpp"
@@ -18,6 +19,9 @@ using model::Snapshot;
 
 /// The readings of an object that are null, with the reasons.
 using Absent = std::vector<std::pair<std::string_view, model::Absence>>;
+
+/// Over how many seconds readings are means.
+using Windows = std::vector<std::pair<std::string_view, float>>;
 
 /// Writes a reading. If it is null, adds its reason to `absent`.
 template <typename T>
@@ -175,10 +179,20 @@ void add_device(JsonWriter& json, const model::Device& device, const Snapshot& s
   json.text_field("processes_unknown", absence_or_nothing(device.processes_unknown));
   add_leases(json, device, snapshot);
   Absent absent;
+  Windows windows;
   model::for_each_reading(device.readings, [&](std::string_view key, const auto& reading) {
     add(json, absent, key, reading);
+    if (reading && reading.window_seconds >= 0) windows.emplace_back(key, reading.window_seconds);
   });
+  json.key("windows");
+  json.open('{');
+  // In hundredths: a float has no more, and a stream of changes would repeat the rest each second.
+  for (const auto& [key, seconds] : windows) json.field(key, std::round(seconds * 100.0) / 100);
+  json.close('}');
   json.field("age_seconds", device.age_seconds);
+  json.text_field("slow_readings_time", device.slow_unix_milliseconds == 0
+                                            ? ""
+                                            : show_time(device.slow_unix_milliseconds));
   add_absent(json, absent);
   json.text_field("partitions_unknown", absence_or_nothing(device.partitions_unknown));
   json.rows("partitions", device.partitions,

@@ -47,6 +47,27 @@ Line title_line(const watch::Frame& frame, int width) {
   return line;
 }
 
+/// "SM 60 %, tensor 30 %, NVLink 18 links, 6.3 GiB/s in, 4.7 GiB/s out": what is known of it.
+std::string activity_words(const model::DeviceReadings& readings) {
+  std::vector<std::string> parts;
+  if (readings.sm_active_percent)
+    parts.push_back(text("SM {}", output::show_percent(readings.sm_active_percent)));
+  if (readings.tensor_active_percent)
+    parts.push_back(text("tensor {}", output::show_percent(readings.tensor_active_percent)));
+  if (readings.nvlink_rx_bytes_per_second && readings.nvlink_tx_bytes_per_second)
+    parts.push_back(text("NVLink {}/s in, {}/s out",
+                         show_bytes(*readings.nvlink_rx_bytes_per_second),
+                         show_bytes(*readings.nvlink_tx_bytes_per_second)));
+  return output::join(parts, ", ");
+}
+
+/// "NVLink 16 of 18"; "" if none is down.
+std::string missing_links(const model::DeviceReadings& readings) {
+  const auto &links = readings.nvlink_links, &most = readings.nvlink_links_max;
+  if (!links || !most || *links >= *most) return "";
+  return text("NVLink {} of {}", *links, *most);
+}
+
 Line device_line(const Device& device, const std::map<int, output::Use>& uses,
                  const Settings& settings, int width) {
   Line line;
@@ -73,11 +94,14 @@ Line device_line(const Device& device, const std::map<int, output::Use>& uses,
     if (device.age_seconds) words += ", " + output::show_age(*device.age_seconds);
     put(line, width, output::style_for(device.health), words + "  ");
   }
+  if (const std::string links = missing_links(readings); !links.empty())
+    put(line, width, Style::kYellow, links + "  ");
   if (const auto found = uses.find(device.index); found != uses.end())
     put(line, width, Style::kCyan, output::show_users(found->second) + "  ");
   else if (model::users_unknown(device) && !model::mute(device))
     put(line, width, Style::kYellow, text("users not known") + "  ");
   put(line, width, Style::kDim, output::short_name(device));
+  put(line, width, Style::kDim, "   " + activity_words(readings));
   return line;
 }
 

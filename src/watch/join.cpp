@@ -55,6 +55,7 @@ void join(const inventory::DeviceSample& sample, Device& device) {
   if (sample.has_all) {
     device.partitions = sample.device.partitions;
     device.partitions_unknown = sample.device.partitions_unknown;
+    device.slow_unix_milliseconds = sample.unix_milliseconds;
   }
   device.age_seconds.reset();
   join_health(sample, device);

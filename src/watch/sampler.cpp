@@ -113,7 +113,8 @@ class Sampler::Work {
     notes_ = snapshot_.notes;
     rows_.clear();
     for (const model::DeviceProcess& row : snapshot_.processes) rows_[row.device].push_back(row);
-    for (const Device& device : snapshot_.devices) {
+    for (Device& device : snapshot_.devices) {
+      device.slow_unix_milliseconds = snapshot_.unix_milliseconds;
       const bool has_answered = device.health != Health::kNoAnswer;
       if (has_answered) read_at_[key_of(device)] = looked_at_;
     }
@@ -234,8 +235,11 @@ class Sampler::Work {
         snapshot_.host.cpu = system::read_cpu_budget(sources_.roots);
         device = system::cpu_device(sources_.roots, snapshot_.host);
         device.index = index;
+        device.slow_unix_milliseconds = unix_now();
       }
-      device.readings.utilization_percent = cpu_.read(sources_.roots.proc);
+      device.readings.utilization_percent =
+          cpu_.read(sources_.roots.proc).over(seconds_of(now - cpu_used_at_));
+      cpu_used_at_ = now;
     }
   }
 
@@ -275,7 +279,7 @@ class Sampler::Work {
   Sampler& owner_;
   const inventory::Sources& sources_;
   const SamplerOptions& options_;
-  Clock::time_point start_, looked_at_, driver_started_, cpu_read_at_;
+  Clock::time_point start_, looked_at_, driver_started_, cpu_read_at_, cpu_used_at_;
   model::Snapshot snapshot_;
   std::vector<std::string> notes_;                                 // of the last full snapshot
   std::map<int, std::vector<model::DeviceProcess>> rows_;          // the driver's lists, by device

@@ -154,6 +154,12 @@ class Moment {
   [[nodiscard]] std::uint32_t pcie_kilobytes(bool receive) const {
     return utilization() * device_.pcie_width * 800 * (receive ? 2 : 1);
   }
+  /// KiB over all NVLinks in one direction since the simulation started. Never decreases.
+  [[nodiscard]] std::uint64_t nvlink_kibibytes(bool receive) const {
+    const std::uint64_t a_second =
+        std::uint64_t{mean_load(true)} * device_.nvlinks * 1024 * (receive ? 4 : 3);
+    return time_ / kMillisecond * a_second / 1000;
+  }
 
   template <typename Visit>
   void for_processes(Visit&& visit) const {

@@ -113,7 +113,7 @@ void read_temperature(const std::string& hwmon, model::Device& device) {
 void read_power(const std::string& hwmon, model::Device& device) {
   device.readings.power_milliwatts =
       sysfs::either(sysfs::scaled(hwmon + "/power1_average", 1, 1000),
-                    sysfs::scaled(hwmon + "/power1_input", 1, 1000));
+                    sysfs::scaled(hwmon + "/power1_input", 1, 1000).over(0));
 }
 
 void read_utilization(const std::string& folder, model::Device& device) {

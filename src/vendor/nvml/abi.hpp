@@ -16,6 +16,8 @@ struct nvmlDevice_st;
 using nvmlDevice_t = nvmlDevice_st*;
 struct nvmlEventSet_st;
 using nvmlEventSet_t = nvmlEventSet_st*;
+struct nvmlGpmSample_st;
+using nvmlGpmSample_t = nvmlGpmSample_st*;
 
 // The value of a `version` member: the size of the struct, and the struct's version in the top byte
 // (nvml.h, NVML_STRUCT_VERSION).
@@ -204,6 +206,29 @@ struct nvmlConfComputeSystemState_t {
   std::uint32_t environment, ccFeature, devToolsMode;  // ccFeature 1: on
 };
 static_assert(sizeof(nvmlConfComputeSystemState_t) == 12);
+
+struct nvmlGpmSupport_t {
+  std::uint32_t version;
+  std::uint32_t isSupportedDevice;
+};
+static_assert(sizeof(nvmlGpmSupport_t) == 8);
+
+struct nvmlGpmMetric_t {
+  std::uint32_t metricId;
+  nvmlReturn_t nvmlReturn;
+  double value;  // only valid if nvmlReturn is NVML_SUCCESS
+  struct {
+    char *shortName, *longName, *unit;
+  } metricInfo;
+};
+static_assert(sizeof(void*) != 8 || sizeof(nvmlGpmMetric_t) == 40);
+
+struct nvmlGpmMetricsGet_t {
+  std::uint32_t version;
+  std::uint32_t numMetrics;
+  nvmlGpmSample_t sample1, sample2;
+  nvmlGpmMetric_t metrics[NVML_GPM_METRIC_MAX];
+};
 
 struct nvmlEventData_t {  // of nvmlEventSetWait_v2
   nvmlDevice_t device;

@@ -137,11 +137,21 @@ enum nvmlValueType_t : std::uint32_t {
 inline constexpr std::uint32_t NVML_FI_DEV_ECC_SBE_VOL_TOTAL = 3, NVML_FI_DEV_ECC_DBE_VOL_TOTAL = 4,
                                NVML_FI_DEV_RETIRED_PENDING = 31, NVML_FI_DEV_MEMORY_TEMP = 82,
                                NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION = 83,
-                               NVML_FI_DEV_NVLINK_LINK_COUNT = 91, NVML_FI_DEV_REMAPPED_COR = 142,
-                               NVML_FI_DEV_REMAPPED_UNC = 143, NVML_FI_DEV_REMAPPED_PENDING = 144,
+                               NVML_FI_DEV_NVLINK_LINK_COUNT = 91,
+                               NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX = 138,
+                               NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX = 139,
+                               NVML_FI_DEV_REMAPPED_COR = 142, NVML_FI_DEV_REMAPPED_UNC = 143,
+                               NVML_FI_DEV_REMAPPED_PENDING = 144,
                                NVML_FI_DEV_REMAPPED_FAILURE = 145, NVML_FI_DEV_POWER_AVERAGE = 185,
                                NVML_FI_DEV_POWER_INSTANT = 186,
                                NVML_FI_DEV_GET_GPU_RECOVERY_ACTION = 230;
+/// Scope of a field: all links together.
+inline constexpr std::uint32_t NVML_ALL_LINKS = 0xffffffff;
+/// Metrics of GPM, in percent. NVML_GPM_METRIC_MAX differs between versions of the header; this is
+/// its largest value, and drivers use only the first numMetrics entries.
+inline constexpr std::uint32_t NVML_GPM_METRIC_SM_UTIL = 2, NVML_GPM_METRIC_ANY_TENSOR_UTIL = 5,
+                               NVML_GPM_METRIC_DRAM_BW_UTIL = 10, NVML_GPM_METRIC_MAX = 333;
+inline constexpr std::uint32_t NVML_GPM_METRICS_GET_VERSION = 1, NVML_GPM_SUPPORT_VERSION = 1;
 /// NVML defines these as plain numbers, too. Kepler and Maxwell are 2 and 3; 11 and 12 were never
 /// published.
 using nvmlDeviceArchitecture_t = std::uint32_t;

@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "vendor/nvml/activity.hpp"
+
 namespace berth::nvml {
 
 using model::Absence;
@@ -160,7 +162,9 @@ Reading<double> engine(Look& look,
   std::uint32_t percent = 0;
   std::uint32_t period = 0;
   const nvmlReturn_t code = look(function, look.device, &percent, &period);
-  return checked<double>(code, percent, kPercent);
+  const auto reading = checked<double>(code, percent, kPercent);
+  constexpr std::uint32_t kMostMicroseconds = 60'000'000;
+  return period > 0 && period < kMostMicroseconds ? reading.over(period / 1e6) : reading;
 }
 
 Reading<double> temperature_of(Look& look) {
@@ -203,8 +207,9 @@ Reading<std::uint64_t> throughput(Look& look, nvmlPcieUtilCounter_t counter) {
   const nvmlReturn_t code =
       look(look.api.DeviceGetPcieThroughput, look.device, counter, &kilobytes);
   Reading<std::uint64_t> reading = checked<std::uint64_t>(code, kilobytes, {0, 1U << 30U});
+  constexpr double kWindow = 0.02;  // nvml.h
   if (reading) reading = *reading * 1024;
-  return reading;
+  return reading.over(kWindow);
 }
 
 void read_pcie(Look& look, bool with_throughput, model::DeviceReadings& readings) {
@@ -291,17 +296,26 @@ void judge(bool throttle_answered, Device& device) {
   if (!device.health_reasons.empty()) device.health = Health::kDegraded;
 }
 
-/// The driver's average power over a second. If the GPU provides no average, the current power.
-Reading<std::uint64_t> power_of(Look& look) {
+/// Over how many seconds nvmlDeviceGetPowerUsage averages, from nvml.h: one second since Ampere,
+/// but not on GA100 (A100, A30); below 0: not known.
+double power_window(const Device& device) {
+  const std::string& name = device.architecture;
+  const bool is_instant = name == "kepler" || name == "maxwell" || name == "pascal" ||
+                          name == "volta" || name == "turing" || device.compute_capability == "8.0";
+  return name.empty() ? -1 : is_instant ? 0 : 1;
+}
+
+/// If the driver has no average power, the power at this moment.
+Reading<std::uint64_t> power_of(Look& look, const Device& device) {
   auto power = number<std::uint64_t>(look, look.api.DeviceGetPowerUsage, kMilliwatts);
-  if (power || power.why != Absence::kNotSupported) return power;
+  if (power || power.why != Absence::kNotSupported) return power.over(power_window(device));
   nvmlFieldValue_t field{};
   field.fieldId = NVML_FI_DEV_POWER_INSTANT;
   field.nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
   const nvmlReturn_t code = look(look.api.DeviceGetFieldValues, look.device, 1, &field);
   if (code != NVML_SUCCESS || field.nvmlReturn != NVML_SUCCESS) return power;
   if (field.valueType != NVML_VALUE_TYPE_UNSIGNED_INT) return power;
-  return checked<std::uint64_t>(NVML_SUCCESS, field.value.uiVal, kMilliwatts);
+  return checked<std::uint64_t>(NVML_SUCCESS, field.value.uiVal, kMilliwatts).over(0);
 }
 
 std::string partition_name(const std::string& full) {
@@ -408,7 +422,7 @@ void read_readings(Look& look, Device& device) {
   read_device_memory(look, device);
   read_utilization(look, readings);
   readings.temperature_celsius = temperature_of(look);
-  readings.power_milliwatts = power_of(look);
+  readings.power_milliwatts = power_of(look, device);
   const bool throttle_answered = read_throttle(look, device);
   read_ecc(look, readings);
   read_remapped_rows(look, readings);
@@ -429,6 +443,7 @@ void read_more(Look& look, const Wanted& wanted, Device& device) {
   read_clocks(look, readings);
   read_pcie(look, wanted.pcie_throughput, readings);
   read_performance_state(look, readings);
+  read_nvlinks(look, readings);
   if (look.lost) mark_unreadable(NVML_ERROR_GPU_IS_LOST, device);
 }
 
@@ -437,7 +452,7 @@ void read_sample(Look& look, Device& device) {
   read_device_memory(look, device);
   read_utilization(look, readings);
   readings.temperature_celsius = temperature_of(look);
-  readings.power_milliwatts = power_of(look);
+  readings.power_milliwatts = power_of(look, device);
   read_energy(look, readings);
   device.health = Health::kNotChecked;
   if (look.lost) mark_unreadable(NVML_ERROR_GPU_IS_LOST, device);

@@ -1,0 +1,44 @@
+// Readings of one GPU that are means between two looks at it: the activity of parts of the chip
+// (GPM, Hopper and later), and what its NVLinks carry. One object per device and thread.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "model/device.hpp"
+#include "vendor/nvml/value.hpp"
+
+namespace berth::nvml {
+
+/// The number of NVLinks, and how many of them are active. Needs a call per link.
+void read_nvlinks(Look& look, model::DeviceReadings& readings);
+
+class Activity {
+ public:
+  explicit Activity(const Api& api) : api_(api) {}
+  ~Activity();
+  Activity(const Activity&) = delete;
+  Activity& operator=(const Activity&) = delete;
+
+  /// Sets sm_active_percent, tensor_active_percent and dram_active_percent: means since the last
+  /// call. Two calls to the driver.
+  void read_parts(Look& look, Look::Clock::time_point now, model::DeviceReadings& readings);
+  /// Sets nvlink_rx_bytes_per_second and nvlink_tx_bytes_per_second: means since the last call. One
+  /// call to the driver.
+  void read_nvlink_rates(Look& look, Look::Clock::time_point now, model::DeviceReadings& readings);
+
+ private:
+  [[nodiscard]] std::optional<model::Absence> open(Look& look);
+
+  const Api& api_;
+  bool is_asked_ = false;                      // whether the device supports GPM
+  std::optional<model::Absence> unsupported_;  // why it does not
+  std::array<nvmlGpmSample_t, 2> samples_{};   // the last one and the one before
+  std::optional<Look::Clock::time_point> sampled_at_;
+  std::optional<Look::Clock::time_point> counted_at_;
+  std::array<model::Reading<std::uint64_t>, 2> counted_;  // received, sent; bytes
+};
+
+}  // namespace berth::nvml
