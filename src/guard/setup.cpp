@@ -227,9 +227,10 @@ Result<ContainerFiles> files_for_container(const std::string& folder,
       return unguarded(uuid, text("the guard does not know this form of a uuid"));
     held.device[held.devices++].memory_bytes = bytes;
   }
-  if (auto put = put_file(files.limits, {reinterpret_cast<const char*>(&held), sizeof held}, 0444);
-      !put)
-    return std::move(put).error();
+  // To replace a file starts a write to the disk, for which a kubelet would wait.
+  const std::string bytes(reinterpret_cast<const char*>(&held), sizeof held);
+  if (slurp(files.limits, sizeof held + 1) != bytes)
+    if (auto put = put_file(files.limits, bytes, 0444); !put) return std::move(put).error();
   wire::Usage head{};
   head.magic = wire::kUsageMagic;
   head.version = wire::kVersion;

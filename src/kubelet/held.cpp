@@ -1,5 +1,6 @@
 #include "kubelet/held.hpp"
 
+#include <fcntl.h>
 #include <grpcpp/grpcpp.h>
 #include <sys/stat.h>
 
@@ -106,7 +107,10 @@ Status note_given(const std::string& state, const std::vector<std::string>& ids)
     const std::string unit = unit_of(id);
     std::string name = unit;
     std::replace(name.begin(), name.end(), '/', '-');
-    if (!replace_file(folder + "/" + name, unit, 0600))
+    // Only the time changes mostly. To replace a file would start a write to the disk.
+    const std::string path = folder + "/" + name;
+    if (::utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW) == 0) continue;
+    if (!replace_file(path, unit, 0600))
       return Error{ErrorCode::kUnavailable, "E0520",
                    text("{} cannot be written: {}", folder, error_words(errno)), "df -h " + folder};
   }

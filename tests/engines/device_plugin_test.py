@@ -3,6 +3,7 @@
 recovery, and registers again after the kubelet has restarted. A process that plays a container is limited to its share."""
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -178,6 +179,23 @@ class DevicePlugin(unittest.TestCase):
         slots = os.listdir(self.kubelet.made.name + "/state/slots")
         self.assertEqual([self.mode("state/slots", one) for one in slots], [0o700], "the counters are open to all, so their folder must not be")
         self.assertEqual(self.mode("state/slots", slots[0], "usage"), 0o666)
+
+    def test_a_share_that_is_given_again_replaces_no_file(self):
+        self.begin("--shares", "4")
+        plugin = self.plugin()
+        share = next(iter(next(plugin.watch())))
+        plugin.allocate(share)
+        state = pathlib.Path(self.kubelet.made.name, "state")
+        (limits,), (given,) = state.glob("slots/*/limits"), state.glob("given/*")
+        before = limits.stat(), given.stat()
+        time.sleep(0.02)  # longer than the steps of the file system's clock
+        plugin.allocate(share)
+        self.assertEqual([one.stat().st_ino for one in (limits, given)], [one.st_ino for one in before])
+        self.assertGreater(given.stat().st_mtime_ns, before[1].st_mtime_ns, "the pod counts as starting from now")
+        os.chmod(limits, 0o644)
+        limits.write_bytes(b"?" + limits.read_bytes()[1:])
+        plugin.allocate(share)
+        self.assertNotEqual(limits.read_bytes()[:1], b"?")
 
     def test_a_folder_that_cannot_be_made_ends_it(self):
         blocked = self.kubelet.made.name + "/file"
