@@ -271,6 +271,8 @@ std::string WatchFeed::event_for(uid_t view, const std::map<uid_t, std::string>&
 
 void WatchFeed::note_alerts(const watch::Frame& frame) {
   const auto changes = alerts_.add(frame);
+  // The doctor would say something else now.
+  if (!changes.begun.empty() || !changes.ended.empty()) diagnosis_.reset();
   if (!changes.begun.empty() || !changes.ended.empty())
     for (const Asker& one : listeners_) one.answer.stream(alerts_event(alerts_.active()));
   if (delivery_) delivery_->add(changes, alerts_.active(), frame.snapshot.unix_milliseconds);

@@ -211,6 +211,9 @@ try {
           await page.waitForTimeout(300);
           const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
           assert.ok(wide <= 0, `${scheme} ${width}: the page is ${wide} px too wide`);
+          const over = await page.evaluate(() => [...document.querySelectorAll("td")].filter((one) =>
+            getComputedStyle(one).overflowX === "visible" && one.scrollWidth > one.clientWidth + 1).map((one) => one.textContent));
+          assert.deepEqual(over, [], `${scheme} ${width}: wider than its cell`);
           await page.screenshot({ path: join(out, `${name}-${scheme}-${width}.png`), fullPage: true, timeout: 120000 });
           const found = await page.evaluate(`(() => { ${AXE}; return axe.run(document, { resultTypes: ["violations"] }); })()`);
           const serious = found.violations.filter((one) => ["serious", "critical"].includes(one.impact)).map((one) => `${one.id}: ${one.nodes[0].html}`);

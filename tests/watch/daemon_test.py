@@ -348,6 +348,14 @@ class OpenTelemetryWithTls(OpenTelemetry):
 class LostDevice(Daemon):
     MACHINE = ("dgx-h100-8", "--fault", "lost:5@8")
 
+    def test_the_doctor_is_asked_again_after_a_fault(self):
+        def found():
+            return [one["id"] for one in json.loads(self.get("/v1/doctor")[1])["findings"]]
+
+        found()  # usually before the fault; the answer is kept for a minute
+        self.assertTrue(wait_until(lambda: json.loads(self.berth("alerts", "--json").stdout)["alerts"], 60))
+        self.assertIn("HW08", found())
+
     def test_a_lost_gpu_has_one_alert_that_stays_and_its_uuid(self):
         def alerts():
             return json.loads(self.berth("alerts", "--json").stdout)["alerts"]
