@@ -8,6 +8,7 @@
 namespace berth::cli {
 
 inline constexpr auto kPlanOptions = std::to_array<Option>({
+    {"--for", "MODEL", "the same as MODEL after the word"},
     {"--params", "N", "instead of MODEL: a decoder with this many parameters (7B, 350M)"},
     {"--gpu", "NAME|here", "check this GPU (A100-SXM4-80GB), or the one of this machine"},
     {"--task", "inference|train|finetune|lora|qlora", "the task (default: inference)"},
@@ -42,7 +43,7 @@ inline constexpr auto kPlanExamples = std::to_array<Example>({
     {"berth plan measure -- python3 train.py", "a few steps; the peak with other batches"},
     {"berth plan measure --batch 32 -- python3 train.py -b {batch}",
      "for a program without DataLoader"},
-    {"berth plan gpu Llama-3.1-8B --precision int8", "fitting GPUs, cheapest first"},
+    {"berth plan gpu --for Llama-3.1-8B --precision int8", "fitting GPUs, cheapest first"},
     {"berth plan cost --gpu L4 --hours 8", "renting against buying"},
     {"berth plan cost --gpu L4 --svg cost.svg", "the same as a picture, with the break-even"},
 });

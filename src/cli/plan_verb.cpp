@@ -486,6 +486,12 @@ Result<int> plan_fit(const Context& context) {
 Result<int> run_plan(const Context& context) {
   const auto& words = context.arguments.positional;
   const std::string_view what = words.empty() ? std::string_view() : words.front();
+  if (const auto model = context.arguments.value("--for"); model && !what.empty()) {
+    Context other = context;
+    other.arguments.options.erase("--for");
+    other.arguments.positional.push_back(*model);
+    return run_plan(other);
+  }
   if (what == "fit") return plan_fit(context);
   if (what == "gpu") return plan_gpu(context);
   if (what == "cost") return plan_cost(context);
