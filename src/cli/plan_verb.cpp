@@ -463,10 +463,10 @@ Result<int> plan_fit(const Context& context) {
   answer.memory = plan::memory_of(answer.model, answer.work);
   answer.safe_bytes = plan::safe_bytes(answer.memory, *work);
   if (const auto named = arguments.value("--gpu")) {
-    const std::string model = arguments.positional.size() > 1
-                                  ? shell_word(printable(arguments.positional[1]))
-                                  : "--params " + arguments.value("--params").value_or("7B");
-    auto gpu = planned_gpu(context, *named, {"berth plan fit " + model});
+    const std::string word = arguments.positional.size() > 1
+                                 ? shell_word(printable(arguments.positional[1]))
+                                 : "--params " + arguments.value("--params").value_or("7B");
+    auto gpu = planned_gpu(context, *named, {"berth plan fit " + word});
     if (!gpu) return std::move(gpu).error();
     answer.gpu = std::move(*gpu);
     // What is known may already be too much.

@@ -90,13 +90,18 @@ std::vector<Relative> descendants_except(const std::vector<pid_t>& spared) {
   return found;
 }
 
-int signal_all(const std::vector<Relative>& processes, int signal, std::optional<int> value) {
+siginfo_t queued_signal(int signal, int value) {
   siginfo_t info = {};
   info.si_signo = signal;
   info.si_code = SI_QUEUE;
   info.si_pid = ::getpid();
   info.si_uid = ::getuid();
-  info.si_value.sival_int = value.value_or(0);
+  info.si_value.sival_int = value;
+  return info;
+}
+
+int signal_all(const std::vector<Relative>& processes, int signal, std::optional<int> value) {
+  siginfo_t info = queued_signal(signal, value.value_or(0));
   int refused = 0;
   for (const Relative& process : processes) {
     if (process.stat.state == 'Z' || process.stat.state == 'X') continue;

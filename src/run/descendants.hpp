@@ -2,6 +2,7 @@
 // reused pid is never signalled.
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -37,6 +38,9 @@ struct Relative {
 
 /// Our descendants, except `spared` and their descendants.
 [[nodiscard]] std::vector<Relative> descendants_except(const std::vector<pid_t>& spared);
+
+/// What sigqueue(3) sends from this process, for pidfd_send_signal(2).
+[[nodiscard]] siginfo_t queued_signal(int signal, int value);
 
 /// Returns the number of processes that belong to another user and could not be signalled. `value`:
 /// sent with the signal, as by sigqueue(3).

@@ -287,8 +287,7 @@ class Front {
     const pid_t self = ::getpid();
     for (;;) {
       bool none = true, reaped = false;
-      for (const Relative& one : descendants(self)) {
-        if (one.pid == signal_probe_->pid()) continue;
+      for (const Relative& one : descendants_except({signal_probe_->pid()})) {
         const bool is_gone =
             one.stat.parent == self && ::waitpid(one.pid, nullptr, WNOHANG | __WALL) == one.pid;
         (is_gone ? reaped : none) = is_gone;

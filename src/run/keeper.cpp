@@ -45,6 +45,14 @@ using std::chrono::milliseconds;
 constexpr std::uint64_t kNotPassedOn =
     1ULL << (SIGCHLD - 1) | 1ULL << (SIGPIPE - 1) | 1ULL << (SIGCONT - 1);
 
+/// A signal that ends a program which does not handle it. A warning that is to be passed on is
+/// none.
+bool is_order_to_end(const Order& order) {
+  if (order.queued != 0 && static_cast<int>(order.value) == kPassOn) return false;
+  return order.signal == SIGTERM || order.signal == SIGINT || order.signal == SIGHUP ||
+         order.signal == SIGQUIT;
+}
+
 class Keeper {
  public:
   Keeper(const Launch& launch, const Inherited& inherited, pid_t front, Descriptor channel)
@@ -121,15 +129,8 @@ class Keeper {
         told_to_end_ = true;
   }
 
-  /// Until it starts its command, the workload has all signals blocked, as if it handled them.
-  void wait_for_the_start() {
-    constexpr int kMost = 1000;
-    pollfd start{trouble_.get(), POLLIN, 0};
-    while (trouble_ && ::poll(&start, 1, kMost) > 0) hear_of_the_start();
-  }
-
   void warn(int signal) {
-    wait_for_the_start();
+    wait_for_the_start(trouble_, [this] { hear_of_the_start(); });
     if (signal == checkpoint_.signal())
       static_cast<void>(checkpoint_.send());
     else
@@ -279,11 +280,8 @@ class Keeper {
   void end_the_rest() {
     EndingPlan plan;
     if (told_to_end_) {
-      plan.grace = launch_.grace;
-      wait_for_the_start();
-      plan.head_start = checkpoint_.send();
-      plan.ends_head_start = [this] { return ended_; };
-      plan.on_left_behind = [this](const std::vector<Relative>&) { checkpoint_.finish(false); };
+      wait_for_the_start(trouble_, [this] { hear_of_the_start(); });
+      plan = checkpoint_.plan_of_end(launch_.grace, ended_);
     }
     plan.none_left = [this] { return reap_all(); };
     plan.wait = [this](milliseconds most) { return wait_for_end(most); };
@@ -342,7 +340,7 @@ class Keeper {
     }
   }
 
-  /// True if the front wants the job to end faster, because the user sent a second signal.
+  /// True if the job is to end faster, because the user sent a second signal.
   bool wait_for_end(milliseconds most) {
     std::array<pollfd, 2> waits{
         {{child_events_.get(), POLLIN, 0}, {front_alive_ ? channel_.get() : -1, POLLIN, 0}}};
@@ -355,7 +353,10 @@ class Keeper {
     const int got = receive(channel_.get(), order);
     if (got < 0) front_alive_ = false;
     if (got > 0 && order.signal == 0) --stops_told_;
-    return got > 0 && order.signal != 0;
+    if (got <= 0 || order.signal == 0) return false;
+    if (is_order_to_end(order)) return true;
+    if (!ended_) pass_on(order);
+    return false;
   }
 
   const Launch& launch_;

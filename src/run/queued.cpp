@@ -117,13 +117,12 @@ class LoneKeeper {
     // Remaining processes get a short time to end. In a cancelled job, they get the job's grace
     // period.
     if (told_to_end_) {
-      plan.grace = launch_.grace;
-      plan.head_start = save();
-      plan.ends_head_start = [this] { return ended_; };
-      plan.on_left_behind = [this](const std::vector<Relative>&) { checkpoint_.finish(false); };
+      save();
+      plan = checkpoint_.plan_of_end(launch_.grace, ended_);
     }
-    const auto wall = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
     end_the_rest(std::move(plan));
+    const auto wall = std::chrono::duration_cast<milliseconds>(
+        (ended_ ? workload_ended_ : Clock::now()) - started_);
     tell(workload_, status_, by_itself);
     if (watch_)
       send(watch_.get(), WatchEnd{status_, by_itself ? 1 : 0, wall.count(), cpu_microseconds_,
@@ -228,7 +227,7 @@ class LoneKeeper {
     const int number = static_cast<int>(one.ssi_signo);
     if (is_to_be_passed_on(one) && !ended_) {
       if (number == checkpoint_.signal())
-        static_cast<void>(save());
+        save();
       else
         warn(number);
     } else if (number != SIGCHLD && number != SIGUSR1 && number != SIGUSR2) {
@@ -237,29 +236,17 @@ class LoneKeeper {
   }
 
   void warn(int signal) {
-    wait_for_the_start();
-    if (warn_descendants(signal) == 0) say_not_sent(signal);
+    wait_for_the_start(trouble_, [this] { hear_of_the_start(); });
+    if (warn_descendants(signal).signalled == 0) say(not_sent_sentence(signal));
   }
 
-  static void say_not_sent(int signal) {
-    say(text("no process of the job handles SIG{}: it was not sent", ::sigabbrev_np(signal)));
-  }
-
-  /// Until it starts its command, the workload has all signals blocked, as if it handled them.
-  void wait_for_the_start() {
-    constexpr int kMost = 1000;
-    pollfd start{trouble_.get(), POLLIN, 0};
-    while (trouble_ && ::poll(&start, 1, kMost) > 0) hear_of_the_start();
-  }
-
-  /// Sends the signal of --checkpoint-signal. Returns the time that is left to save.
-  milliseconds save() {
-    wait_for_the_start();
+  /// Sends the signal of --checkpoint-signal, if it was asked for and was not sent yet.
+  void save() {
+    wait_for_the_start(trouble_, [this] { hear_of_the_start(); });
     const bool is_first = checkpoint_.result().signal == 0;
-    const milliseconds left = checkpoint_.send();
+    static_cast<void>(checkpoint_.send());
     if (is_first && checkpoint_.is_wanted() && !checkpoint_.result().was_handled)
-      say_not_sent(checkpoint_.signal());
-    return left;
+      say(not_sent_sentence(checkpoint_.signal()));
   }
 
   void drain_signals() {
@@ -283,6 +270,7 @@ class LoneKeeper {
       count(used);
       if (pid != workload_) continue;
       ended_ = true;
+      workload_ended_ = Clock::now();
       status_ = status;
       checkpoint_.finish(true);
       while (trouble_) hear_of_the_start();
@@ -346,7 +334,7 @@ class LoneKeeper {
   int announce_;
   Descriptor signals_, trouble_, watch_, its_report_;
   Checkpoint checkpoint_{launch_.checkpoint};
-  Clock::time_point started_{};
+  Clock::time_point started_{}, workload_ended_{};
   std::optional<Clock::time_point> watch_at_;  // nullopt: it has started, or the job gets none
   pid_t workload_ = -1;
   int status_ = SIGKILL;  // used if the end of on-end is never seen

@@ -19,7 +19,6 @@ class RankLog {
   [[nodiscard]] bool open(const std::string& path, std::uint64_t limit);
   /// False with errno if the disk is full, for example; then the log is closed.
   [[nodiscard]] bool write(std::string_view bytes);
-  void close() { file_.reset(); }
   [[nodiscard]] bool is_open() const { return static_cast<bool>(file_); }
   [[nodiscard]] const std::string& path() const { return path_; }
   /// Whether the beginning is full, so that FILE.1 and FILE.2 have the end.

@@ -84,8 +84,8 @@ class Supervisor {
     int status = kNoFlight << 8;
     if (preflight_passes())
       status = run_try(1, milliseconds(0));
-    else if (is_stopped_)
-      status = stop_signal_;  // a wait status: ended by that signal
+    else if (is_stopped_ || is_warned_)
+      status = is_stopped_ ? stop_signal_ : SIGTERM;  // a wait status: ended by that signal
     for (int number = 2; number <= plan_.most_tries && may_try_again(); ++number) {
       const milliseconds pause = pause_before_try(number, plan_.backoff_least, plan_.backoff_most);
       say(text("try {} of {} ended: {}; the next one starts in {}", number - 1, plan_.most_tries,
@@ -140,7 +140,7 @@ class Supervisor {
     static_cast<void>(run_try(0, milliseconds(0)));
     is_preflight_ = false;
     tries_.all.clear();
-    if (is_stopped_) return false;  // ranks that were stopped print no result
+    if (is_stopped_ || is_warned_) return false;  // ranks that were stopped print no result
     std::vector<model::Preflight> found;
     for (const Rank& rank : ranks_) found.push_back(found_by(rank));
     tries_.preflight = sum_up(found);
@@ -521,10 +521,21 @@ class Supervisor {
   /// The job will be ended soon, so no further try starts.
   void warn(int signal) {
     is_warned_ = true;
-    if (signal == launch_.checkpoint.signal)
+    wait_for_exec();
+    const bool is_handled = warn_descendants(signal, probe_->pid()).handlers > 0;
+    if (is_handled && signal == launch_.checkpoint.signal)
       saving_until_ = Clock::now() + launch_.checkpoint.before;
-    if (warn_descendants(signal, probe_->pid()) == 0)
-      say(text("no process of the job handles SIG{}: it was not sent", ::sigabbrev_np(signal)));
+    if (!is_handled) say(not_sent_sentence(signal));
+  }
+
+  /// Until a rank executes its command, it has all signals blocked, as if it handled them.
+  void wait_for_exec() const {
+    constexpr int kMost = 1000;  // milliseconds; a rank may be a `berth` itself
+    const auto is_waiting = [](const Rank& rank) {
+      return rank.is_running() && is_berth(rank.pid);
+    };
+    for (int i = 0; i < kMost && std::any_of(ranks_.begin(), ranks_.end(), is_waiting); ++i)
+      ::poll(nullptr, 0, 1);
   }
 
   void reap() {

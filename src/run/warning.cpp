@@ -1,5 +1,7 @@
 #include "run/warning.hpp"
 
+#include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +11,7 @@
 #include <utility>
 
 #include "base/file.hpp"
+#include "base/text.hpp"
 #include "run/descendants.hpp"
 
 namespace berth::run {
@@ -43,21 +46,43 @@ bool is_to_be_passed_on(const signalfd_siginfo& info) {
   return info.ssi_code == SI_QUEUE && info.ssi_int == kPassOn;
 }
 
-int warn_descendants(int signal, pid_t spared) {
-  std::unordered_set<pid_t> covered;
-  std::vector<Relative> told;
+bool is_berth(pid_t pid) {
+  struct stat own = {}, other = {};
+  return ::stat("/proc/self/exe", &own) == 0 &&
+         ::stat(("/proc/" + std::to_string(pid) + "/exe").c_str(), &other) == 0 &&
+         own.st_dev == other.st_dev && own.st_ino == other.st_ino;
+}
+
+Warned warn_descendants(int signal, pid_t spared) {
+  std::unordered_set<pid_t> told;      // with their descendants
+  std::unordered_set<pid_t> handlers;  // with their descendants
+  std::vector<Relative> to_signal;
+  Warned warned;
   // Parents come before their children.
   for (const Relative& one : descendants(::getpid())) {
-    const bool is_below = covered.contains(one.stat.parent);
+    const bool is_told = told.contains(one.stat.parent);
+    const bool is_counted = handlers.contains(one.stat.parent);
     if (one.pid == spared) continue;
-    if (!is_below && handles(one.pid, signal))
-      told.push_back(one);
-    else if (!is_below)
-      continue;
-    covered.insert(one.pid);
+    const bool is_handler = !is_counted && handles(one.pid, signal);
+    if (!is_told && is_handler) to_signal.push_back(one);
+    if (is_told || is_handler) told.insert(one.pid);
+    const bool counts = is_handler && !is_berth(one.pid);
+    if (counts) ++warned.handlers;
+    if (is_counted || counts) handlers.insert(one.pid);
   }
-  signal_all(told, signal, kPassOn);
-  return static_cast<int>(told.size());
+  signal_all(to_signal, signal, kPassOn);
+  warned.signalled = static_cast<int>(to_signal.size());
+  return warned;
+}
+
+std::string not_sent_sentence(int signal) {
+  return text("no process of the job handles SIG{}: it was not sent", ::sigabbrev_np(signal));
+}
+
+void wait_for_the_start(const Descriptor& trouble, const std::function<void()>& hear) {
+  constexpr int kMost = 1000;
+  pollfd start{trouble.get(), POLLIN, 0};
+  while (trouble && ::poll(&start, 1, kMost) > 0) hear();
 }
 
 std::chrono::milliseconds Checkpoint::send() {
@@ -66,12 +91,22 @@ std::chrono::milliseconds Checkpoint::send() {
   if (result_.signal == 0) {
     result_.signal = wish_.signal;
     sent_ = std::chrono::steady_clock::now();
-    result_.was_handled = warn_descendants(wish_.signal) > 0;
+    result_.was_handled = warn_descendants(wish_.signal).handlers > 0;
   }
   if (!result_.was_handled) return milliseconds(0);
   const auto left =
       std::chrono::ceil<milliseconds>(sent_ + wish_.before - std::chrono::steady_clock::now());
   return std::max(left, milliseconds(0));
+}
+
+EndingPlan Checkpoint::plan_of_end(std::chrono::milliseconds grace, const bool& has_ended) {
+  EndingPlan plan;
+  plan.grace = grace;
+  plan.head_start = send();
+  if (plan.head_start.count() > 0) signal_all(descendants(::getpid()), SIGCONT);
+  plan.ends_head_start = [&has_ended] { return has_ended; };
+  plan.on_left_behind = [this](const std::vector<Relative>&) { finish(false); };
+  return plan;
 }
 
 void Checkpoint::finish(bool by_itself) {

@@ -8,9 +8,13 @@
 #include <sys/signalfd.h>
 
 #include <chrono>
+#include <functional>
+#include <string>
 
+#include "base/descriptor.hpp"
 #include "model/job.hpp"
 #include "model/run.hpp"
+#include "run/ending.hpp"
 
 namespace berth::run {
 
@@ -22,11 +26,25 @@ inline constexpr int kPassOn = 0x42657274;
 void add_keeper_signals(sigset_t& set);
 [[nodiscard]] bool is_to_be_passed_on(const signalfd_siginfo& info);
 
+struct Warned {
+  int signalled = 0;  // processes that got the signal
+  int handlers = 0;   // programs of the job that handle it; Berth's own processes do not count
+};
 /// Signals the descendants that handle the signal. If a process handles it, its own descendants are
-/// not signalled. A process without a handler is skipped, because the signal would kill it. Returns
-/// how many were signalled. The signal has the value kPassOn, so that a `berth run` or a supervisor
-/// among them does the same with its own descendants. `spared`: a process that is not signalled.
-int warn_descendants(int signal, pid_t spared = -1);
+/// not signalled. A process without a handler is skipped, because the signal would kill it. The
+/// signal has the value kPassOn, so that a `berth run` or a supervisor among them does the same
+/// with its own descendants. `spared`: a process that is not signalled.
+Warned warn_descendants(int signal, pid_t spared = -1);
+/// "no process of the job handles SIGUSR1: it was not sent"
+[[nodiscard]] std::string not_sent_sentence(int signal);
+
+/// Whether the process runs this program: a `berth run`, its keeper, a supervisor, or a child that
+/// has not executed its command yet.
+[[nodiscard]] bool is_berth(pid_t pid);
+
+/// Waits, at most a second, until the workload executes its command: until then it has all signals
+/// blocked, as if it handled them. `hear` reads `trouble` and resets it when it has closed.
+void wait_for_the_start(const Descriptor& trouble, const std::function<void()>& hear);
 
 /// The signal of --checkpoint-signal, as a keeper sends it.
 class Checkpoint {
@@ -36,6 +54,10 @@ class Checkpoint {
   /// Sends the signal, if it was asked for and was not sent yet. Returns how much time is left
   /// until SIGTERM; 0 also if no process handles the signal.
   std::chrono::milliseconds send();
+  /// How to end a job that was told to end: time to save, then SIGTERM and this grace time. Sends
+  /// the signal, and continues stopped processes, so that they can save. `has_ended` is read until
+  /// the end.
+  [[nodiscard]] EndingPlan plan_of_end(std::chrono::milliseconds grace, const bool& has_ended);
   [[nodiscard]] bool is_wanted() const { return wish_.signal != 0; }
   [[nodiscard]] int signal() const { return wish_.signal; }
   /// The command has ended, or gets SIGTERM now. Only the first call counts.

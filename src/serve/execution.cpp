@@ -535,7 +535,8 @@ std::vector<std::string> Execution::keep_fences() {
 }
 
 void Execution::let_jobs_save() {
-  serve::let_jobs_save(broker_.jobs(), [this](JobId id) { watches_.signal_keeper(id, SIGTERM); });
+  static_cast<void>(serve::let_jobs_save(
+      broker_.jobs(), [this](JobId id) { watches_.signal_keeper(id, SIGTERM); }));
 }
 
 void Execution::leave() const {

@@ -23,8 +23,8 @@ bool is_machine_stopping() {
   return answer.problem == 0 && answer.is_over && trim(answer.output) == "stopping";
 }
 
-void let_jobs_save(const std::map<model::JobId, model::Job>& jobs,
-                   const std::function<void(model::JobId)>& tell) {
+std::size_t let_jobs_save(const std::map<model::JobId, model::Job>& jobs,
+                          const std::function<void(model::JobId)>& tell) {
   milliseconds longest{0};
   std::vector<model::ProcessId> awaited;
   for (const auto& [id, job] : jobs) {
@@ -32,7 +32,10 @@ void let_jobs_save(const std::map<model::JobId, model::Job>& jobs,
       continue;
     tell(id);
     longest = std::max(longest, job.warning->before + job.grace.value_or(model::kDefaultGrace));
-    awaited.insert(awaited.end(), job.owners.begin(), job.owners.end());
+    // The front of a job with a lease comes before its keeper. It waits for our answer at its end,
+    // so do not wait for it.
+    const bool has_front = job.owners.size() > 1;
+    awaited.insert(awaited.end(), job.owners.begin() + (has_front ? 1 : 0), job.owners.end());
   }
   constexpr milliseconds kPause(50), kForTheKeeper(1'000);
   const auto deadline = std::chrono::steady_clock::now() + longest + kForTheKeeper;
@@ -40,8 +43,9 @@ void let_jobs_save(const std::map<model::JobId, model::Job>& jobs,
     std::erase_if(awaited, [](const model::ProcessId& one) {
       return start_ticks_of(one.pid) != one.start_ticks;
     });
-    std::this_thread::sleep_for(kPause);
+    if (!awaited.empty()) std::this_thread::sleep_for(kPause);
   }
+  return awaited.size();
 }
 
 }  // namespace berth::serve

@@ -2,7 +2,7 @@
 // Processes that are still there get SIGTERM from the machine only after its services have ended.
 #pragma once
 
-#include <chrono>
+#include <cstddef>
 #include <functional>
 #include <map>
 
@@ -14,8 +14,9 @@ namespace berth::serve {
 [[nodiscard]] bool is_machine_stopping();
 
 /// Tells the keepers of these running jobs by `tell` to end their jobs, and waits until they have.
-/// Waits no longer than the longest time to save. The jobs count as ended by the machine.
-void let_jobs_save(const std::map<model::JobId, model::Job>& jobs,
-                   const std::function<void(model::JobId)>& tell);
+/// Waits no longer than the longest time to save. The jobs count as ended by the machine. Returns
+/// how many of their keepers have not ended.
+std::size_t let_jobs_save(const std::map<model::JobId, model::Job>& jobs,
+                          const std::function<void(model::JobId)>& tell);
 
 }  // namespace berth::serve

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/file.hpp"
+#include "run/descendants.hpp"
 #include "system/process_text.hpp"
 
 namespace berth::serve {
@@ -150,12 +151,7 @@ bool Watches::signal_keeper(JobId job, int number) {
 }
 
 bool Watches::queue_to_keeper(JobId job, int number, int value) {
-  siginfo_t info = {};
-  info.si_signo = number;
-  info.si_code = SI_QUEUE;
-  info.si_pid = ::getpid();
-  info.si_uid = ::getuid();
-  info.si_value.sival_int = value;
+  siginfo_t info = run::queued_signal(number, value);
   return tell_keeper(job, number, &info);
 }
 

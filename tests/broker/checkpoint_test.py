@@ -8,6 +8,7 @@ import os
 import pathlib
 import signal
 import sys
+import time
 import unittest
 
 from machine import Machine, edited_journal, wait_until
@@ -21,7 +22,7 @@ path = pathlib.Path(sys.argv[1] + os.environ.get("RANK", ""))
 told = []
 signal.signal(signal.SIGUSR1, lambda *_: told.append("USR1"))
 time.sleep(2)  # a job that ends in its first half second has no report
-path.with_suffix(".up").touch()
+path.with_suffix(".up").write_text(str(os.getpid()))
 while not told:
     time.sleep(0.05)
 time.sleep(1 + 3 * int(os.environ.get("RANK", 0)))
@@ -89,6 +90,23 @@ class Checkpoint(Machine):
         self.assertEqual(ended["outcome"]["signal"], signal.SIGTERM)
         self.assertEqual(pathlib.Path(ended["log"]).read_text(), "berth: no process of the job handles SIGUSR1: it was not sent\n")
 
+    def test_ranks_without_a_handler_get_sigterm_at_once(self):
+        job = self.queue("--checkpoint-signal", "USR1@50s", "--ranks", "2", "--", "sh", "-c", f"sleep 1; touch {self.folder}/$RANK; exec sleep 100", gpus=2)
+        for rank in ("0", "1"):
+            self.assertTrue(wait_until((self.folder / rank).exists, PATIENCE))
+        self.cancel(job)
+        self.job(job, "ended")
+        self.assertEqual(self.sent(self.report(job)["report"]), ("USR1", False, None))
+
+    def test_a_stopped_job_continues_to_save(self):
+        job = self.queue("--checkpoint-signal", "USR1@50s", *self.train)
+        self.is_up()
+        self.assertTrue(wait_until(lambda: (self.folder / "checkpoint.up").read_text(), PATIENCE))
+        os.kill(int((self.folder / "checkpoint.up").read_text()), signal.SIGSTOP)
+        self.cancel(job)
+        self.job(job, "ended")
+        self.assertEqual(self.saved.read_text(), "['USR1'] try 1")
+
     def test_a_time_limit_is_kept(self):
         job = self.queue("--time-limit", "60s", "--checkpoint-signal", "USR1@52s", *self.train, "0")
         ended = self.job(job, "ended")
@@ -117,6 +135,16 @@ class Checkpoint(Machine):
                 self.assertEqual(process.wait(PATIENCE), 3)
                 self.assertEqual(self.saved.read_text(), "['USR1'] try 1")
                 self.assertEqual(self.sent(json.loads(report.read_text())), ("USR1", True, True))
+
+    def test_signals_that_end_nothing_do_not_end_the_time_to_save(self):
+        process = self.start("run", "--gpus", "1", "--checkpoint-signal", "USR1@50s", *self.train)
+        self.is_up()
+        process.terminate()
+        for number in (signal.SIGWINCH, signal.SIGCONT):
+            time.sleep(0.1)
+            process.send_signal(number)
+        self.assertEqual(process.wait(PATIENCE), 3)
+        self.assertEqual(self.saved.read_text(), "['USR1'] try 1")
 
     def test_a_shutdown_of_the_machine(self):
         systemctl = self.folder / "systemctl"
