@@ -28,6 +28,9 @@ struct Mapped {
 constinit berth::wire::AddressTable<Mapped> g_mapped;   // by address
 constinit berth::wire::AddressTable<CUdevice> g_pools;  // -1: in host memory
 constinit CUcontext g_primary[wire::kMaxDevices] = {};
+/// Held while the driver creates or frees physical memory and the tables follow. Otherwise, another
+/// thread could get a freed handle before its entry is removed.
+constinit pthread_mutex_t g_physical = PTHREAD_MUTEX_INITIALIZER;
 
 std::uint64_t round_up(std::uint64_t bytes) {
   return bytes > ~std::uint64_t{0} - kGrain ? bytes : (bytes + kGrain - 1) / kGrain * kGrain;
@@ -286,6 +289,7 @@ void forget_memory() {
   g_pools = {};
   for (CUcontext& context : g_primary) context = nullptr;
   make_fresh(g_lock);
+  make_fresh(g_physical);
 }
 
 }  // namespace berth::guard
@@ -400,10 +404,12 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t bytes,
   const bool on_device = prop != nullptr && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
   Charge charge(on_device ? prop->location.id : -1, nullptr, bytes);
   if (charge.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
+  const Locked lock(g_physical);
   return charge.end(real::cuMemCreate(handle, bytes, prop, flags), handle);
 }
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   NEED_REAL(cuMemRelease);
+  const Locked physical(g_physical);
   const CUresult result = real::cuMemRelease(handle);
   Held held = {};
   if (result == CUDA_SUCCESS && drop_use(handle, held)) drop(held);
@@ -430,6 +436,7 @@ CUresult cuMemMap(CUdeviceptr address, std::size_t bytes, std::size_t offset,
 /// One call may remove several adjacent mappings.
 CUresult cuMemUnmap(CUdeviceptr address, std::size_t bytes) {
   NEED_REAL(cuMemUnmap);
+  const Locked physical(g_physical);
   const CUresult result = real::cuMemUnmap(address, bytes);
   if (result != CUDA_SUCCESS) return result;
   for (std::uint64_t done = 0; done < bytes;) {

@@ -30,6 +30,9 @@ class Exact(unittest.TestCase):
             self.assertGreater(refused, 100)
             self.assertEqual(over, 0)
 
+    def test_threads_that_get_each_others_freed_handles_leave_nothing_charged(self):
+        self.assertEqual(self.numbers(RACE, "handles", "1000000" if SOAK else "100000", "4"), [0, 0])
+
     def test_a_kill_at_any_moment_leaves_nothing_behind_and_blocks_nobody(self):
         count = 10000 if SOAK else 200
         probes, failed, slowest, slowest_call = self.numbers(RACE, "kills", str(count))

@@ -1,6 +1,7 @@
 // Processes of one job that race for its memory and die at any moment, on the simulated driver.
 // Usage: race pairs ROUNDS PROCESSES   together they never hold more than the quota
 //        race kills COUNT              what a killed process held is free, and nobody waits for it
+//        race handles ROUNDS THREADS   threads of a process that get each other's freed handles
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -12,6 +13,8 @@
 #include <ctime>
 #include <random>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "vendor/cuda/abi.hpp"
 #include "wire/guard.hpp"
@@ -23,6 +26,9 @@ CUresult cuCtxCreate_v2(CUcontext*, unsigned, CUdevice);
 CUresult cuMemAlloc_v2(CUdeviceptr*, std::size_t);
 CUresult cuMemAllocAsync(CUdeviceptr*, std::size_t, CUstream);
 CUresult cuMemFree_v2(CUdeviceptr);
+CUresult cuMemCreate(CUmemGenericAllocationHandle*, std::size_t, const CUmemAllocationProp*,
+                     unsigned long long);
+CUresult cuMemRelease(CUmemGenericAllocationHandle);
 CUresult cuArrayCreate_v2(CUarray*, const CUDA_ARRAY_DESCRIPTOR*);
 CUresult cuArrayDestroy(CUarray);
 CUresult cuGraphCreate(CUgraph*, unsigned);
@@ -95,6 +101,17 @@ class Test {
     return code == 0 && shared_->over == 0 ? 0 : 1;
   }
 
+  int handles(int rounds, int threads) {
+    begin();
+    std::vector<std::thread> all;
+    for (int i = 0; i < threads; ++i) all.emplace_back(&Test::take_handles, rounds / threads);
+    for (std::thread& one : all) one.join();
+    std::printf("%llu bytes counted, %llu bytes given\n",
+                static_cast<unsigned long long>(guard::sum_of(*usage_, 0).used),
+                static_cast<unsigned long long>(given()));
+    return 0;
+  }
+
   int kills(int count) {
     const pid_t sibling = fork();
     if (sibling == 0) {
@@ -120,6 +137,19 @@ class Test {
     const sim::CudaLock lock(*truth_);
     sim::bury_the_dead(*truth_);
     return sim::cuda_memory_used(*truth_, 0);
+  }
+
+  /// Physical memory of different sizes for which the driver uses the same handles again.
+  static void take_handles(int rounds) {
+    CUmemAllocationProp prop = {};
+    prop.type = 1;
+    prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    for (int i = 0; i < rounds; ++i) {
+      CUmemGenericAllocationHandle handle = 0;
+      const std::size_t bytes = (5 + static_cast<std::size_t>(i) % 4) * (2U << 20U);
+      if (cuMemCreate(&handle, bytes, &prop, 0) != CUDA_SUCCESS) std::exit(7);
+      if (cuMemRelease(handle) != CUDA_SUCCESS) std::exit(6);
+    }
   }
 
   /// Requests of 40 to 70 % of the quota, so that two rarely fit.
@@ -234,6 +264,8 @@ class Test {
 int main(int count, char** words) {
   const std::string what = count > 2 ? words[1] : "";
   if (what == "pairs" && count > 3) return Test().pairs(std::atoi(words[2]), std::atoi(words[3]));
+  if (what == "handles" && count > 3)
+    return Test().handles(std::atoi(words[2]), std::atoi(words[3]));
   if (what == "kills") return Test().kills(std::atoi(words[2]));
   return 2;
 }
