@@ -122,6 +122,18 @@ CUresult allocate(CUdeviceptr* out, std::uint64_t bytes, Kind kind, Place place,
   return CUDA_SUCCESS;
 }
 
+/// Managed memory that does not fit on the device is in the host's.
+CUresult allocate_on_host(CUdeviceptr* out, std::uint64_t bytes) {
+  const Place place = here();
+  const Locked lock;
+  const std::uint64_t address = take_address(bytes);
+  if (address == 0 ||
+      !g_allocations.put(address, {bytes, place.device, Kind::kManaged, place.context, 1, true}))
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  *out = address;
+  return CUDA_SUCCESS;
+}
+
 /// A sparse array has an address, but no memory.
 CUresult allocate_nothing(CUdeviceptr* out, Kind kind, Place place) {
   const Locked lock;
@@ -292,7 +304,37 @@ CUDA(cuMemAllocPitch)
 CUDA(cuMemAllocManaged)(CUdeviceptr* out, std::size_t bytes, unsigned flags) {
   NEED_CONTEXT();
   NEED(flags == 1 || flags == 2);
-  return allocate(out, round_up(bytes, kGrain), Kind::kManaged, here());
+  const CUresult result = allocate(out, round_up(bytes, kGrain), Kind::kManaged, here());
+  return result == CUDA_ERROR_OUT_OF_MEMORY ? allocate_on_host(out, round_up(bytes, kGrain))
+                                            : result;
+}
+CUDA(cuMemAdvise)(CUdeviceptr address, std::size_t count, int advice, CUdevice device) {
+  NEED_CONTEXT();
+  if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  const Locked lock;
+  Allocation* at = g_allocations.find(address);
+  NEED(at != nullptr && at->kind == Kind::kManaged && count <= at->bytes);
+  if (advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION)
+    at->preferred = device;
+  else if (advice == CU_MEM_ADVISE_SET_ACCESSED_BY)
+    at->accessed = device;
+  else
+    return CUDA_ERROR_NOT_SUPPORTED;
+  return CUDA_SUCCESS;
+}
+CUDA(cuMemRangeGetAttribute)
+(void* out, std::size_t size, int attribute, CUdeviceptr address, std::size_t count) {
+  NEED_CONTEXT();
+  NEED(out != nullptr && size == sizeof(CUdevice));
+  Allocation memory = {};
+  NEED(find_memory(address, Kind::kManaged, memory) && count <= memory.bytes);
+  if (attribute == CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION)
+    memcpy(out, &memory.preferred, size);
+  else if (attribute == CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY)
+    memcpy(out, &memory.accessed, size);
+  else
+    return CUDA_ERROR_NOT_SUPPORTED;
+  return CUDA_SUCCESS;
 }
 CUDA(cuMemFree_v2)(CUdeviceptr address) {
   NEED_CONTEXT();

@@ -1,6 +1,11 @@
 // Device memory is charged before the driver is called. The charge is returned if the driver
 // refuses or frees the memory. Addresses and handles that are unknown here are passed on to the
 // driver unchanged.
+#include <errno.h>
+#include <unistd.h>
+
+#include <type_traits>
+
 #include "preload/cuda/hooks.hpp"
 #include "preload/ledger.hpp"
 #include "vendor/cuda/formats.hpp"
@@ -18,6 +23,7 @@ struct Held {
   std::uint32_t uses;  // of a physical allocation: its handle and its mappings
   CUcontext context;   // it is freed with this context; nullptr: with none
   bool pooled;         // the driver may keep it for later requests when it is freed
+  bool spilled;        // managed memory beyond the quota
 };
 
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -36,19 +42,41 @@ std::uint64_t round_up(std::uint64_t bytes) {
   return bytes > ~std::uint64_t{0} - kGrain ? bytes : (bytes + kGrain - 1) / kGrain * kGrain;
 }
 
+void tell_not_spilled(std::uint64_t bytes) {
+  const int error = errno;
+  say_once(6, "berth: out of memory beyond the job's quota: the driver refused %s of managed memory",
+           show(bytes).text);
+  errno = error;
+}
+
+/// --spill. The flag is the same for all devices of the job.
+bool spills(int place) {
+  return (region()->limits->device[place].flags & wire::kSpill) != 0;
+}
+
+/// What happens to a request beyond the quota: with --spill, linear memory becomes managed memory.
+enum class Beyond { kRefuse, kMaySpill };
+
 /// One allocation in progress: it is charged first, and the charge is returned if it fails.
 class Charge {
  public:
-  Charge(CUdevice device, CUcontext context, std::uint64_t bytes)
+  Charge(CUdevice device, CUcontext context, std::uint64_t bytes, Beyond beyond = Beyond::kRefuse)
       : context_(context), bytes_(bytes), place_(bytes == 0 ? -1 : place_of(device)) {
     if (place_ < 0) return;
     refused_ = wire::charge(*region()->usage, counters(place_), static_cast<std::uint32_t>(place_),
                             bytes_, memory_limit(place_)) != wire::Answer::kGranted;
     if (!refused_) return;
-    count(counters(place_).refusals);
-    tell_refused(place_, bytes_);
+    if (beyond == Beyond::kMaySpill && spills(place_)) {
+      refused_ = false;
+      spilled_ = true;
+      return;
+    }
+    refuse(bytes_);
   }
   [[nodiscard]] bool refused() const { return refused_; }
+  /// The request must become managed memory. It is not charged to the quota.
+  [[nodiscard]] bool spilled() const { return spilled_; }
+  [[nodiscard]] int place() const { return place_; }
   /// The memory comes from a pool.
   Charge& from_pool() {
     pooled_ = true;
@@ -58,6 +86,7 @@ class Charge {
   template <typename Handle>
   CUresult end(CUresult result, const Handle* address) {
     if (place_ < 0) return result;
+    if (spilled_) return end_spilled(result, result == CUDA_SUCCESS ? key_of(*address) : 0);
     if (result != CUDA_SUCCESS) {
       wire::give_back(counters(place_), bytes_);
       if (result == CUDA_ERROR_OUT_OF_MEMORY) tell_device_full(place_, bytes_);
@@ -70,18 +99,21 @@ class Charge {
       wire::raise_word(own.pooled_peak, wire::read_word(own.pooled));
     }
     const Locked lock(g_lock);
-    g_held.put(key_of(*address), {bytes_, place_, 1, context_, pooled_});
+    g_held.put(key_of(*address), {bytes_, place_, 1, context_, pooled_, false});
     return result;
   }
-  /// Corrects the charge if the driver took more or less than expected. False: the quota refuses
-  /// the difference.
+  void refuse(std::uint64_t bytes) {
+    count(counters(place_).refusals);
+    tell_refused(place_, bytes);
+  }
+  /// Corrects the charge if the driver took more or less than expected. False: the quota does not
+  /// allow the difference.
   [[nodiscard]] bool correct(std::uint64_t bytes) {
     if (place_ < 0 || bytes == bytes_) return true;
     if (bytes < bytes_) {
       wire::give_back(counters(place_), bytes_ - bytes);
     } else if (wire::charge(*region()->usage, counters(place_), static_cast<std::uint32_t>(place_),
                             bytes - bytes_, memory_limit(place_)) != wire::Answer::kGranted) {
-      tell_refused(place_, bytes);
       return false;
     }
     bytes_ = bytes;
@@ -89,15 +121,37 @@ class Charge {
   }
 
  private:
+  /// No limit is checked, so the memory is counted when it is there.
+  CUresult end_spilled(CUresult result, std::uint64_t address) {
+    wire::Counters& own = counters(place_);
+    if (result != CUDA_SUCCESS) {
+      if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        count(own.refusals);
+        tell_not_spilled(bytes_);
+      }
+      return result;
+    }
+    count(own.allocations);
+    wire::add_word(own.spilled, bytes_);
+    wire::raise_word(own.spilled_peak,
+                     wire::spilled_of(*region()->usage, static_cast<std::uint32_t>(place_)));
+    const Locked lock(g_lock);
+    g_held.put(address, {bytes_, place_, 1, context_, false, true});
+    return result;
+  }
+
   CUcontext context_;
   std::uint64_t bytes_;
   int place_;
-  bool refused_ = false, pooled_ = false;
+  bool refused_ = false, pooled_ = false, spilled_ = false;
 };
 
 void drop(const Held& held) {
   if (region() == nullptr) return;
-  wire::give_back(counters(held.place), held.bytes);
+  if (held.spilled)
+    wire::take_word(counters(held.place).spilled, held.bytes);
+  else
+    wire::give_back(counters(held.place), held.bytes);
   if (held.pooled) wire::take_word(counters(held.place).pooled, held.bytes);
   count(counters(held.place).frees);
 }
@@ -178,24 +232,72 @@ CUresult allocate_from_pool(Real real_function, CUdeviceptr* out, std::size_t by
   return charge.from_pool().end(real_function(out, bytes, pool, stream), out);
 }
 
+/// Memory beyond the quota. A page that does not fit on the device is read over PCIe, and not moved
+/// each time: so says the advice. The memory is also right without it.
+CUresult allocate_managed(CUdeviceptr* out, std::uint64_t bytes, CUdevice device) {
+  using Advise = CUresult (*)(CUdeviceptr, std::size_t, int, CUdevice);
+  static const auto advise = reinterpret_cast<Advise>(driver_function("cuMemAdvise"));
+  if (real::cuMemAllocManaged == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result = real::cuMemAllocManaged(out, bytes, CU_MEM_ATTACH_GLOBAL);
+  if (result != CUDA_SUCCESS || advise == nullptr) return result;
+  static_cast<void>(advise(*out, bytes, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, device));
+  static_cast<void>(advise(*out, bytes, CU_MEM_ADVISE_SET_ACCESSED_BY, device));
+  return result;
+}
+
+/// The same with rows, as the driver places them: of a multiple of kGrain.
+CUresult allocate_managed_rows(CUdeviceptr* out, std::size_t* pitch, std::size_t width,
+                               std::size_t height, unsigned element, const Here& at) {
+  if (out == nullptr || pitch == nullptr || (element != 4 && element != 8 && element != 16))
+    return CUDA_ERROR_INVALID_VALUE;
+  const std::uint64_t row = round_up(width);
+  std::uint64_t bytes = 0;
+  if (__builtin_mul_overflow(row, std::uint64_t{height}, &bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  Charge charge(at.device, at.context, bytes, Beyond::kMaySpill);
+  if (charge.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result = charge.end(allocate_managed(out, bytes, at.device), out);
+  if (result == CUDA_SUCCESS) *pitch = row;
+  return result;
+}
+
+bool job_spills() {
+  return region() != nullptr && region()->limits->devices > 0 && spills(0);
+}
+
+CUresult refuse_export(const char* function) {
+  const int error = errno;
+  say_once(5,
+           "berth: %s called %s, which is refused in a job with --spill: memory beyond the quota "
+           "cannot be exported; run it without --spill",
+           who(getpid()).text, function);
+  errno = error;
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 /// Only the driver knows the pitch: charge the minimum first, and the rest after its answer.
-template <typename Real, typename Free, typename Address, typename Number>
+/// `spill`: what to do beyond the quota with --spill; nullptr: the quota holds.
+template <typename Real, typename Free, typename Address, typename Number, typename Spill>
 CUresult allocate_pitch(Real real_function, Free real_free, Address* out, Number* pitch,
-                        Number width, Number height, unsigned element) {
+                        Number width, Number height, unsigned element, Spill spill) {
+  constexpr bool kSpills = !std::is_same_v<Spill, std::nullptr_t>;
   const Here at = here();
   std::uint64_t least = 0;
   if (__builtin_mul_overflow(std::uint64_t{width}, std::uint64_t{height}, &least))
     least = ~std::uint64_t{0};
-  Charge charge(at.device, at.context, least);
+  Charge charge(at.device, at.context, least, kSpills ? Beyond::kMaySpill : Beyond::kRefuse);
   if (charge.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
+  if constexpr (kSpills)
+    if (charge.spilled()) return spill(at);
   const CUresult result = real_function(out, pitch, width, height, element);
-  if (result == CUDA_SUCCESS && !charge.correct(std::uint64_t{*pitch} * height)) {
-    if (real_free != nullptr) real_free(*out);
-    *out = 0;
-    charge.end(CUDA_ERROR_UNKNOWN, out);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  return charge.end(result, out);
+  const std::uint64_t bytes = result == CUDA_SUCCESS ? std::uint64_t{*pitch} * height : 0;
+  if (result != CUDA_SUCCESS || charge.correct(bytes)) return charge.end(result, out);
+  if (real_free != nullptr) real_free(*out);
+  *out = 0;
+  charge.end(CUDA_ERROR_UNKNOWN, out);
+  if constexpr (kSpills)
+    if (spills(charge.place())) return spill(at);
+  charge.refuse(bytes);
+  return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 template <typename Real>
@@ -306,8 +408,9 @@ CUresult cuInit(unsigned flags) {
 CUresult cuMemAlloc_v2(CUdeviceptr* out, std::size_t bytes) {
   NEED_REAL(cuMemAlloc_v2);
   const Here at = here();
-  Charge charge(at.device, at.context, round_up(bytes));
+  Charge charge(at.device, at.context, round_up(bytes), Beyond::kMaySpill);
   if (charge.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (charge.spilled()) return charge.end(allocate_managed(out, bytes, at.device), out);
   return charge.end(real::cuMemAlloc_v2(out, bytes), out);
 }
 /// From before CUDA 3.2, with 32-bit addresses; the driver still has it.
@@ -325,7 +428,7 @@ CUresult cuMemFree(CUdeviceptr_v1 address) {
 CUresult cuMemAllocManaged(CUdeviceptr* out, std::size_t bytes, unsigned flags) {
   NEED_REAL(cuMemAllocManaged);
   const Here at = here();
-  Charge charge(at.device, at.context, round_up(bytes));
+  Charge charge(at.device, at.context, round_up(bytes), Beyond::kMaySpill);
   if (charge.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
   return charge.end(real::cuMemAllocManaged(out, bytes, flags), out);
 }
@@ -333,12 +436,15 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr* out, std::size_t* pitch, std::size_t wi
                             std::size_t height, unsigned element) {
   NEED_REAL(cuMemAllocPitch_v2);
   return allocate_pitch(real::cuMemAllocPitch_v2, real::cuMemFree_v2, out, pitch, width, height,
-                        element);
+                        element, [&](const Here& at) {
+                          return allocate_managed_rows(out, pitch, width, height, element, at);
+                        });
 }
 CUresult cuMemAllocPitch(CUdeviceptr_v1* out, unsigned* pitch, unsigned width, unsigned height,
                          unsigned element) {
   NEED_REAL(cuMemAllocPitch);
-  return allocate_pitch(real::cuMemAllocPitch, real::cuMemFree, out, pitch, width, height, element);
+  return allocate_pitch(real::cuMemAllocPitch, real::cuMemFree, out, pitch, width, height, element,
+                        nullptr);
 }
 CUresult cuMemFree_v2(CUdeviceptr address) {
   NEED_REAL(cuMemFree_v2);
@@ -406,6 +512,18 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t bytes,
   if (charge.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
   const Locked lock(g_physical);
   return charge.end(real::cuMemCreate(handle, bytes, prop, flags), handle);
+}
+/// Managed memory cannot be exported, and which memory is managed depends on the order of requests.
+CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
+  NEED_REAL(cuIpcGetMemHandle);
+  if (job_spills()) return refuse_export("cuIpcGetMemHandle");
+  return real::cuIpcGetMemHandle(handle, address);
+}
+CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle, int type,
+                                      unsigned long long flags) {
+  NEED_REAL(cuMemExportToShareableHandle);
+  if (job_spills()) return refuse_export("cuMemExportToShareableHandle");
+  return real::cuMemExportToShareableHandle(out, handle, type, flags);
 }
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   NEED_REAL(cuMemRelease);

@@ -198,9 +198,23 @@ Result<int> queue_inside(const Context& context, const model::Request& request,
   return queue_job(inside, whole, with_report);
 }
 
+/// Reads --spill. Memory is moved when the device changes hands, so turns become long.
+Status spill(model::Request& request, bool queued) {
+  constexpr int kLongTurn = 2'000;
+  if (!request.memory_bytes)
+    return Error{ErrorCode::kInvalidArgument, "E0013",
+                 text("memory is spilled beyond a quota: add {}", "--memory"),
+                 "berth run --spill --memory 8GiB -- …"};
+  request.spills = true;
+  // `berth run` inside the queued job can no longer tell the broker.
+  if (queued) request.driver_limits = false;
+  if (!request.turns.slice_milliseconds) request.turns.slice_milliseconds = kLongTurn;
+  return Done{};
+}
+
 /// Warns if --memory is less than the memory that `berth plan measure` found for this command.
 void warn_if_too_small(const Context& context, const model::Request& request) {
-  if (!request.memory_bytes) return;
+  if (!request.memory_bytes || request.spills) return;
   const auto estimate = estimate_for(context.arguments.command);
   if (!estimate || estimate->reserve_bytes <= *request.memory_bytes) return;
   constexpr std::uint64_t kMib = std::uint64_t{1} << 20U;
@@ -233,8 +247,10 @@ Result<int> run_or_say_why_not(const Context& context) {
   job::Spec spec;
   // A queued job starts elsewhere, so the variables of a surrounding job do not apply to it.
   spec.variables = queued ? policy::without_berths(whole_environment()) : whole_environment();
-  const auto request = parse_request(arguments, spec.variables);
+  auto request = parse_request(arguments, spec.variables);
   if (!request) return request.error();
+  if (arguments.has("--spill"))
+    if (auto can = spill(*request, queued); !can) return std::move(can).error();
   if (const auto word = arguments.value("--isolation")) {
     const auto isolation = job::isolation_of(*word);
     if (!isolation) return isolation.error();

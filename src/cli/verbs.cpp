@@ -88,6 +88,9 @@ constexpr auto kHelpExamples = std::to_array<Example>({
 constexpr auto kRunOnlyOptions = std::to_array<Option>({
     {"--name", "NAME", "a name for the job, for its report"},
     {"--dry-run", nullptr, "only print what would be set and done"},
+    {"--spill", nullptr,
+     "with --memory: more than that is managed memory, which the driver moves to the host and "
+     "back"},
     {"--isolation", "auto|driver|mig|mps|guard|none",
      "what enforces --memory and --share (default: auto, the strongest there is)"},
     {"--report", "FILE|-|none", "JSON to FILE; - : text on stderr, even if it is not a terminal"},

@@ -282,7 +282,8 @@ void set_limits(const model::Request& request, wire::DeviceLimit& limit) {
   limit.slice = static_cast<std::uint32_t>(turns.slice_milliseconds.value_or(0));
   limit.flags |= (turns.latency.value_or(false) ? wire::kLatency : 0U) |
                  (turns.best_effort.value_or(false) ? wire::kBestEffort : 0U) |
-                 (turns.keeps_turn.value_or(false) ? wire::kKeepsTurn : 0U);
+                 (turns.keeps_turn.value_or(false) ? wire::kKeepsTurn : 0U) |
+                 (request.spills ? wire::kSpill : 0U);
 }
 
 }  // namespace
@@ -328,6 +329,7 @@ Result<Setup> Setup::make(const std::string& job_folder, std::uint64_t job,
     held.memory_limit_bytes = request.memory_bytes;
     held.share_permille = request.share_permille;
     held.turns = request.turns;
+    if (request.spills) held.spilled_peak_bytes = 0;
     setup.devices_.push_back(std::move(held));
   }
   const std::string limits_path = setup.folder_ + "/limits";
@@ -444,6 +446,8 @@ void Setup::reconcile(int device, std::uint64_t bytes, int processes, std::int64
       continue;
     const wire::Tally sum = wire::tally_of(*usage, static_cast<std::uint32_t>(i));
     if (sum.events != ledgers_[i].events) continue;
+    // The driver moves spilled memory, so its figure does not show what else there is.
+    if (sum.spilled > 0) continue;
     const std::uint64_t counted = sum.used + sum.kept,
                         hidden = bytes > counted ? bytes - counted : 0;
     // Only if there is one process, also for the driver, with hardly any other memory, the
@@ -483,6 +487,8 @@ model::Guarded Setup::outcome() const {
       device.hidden_peak_bytes = ledgers_[d].hidden_peak;
     for (std::uint32_t i = 0; i < wire::places_of(usage); ++i) {
       const wire::Counters& counted = usage.process[i].device[d];
+      if (device.spilled_peak_bytes)
+        device.spilled_peak_bytes = std::max(*device.spilled_peak_bytes, counted.spilled_peak);
       device.allocations += counted.allocations;
       device.frees += counted.frees;
       device.refusals += counted.refusals;

@@ -37,6 +37,10 @@ Result<Guard> Guard::begin(Isolation wanted, IsolatedJob job, const std::string&
   const bool is_inner = !job.in_container && !value_in(environment, "BERTH_GUARD").empty();
   // Limits that the user set for MPS are kept, unless MPS is requested.
   const bool has_own = !value_in(environment, kMpsMemory).empty();
+  if (auto can = check_spill(wanted, job, is_inner); !can) {
+    run::remove_job_folder(job_folder);
+    return std::move(can).error();
+  }
   auto rung = choose_rung(wanted == Isolation::kAuto && is_inner ? Isolation::kGuard : wanted, job);
   if (!rung) {
     run::remove_job_folder(job_folder);
@@ -62,6 +66,7 @@ Result<Guard> Guard::begin(Isolation wanted, IsolatedJob job, const std::string&
     device.memory_limit_bytes = job.request.memory_bytes;
     device.share_permille = job.request.share_permille;
     device.turns = job.request.turns;
+    if (job.request.spills) device.spilled_peak_bytes = 0;
   }
   model::Request guarded = job.request;
   if (*rung != Isolation::kGuard) guard.rung_ = word_of(*rung);

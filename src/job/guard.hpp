@@ -22,8 +22,8 @@ class Guard {
  public:
   /// Adds the variables of the guard, and of the rung above it, to `environment`; for a container,
   /// files() says what to mount. Fails if the rung was requested and is not there (E1067, E1068,
-  /// E1069; E0520: the guard), or if the memory is too little for CUDA itself (E0956). If it fails,
-  /// it removes the job's folder.
+  /// E1069; E0520: the guard), if memory cannot be spilled (E1096), or if the memory is too little
+  /// for CUDA itself (E0956). If it fails, it removes the job's folder.
   [[nodiscard]] static Result<Guard> begin(Isolation wanted, IsolatedJob job,
                                            const std::string& job_folder,
                                            std::vector<std::string>& environment);

@@ -147,10 +147,41 @@ Result<Isolation> choose_rung(Isolation wanted, const IsolatedJob& job) {
     if (auto there = check(wanted, job); !there) return std::move(there).error();
     return wanted;
   }
+  // Other limits of managed memory hold under the driver and MPS.
+  if (job.request.spills) return check(Isolation::kMig, job) ? Isolation::kMig : Isolation::kGuard;
   // MPS changes how a job without a memory limit gets its time: only by request.
   for (const Isolation rung : {Isolation::kDriver, Isolation::kMig, Isolation::kMps})
     if ((rung != Isolation::kMps || job.request.memory_bytes) && check(rung, job)) return rung;
   return Isolation::kGuard;
+}
+
+Status check_spill(Isolation wanted, const IsolatedJob& job, bool is_inner) {
+  if (!job.request.spills || job.placement.devices.empty()) return Done{};
+  const auto fail = [](const std::string& why, const std::string& hint) {
+    return missing("E1096", text("memory cannot be spilled: {}", why), hint);
+  };
+  const std::string without = "berth run --memory 8GiB -- …";
+  if (is_inner) return fail(text("the limits of the surrounding job apply"), without);
+  if (wanted == Isolation::kDriver || wanted == Isolation::kMps || wanted == Isolation::kNone)
+    return fail(text("only the guard does that, and not under {}",
+                     fmt::format("--isolation {}", word_of(wanted))),
+                "berth run --spill --isolation guard …");
+  if (job.placement.devices.size() != 1)
+    return fail(text("only a job on one GPU can do that"), without);
+  const auto gpu =
+      std::find_if(job.snapshot.devices.begin(), job.snapshot.devices.end(),
+                   [&](const model::Device& one) { return one.index == job.placement.devices[0]; });
+  if (gpu == job.snapshot.devices.end() || gpu->vendor != model::Vendor::kNvidia)
+    return fail(text("only programs of CUDA can do that"), without);
+  if (job.snapshot.host.wsl) return fail(text("GPUs have no page faults under WSL"), without);
+  // Pascal is 6.0.
+  if (const auto major =
+          to_number(gpu->compute_capability.substr(0, gpu->compute_capability.find('.')));
+      !major || *major < 6)
+    return fail(text("it needs a GPU with page faults (compute capability 6.0), and GPU {} has {}",
+                     gpu->index, gpu->compute_capability.empty() ? "?" : gpu->compute_capability),
+                without);
+  return Done{};
 }
 
 std::string mps_folder(const std::string& variable) {

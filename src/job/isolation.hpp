@@ -36,6 +36,10 @@ struct IsolatedJob {
 /// requested that is not there, fails with kUnavailable: E1067 (driver), E1068 (MIG), E1069 (MPS).
 [[nodiscard]] Result<Isolation> choose_rung(Isolation wanted, const IsolatedJob& job);
 
+/// Whether memory beyond the quota can be managed memory, if the job requests it. `is_inner`: the
+/// limits of a surrounding job apply. Fails with kUnavailable (E1096).
+[[nodiscard]] Status check_spill(Isolation wanted, const IsolatedJob& job, bool is_inner);
+
 /// The folder of MPS's pipes, as the driver finds it.
 [[nodiscard]] std::string mps_folder(const std::string& variable);
 struct MpsLimits {

@@ -69,6 +69,38 @@ TEST_CASE("a rung that was requested and is not there is refused") {
   CHECK(why(Isolation::kDriver).find("none was requested") != std::string::npos);
 }
 
+TEST_CASE("memory is spilled by the guard alone, on one GPU with page faults") {
+  Bench bench;
+  bench.start_mps(::getpid());
+  bench.request.spills = true;
+  bench.snapshot.devices[0].compute_capability = "8.9";
+  CHECK(bench.chosen(Isolation::kAuto) == "guard");
+  const auto why = [&](Isolation wanted, bool is_inner = false) {
+    const auto can = check_spill(wanted, bench.job(), is_inner);
+    if (can) return std::string();
+    CHECK(can.error().id == "E1096");
+    return can.error().message;
+  };
+  CHECK(why(Isolation::kAuto).empty());
+  CHECK(why(Isolation::kMig).empty());
+  CHECK(why(Isolation::kMps).find("--isolation mps") != std::string::npos);
+  CHECK(why(Isolation::kNone).find("--isolation none") != std::string::npos);
+  CHECK(why(Isolation::kAuto, true).find("surrounding job") != std::string::npos);
+  bench.snapshot.devices[0].compute_capability = "5.2";
+  CHECK(why(Isolation::kAuto).find("GPU 0 has 5.2") != std::string::npos);
+  bench.snapshot.devices[0].compute_capability = "10.0";
+  CHECK(why(Isolation::kAuto).empty());
+  bench.snapshot.host.wsl = true;
+  CHECK(why(Isolation::kAuto).find("WSL") != std::string::npos);
+  bench.placement.devices = {0, 1};
+  CHECK(why(Isolation::kAuto).find("one GPU") != std::string::npos);
+  bench.placement.devices.clear();
+  CHECK(why(Isolation::kAuto).empty());
+  bench.placement.devices = {0, 1};
+  bench.request.spills = false;
+  CHECK(why(Isolation::kAuto).empty());
+}
+
 TEST_CASE("a control daemon of MPS that was killed is not there") {
   Bench bench;
   bench.start_mps(0x3fffffff);

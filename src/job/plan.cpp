@@ -116,8 +116,8 @@ Status take_lease(const Spec& spec, Machine& machine, const Note& note, bool nee
   model::Job asked = spec.job;
   asked.request = plan.request;
   // Older brokers do not know this key, and would not set limits.
-  if (inventory::can_limit_memory(plan.snapshot.driver) && spec.isolation != Isolation::kAuto &&
-      spec.isolation != Isolation::kDriver)
+  const bool may_limit = spec.isolation == Isolation::kAuto || spec.isolation == Isolation::kDriver;
+  if (inventory::can_limit_memory(plan.snapshot.driver) && (!may_limit || plan.request.spills))
     asked.request.driver_limits = false;
   const client::Lease::Wishes wishes{std::move(asked), spec.waits(), [&](const Error& held) {
                                        note_waiting(note, plan.request, held);

@@ -33,7 +33,8 @@ struct GuardedDevice {
   TurnRules turns;
   std::uint64_t memory_peak_bytes = 0, allocations = 0, frees = 0, refusals = 0, launches = 0,
                 copies = 0, fills = 0;
-  std::optional<std::uint64_t> hidden_peak_bytes;  // contexts and modules, if NVML showed them
+  std::optional<std::uint64_t> hidden_peak_bytes;   // contexts and modules, if NVML showed them
+  std::optional<std::uint64_t> spilled_peak_bytes;  // beyond the limit; nullopt: no --spill
   // Bytes of the copies by direction (`other`: the call does not say which), and of the fills.
   std::uint64_t copied_to_bytes = 0, copied_from_bytes = 0, copied_on_bytes = 0,
                 copied_other_bytes = 0, filled_bytes = 0;

@@ -24,7 +24,8 @@ struct Request {
   std::optional<std::uint64_t> memory_bytes;  // --memory: the amount on a shared device
   std::optional<int> share_permille;          // --share: the share of a shared device's time
   TurnRules turns;                            // --cap, --latency, --best-effort, --slice, --turn
-  std::optional<bool> driver_limits;          // false: the driver is not to limit it (--isolation)
+  bool spills = false;  // --spill: memory beyond memory_bytes is managed. Only `berth run` knows it
+  std::optional<bool> driver_limits;  // false: the driver is not to limit it (--isolation)
   std::optional<int> gpus_most;  // a queued job starts with up to this many, but waits for `gpus`
   std::optional<bool> all_gpus;  // --gpus all: as many as one job can get on this machine
   std::optional<int> cpus;       // --cpus

@@ -92,9 +92,12 @@ std::string guard_sentence(const model::Report& report) {
         "limits not enforced: the program that used the GPU does not load the guard (it is static, "
         "set-uid, or made for another libc)");
   std::uint64_t peak = 0, refusals = 0;
+  std::optional<std::uint64_t> spilled;
   for (const model::GuardedDevice& device : guarded.devices) {
     peak = std::max(peak, device.memory_peak_bytes);
     refusals += device.refusals;
+    if (device.spilled_peak_bytes)
+      spilled = std::max(spilled.value_or(0), *device.spilled_peak_bytes);
   }
   if (!has_rung && guarded.programs == 0)
     return guarded.opencl_only
@@ -102,6 +105,7 @@ std::string guard_sentence(const model::Report& report) {
                : text("limit {}; no program used CUDA or OpenCL", limits_of(first));
   std::string out = who_limited(guarded, limits_of(first));
   if (guarded.programs > 0) out += text("; peak {}", show_bytes(peak));
+  if (spilled && guarded.programs > 0) out += text("; spilled at most {}", show_bytes(*spilled));
   if (refusals > 0)
     out += text_n("; {} request refused", "; {} requests refused", static_cast<long long>(refusals),
                   refusals);

@@ -41,6 +41,15 @@ TEST_CASE("one sentence says what was enforced, and how near the job came to it"
         std::string::npos);
 }
 
+TEST_CASE("the sentence says how much was spilled, also if it was nothing, and only with --spill") {
+  Report report = report_with(1);
+  CHECK(guard_sentence(report).find("spilled") == std::string::npos);
+  report.guarded->devices[0].spilled_peak_bytes = 0;
+  CHECK(guard_sentence(report).find("; peak 6.00 GiB; spilled at most 0 B") != std::string::npos);
+  report.guarded->devices[0].spilled_peak_bytes = std::uint64_t{3} << 30U;
+  CHECK(guard_sentence(report).find("; spilled at most 3.00 GiB") != std::string::npos);
+}
+
 TEST_CASE("limits that were not enforced are not reported as enforced") {
   CHECK(guard_sentence(Report{}).empty());
   Report report = report_with(0);

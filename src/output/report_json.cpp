@@ -90,6 +90,7 @@ Json isolation_json(const std::optional<model::Guarded>& guarded) {
          {"slice_milliseconds", value_or_null(one.turns.slice_milliseconds)},
          {"memory_peak_bytes", one.memory_peak_bytes},
          {"hidden_peak_bytes", value_or_null(one.hidden_peak_bytes)},
+         {"spilled_peak_bytes", value_or_null(one.spilled_peak_bytes)},
          {"allocations", one.allocations},
          {"frees", one.frees},
          {"refusals", one.refusals},

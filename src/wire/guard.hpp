@@ -37,6 +37,7 @@ enum Flag : std::uint32_t {
   // The device has neither uuid nor PCI address. Instead, `uuid` contains name_word() of its OpenCL
   // name, and its number among the devices with this name.
   kNamedDevice = 8,
+  kSpill = 16,  // linear memory beyond the quota becomes managed memory
 };
 inline constexpr std::uint32_t kTurnFlags = kLatency | kBestEffort | kKeepsTurn;
 static_assert(offsetof(DeviceLimit, memory_bytes) == 16 && sizeof(DeviceLimit) == 56);
@@ -74,7 +75,10 @@ struct Counters {
   // Memory that streams have allocated: now, and the largest amount so far. The driver may keep the
   // difference for later requests.
   std::uint64_t pooled, pooled_peak;
-  std::uint64_t unused[7];
+  // Managed memory beyond the quota: of this process now, and the largest amount of the whole job
+  // that this process saw when it took some.
+  std::uint64_t spilled, spilled_peak;
+  std::uint64_t unused[5];
 };
 static_assert(sizeof(Counters) == 192);
 
@@ -177,11 +181,21 @@ inline Sum sum_of(const Usage& usage, std::uint32_t device) {
   return sum;
 }
 
+/// What the living processes hold beyond the quota.
+inline std::uint64_t spilled_of(const Usage& usage, std::uint32_t device) {
+  std::uint64_t sum = 0;
+  for (std::uint32_t i = 0; i < places_of(usage); ++i)
+    if (__atomic_load_n(&usage.process[i].state, __ATOMIC_SEQ_CST) == kLives)
+      sum += read_word(usage.process[i].device[device].spilled);
+  return sum;
+}
+
 /// The memory of the living processes, to compare with what the driver reports.
 struct Tally {
   std::uint64_t used = 0;
-  std::uint64_t kept = 0;    // the driver keeps at most this much more for streams
-  std::uint64_t events = 0;  // grows with each allocation and free
+  std::uint64_t kept = 0;     // the driver keeps at most this much more for streams
+  std::uint64_t spilled = 0;  // any part of it may be on the device
+  std::uint64_t events = 0;   // grows with each allocation and free
   std::uint32_t processes = 0;
 };
 inline Tally tally_of(const Usage& usage, std::uint32_t device) {
@@ -193,6 +207,7 @@ inline Tally tally_of(const Usage& usage, std::uint32_t device) {
     ++tally.processes;
     tally.used += read_word(own.used);
     tally.kept += own.pooled_peak > own.pooled ? own.pooled_peak - own.pooled : 0;
+    tally.spilled += read_word(own.spilled);
     tally.events += own.allocations + own.frees;
   }
   return tally;
@@ -229,7 +244,8 @@ inline Process* take_place(Usage& usage, std::int64_t pid) {
       process.pid = pid;
       process.start = start;
       for (Counters& counters : process.device)
-        counters.used = counters.asked = counters.pooled = counters.pooled_peak = 0;
+        counters.used = counters.asked = counters.pooled = counters.pooled_peak = counters.spilled =
+            0;
       __atomic_store_n(&process.state, kLives, __ATOMIC_SEQ_CST);
       return &process;
     }

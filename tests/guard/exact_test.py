@@ -10,8 +10,8 @@ BERTH, RANDOM_MEMORY, RACE = program_paths(3)
 
 
 class Exact(unittest.TestCase):
-    def numbers(self, *command):
-        done = simulated(BERTH, BERTH, "run", "--memory", "1GiB", "--", *command)
+    def numbers(self, *command, options=()):
+        done = simulated(BERTH, BERTH, "run", "--memory", "1GiB", *options, "--", *command)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return [int(number) for number in re.findall(r"\d+", done.stdout)]
 
@@ -21,6 +21,13 @@ class Exact(unittest.TestCase):
             self.assertGreater(refused, 100)
             self.assertGreater(launched, 500)
             self.assertGreater(graphs_refused, 20)
+            self.assertEqual(left, 0)
+
+    def test_what_is_spilled_is_counted_exactly_too(self):
+        for seed in ("4", "5"):
+            refused, launched, _, left = self.numbers(RANDOM_MEMORY, "1000000" if SOAK else "20000", seed, options=("--spill",))
+            self.assertGreater(refused, 100)  # kinds of memory that are never spilled
+            self.assertGreater(launched, 500)
             self.assertEqual(left, 0)
 
     def test_processes_that_race_never_get_more_than_the_quota(self):

@@ -237,6 +237,17 @@ struct CUlaunchConfig {
 static_assert(sizeof(CUlaunchConfig) == 56);
 
 /// cuDeviceGetAttribute: the attributes that the simulated driver supports.
+inline constexpr unsigned CU_MEM_ATTACH_GLOBAL = 1;
+enum CUmem_advise : int {
+  CU_MEM_ADVISE_SET_PREFERRED_LOCATION = 3,
+  CU_MEM_ADVISE_SET_ACCESSED_BY = 5
+};
+enum CUmem_range_attribute : int {
+  CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION = 2,
+  CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY = 3
+};
+inline constexpr CUdevice CU_DEVICE_INVALID = -2;
+
 enum CUdevice_attribute : int {
   CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 1,
   CU_DEVICE_ATTRIBUTE_WARP_SIZE = 10,
