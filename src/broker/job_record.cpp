@@ -330,12 +330,12 @@ Status check_name(const std::string& name) {
 /// Rejects a warning signal that could never be sent.
 Status check_warning(const Job& job) {
   if (!job.warning) return Done{};
-  if (job.warning->signal == 0 || job.warning->before.count() <= 0)
+  if (job.warning->signal == 0)
     return Error{ErrorCode::kInvalidArgument, "E0946",
                  text("only USR1, USR2, HUP, INT, QUIT or TERM can be sent before a time limit"),
                  "berth run --queue --time-limit 2h --signal USR1@60s -- python train.py"};
-  if (job.warning->before > std::chrono::hours(24) && job.warning->at_any_end)
-    return not_within(text("the time to save"), text("between 0 and a day"));
+  if (job.warning->before.count() <= 0 || job.warning->before > std::chrono::hours(24))
+    return not_within(text("the time of the signal"), text("above zero and at most a day"));
   if (!model::fits(*job.warning, job.time_limit))
     return Error{ErrorCode::kInvalidArgument, "E0946",
                  text("the time limit must be longer than the time of the signal before it"),

@@ -40,7 +40,7 @@ Json limits_json(const model::Limits& limits) {
   return out;
 }
 
-Result<std::string> body_of(const model::Job& job,
+Result<std::string> body_of(const model::Job& job, const std::vector<std::string>& command,
                             const std::map<std::string, std::string>& variables,
                             const std::optional<std::string>& array) {
   std::error_code problem;
@@ -62,7 +62,7 @@ Result<std::string> body_of(const model::Job& job,
     if (limits.nice) spec["nice"] = *limits.nice;
     spec["environment"] = json_of_words<Json>(environment);
     // The record's `command` is a text for display; the spec has the exact command to run.
-    spec["command"] = json_of_words<Json>(job.command);
+    spec["command"] = json_of_words<Json>(command);
     if (array) body["array"] = *array;
     return body.dump();
   } catch (const Json::exception& wrong) {
@@ -96,37 +96,32 @@ struct Kind {
 constexpr std::array<Kind, 3> kKinds{
     {{"any:", &After::any}, {"not-ok:", &After::not_ok}, {"ok:", &After::ok}}};
 
-/// "USR1", or with a time: "USR1@60s"
-Result<model::Warning> parse_checkpoint(const std::string& given) {
+/// --signal: "USR1@60s". --checkpoint-signal: the same, or "USR1".
+Result<model::Warning> parse_warning(const std::string& given, bool at_any_end) {
   const auto at = given.find('@');
   const auto signal = model::warning_signal(std::string_view(given).substr(0, at));
-  if (!signal)
+  if (!signal && at_any_end)
     return Error{ErrorCode::kInvalidArgument, "E1061",
                  text("'{}' is not a signal such as USR1, or USR1@60s; signals: USR1, USR2, HUP, "
                       "INT, QUIT and TERM",
                       printable(given)),
                  "berth run --checkpoint-signal USR1@60s -- python train.py"};
-  model::Warning warning{*signal, model::kDefaultCheckpointTime, true};
-  if (at == std::string::npos) return warning;
-  const auto before = parse_duration(std::string_view(given).substr(at + 1));
-  if (!before) return before.error();
-  warning.before = *before;
-  return warning;
-}
-
-/// "USR1@60s"
-Result<model::Warning> parse_warning(const std::string& given) {
-  const auto at = given.find('@');
-  const auto signal = model::warning_signal(std::string_view(given).substr(0, at));
-  if (at == std::string::npos || !signal)
+  if (!at_any_end && (at == std::string::npos || !signal))
     return Error{ErrorCode::kInvalidArgument, "E0946",
                  text("'{}' is not a signal and a time such as USR1@60s; signals: USR1, USR2, HUP, "
                       "INT, QUIT and TERM",
                       printable(given)),
                  "berth run --time-limit 2h --signal USR1@60s -- python train.py"};
+  if (at == std::string::npos)
+    return model::Warning{*signal, model::kDefaultCheckpointTime, at_any_end};
   const auto before = parse_duration(std::string_view(given).substr(at + 1));
   if (!before) return before.error();
-  return model::Warning{*signal, *before, false};
+  if (*before <= std::chrono::milliseconds(0) || *before > std::chrono::hours(24))
+    return Error{ErrorCode::kInvalidArgument, "E0104",
+                 text("'{}' is no time for a signal: it is above zero and at most a day",
+                      printable(std::string_view(given).substr(at + 1))),
+                 "USR1@60s"};
+  return model::Warning{*signal, *before, at_any_end};
 }
 
 /// Reads --time-limit, --grace, --signal and --checkpoint-signal.
@@ -147,13 +142,13 @@ Status take_ending(const Arguments& arguments, model::Job& job) {
                    text("{} needs {}", "--signal", "--time-limit"),
                    fmt::format("berth run --time-limit 2h --signal {} -- python train.py",
                                printable(*given))};
-    auto warning = parse_warning(*given);
+    auto warning = parse_warning(*given, false);
     if (!warning) return std::move(warning).error().during("--signal");
     job.warning = *warning;
   }
   if (const auto given = arguments.value("--checkpoint-signal")) {
     if (job.warning) return contradiction("--checkpoint-signal", "--signal");
-    auto warning = parse_checkpoint(*given);
+    auto warning = parse_warning(*given, true);
     if (!warning) return std::move(warning).error().during("--checkpoint-signal");
     job.warning = *warning;
   }
@@ -246,7 +241,8 @@ Status check_not_queued(const Arguments& arguments) {
 }
 
 Result<int> queue_job(const Context& context, const model::Request& request,
-                      const std::map<std::string, std::string>& variables) {
+                      const std::map<std::string, std::string>& variables,
+                      const std::vector<std::string>& command) {
   for (const char* option : {"--dry-run", "--no-wait", "--report"})
     if (context.arguments.has(option)) return contradiction("--queue", option);
   auto job = job_of(context.arguments, request);
@@ -263,7 +259,7 @@ Result<int> queue_job(const Context& context, const model::Request& request,
   // If the submission is repeated with the same key, the broker returns the same job instead of
   // queuing a second one.
   job->key = client::new_key();
-  const auto body = body_of(*job, variables, array);
+  const auto body = body_of(*job, command, variables, array);
   if (!body) return body.error();
   auto calls = JobCalls::reach_or_start();
   if (!calls) return std::move(calls).error();

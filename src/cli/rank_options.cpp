@@ -197,17 +197,15 @@ std::vector<std::string> command_in_queue(const Arguments& arguments,
   const auto program = std::filesystem::read_symlink("/proc/self/exe", problem);
   std::vector<std::string> command{problem ? "berth" : program.string(), "run"};
   // The broker starts jobs without a guard, so the `berth run` inside sets it up.
-  const bool is_guarded = request.memory_bytes || request.share_permille;
   if (request.gpus == 0)
     command.emplace_back("--cpu");
   else if (request.gpus || request.all_gpus || !request.devices.empty())
     command.insert(command.end(), {"--gpus", "all"});
-  if (is_guarded)
-    for (const char* option : {"--memory", "--share", "--cap", "--slice", "--turn", "--isolation"})
-      for (const std::string& value : arguments.values(option))
-        command.insert(command.end(), {option, value});
+  for (const char* option : {"--memory", "--share", "--cap", "--slice", "--turn", "--isolation"})
+    for (const std::string& value : arguments.values(option))
+      command.insert(command.end(), {option, value});
   for (const char* option : {"--latency", "--best-effort", "--spill"})
-    if (is_guarded && arguments.has(option)) command.emplace_back(option);
+    if (arguments.has(option)) command.emplace_back(option);
   for (const char* option :
        {"--cpus", "--ranks", "--gpus-per-rank", "--nodes", "--tee", "--stdin-rank", "--log-dir",
         "--log-limit", "--retries", "--backoff", "--hang-action", "--hang-timeout", "--report",

@@ -180,22 +180,23 @@ Result<int> perform(const Context& context, const job::Spec& spec, job::Machine&
 /// Queues a job that needs more than the broker starts: ranks, retries, a container or the guard.
 /// It is a `berth run` inside the job.
 Result<int> queue_inside(const Context& context, const model::Request& request,
-                         const job::SupervisionWish& wish, job::Machine& machine,
-                         const Variables& variables) {
+                         const job::Spec& spec, job::Machine& machine) {
+  const job::SupervisionWish& wish = spec.supervision;
   Context inside = context;
   // For --ranks MIN:MAX it waits for MIN, and starts with as many as are free then.
   job::SupervisionWish least = wish;
   if (wish.ranks && wish.ranks->least)
     least.ranks->count = *std::exchange(least.ranks->least, std::nullopt);
-  auto whole = job::request_for_ranks(request, least, machine.look(false));
+  const model::Snapshot snapshot = machine.look(false);
+  auto whole = job::request_for_ranks(request, least, snapshot);
+  job::set_driver_limits(whole, spec.isolation, snapshot.driver);
   const bool ranks_choose_gpus = !request.gpus && whole.gpus.value_or(0) > 0;
   if (ranks_choose_gpus && wish.ranks && wish.ranks->least)
     whole.gpus_most = wish.ranks->count * wish.ranks->gpus_per_rank.value_or(1);
-  inside.arguments.command = command_in_queue(context.arguments, whole);
   inside.arguments.options.erase("--report");
-  Variables with_report = variables;
+  Variables with_report = spec.variables;
   with_report[run::kReportVariable] = "1";
-  return queue_job(inside, whole, with_report);
+  return queue_job(inside, whole, with_report, command_in_queue(context.arguments, whole));
 }
 
 /// Reads --spill. Memory is moved when the device changes hands, so turns become long.
@@ -278,10 +279,10 @@ Result<int> run_or_say_why_not(const Context& context) {
         "torchrun --nproc-per-node 2 train.py"};
   job::ThisMachine machine(arguments.has("--devices"), tell);
   warn_if_too_small(context, *request);
-  const bool is_guarded = request->memory_bytes || request->share_permille;
+  const bool is_guarded = request->has_limits() || spec.isolation == job::Isolation::kMig;
   if (queued && (spec.supervision.is_needed() || spec.container || is_guarded))
-    return queue_inside(context, *request, spec.supervision, machine, spec.variables);
-  if (queued) return queue_job(context, *request, spec.variables);
+    return queue_inside(context, *request, spec, machine);
+  if (queued) return queue_job(context, *request, spec.variables, arguments.command);
   if (auto sound = check_not_queued(arguments); !sound) return std::move(sound).error();
   auto described = job_of(arguments, *request);
   if (!described) return std::move(described).error();

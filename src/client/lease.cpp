@@ -242,7 +242,10 @@ Result<std::optional<Lease>> Lease::around_us(const model::Request& request) {
   const auto mount = system::unified_mount("/proc");
   const bool is_inside = mount && !lease.job_.group.empty() &&
                          system::group_of("/proc", *mount, "self").starts_with(lease.job_.group);
-  if (!is_inside) lease.job_.access = model::Access::kVariable;
+  if (!is_inside) {
+    lease.job_.access = model::Access::kVariable;
+    lease.job_.group.clear();
+  }
   return std::optional(std::move(lease));
 }
 

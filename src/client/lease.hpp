@@ -55,8 +55,8 @@ class Lease {
   /// Whether the job has its own control group; its processes must enter the group before they do
   /// anything else.
   [[nodiscard]] bool is_enclosed() const { return ours_ && !job_.group.empty(); }
-  /// The folder of that control group; "": none.
-  [[nodiscard]] std::string group() const { return is_enclosed() ? job_.group : ""; }
+  /// The folder of the job's control group, also if this process already runs in it; "": none.
+  [[nodiscard]] const std::string& group() const { return job_.group; }
   /// What prevents access to other devices, for this process or the keeper that entered.
   [[nodiscard]] model::Access access() const { return job_.access; }
   /// The job's memory and share of a device, which `berth resize` may have changed in the broker.

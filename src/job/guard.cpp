@@ -32,7 +32,11 @@ constexpr const char *kMpsMemory = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
 Result<Guard> Guard::begin(Isolation wanted, IsolatedJob job, const std::string& job_folder,
                            std::vector<std::string>& environment) {
   Guard guard;
-  const bool has_limits = job.request.memory_bytes || job.request.share_permille;
+  // The other rungs say what they miss.
+  const bool may_do_nothing =
+      wanted == Isolation::kAuto || wanted == Isolation::kGuard || wanted == Isolation::kNone;
+  const bool has_work = !job.placement.devices.empty() && job.request.has_limits();
+  if (may_do_nothing && !has_work) return guard;
   job.mps_folder = mps_folder(value_in(environment, "CUDA_MPS_PIPE_DIRECTORY"));
   const bool is_inner = !job.in_container && !value_in(environment, "BERTH_GUARD").empty();
   // Limits that the user set for MPS are kept, unless MPS is requested.
@@ -47,7 +51,7 @@ Result<Guard> Guard::begin(Isolation wanted, IsolatedJob job, const std::string&
     return std::move(rung).error();
   }
   if (*rung == Isolation::kMps && wanted == Isolation::kAuto && has_own) rung = Isolation::kGuard;
-  if (job.placement.devices.empty() || (!has_limits && wanted != Isolation::kMig)) return guard;
+  if (!has_work && wanted != Isolation::kMig) return guard;
   guard.guarded_.emplace();
   // Inside a job, keep the job's own guard: a second one would replace it and its limits. Its files
   // cannot be mounted into a container, which gets limits of its own.
@@ -90,7 +94,7 @@ Result<Guard> Guard::begin(Isolation wanted, IsolatedJob job, const std::string&
 
 Status Guard::set_up(Isolation rung, const model::Request& request, const IsolatedJob& job,
                      const std::string& job_folder, std::vector<std::string>& environment) {
-  const bool is_alone = rung == Isolation::kGuard || rung == Isolation::kAuto;
+  const bool is_alone = rung == Isolation::kGuard;
   if (!guard::Setup::is_wanted(request, job.placement, job.snapshot)) {
     if (is_alone) guarded_->not_enforced = text("the guard does not know this kind of device");
     return Done{};

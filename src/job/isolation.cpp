@@ -142,6 +142,13 @@ std::string_view word_of(Isolation rung) {
   return "";
 }
 
+void set_driver_limits(model::Request& request, Isolation wanted, const model::Driver& driver) {
+  const bool may_limit = wanted == Isolation::kAuto || wanted == Isolation::kDriver;
+  // Older brokers do not know this key, and set no limits.
+  if (inventory::can_limit_memory(driver) && (!may_limit || request.spills))
+    request.driver_limits = false;
+}
+
 Result<Isolation> choose_rung(Isolation wanted, const IsolatedJob& job) {
   if (wanted != Isolation::kAuto) {
     if (auto there = check(wanted, job); !there) return std::move(there).error();

@@ -5,7 +5,6 @@
 #include "base/file.hpp"
 #include "base/units.hpp"
 #include "engines/allocation.hpp"
-#include "inventory/memory_limit.hpp"
 #include "policy/demand.hpp"
 #include "policy/environment.hpp"
 #include "policy/placement.hpp"
@@ -115,10 +114,7 @@ Placed place_without_lease(const Spec& spec, Machine& machine, const Note& note,
 Status take_lease(const Spec& spec, Machine& machine, const Note& note, bool needed, Plan& plan) {
   model::Job asked = spec.job;
   asked.request = plan.request;
-  // Older brokers do not know this key, and would not set limits.
-  const bool may_limit = spec.isolation == Isolation::kAuto || spec.isolation == Isolation::kDriver;
-  if (inventory::can_limit_memory(plan.snapshot.driver) && (!may_limit || plan.request.spills))
-    asked.request.driver_limits = false;
+  set_driver_limits(asked.request, spec.isolation, plan.snapshot.driver);
   const client::Lease::Wishes wishes{std::move(asked), spec.waits(), [&](const Error& held) {
                                        note_waiting(note, plan.request, held);
                                      }};

@@ -34,6 +34,9 @@ struct Request {
       inherited_tpu;
   std::optional<std::string>
       inherited_cuda_order;  // CUDA_DEVICE_ORDER, which says what an inherited CUDA index refers to
+
+  /// Whether the guard, or a stronger rung of isolation, is to limit the job on its devices.
+  [[nodiscard]] bool has_limits() const { return memory_bytes || share_permille; }
 };
 
 /// The inherited variables, with their keys in JSON documents.

@@ -79,7 +79,7 @@ std::string environment_container(const std::vector<std::string>& words) {
 
 std::string kubernetes_job(const model::Request& request) {
   std::string limits;
-  if (request.memory_bytes || request.share_permille)
+  if (request.has_limits())
     limits += "              berth.dev/gpu-share: 1\n";
   else if (request.gpus.value_or(1) > 0)
     limits += fmt::format("              berth.dev/gpu: {}\n", request.gpus.value_or(1));

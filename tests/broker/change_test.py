@@ -177,6 +177,19 @@ class Change(Machine):
         self.job(kept, "ended")
         self.assertIsNotNone(self.document("report", kept)["report"])
 
+    def test_a_job_with_a_run_inside_is_listed_by_its_own_command(self):
+        for options in (("--cpu", "--ranks", "2"), ("--cpu", "--retries", "1")):
+            with self.subTest(options):
+                job = self.queue(*options, "--", "sh", "-c", "echo it ran")
+                self.assertEqual(self.job(job, "ended")["command"], ["sh", "-c", "echo it ran"])
+                self.assertIn("it ran", self.berth_ok("logs", job))
+                again = self.berth_ok("rerun", job).strip()
+                self.assertEqual(self.job(again, "ended")["command"], ["sh", "-c", "echo it ran"])
+                self.assertIn("it ran", self.berth_ok("logs", again))
+        job = self.queue("--isolation", "mig", "--", "true")
+        self.assertEqual(self.job(job, "ended")["outcome"]["exit_code"], 125)
+        self.assertIn("E1068", self.berth_ok("logs", job))
+
     def test_the_report_of_queued_ranks_is_that_of_the_run_inside(self):
         job = self.queue("--cpu", "--ranks", "2", "--", "sh", "-c", "sleep 1; test -z $BERTH_JOB_REPORT && ls /proc/self/fd")
         self.job(job, "ended")

@@ -166,7 +166,7 @@ class Checkpoint(Machine):
         self.cancel(job)
 
     def test_signals_that_make_no_sense_are_refused(self):
-        for words, error in ((["KILL"], "E1061"), (["USR1@2"], "E0103"), (["USR1@2d"], "E0104"),
+        for words, error in ((["KILL"], "E1061"), (["USR1@2"], "E0103"), (["USR1@2d"], "E0104"), (["USR1@0s"], "E0104"),
                              (["USR1@2m", "--time-limit", "1m"], "E0946"), (["USR1", "--time-limit", "1h", "--signal", "USR1@60s"], "E0010")):
             done = self.run_berth("run", "--queue", "--checkpoint-signal", *words, "--", "true")
             self.assertEqual(done.returncode, 2, words)

@@ -4,6 +4,7 @@
 usage: isolation_test.py BERTH DAEMON_PROBE"""
 import contextlib
 import functools
+import json
 import os
 import pathlib
 import pwd
@@ -119,6 +120,16 @@ class Driver(WithDriver):
             done = self.run_job("--isolation", rung, program=(*BESIDE, "quota", str(2 * GIB)))
             self.assertEqual(done.stdout.split()[:2], ["0", "0"], done.stderr)
             self.assertIsNone(self.report()["isolation"]["by"])
+
+    def test_the_same_holds_for_a_queued_job(self):
+        for rung, refused in (("guard", "0"), ("none", "0"), ("driver", "2")):
+            words = ("--memory", "2GiB", "--isolation", rung, "--", *BESIDE, "quota", str(2 * GIB))
+            queued = self.on_machine(BERTH, "run", "--queue", *words)
+            self.assertEqual(queued.returncode, 0, queued.stderr)
+            job = queued.stdout.strip()
+            self.on_machine(BERTH, "wait", job)
+            self.assertEqual(self.on_machine(BERTH, "logs", job).stdout.split()[:2], ["0", refused], rung)
+            self.assertEqual(json.loads(self.on_machine(BERTH, "jobs", job, "--json").stdout)["jobs"][0]["command"][0], "env")
 
     def held(self):
         """A job that holds 1 GiB, and its control group."""
