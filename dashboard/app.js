@@ -52,7 +52,8 @@ function changed(frame, change) {
   for (const list of ["devices", "processes"]) {
     if (!change[`${list}_changed`]) continue;
     next[list] = [...next[list]];
-    for (const { row, ...members } of change[`${list}_changed`]) next[list][row] = { ...next[list][row], ...members };
+    const before = [...next[list]];
+    for (const { row, from = row, ...members } of change[`${list}_changed`]) next[list][row] = { ...before[from], ...members };
   }
   return next;
 }

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -58,13 +59,31 @@ bool is_list_of_rows(std::string_view value) {
   return value.starts_with("[{");
 }
 
-/// nullopt: the rows have different keys.
-std::optional<std::string> row_change(std::string_view before, std::string_view after,
-                                      std::size_t row) {
+/// What names the process of a row: the members up to its pid. "": the row has none.
+std::string_view process_of(std::string_view row) {
+  constexpr std::string_view kKey = "\"host_pid\":";  // inside a text, its quotes are escaped
+  const std::size_t at = row.find(kKey);
+  if (at == std::string_view::npos || row.substr(at + kKey.size()).starts_with("null")) return {};
+  return row.substr(0, row.find_first_of(",}", at));
+}
+
+/// The places of processes in a list.
+std::unordered_map<std::string_view, std::size_t> places_of(
+    const std::vector<std::string_view>& rows) {
+  std::unordered_map<std::string_view, std::size_t> places;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (const auto process = process_of(rows[i]); !process.empty()) places.emplace(process, i);
+  return places;
+}
+
+/// `from`: the place of `before`. nullopt: the rows have different keys.
+std::optional<std::string> row_change(std::string_view before, std::size_t from,
+                                      std::string_view after, std::size_t row) {
   const auto old = members_of(before), now = members_of(after);
   if (old.size() != now.size()) return std::nullopt;
   std::string change = fmt::format("{{\"row\":{}", row);
   const std::size_t empty = change.size();
+  if (from != row) change += fmt::format(",\"from\":{}", from);
   bool is_same_process = false;
   for (std::size_t i = 0; i < now.size(); ++i) {
     const auto& [key, value] = now[i];
@@ -82,9 +101,13 @@ std::optional<std::string> rows_change(std::string_view before, std::string_view
   const auto old = parts_of(before), now = parts_of(after);
   if (old.size() != now.size()) return std::nullopt;
   std::string rows;
+  const auto places =
+      old == now ? std::unordered_map<std::string_view, std::size_t>() : places_of(old);
   for (std::size_t i = 0; i < now.size(); ++i) {
     if (old[i] == now[i]) continue;
-    const auto change = row_change(old[i], now[i], i);
+    const auto moved = places.find(process_of(now[i]));
+    const std::size_t from = moved == places.end() ? i : moved->second;
+    const auto change = row_change(old[from], from, now[i], i);
     if (!change) return std::nullopt;
     if (!change->empty()) rows += (rows.empty() ? "" : ",") + *change;
   }

@@ -40,9 +40,13 @@ Json applied(Json frame, const Json& change) {
       continue;
     }
     Json& rows = frame[key.substr(0, key.size() - 8)];
-    for (const Json& row : value)
+    const Json before = rows;
+    for (const Json& row : value) {
+      const auto at = row["row"].get<std::size_t>();
+      rows[at] = before[row.value("from", at)];
       for (const auto& [member, inside] : row.items())
-        if (member != "row") rows[row["row"].get<std::size_t>()][member] = inside;
+        if (member != "row" && member != "from") rows[at][member] = inside;
+    }
   }
   return frame;
 }
@@ -84,6 +88,22 @@ TEST_CASE("other rows, a new order and emptied lists arrive") {
   after.devices[0].name = "another";
   after.notes = {"a note"};
   CHECK(check(before, after)["notes"].size() == 1);
+}
+
+TEST_CASE("a process that moved in the order is not sent again") {
+  model::Snapshot before = machine();
+  for (int i = 0; i < 2; ++i) before.processes[static_cast<std::size_t>(i)].host_pid = 100 + i;
+  model::Snapshot after = before;
+  std::swap(after.processes[0], after.processes[1]);
+  after.processes[0].memory_bytes = 4096;
+  const Json change = check(before, after);
+  CHECK(change["processes_changed"].size() == 2);
+  CHECK(change["processes_changed"][1] == Json{{"row", 1}, {"from", 0}});
+  CHECK(change["processes_changed"][0]["memory_bytes"] == 4096);
+  CHECK_FALSE(change["processes_changed"][0].contains("command"));
+  // One ended and another one began.
+  after.processes[1].host_pid = after.processes[1].pid = 300;
+  CHECK(check(before, after)["processes_changed"][1]["pid"] == 300);
 }
 
 TEST_CASE("the age of a process is left out while it only grows") {
