@@ -68,6 +68,21 @@ TEST_CASE("partitions are below their device, and processes have their number") 
   CHECK(low.find("  1 ") != std::string::npos);
 }
 
+TEST_CASE("a device's row ends with its activity, and says that NVLinks are down") {
+  watch::Frame frame = busy_frame(2, 0);
+  auto& readings = frame.snapshot.devices[0].readings;
+  readings.sm_active_percent = 60.0;
+  readings.nvlink_rx_bytes_per_second = std::uint64_t{5} << 30U;
+  readings.nvlink_tx_bytes_per_second = std::uint64_t{3} << 30U;
+  readings.nvlink_links = std::uint64_t{16};
+  readings.nvlink_links_max = std::uint64_t{18};
+  const std::string text = text_of(draw(frame, {}, {}, 160, 40));
+  CHECK(text.find("SM 60 %, NVLink 5.00 GiB/s in, 3.00 GiB/s out") != std::string::npos);
+  CHECK(text.find("NVLink 16 of 18") != std::string::npos);
+  CHECK(text.find("tensor") == std::string::npos);
+  CHECK(text_of(draw(frame, {}, {}, 80, 24)).find("NVLink 16 of 18") != std::string::npos);
+}
+
 TEST_CASE("graphs show use, memory, power or temperature, and an unknown one is empty") {
   watch::Frame frame = busy_frame(1, 0);
   frame.snapshot.devices[0].readings.power_limit_milliwatts = std::uint64_t{700'000};

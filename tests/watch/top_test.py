@@ -54,6 +54,28 @@ class Top(unittest.TestCase):
         self.assertGreaterEqual(len(frames[2]["devices"]), 4)
         self.assertEqual(len(frames[2]["processes"]), 4)
 
+    def test_readings_say_their_window_and_a_gpu_without_gpm_has_a_reason(self):
+        def device(machine):
+            self.start(machine, "--processes", "8")
+            with subprocess.Popen([BERTH, "top", "--json", "--interval", "100ms"], env=self.variables, stdout=subprocess.PIPE) as top:
+                for line in top.stdout:
+                    one = json.loads(line)["devices"][0]
+                    if one["nvlink_rx_bytes_per_second"] is not None:  # the last to come, after ten seconds
+                        top.terminate()
+                        return one
+
+        busy = device("dgx-h100-8")
+        self.assertGreater(busy["sm_active_percent"], busy["tensor_active_percent"])
+        self.assertGreater(busy["nvlink_rx_bytes_per_second"], 0)
+        self.assertEqual((busy["nvlink_links"], busy["nvlink_links_max"], busy["windows"]["power_milliwatts"]), (18, 18, 1))
+        self.assertGreater(busy["windows"]["sm_active_percent"], 0)
+        self.assertGreater(busy["windows"]["nvlink_tx_bytes_per_second"], busy["windows"]["sm_active_percent"])
+        self.assertRegex(busy["slow_readings_time"], r"^20.*Z$")
+        older = device("dgx-a100-8")
+        self.assertIsNone(older["sm_active_percent"])
+        self.assertEqual(older["absent"]["sm_active_percent"], "not supported")
+        self.assertEqual(older["windows"]["power_milliwatts"], 0)  # A100: of one moment
+
     def test_keys_sort_filter_and_quit_and_the_terminal_comes_back(self):
         self.start("dgx-h100-8", "--processes", "6")
         terminal = Terminal(BERTH, self.variables)
