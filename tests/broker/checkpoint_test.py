@@ -70,7 +70,11 @@ class Checkpoint(Machine):
         self.assertEqual((ended["state"], ended["outcome"]["exit_code"]), ("cancelled", 143))
         self.assertEqual(self.saved.read_text(), "['USR1'] try 1")
         self.assertTrue(wait_until(lambda: self.report(job)["report"] is not None, PATIENCE))
-        self.assertEqual(self.sent(self.report(job)["report"]), ("USR1", True, True))
+        report = self.report(job)["report"]
+        self.assertEqual(self.sent(report), ("USR1", True, True))
+        # It slept for two seconds before the first file. The time of files has steps of a few milliseconds.
+        saving = self.saved.stat().st_mtime - self.saved.with_suffix(".up").stat().st_mtime
+        self.assertGreater(report["wall_seconds"], 2 + saving - 0.05, "the elapsed time includes that of saving")
         self.assertIn("SIGUSR1 was sent to save a checkpoint; the command ended", self.run_berth("report", str(job)).stdout)
 
     def test_a_job_that_does_not_end_gets_sigterm_then(self):
@@ -135,6 +139,21 @@ class Checkpoint(Machine):
                 self.assertEqual(process.wait(PATIENCE), 3)
                 self.assertEqual(self.saved.read_text(), "['USR1'] try 1")
                 self.assertEqual(self.sent(json.loads(report.read_text())), ("USR1", True, True))
+
+    def test_a_warning_during_the_preflight_starts_no_try(self):
+        warned = self.folder / "warned"
+        (self.folder / "torch.py").write_text(f"import os, time\nwhile not os.path.exists({str(warned)!r}): time.sleep(0.05)\n"
+                                              "raise ImportError('none here')\n")
+        done = self.run_berth("run", "--queue", "--cpu", "--time-limit", "100s", "--signal", "USR1@95s", "--ranks", "1", "--preflight", "--",
+                              sys.executable, "-c", "print('the program started')", cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        job = done.stdout.strip()
+        log = pathlib.Path(self.job(job)["log"])
+        self.assertTrue(wait_until(lambda: log.exists() and "SIGUSR1: it was not sent" in log.read_text(), PATIENCE))
+        warned.touch()
+        self.job(job, "ended")
+        self.assertNotIn("the program started", log.read_text())
+        self.assertEqual(self.report(job)["report"]["tries"], [])
 
     def test_signals_that_end_nothing_do_not_end_the_time_to_save(self):
         process = self.start("run", "--gpus", "1", "--checkpoint-signal", "USR1@50s", *self.train)
