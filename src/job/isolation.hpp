@@ -21,8 +21,8 @@ enum class Isolation : unsigned char { kAuto, kNone, kGuard, kMps, kMig, kDriver
 /// The word of `--isolation`, and of the report.
 [[nodiscard]] std::string_view word_of(Isolation rung);
 
-/// Asks the broker for no limits of the driver, if the user chose another rung or --spill. `driver`:
-/// of the machine on which the job will run.
+/// Asks the broker for no limits of the driver, if the user chose another rung or --spill.
+/// `driver`: of the machine on which the job will run.
 void set_driver_limits(model::Request& request, Isolation wanted, const model::Driver& driver);
 
 /// The job that a rung is to limit.
