@@ -94,12 +94,12 @@ def _library() -> ctypes.CDLL:
 
 
 _serials = itertools.count(1)  # memory that is used again gets the handle of freed memory, but never its serial number
-_forked = False  # whether this process is a child that was forked after this module was loaded
+_opened: List["OpenClDevice"] = []
 
 
 def _after_fork() -> None:
-    global _forked
-    _forked = True
+    for device in _opened:
+        device.is_forked = True
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -149,7 +149,7 @@ class Memory:
         self.serial = next(_serials)
 
     def __del__(self) -> None:
-        if _forked:
+        if self.device.is_forked:
             return
         if self.mapped:
             self.unmap()
@@ -239,7 +239,7 @@ class Event:
         self._device, self._handle, self._kept = device, handle, kept
 
     def __del__(self) -> None:
-        if not _forked:
+        if not self._device.is_forked:
             self._device.release_event(self._handle)
 
     def wait(self) -> "Event":
@@ -285,7 +285,7 @@ class Function:
         self.most_in_group = most.value
 
     def __del__(self) -> None:
-        if getattr(self, "_handle", None) and not _forked:
+        if getattr(self, "_handle", None) and not self._device.is_forked:
             self._device.cl.clReleaseKernel(self._handle)
 
     def set_argument(self, index: int, size: int, pointer: Any) -> None:
@@ -299,7 +299,7 @@ class Function:
         if sizes is not self._sizes:
             launch.total[:], launch.group[:] = ((*one, 1, 1)[:3] for one in sizes)
             launch.axes, self._sizes = len(sizes[0]), sizes
-        if device.mapped or _forked:
+        if device.mapped or device.is_forked:
             return self._launch_shared(memories)
         problem = self._go(self._pointer)
         if problem:
@@ -308,7 +308,7 @@ class Function:
 
     def _launch_shared(self, memories: Sequence[Memory]) -> Event:
         """The host gets its access to the memory back when the kernel is done."""
-        if _forked:
+        if self._device.is_forked:
             raise BerthError(text("this process was forked after its first kernel: {} does not work in it", "OpenCL"), "E0585",
                              "multiprocessing.set_start_method('spawn')")
         shared = [one for one in memories if one.mapped]
@@ -333,6 +333,7 @@ class OpenClDevice:
         self.release_event = self.cl.clReleaseEvent
         self.mapped: Set[int] = set()  # serial numbers of the memory that the host may use
         self.free: Dict[int, List[_Block]] = {size: [] for size in _POOLED}
+        self.is_forked = False  # whether this process is a child of the one that opened the device
         self.handle, self.kind = self._choose()
         self.is_cpu = bool(self.kind & _DEVICE_TYPE_CPU)
         self.name = self._info(self.handle, _DEVICE_NAME).rstrip(b"\0").decode("utf-8", "replace").strip()
@@ -342,6 +343,7 @@ class OpenClDevice:
         self.check("clCreateContext", problem.value)
         self.queue = self.cl.clCreateCommandQueue(self.context, self.handle, _QUEUE_PROFILING, byref(problem))
         self.check("clCreateCommandQueue", problem.value)
+        _opened.append(self)
 
     def __str__(self) -> str:
         return f"{self.name} (OpenCL)"
@@ -417,4 +419,3 @@ class OpenClDevice:
             for one in itertools.chain.from_iterable(before.values()):
                 one.release()
             return _Block(self, size)
-

@@ -292,6 +292,20 @@ class Kernels(unittest.TestCase):
             os._exit(2)
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
 
+    def test_a_forked_child_can_be_the_first_to_use_the_device(self):
+        script = """if True:
+            import os, sys
+            from berth import kernels
+            child = os.fork()
+            if child == 0:
+                x = kernels.empty(256, "int32")
+                kernels.kernel("KERNEL void put(GLOBAL int* x) { x[GLOBAL_ID(0)] = 1; }")(x, size=256)
+                os._exit(0 if x.tolist() == [1] * 256 else 3)
+            sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"""
+        done = subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(HERE.parent)}, capture_output=True, text=True,
+                              timeout=110)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_a_launch_takes_microseconds(self):
         nothing = berth.kernel("KERNEL void nothing(GLOBAL float* x, int n) {}")
         x = berth.empty(1)
