@@ -59,9 +59,8 @@ Twins twins_of(const std::string& key, const EarlierResult& now, const EarlierRe
     out.spread_percent = std::max(out.spread_percent, result.spread_percent);
   }
   if (rates.empty()) return out;
-  const auto middle = rates.begin() + static_cast<std::ptrdiff_t>(rates.size() / 2);
-  std::nth_element(rates.begin(), middle, rates.end());
-  out.rate = *middle;
+  std::sort(rates.begin(), rates.end());
+  out.rate = (rates[rates.size() / 2] + rates[(rates.size() - 1) / 2]) / 2;
   return out;
 }
 

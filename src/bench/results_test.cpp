@@ -40,3 +40,12 @@ TEST_CASE("a case is compared with the baseline first, and else with twins") {
   CHECK(speed_of("b", latest, read(row("b", 0.9))).slower ==
         std::vector<std::string>{"gemm.fp32 is 10 % slower than in the baseline"});
 }
+
+TEST_CASE("one fast twin makes no other device slow") {
+  const auto latest =
+      parse_results(document(row("a", 1) + "," + row("b", 1) + "," + row("c", 0.93)), "f");
+  REQUIRE(latest);
+  const Speed speed = speed_of("a", *latest, {});
+  CHECK(speed.is_compared);
+  CHECK(speed.slower.empty());  // the median of the others is 1.04, and not 1.08
+}
