@@ -48,6 +48,7 @@ void for_each_optional(Request& request, Visit visit) {
   visit("slice_milliseconds", request.turns.slice_milliseconds);
   visit("keeps_turn", request.turns.keeps_turn);
   visit("driver_limits", request.driver_limits);
+  visit("mig_only", request.mig_only);
   visit("cpus", request.cpus);
   visit("cpu_list", request.cpu_list);
   visit("all_gpus", request.all_gpus);

@@ -190,6 +190,7 @@ Result<int> queue_inside(const Context& context, const model::Request& request,
   const model::Snapshot snapshot = machine.look(false);
   auto whole = job::request_for_ranks(request, least, snapshot);
   job::set_driver_limits(whole, spec.isolation, snapshot.driver);
+  job::set_mig_only(whole, spec.isolation, snapshot);
   const bool ranks_choose_gpus = !request.gpus && whole.gpus.value_or(0) > 0;
   if (ranks_choose_gpus && wish.ranks && wish.ranks->least)
     whole.gpus_most = wish.ranks->count * wish.ranks->gpus_per_rank.value_or(1);
@@ -200,15 +201,13 @@ Result<int> queue_inside(const Context& context, const model::Request& request,
 }
 
 /// Reads --spill. Memory is moved when the device changes hands, so turns become long.
-Status spill(model::Request& request, bool queued) {
+Status spill(model::Request& request) {
   constexpr int kLongTurn = 2'000;
   if (!request.memory_bytes)
     return Error{ErrorCode::kInvalidArgument, "E0013",
                  text("memory is spilled beyond a quota: add {}", "--memory"),
                  "berth run --spill --memory 8GiB -- …"};
   request.spills = true;
-  // `berth run` inside the queued job can no longer tell the broker.
-  if (queued) request.driver_limits = false;
   if (!request.turns.slice_milliseconds) request.turns.slice_milliseconds = kLongTurn;
   return Done{};
 }
@@ -251,7 +250,7 @@ Result<int> run_or_say_why_not(const Context& context) {
   auto request = parse_request(arguments, spec.variables);
   if (!request) return request.error();
   if (arguments.has("--spill"))
-    if (auto can = spill(*request, queued); !can) return std::move(can).error();
+    if (auto can = spill(*request); !can) return std::move(can).error();
   if (const auto word = arguments.value("--isolation")) {
     const auto isolation = job::isolation_of(*word);
     if (!isolation) return isolation.error();

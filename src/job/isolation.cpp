@@ -149,6 +149,14 @@ void set_driver_limits(model::Request& request, Isolation wanted, const model::D
     request.driver_limits = false;
 }
 
+void set_mig_only(model::Request& request, Isolation wanted, const model::Snapshot& snapshot) {
+  // Older brokers do not know this key either, so only if it can change the choice.
+  if (wanted == Isolation::kMig && request.devices.empty() &&
+      std::any_of(snapshot.devices.begin(), snapshot.devices.end(),
+                  [](const model::Device& one) { return !one.partitions.empty(); }))
+    request.mig_only = true;
+}
+
 Result<Isolation> choose_rung(Isolation wanted, const IsolatedJob& job) {
   if (wanted != Isolation::kAuto) {
     if (auto there = check(wanted, job); !there) return std::move(there).error();

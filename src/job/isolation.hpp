@@ -25,6 +25,10 @@ enum class Isolation : unsigned char { kAuto, kNone, kGuard, kMps, kMig, kDriver
 /// `driver`: of the machine on which the job will run.
 void set_driver_limits(model::Request& request, Isolation wanted, const model::Driver& driver);
 
+/// Asks for a MIG partition with --isolation mig, if the machine has some and the user named no
+/// device.
+void set_mig_only(model::Request& request, Isolation wanted, const model::Snapshot& snapshot);
+
 /// The job that a rung is to limit.
 struct IsolatedJob {
   const model::Request& request;

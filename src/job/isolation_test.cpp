@@ -101,6 +101,22 @@ TEST_CASE("memory is spilled by the guard alone, on one GPU with page faults") {
   CHECK(why(Isolation::kAuto).empty());
 }
 
+TEST_CASE("--isolation mig asks for a partition where there are some, unless a device is named") {
+  model::Snapshot parted = nvidia(2);
+  parted.devices[1].partitions.emplace_back();
+  model::Request request;
+  set_mig_only(request, Isolation::kAuto, parted);
+  CHECK(!request.mig_only);
+  set_mig_only(request, Isolation::kMig, nvidia(2));
+  CHECK(!request.mig_only);
+  set_mig_only(request, Isolation::kMig, parted);
+  CHECK(request.mig_only == true);
+  model::Request named;
+  named.devices = {"0"};
+  set_mig_only(named, Isolation::kMig, parted);
+  CHECK(!named.mig_only);
+}
+
 TEST_CASE("a control daemon of MPS that was killed is not there") {
   Bench bench;
   bench.start_mps(0x3fffffff);

@@ -199,6 +199,7 @@ Result<Plan> make_plan(const Spec& spec, Machine& machine, const Note& note) {
   plan.language = language();
   plan.snapshot = machine.look(false);
   plan.request = request_for_ranks(spec.job.request, spec.supervision, plan.snapshot);
+  set_mig_only(plan.request, spec.isolation, plan.snapshot);
   if (auto entered = enter_allocation(spec, plan); !entered) return std::move(entered).error();
   auto placement = place_any(spec, machine, note, plan);
   if (!placement) return std::move(placement).error();

@@ -26,6 +26,7 @@ struct Request {
   TurnRules turns;                            // --cap, --latency, --best-effort, --slice, --turn
   bool spills = false;  // --spill: memory beyond memory_bytes is managed. Only `berth run` knows it
   std::optional<bool> driver_limits;  // false: the driver is not to limit it (--isolation)
+  std::optional<bool> mig_only;       // a MIG partition if the machine has some (--isolation mig)
   std::optional<int> gpus_most;  // a queued job starts with up to this many, but waits for `gpus`
   std::optional<bool> all_gpus;  // --gpus all: as many as one job can get on this machine
   std::optional<int> cpus;       // --cpus

@@ -272,6 +272,13 @@ bool busy(const Device& device, const model::Snapshot& snapshot, const model::Le
   return model::has_unseen_users(device, snapshot);
 }
 
+void leave_out_whole_devices(std::vector<Candidate>& all, const model::Request& request) {
+  const auto is_part = [](const Candidate& one) { return one.partition != nullptr; };
+  if (request.mig_only.value_or(false) && request.devices.empty() &&
+      std::any_of(all.begin(), all.end(), is_part))
+    std::erase_if(all, [&](const Candidate& one) { return !is_part(one); });
+}
+
 std::string unit_id(const Device& device, const Partition* partition) {
   if (partition != nullptr) return partition->uuid;
   return device.uuid.empty() ? device.pci_address : device.uuid;

@@ -122,7 +122,8 @@ Result<Demand> demand_of(const model::Request& request, const model::Snapshot& s
     if (auto selected = model::select_devices(snapshot.devices, request.devices))
       named = *std::move(selected);
   const Visible visible = inherited_visibility(request, snapshot);
-  const auto all = candidates_of(empty, {});
+  auto all = candidates_of(empty, {});
+  leave_out_whole_devices(all, request);
   const bool with_cards = std::any_of(all.begin(), all.end(), [](const Candidate& one) {
     return !model::processor_graphics(*one.device);
   });

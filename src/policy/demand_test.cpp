@@ -100,3 +100,13 @@ TEST_CASE("without a GPU a job that asks for nothing runs on the CPU, beside oth
   CHECK(made.devices == 0);
   CHECK_FALSE(made.beside_strangers);
 }
+
+TEST_CASE("a job that must have a MIG partition waits only for partitions") {
+  const Device a100 = gpu(Vendor::kNvidia, "NVIDIA A100", 40);
+  const Snapshot some = machine({with_mig(a100, {5, 20}, "a"), a100});
+  Request request = gpus(1);
+  CHECK(demand(request, some).allowed.empty());
+  request.mig_only = true;
+  CHECK(demand(request, some).allowed == std::vector<int>{0, 1});
+  CHECK(demand(request, nvidia(2)).allowed.empty());
+}

@@ -76,6 +76,9 @@ Change gpus(int count) {
 Change memory(std::uint64_t gib) {
   return [=](Snapshot&, Request& r) { r.memory_bytes = gib * kGiB; };
 }
+Change mig_only() {
+  return [](Snapshot&, Request& r) { r.mig_only = true; };
+}
 Change named(const char* devices) {
   return [=](Snapshot&, Request& r) { r.devices = {devices}; };
 }
@@ -173,6 +176,15 @@ TEST_CASE("without options a job gets the best free device, and waits where all 
       {"all in use: it waits", nvidia(3), {uses(0, 60), uses(1, 20), uses(2, 40)}, "E0412"},
       {"a whole GPU before a partition", mig(), {}, "1"},
       {"the largest free partition", mig(), {uses(1, 1)}, "0:MIG-a1-0000"},
+      {"a partition that was asked for", mig(), {mig_only()}, "0:MIG-a1-0000"},
+      {"the smallest with so much memory", mig(), {mig_only(), memory(4)}, "0:MIG-a0-0000"},
+      {"a partition is waited for, also beside a free GPU",
+       mig(),
+       {mig_only(), uses(0, 3, "MIG-a0-0000"), uses(0, 3, "MIG-a1-0000"),
+        uses(0, 3, "MIG-a2-0000")},
+       "E0412"},
+      {"a GPU where there are no partitions", nvidia(1), {mig_only()}, "0"},
+      {"a named GPU, not a partition", mig(), {mig_only(), named("1")}, "1"},
       {"no partition in use", mig(), {uses(1, 1), uses(0, 3, "MIG-a1-0000")}, "0:MIG-a2-0000"},
       {"a card before processor graphics", machine({integrated(), kRadeon}), {}, "1"},
       {"a card in use is waited for", machine({integrated(), kRadeon}), {uses(1, 9)}, "E0412"},

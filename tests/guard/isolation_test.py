@@ -217,7 +217,7 @@ class Others(WithFolder):
         done = self.run_job("--memory", "2GiB", "true", machine="dgx-a100-mig")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.report()["isolation"]["by"], "mig")
-        done = self.run_job("--gpus", "1", "--isolation", "mig", "true", machine="dgx-a100-mig")
+        done = self.run_job("--devices", "4", "--isolation", "mig", "true", machine="dgx-a100-mig")
         self.assertIn("E1068", done.stderr)
         hint = re.search(r"--isolation mig --devices (\d:\d)", done.stderr)
         self.assertTrue(hint, done.stderr)
@@ -225,6 +225,15 @@ class Others(WithFolder):
         self.assertEqual(done.returncode, 0, done.stderr)
         isolation = self.report()["isolation"]
         self.assertEqual((isolation["by"], isolation["devices"][0]["memory_limit_bytes"]), ("mig", None))
+
+    def test_a_job_that_asks_for_a_mig_partition_gets_one_although_a_whole_gpu_is_free(self):
+        show = "echo $CUDA_VISIBLE_DEVICES"
+        done = self.run_job(show, machine="dgx-a100-mig")
+        self.assertNotIn("MIG-", done.stdout, done.stderr)
+        for options in ((), ("--gpus", "1"), ("--memory", "2GiB")):
+            done = self.run_job(*options, "--isolation", "mig", show, machine="dgx-a100-mig")
+            self.assertRegex(done.stdout, "^MIG-", done.stderr)
+            self.assertEqual(self.report()["isolation"]["by"], "mig")
 
     def test_the_text_names_the_rung(self):
         done = simulated("env", *self.start_mps(), BERTH, "run", "--memory", "2GiB", "--isolation", "mps", "--report", "-", "--", "true")
