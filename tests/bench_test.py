@@ -17,6 +17,7 @@ import xml.etree.ElementTree
 BERTH = ""
 PYTHON = "/usr/bin/python3"
 HAS_TORCH = subprocess.run([PYTHON, "-c", "import torch"], capture_output=True).returncode == 0
+HAS_ONNX_RUNTIME = subprocess.run([PYTHON, "-c", "import onnxruntime"], capture_output=True).returncode == 0
 
 
 def bench(*words, **variables):
@@ -71,6 +72,22 @@ class Bench(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"(?m)^int8 .* [\d.]+ % +PyTorch dynamic quantization")
         self.assertRegex(done.stdout, r"(?m)^Proposal: ")
+
+    @unittest.skipUnless(HAS_TORCH and HAS_ONNX_RUNTIME, "needs PyTorch and ONNX Runtime")
+    def test_inference_in_onnx_runtime(self):
+        done = bench("infer", "--cpu", "--model", "gpt2-tiny", "--batch", "2", "--seconds", "1", "--precision", "fp32,bf16", "--python", PYTHON,
+                     "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = json.loads(done.stdout)
+        rows = {(row["runtime"], row["precision"]): row for row in found["results"]}
+        row, unmeasured = rows["onnxruntime", "fp32"], rows["onnxruntime", "bf16"]
+        self.assertTrue(row["engine"].startswith("ONNX Runtime "), row)
+        self.assertLess(row["drift"], 1e-4)
+        self.assertGreater(row["memory_bytes"], 4 * 172288)
+        self.assertAlmostEqual(row["speedup"] * row["median_seconds"], rows["pytorch", "fp32"]["median_seconds"])
+        self.assertIsNone(unmeasured["median_seconds"])
+        self.assertIn("ONNX Runtime has no bf16", unmeasured["reason"])
+        self.assertIn(found["proposal_runtime"], ("pytorch", "onnxruntime"))
 
     def test_kept_results_are_a_check_of_health(self):
         state = {"BERTH_STATE_DIR": str(self.folder)}

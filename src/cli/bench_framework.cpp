@@ -1,6 +1,7 @@
 // `berth bench train` and `berth bench infer`: a model with synthetic data in a Python's own
 // framework, once for each precision.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -42,8 +43,17 @@ struct Wish {
   int gpus = 0;
 };
 
+/// What runs a model: PyTorch, and for inference also the others that are installed.
+struct Runtime {
+  std::string_view word, name;
+};
+constexpr std::array kRuntimes{Runtime{"pytorch", "PyTorch"},
+                               Runtime{"onnxruntime", "ONNX Runtime"},
+                               Runtime{"tensorrt", "TensorRT"}};
+
 struct Row {
   std::string precision;
+  Runtime runtime;
   std::optional<bench::Statistics> times;  // absent: it did not run
   std::size_t runs = 0;
   std::optional<double> memory_bytes, drift;
@@ -164,13 +174,17 @@ void read_figures(const Json& document, Row& row, Answer& answer) {
   answer.threads = static_cast<int>(std::min(number_in(document, "threads").value_or(0), 1e6));
 }
 
-/// Runs one precision. Fails if no precision can run: the interpreter or PyTorch is missing, or
-/// there is no free device.
-Status measure(const Wish& wish, const std::string& precision, const compare::HeldSignals& signals,
-               Answer& answer) {
-  const Json request = {{"task", wish.task},       {"model", wish.model},
-                        {"precision", precision},  {"batch", static_cast<std::int64_t>(wish.batch)},
-                        {"seconds", wish.seconds}, {"cpu", wish.cpu || wish.gpus == 0}};
+/// Runs one precision; false: the runtime is not installed. Fails if no precision can run: the
+/// interpreter or PyTorch is missing, or there is no free device.
+Result<bool> measure(const Wish& wish, const Runtime& runtime, const std::string& precision,
+                     const compare::HeldSignals& signals, Answer& answer) {
+  const Json request = {{"task", wish.task},
+                        {"model", wish.model},
+                        {"runtime", runtime.word},
+                        {"precision", precision},
+                        {"batch", static_cast<std::int64_t>(wish.batch)},
+                        {"seconds", wish.seconds},
+                        {"cpu", wish.cpu || wish.gpus == 0}};
   const std::string script(berth_bench_framework, berth_bench_framework_end);
   model::RunSetting setting;
   setting.gpus = wish.gpus;
@@ -189,8 +203,10 @@ Status measure(const Wish& wish, const std::string& precision, const compare::He
     return Error{ErrorCode::kNotFound, "E1049",
                  text("{} cannot be started", printable(wish.python)),
                  "berth setup pytorch\nberth bench " + wish.task + " --python PATH"};
+  if (json_member(document, "not_installed").is_boolean()) return false;
   Row row;
   row.precision = precision;
+  row.runtime = runtime;
   read_figures(document, row, answer);
   if (!row.times && row.reason.empty()) {
     std::string last(trim(trial->last_words));
@@ -200,7 +216,27 @@ Status measure(const Wish& wish, const std::string& precision, const compare::He
     row.is_failure = true;
   }
   answer.rows.push_back(std::move(row));
+  return true;
+}
+
+Status measure_all(const Context& context, Answer& answer) {
+  const compare::HeldSignals signals;
+  const std::size_t runtimes = answer.wish.task == "infer" ? kRuntimes.size() : 1;
+  for (std::size_t i = 0; i < runtimes; ++i)
+    for (const std::string& precision : answer.wish.precisions) {
+      if (context.err_terminal.tty && !context.json)
+        context.err(text("measuring {} …", precision) + "\n");
+      const auto is_installed = measure(answer.wish, kRuntimes[i], precision, signals, answer);
+      if (!is_installed) return is_installed.error();
+      if (!*is_installed) break;
+    }
   return Done{};
+}
+
+/// "fp32", "int8, ONNX Runtime"
+std::string label_of(const Row& row) {
+  const bool is_usual = row.runtime.word == kRuntimes.front().word;
+  return row.precision + (is_usual ? "" : fmt::format(", {}", row.runtime.name));
 }
 
 const Row* base_of(const Answer& answer) {
@@ -253,6 +289,7 @@ std::string json_of(const Answer& answer) {
       return row.times ? std::optional((*row.times).*member) : std::nullopt;
     };
     json.field("precision", row.precision);
+    json.field("runtime", row.runtime.word);
     json.text_field("engine", row.engine);
     json.field("runs", row.times ? std::optional(row.runs) : std::nullopt);
     json.field("median_seconds", of_times(&bench::Statistics::median));
@@ -270,6 +307,8 @@ std::string json_of(const Answer& answer) {
     json.text_field("reason", row.reason);
   });
   json.text_field("proposal", answer.proposal != nullptr ? answer.proposal->precision : "");
+  json.text_field("proposal_runtime",
+                  answer.proposal != nullptr ? answer.proposal->runtime.word : "");
   json.close('}');
   return json.finish();
 }
@@ -296,10 +335,10 @@ std::string_view memory_words(const std::string& metric) {
 std::string proposal_text(const Answer& answer) {
   const Row* const row = answer.proposal;
   if (row == nullptr) return {};
-  if (row->precision == "fp32")
+  if (row == base_of(answer))
     return std::string(tr("Proposal: stay with fp32; nothing else here is faster and as exact.")) +
            "\n";
-  std::string out = text("Proposal: {}, {:.2g} times as fast as fp32.", row->precision,
+  std::string out = text("Proposal: {}, {:.2g} times as fast as fp32.", label_of(*row),
                          speedup(answer, *row).value_or(1));
   if (row->drift)
     out += " " + text("The outputs differ by {:.2g} %; the weights are random, so check your own.",
@@ -319,7 +358,7 @@ std::string text_of(const Answer& answer, const output::Terminal& terminal) {
   std::string notes;
   for (const Row& row : answer.rows) {
     if (!row.times) {
-      notes += text("{}: not measured: {}", row.precision, printable(row.reason)) + "\n";
+      notes += text("{}: not measured: {}", label_of(row), printable(row.reason)) + "\n";
       continue;
     }
     const auto gain = speedup(answer, row);
@@ -330,11 +369,11 @@ std::string text_of(const Answer& answer, const output::Terminal& terminal) {
         fmt::format("{:.0f} %", row.times->spread_percent),
         gain ? fmt::format("{:.2f} ×", *gain) : "-",
         row.memory_bytes ? show_bytes(static_cast<std::uint64_t>(*row.memory_bytes)) : "-",
-        change && row.precision != "fp32" ? fmt::format("{:+.0f} %", *change) : ""};
+        change && &row != base_of(answer) ? fmt::format("{:+.0f} %", *change) : ""};
     if (infers) cells.emplace_back(row.drift ? fmt::format("{:.2g} %", 100 * *row.drift) : "-");
     cells.emplace_back(printable(row.engine));
     table.add(std::move(cells));
-    if (!row.is_finite) notes += text("{}: results are not finite", row.precision) + "\n";
+    if (!row.is_finite) notes += text("{}: results are not finite", label_of(row)) + "\n";
   }
   std::string out = title_of(answer) + "\n" + table.render(terminal) + notes;
   if (!answer.rows.empty() && base_of(answer) != nullptr)
@@ -350,15 +389,15 @@ std::string svg_of(const Answer& answer) {
   std::vector<std::string> notes;
   for (const Row& row : answer.rows) {
     if (!row.times) {
-      speed.bars.push_back({row.precision, printable(row.reason), 0});
+      speed.bars.push_back({label_of(row), printable(row.reason), 0});
       continue;
     }
     std::string figure = rate_of(answer, row);
     if (const auto gain = speedup(answer, row)) figure += fmt::format("  {:.2f} ×", *gain);
     speed.bars.push_back(
-        {row.precision, figure, infers ? row.times->median : 1 / row.times->median});
+        {label_of(row), figure, infers ? row.times->median : 1 / row.times->median});
     if (row.memory_bytes)
-      memory.bars.push_back({row.precision,
+      memory.bars.push_back({label_of(row),
                              show_bytes(static_cast<std::uint64_t>(*row.memory_bytes)),
                              *row.memory_bytes});
   }
@@ -378,15 +417,7 @@ Result<int> bench_framework(const Context& context) {
   if (!picture) return picture.error();
   Answer answer;
   answer.wish = *std::move(wish);
-  {
-    const compare::HeldSignals signals;
-    for (const std::string& precision : answer.wish.precisions) {
-      if (context.err_terminal.tty && !context.json)
-        context.err(text("measuring {} …", precision) + "\n");
-      if (auto done = measure(answer.wish, precision, signals, answer); !done)
-        return std::move(done).error();
-    }
-  }
+  if (auto done = measure_all(context, answer); !done) return std::move(done).error();
   answer.proposal = proposal_of(answer);
   if (*picture)
     if (auto drawn = write_picture(context.arguments, *picture, svg_of(answer)); !drawn)

@@ -1,10 +1,15 @@
 # `berth bench train` and `berth bench infer` run this in the target Python, once for each precision, so that the memory of one does not count
 # for another. argv: a JSON document. Prints one JSON document as its last line.
+import importlib.util
 import json
+import os
 import resource
 import sys
+import tempfile
 import time
 
+# Modules that a runtime beside PyTorch needs. TensorRT is used through ONNX Runtime, which reads the exported model for both.
+RUNTIMES = {"pytorch": (), "onnxruntime": ("onnxruntime",), "tensorrt": ("onnxruntime", "tensorrt")}
 WARM_UP, LEAST_RUNS, MOST_RUNS = 2, 5, 1000
 
 
@@ -215,18 +220,9 @@ def in_int8(torch, model, device):
     return torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8), "PyTorch dynamic quantization"
 
 
-def infer(torch, wish, device):
-    use_tf32(torch, device, False)
-    torch.manual_seed(0)
-    model = MODELS[wish["model"]][0](torch).to(device).eval()
-    inputs, _ = data_for(torch, wish["model"], wish["batch"], device)
+def in_pytorch(torch, wish, device, model, inputs):
+    """How to call the model, how to get its last output, what computes it, and the bytes of its weights."""
     engine = "PyTorch " + torch.__version__
-    with torch.inference_mode():
-        expected = model(inputs).float().cpu()
-    memory = Memory(torch, device)
-    if device != "cpu":
-        torch.cuda.reset_peak_memory_stats()
-    params = sum(one.numel() for one in model.parameters())
     if wish["precision"] in ("fp16", "bf16"):
         kind = torch.float16 if wish["precision"] == "fp16" else torch.bfloat16
         model = model.to(kind)
@@ -240,11 +236,103 @@ def infer(torch, wish, device):
         with torch.inference_mode():
             out[:] = [model(inputs)]
 
-    runs = timed(torch, device, once, wish["seconds"])
-    found = out[0].float().cpu()
-    drift = float((found - expected).norm() / expected.norm())
     weights = sum(one.numel() * one.element_size() for one in [*model.parameters(), *model.buffers()])
-    peak, metric = memory.peak() if device != "cpu" else (weights if wish["precision"] != "int8" else None, "weights")
+    return once, lambda: out[0], engine, weights if wish["precision"] != "int8" else None
+
+
+def export(torch, model, inputs, path):
+    # The newer exporter of PyTorch needs one more package, so use the older one, which is the only one before 2.5.
+    older = {"dynamo": False} if "dynamo" in torch.onnx.export.__code__.co_varnames else {}
+    try:
+        torch.onnx.export(model, (inputs,), path, input_names=["x"], output_names=["y"], opset_version=17, **older)
+    except Exception as problem:  # PyTorch raises errors of many types, also if it needs the package `onnx`
+        raise NotPossible(f"PyTorch cannot export the model: {type(problem).__name__}: {problem}".splitlines()[0][:300]) from problem
+
+
+def quantize(path, has_images):
+    try:
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+        # On the CPU, integer convolutions exist only for unsigned weights.
+        quantize_dynamic(path, path + ".int8", weight_type=QuantType.QUInt8 if has_images else QuantType.QInt8)
+    except ImportError as problem:
+        raise NotPossible(f"{problem}; int8 in ONNX Runtime needs the package onnx: pip install onnx") from problem
+    except Exception as problem:  # of the package `onnx`, which may not fit the version of NumPy
+        raise NotPossible(f"ONNX Runtime cannot quantize the model: {type(problem).__name__}: {problem}".splitlines()[0][:300]) from problem
+    return path + ".int8"
+
+
+def provider_for(runtime, wish, device):
+    """The provider of ONNX Runtime and its options."""
+    import onnxruntime
+    precision = wish["precision"]
+    if device == "cpu":
+        if runtime == "tensorrt":
+            raise NotPossible("TensorRT needs an NVIDIA GPU")
+        if precision in ("fp16", "bf16"):
+            raise NotPossible(f"ONNX Runtime has no {precision} on the CPU for most operators")
+        return "CPUExecutionProvider", {}
+    if precision in ("bf16", "int8"):
+        raise NotPossible(f"{precision} on a GPU needs " + ("another export" if precision == "bf16" else "a calibration with your own data"))
+    name = "TensorrtExecutionProvider" if runtime == "tensorrt" else "CUDAExecutionProvider"
+    if name not in onnxruntime.get_available_providers():
+        raise NotPossible(f"this ONNX Runtime has no {name}: pip install onnxruntime-gpu")
+    return name, {"trt_fp16_enable": precision == "fp16"} if runtime == "tensorrt" else {}
+
+
+def in_onnx_runtime(torch, wish, device, model, inputs):
+    """As in_pytorch()."""
+    import onnxruntime
+    provider, options = provider_for(wish["runtime"], wish, device)
+    if wish["precision"] == "fp16" and wish["runtime"] != "tensorrt":
+        model = model.half()
+        inputs = inputs.half() if inputs.is_floating_point() else inputs
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.onnx")
+        export(torch, model, inputs, path)
+        if wish["precision"] == "int8":
+            path = quantize(path, inputs.is_floating_point())
+        weights = os.path.getsize(path)
+        settings = onnxruntime.SessionOptions()
+        settings.intra_op_num_threads = torch.get_num_threads()
+        try:
+            session = onnxruntime.InferenceSession(path, settings, providers=[(provider, options)])
+        except Exception as problem:  # each error of ONNX Runtime has its own type
+            raise NotPossible(f"ONNX Runtime cannot run the model: {problem}".splitlines()[0][:300]) from problem
+    if session.get_providers()[0] != provider:
+        raise NotPossible(f"ONNX Runtime could not start {provider}")
+    binding, kind = session.io_binding(), device.split(":")[0]
+    given = onnxruntime.OrtValue.ortvalue_from_numpy(inputs.cpu().numpy(), kind, 0)
+    binding.bind_ortvalue_input("x", given)
+    binding.bind_output("y", kind)
+
+    def once():
+        session.run_with_iobinding(binding)
+        binding.synchronize_outputs()
+
+    engine = "ONNX Runtime " + onnxruntime.__version__ + (", TensorRT" if wish["runtime"] == "tensorrt" else "")
+    return once, lambda: torch.from_numpy(binding.copy_outputs_to_cpu()[0]), engine, weights
+
+
+def infer(torch, wish, device):
+    use_tf32(torch, device, False)
+    torch.manual_seed(0)
+    model = MODELS[wish["model"]][0](torch).to(device).eval()
+    inputs, _ = data_for(torch, wish["model"], wish["batch"], device)
+    with torch.inference_mode():
+        expected = model(inputs).float().cpu()
+    memory = Memory(torch, device)
+    if device != "cpu":
+        torch.cuda.reset_peak_memory_stats()
+    params = sum(one.numel() for one in model.parameters())
+    is_pytorch = wish["runtime"] == "pytorch"
+    once, output, engine, weights = (in_pytorch if is_pytorch else in_onnx_runtime)(torch, wish, device, model, inputs)
+    runs = timed(torch, device, once, wish["seconds"])
+    found = output().float().cpu()
+    drift = float((found - expected).norm() / expected.norm())
+    if device == "cpu":
+        peak, metric = weights, "weights"
+    else:  # PyTorch's allocator knows nothing of the memory of other runtimes
+        peak, metric = memory.peak() if is_pytorch else (None, None)
     return {"runs": runs, "memory_bytes": peak, "memory_metric": metric, "params": params, "engine": engine, "drift": drift,
             "finite": bool(torch.isfinite(found).all())}
 
@@ -252,6 +340,9 @@ def infer(torch, wish, device):
 def main():
     wish = json.loads(sys.argv[1])
     said = {}
+    if not all(map(importlib.util.find_spec, RUNTIMES[wish["runtime"]])):
+        print('\n{"not_installed": true}')
+        return
     try:
         import torch
         device = "cpu" if wish["cpu"] or not torch.cuda.is_available() else "cuda"
