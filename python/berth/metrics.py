@@ -16,6 +16,15 @@ __all__ = ["Metrics", "Tensorboard", "export_metrics", "tensorboard"]
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
+# The metric of each reading and its factor: the names and base units of `berth exporter` (docs/watch.md).
+EXPORTED = {
+    "memory_used_bytes": ("berth_device_memory_used_bytes", 1.0),
+    "memory_total_bytes": ("berth_device_memory_total_bytes", 1.0),
+    "utilization_percent": ("berth_device_utilization_ratio", 0.01),
+    "power_milliwatts": ("berth_device_power_watts", 0.001),
+    "temperature_celsius": ("berth_device_temperature_celsius", 1.0),
+}
+
 
 class Metrics:
     """What `export_metrics` returns. Set gauges with `metrics["loss"] = 0.3`; `close()` or the end of a `with` block stops the server.
@@ -43,8 +52,13 @@ class Metrics:
     def collect(self) -> Iterator[Any]:
         """Called by Prometheus's client for each request: the readings of the devices."""
         families = self._families()
+        seen = set()
         for one in self._recent.read():
-            families[one.name].add_metric([str(one.device.index), one.device.name or "", one.device.uuid or ""], one.value)
+            labels = [str(one.device.index), one.device.uuid or ""]
+            families[one.name].add_metric(labels, one.value * EXPORTED[one.name][1])
+            if one.device.index not in seen:
+                seen.add(one.device.index)
+                families["info"].add_metric([*labels, one.device.name or ""], 1)
         families[""].add_metric([], resident_bytes())
         yield from (family for family in families.values() if family.samples)
 
@@ -55,8 +69,8 @@ class Metrics:
     @staticmethod
     def _families() -> Dict[str, Any]:
         kind = needed("prometheus_client.core", "export_metrics", "prometheus-client").GaugeMetricFamily
-        families = {name: kind(f"berth_device_{name}", f"Of a GPU, as `berth ls` reads it: {name.replace('_', ' ')}", labels=["device", "name", "uuid"])
-                    for name in NAMES}
+        families = {name: kind(EXPORTED[name][0], f"Of a GPU: {name} of `berth ls --json`, in base units", labels=["device", "uuid"]) for name in NAMES}
+        families["info"] = kind("berth_device_info", "What does not change of a GPU; joined by uuid", labels=["device", "uuid", "name"])
         families[""] = kind("berth_process_resident_bytes", "Of this process, in the host's memory", labels=[])
         return families
 

@@ -5,6 +5,7 @@ usage: test_seeing.py BERTH LIBRARY
 import importlib.util
 import math
 import pathlib
+import re
 import sys
 import unittest
 
@@ -262,6 +263,18 @@ print(len(seen.summary.splitlines()) <= 10, 'GPU 0 NVIDIA GeForce RTX 4090: busy
         warned = "['the trace could not be written']"
         self.assertEqual(self.prints(code), f"False E0008 [] True\nTrue None {warned} True\nTrue None {warned} True\n")
 
+    def test_metrics_have_the_names_and_units_of_the_exporter(self):
+        table = pathlib.Path(__file__).parents[2] / "src/watch/metric_table.cpp"
+        if not table.exists():
+            self.skipTest("the sources are not here")
+        factors = {"kPercent": 0.01, "kMilli": 0.001, "1": 1.0}
+        rows = re.findall(r'{"(\w+)",\s*"(berth_device_\w+)",\s*"\w*",\s*\w+,\s*(\w+),', table.read_text())
+        exporters = {key: (name, factors[factor]) for key, name, factor in rows if factor in factors}
+        from berth.metrics import EXPORTED
+        from berth.readings import NAMES
+        self.assertEqual(set(EXPORTED), set(NAMES))
+        self.assertEqual({key: exporters[key] for key in EXPORTED}, EXPORTED)
+
     @unittest.skipUnless(HAS_PROMETHEUS, "no prometheus_client")
     def test_prometheus_reads(self):
         code = """
@@ -270,7 +283,7 @@ print(len(seen.summary.splitlines()) <= 10, 'GPU 0 NVIDIA GeForce RTX 4090: busy
                 metrics['loss'] = 0.25; metrics.set('rate', 3, phase='train'); metrics.set('epoch', 2, name='a', value='b')
                 said = urllib.request.urlopen(f'http://127.0.0.1:{metrics.port}/metrics').read().decode()
                 for bad in (lambda: metrics.set('a b', 1), lambda: metrics.set('loss', 'x'), lambda: metrics.set('loss', 1, other='x'), lambda: metrics.set(5, 1),
-                            lambda: metrics.set('berth_process_resident_bytes', 1), lambda: metrics.set('berth_device_power_milliwatts', 1),
+                            lambda: metrics.set('berth_process_resident_bytes', 1), lambda: metrics.set('berth_device_power_watts', 1),
                             lambda: berth.export_metrics(0, address=5)):
                     try: bad()
                     except berth.InvalidRequest: print('no')
@@ -278,9 +291,10 @@ print(len(seen.summary.splitlines()) <= 10, 'GPU 0 NVIDIA GeForce RTX 4090: busy
                 except berth.BerthError as problem: print(problem.id)
             print('loss 0.25' in said, 'rate{phase="train"} 3.0' in said, 'epoch{name="a",value="b"} 2.0' in said)
             print(said.count('# TYPE berth_process_resident_bytes'), 'berth_process_resident_bytes ' in said)
-            print('berth_device_memory_total_bytes{device="0",name="NVIDIA GeForce RTX 4090",uuid="GPU-' in said)
+            print('berth_device_memory_total_bytes{device="0",uuid="GPU-' in said)
+            print('name="NVIDIA GeForce RTX 4090",uuid="' in said.replace('berth_device_info{device="0",', ''), said.count('\\nberth_device_info{'))
             """
-        self.assertEqual(self.prints(code), "no\n" * 7 + "E0916\nTrue True True\n1 True\nTrue\n")
+        self.assertEqual(self.prints(code), "no\n" * 7 + "E0916\nTrue True True\n1 True\nTrue\nTrue 1\n")
 
     def test_bad_requests(self):
         code = """
