@@ -93,6 +93,12 @@ std::string history_table(const std::vector<DeviceHistory>& devices, const Perio
   return table.render(terminal);
 }
 
+/// Never with an exponent, which not every program reads.
+std::string csv_number(double value) {
+  constexpr double kLarge = 1e6;  // bytes and millijoules need no fraction
+  return value < kLarge ? fmt::format(",{:.10g}", value) : fmt::format(",{:.0f}", value);
+}
+
 std::string history_csv(const std::vector<DeviceHistory>& devices, const Period& asked) {
   std::string csv = "time,device,uuid";
   for (std::size_t i = 0; i < watch::kSeriesCount; ++i)
@@ -101,7 +107,7 @@ std::string history_csv(const std::vector<DeviceHistory>& devices, const Period&
   for (const DeviceHistory& device : devices)
     for (const auto& [time, moment] : serve::in_steps(device, std::max(asked.step, device.step))) {
       csv += fmt::format("{},{},{}", output::show_time(time * 1000), device.index, device.key);
-      for (const auto& value : moment) csv += value ? fmt::format(",{:.10g}", *value) : ",";
+      for (const auto& value : moment) csv += value ? csv_number(*value) : ",";
       csv += "\n";
     }
   return csv;

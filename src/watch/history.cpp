@@ -1,6 +1,7 @@
 #include "watch/history.hpp"
 
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -355,6 +356,9 @@ Result<History> History::open(const std::string& file,
         nullptr);
     parts->database.reset(database);
     if (database != nullptr) ::sqlite3_busy_timeout(database, 1000);
+    // Who used what is for the broker's user alone. The files beside it get the same permissions
+    // when they are made.
+    for (const char* suffix : {"", "-wal", "-shm"}) ::chmod((file + suffix).c_str(), 0600);
     if (code == SQLITE_OK && is_sound(database) && parts->prepare())
       return History(std::move(parts));
     const int problem = database != nullptr ? ::sqlite3_errcode(database) : code;

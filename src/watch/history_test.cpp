@@ -271,6 +271,17 @@ TEST_CASE("an Xid counts once, in its own minute, and not again for the next dae
   CHECK(found["xid:31"] == Counts{{minute(300), 1}});
 }
 
+TEST_CASE("only the broker's user may read the history, also that of an older version") {
+  const Folder folder;
+  std::ofstream(folder.file()).close();
+  std::filesystem::permissions(folder.file(), std::filesystem::perms(0644));
+  const auto history = History::open(folder.file(), [](const std::string&) {});
+  REQUIRE(history);
+  for (const char* suffix : {"", "-wal", "-shm"})
+    CHECK(std::filesystem::status(folder.file() + suffix).permissions() ==
+          std::filesystem::perms(0600));
+}
+
 TEST_CASE("a file of a version that kept no peaks is read, and written from then on") {
   const Folder folder;
   {

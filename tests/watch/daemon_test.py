@@ -197,6 +197,7 @@ class Watching(Daemon):
         self.assertIsNotNone(points()[0]["utilization_percent"])
         csv = self.berth("history", "--format", "csv").stdout.splitlines()
         self.assertTrue(csv[0].startswith("time,device,uuid,utilization_percent"))
+        self.assertNotRegex("\n".join(csv[1:]), r",\d[\d.]*e[+-]")  # memory in bytes
         plot = self.berth("history", "--format", "plot").stdout
         self.assertIn("100 %", plot)
         self.assertIn("GiB", self.berth("history").stdout)
