@@ -401,17 +401,29 @@ Result<plan::Model> model_of_word(const std::string& word) {
   return plan::model_in_file(*file);
 }
 
+/// The MODEL of the command line.
+std::optional<std::string> model_word(const Arguments& arguments) {
+  return arguments.positional.size() > 1 ? std::optional(arguments.positional[1])
+                                         : arguments.value("--for");
+}
+
+Error no_one_model() {
+  return {ErrorCode::kInvalidArgument, "E0974",
+          text("say 'fit' or 'gpu' and one model: its name, its file, or --params"),
+          "berth plan fit Llama-3.1-8B\nberth plan fit model.safetensors\n"
+          "berth plan fit --params 7B"};
+}
+
 }  // namespace
 
 Result<plan::Model> planned_model(const Arguments& arguments) {
   const auto& words = arguments.positional;
   const auto params = arguments.value("--params");
-  if (words.empty() || words.size() > 2 || (words.size() == 2) == params.has_value())
-    return Error{ErrorCode::kInvalidArgument, "E0974",
-                 text("say 'fit' or 'gpu' and one model: its name, its file, or --params"),
-                 "berth plan fit Llama-3.1-8B\nberth plan fit model.safetensors\n"
-                 "berth plan fit --params 7B"};
-  if (!params) return model_of_word(words[1]);
+  const auto word = model_word(arguments);
+  const bool has_both = words.size() == 2 && arguments.has("--for");
+  if (words.empty() || words.size() > 2 || has_both || word.has_value() == params.has_value())
+    return no_one_model();
+  if (word) return model_of_word(*word);
   const auto number = plan::parse_params(*params);
   if (!number) return number.error();
   return plan::model_of_size(*number);
@@ -463,10 +475,10 @@ Result<int> plan_fit(const Context& context) {
   answer.memory = plan::memory_of(answer.model, answer.work);
   answer.safe_bytes = plan::safe_bytes(answer.memory, *work);
   if (const auto named = arguments.value("--gpu")) {
-    const std::string word = arguments.positional.size() > 1
-                                 ? shell_word(printable(arguments.positional[1]))
-                                 : "--params " + arguments.value("--params").value_or("7B");
-    auto gpu = planned_gpu(context, *named, {"berth plan fit " + word});
+    const auto word = model_word(arguments);
+    const std::string shown = word ? shell_word(printable(*word))
+                                   : "--params " + arguments.value("--params").value_or("7B");
+    auto gpu = planned_gpu(context, *named, {"berth plan fit " + shown});
     if (!gpu) return std::move(gpu).error();
     answer.gpu = std::move(*gpu);
     // What is known may already be too much.
@@ -486,12 +498,8 @@ Result<int> plan_fit(const Context& context) {
 Result<int> run_plan(const Context& context) {
   const auto& words = context.arguments.positional;
   const std::string_view what = words.empty() ? std::string_view() : words.front();
-  if (const auto model = context.arguments.value("--for"); model && !what.empty()) {
-    Context other = context;
-    other.arguments.options.erase("--for");
-    other.arguments.positional.push_back(*model);
-    return run_plan(other);
-  }
+  if (context.arguments.has("--for") && (what == "cost" || what == "measure"))
+    return no_one_model();
   if (what == "fit") return plan_fit(context);
   if (what == "gpu") return plan_gpu(context);
   if (what == "cost") return plan_cost(context);

@@ -268,7 +268,8 @@ Result<int> perform(const Spec& spec, Machine& machine, const Caller& caller,
     return report;
   };
   caller.report(report_of_run);
-  if (plan->lease && ending->wall >= run::kWatchFrom)
+  // Inside another job, that job's report is kept, and not this one.
+  if (plan->lease && plan->lease->is_ours() && ending->wall >= run::kWatchFrom)
     plan->lease->keep_report(caller.stored_report(report_of_run), kMostToKeepReport);
   if (caller.ended) caller.ended(ending->outcome, ending->wall);
   if (ending->interrupted) run::die_of_interrupt();

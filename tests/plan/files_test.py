@@ -193,6 +193,20 @@ class Files(unittest.TestCase):
             file.truncate(8 + len(header) + 4 * 10**10)
         self.assertIs(self.fit("large.safetensors", "--gpu", "L4")["gpu"]["fits"], False)
 
+    def test_for_names_the_model_too(self):
+        def plan(*words, **more):
+            return subprocess.run([BERTH, "plan", *words], text=True, stderr=subprocess.PIPE, **{"stdout": subprocess.PIPE} | more)
+
+        self.assertEqual(plan("gpu", "--for", "Llama-3.1-8B").stdout, plan("gpu", "Llama-3.1-8B").stdout)
+        for words in (("gpu", "Llama-3.1-8B", "--for", "gpt2"), ("gpu", "--params", "7B", "--for", "gpt2"), ("cost", "--gpu", "L4", "--for", "gpt2")):
+            done = plan(*words)
+            self.assertEqual(done.returncode, 2, words)
+            self.assertIn("E0974", done.stderr)
+        with open("/dev/full", "w") as full:
+            done = plan("gpu", "--for", "Llama-3.1-8B", stdout=full)
+        self.assertIn("E0008", done.stderr)
+        self.assertNotEqual(done.returncode, 0)
+
 
 if __name__ == "__main__":
     BERTH = str(pathlib.Path(sys.argv.pop(1)).resolve())
