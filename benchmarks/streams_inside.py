@@ -1,9 +1,10 @@
 """Measures the daemon of a simulated machine while clients read its event stream: CPU of one core, memory, bytes of a frame. Run inside `berth sim`.
 
-usage: berth sim --machine dgx-h100-8 --processes 20 -- python3 benchmarks/streams_inside.py BERTH SECONDS STREAMS
+usage: berth sim --machine dgx-h100-8 --processes 20 -- python3 benchmarks/streams_inside.py BERTH SECONDS STREAMS [--tcp]
 """
 import os
 import pathlib
+import resource
 import select
 import socket
 import subprocess
@@ -14,11 +15,20 @@ import time
 from watch_inside import cpu_seconds, peak_mib
 
 
+def free_address():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()
+
+
 def main():
     berth, seconds, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    address = free_address() if "--tcp" in sys.argv else None
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with tempfile.TemporaryDirectory() as folder:
         variables = os.environ | {"BERTH_STATE_DIR": folder, "BERTH_RUNTIME_DIR": folder}
-        daemon = subprocess.Popen([berth, "serve"], env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        daemon = subprocess.Popen([berth, "serve", *(["--tcp", "%s:%d" % address] if address else [])], env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         path = pathlib.Path(folder) / "berth.sock"
         while not path.exists():
             time.sleep(0.05)
@@ -37,9 +47,10 @@ def main():
         alone = measure([])
         streams = []
         for _ in range(count):
-            one = socket.socket(socket.AF_UNIX)
-            one.connect(str(path))
-            one.sendall(b"GET /v1/watch HTTP/1.1\r\nHost: berth\r\n\r\n")
+            one = socket.socket(socket.AF_INET if address else socket.AF_UNIX)
+            one.connect(address or str(path))
+            token = pathlib.Path(folder, "tcp-token").read_text().strip() if address else ""
+            one.sendall(f"GET /v1/watch HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
             streams.append(one)
         measure(streams, 5)  # the first event of a stream is a whole frame
         measured = measure(streams)

@@ -106,7 +106,7 @@ class Daemon {
     if (!options_.tcp.empty()) {
       const auto token = token_in(token_file(options_.state_folder));
       if (!token) return token.error();
-      auto door = TcpDoor::open(loop_, options_.tcp, *token, options_.socket);
+      auto door = TcpDoor::open(loop_, options_.tcp, *token, *server_);
       if (!door) return door.error();
       door_ = *std::move(door);
     }

@@ -4,8 +4,10 @@
 #include "serve/server.hpp"
 
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
@@ -16,7 +18,6 @@
 #include <set>
 #include <utility>
 
-#include "base/descriptor.hpp"
 #include "serve/refusal.hpp"
 #include "serve/target.hpp"
 #include "serve/watches.hpp"
@@ -26,7 +27,7 @@ namespace {
 
 namespace asio = boost::asio;
 namespace http = boost::beast::http;
-using Socket = asio::local::stream_protocol::socket;
+using Socket = asio::generic::stream_protocol::socket;
 using boost::system::error_code;
 
 constexpr int kAtOnce = 64;
@@ -117,15 +118,18 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
   }
 
   void read() {
-    parser_.emplace();
-    parser_->header_limit(static_cast<std::uint32_t>(server_->limits.header_bytes));
-    parser_->body_limit(server_->limits.body_bytes);
     state_ = State::kIdle;
     expire_after(server_->limits.idle_seconds);
-    http::async_read_header(socket_, buffer_, *parser_,
-                            [self = shared_from_this()](error_code problem, std::size_t) {
-                              self->got_header(problem);
-                            });
+    read_header();
+  }
+
+  /// The call has begun: these bytes were read elsewhere, from a socket that is not local.
+  void go_on(std::string_view received) {
+    buffer_.commit(asio::buffer_copy(buffer_.prepare(received.size()), asio::buffer(received)));
+    is_local_ = false;
+    state_ = State::kReading;
+    expire_after(server_->limits.slow_seconds);
+    read_header();
   }
 
   void send(Reply reply) {
@@ -169,6 +173,16 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     deadline_.async_wait([weak = weak_from_this()](error_code problem) {
       if (const auto self = weak.lock(); self && !problem) self->close();
     });
+  }
+
+  void read_header() {
+    parser_.emplace();
+    parser_->header_limit(static_cast<std::uint32_t>(server_->limits.header_bytes));
+    parser_->body_limit(server_->limits.body_bytes);
+    http::async_read_header(socket_, buffer_, *parser_,
+                            [self = shared_from_this()](error_code problem, std::size_t) {
+                              self->got_header(problem);
+                            });
   }
 
   void got_header(error_code problem) {
@@ -227,12 +241,22 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
   }
 
   /// Nothing is read while an answer is pending, so only this detects that the client disconnected.
-  /// Data that it has already sent stays in the socket.
+  /// Data that it has already sent stays in a local socket.
   void watch_for_the_end() {
-    socket_.async_wait(Socket::wait_error, [self = shared_from_this()](error_code problem) {
+    const auto what = is_local_ ? Socket::wait_error : Socket::wait_read;
+    socket_.async_wait(what, [self = shared_from_this()](error_code problem) {
       if (problem || !self->is_waited_for()) return;
+      if (!self->is_local_ && self->discard()) return self->watch_for_the_end();
       self->close();
     });
+  }
+
+  /// TCP reports the end of a client only after the data before it. Such a connection has only one
+  /// call. Returns false at the end.
+  [[nodiscard]] bool discard() {
+    std::array<char, 4096> bytes{};
+    const ssize_t n = ::recv(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
   }
 
   /// Returns false if this call and this user's other calls in memory exceed the limit.
@@ -348,7 +372,7 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
   http::response<http::string_body> response_;
   std::string in_sending_, to_send_;  // of a stream
   State state_ = State::kIdle;
-  bool keep_alive_ = true;
+  bool keep_alive_ = true, is_local_ = true;
   std::size_t bytes_ = 0;  // counted in server_->bytes
   std::size_t left_ = 0;   // bytes to discard at most
 };
@@ -416,6 +440,13 @@ std::vector<gid_t> groups_of(int socket) {
   return groups;
 }
 
+std::vector<gid_t> own_groups() {
+  std::vector<gid_t> groups(static_cast<std::size_t>(std::max(0, ::getgroups(0, nullptr))));
+  const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
+  groups.resize(static_cast<std::size_t>(std::max(0, count)));
+  return groups;
+}
+
 template <typename Parts>
 void let_in(const std::shared_ptr<Parts>& parts, Socket socket) {
   ucred credentials = {};
@@ -438,7 +469,7 @@ void accept(const std::shared_ptr<Parts>& parts) {
                                const auto here = weak.lock();
                                if (!here || problem == asio::error::operation_aborted) return;
                                for (int i = 0; i < kAtOnce && !problem; ++i) {
-                                 Socket socket(here->loop);
+                                 asio::local::stream_protocol::socket socket(here->loop);
                                  here->acceptor.accept(socket, problem);
                                  if (!problem) let_in(here, std::move(socket));
                                }
@@ -485,6 +516,28 @@ Server::~Server() {
 
 std::size_t Server::connections() const {
   return parts_->open.size();
+}
+
+const Limits& Server::limits() const {
+  return parts_->limits;
+}
+
+bool Server::make_room() {
+  return serve::make_room(parts_->open, parts_->limits, ::geteuid());
+}
+
+void Server::adopt(Descriptor socket, std::string_view received) {
+  Peer peer{::getpid(), ::geteuid(), ::getegid(), own_groups(), start_ticks_of(::getpid())};
+  sockaddr_storage address = {};
+  socklen_t size = sizeof address;
+  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return;
+  Socket adopted(parts_->loop);
+  error_code problem;
+  adopted.assign({address.ss_family, 0}, socket.get(), problem);
+  if (problem) return;
+  static_cast<void>(socket.release());
+  std::make_shared<Answer::Connection>(parts_, std::move(adopted), std::move(peer))
+      ->go_on(received);
 }
 
 }  // namespace berth::serve

@@ -15,6 +15,7 @@
 
 #include <sys/types.h>
 
+#include "base/descriptor.hpp"
 #include "base/result.hpp"
 #include "serve/socket_file.hpp"
 
@@ -96,6 +97,12 @@ class Server {
   Server& operator=(const Server&) = delete;
   ~Server();
   [[nodiscard]] std::size_t connections() const;
+  [[nodiscard]] const Limits& limits() const;
+  /// Whether our own user may have one more connection; closes an idle one for it if needed.
+  [[nodiscard]] bool make_room();
+  /// Serves one call of our own user at a connection that was accepted elsewhere. `received`: what
+  /// was read of the call. To be called after make_room().
+  void adopt(Descriptor socket, std::string_view received);
   /// Removed with the server, unless leave() was called.
   [[nodiscard]] SocketFile& file() { return file_; }
 

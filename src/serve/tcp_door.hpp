@@ -1,8 +1,8 @@
 // TcpDoor: the broker's API over TCP, for programs that cannot use its socket. It is off by
 // default, listens only on loopback, and requires the token from a file that only its user can
-// read. A caller with the token therefore counts as that user and is forwarded to the socket. One
-// call per connection. Requests that a web page could make a browser send (foreign Host, Origin)
-// are rejected first.
+// read. A caller with the token therefore counts as that user, and the server takes its connection.
+// One call per connection. Requests that a web page could make a browser send (foreign Host,
+// Origin) are rejected first.
 #pragma once
 
 #include <memory>
@@ -17,14 +17,16 @@ class io_context;
 
 namespace berth::serve {
 
+class Server;
+
 class TcpDoor {
  public:
-  /// `address`: "127.0.0.1:8080", "[::1]:8080"; `socket`: where the server listens. Fails with
+  /// `address`: "127.0.0.1:8080", "[::1]:8080"; `server` must outlive the loop's run. Fails with
   /// kInvalidArgument (E0915: not a loopback address), kUnavailable (E0916: cannot listen there).
   [[nodiscard]] static Result<std::unique_ptr<TcpDoor>> open(boost::asio::io_context& loop,
                                                              const std::string& address,
                                                              const std::string& token,
-                                                             const std::string& socket);
+                                                             Server& server);
   TcpDoor(const TcpDoor&) = delete;
   TcpDoor& operator=(const TcpDoor&) = delete;
   ~TcpDoor();

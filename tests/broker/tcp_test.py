@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import random
+import resource
 import socket
 import sys
 import time
@@ -201,25 +202,53 @@ class Tcp(Machine):
                 self.assertLess(time.monotonic() - begun, 5)
         self.assertIsNone(broker.poll())
 
-    def test_a_call_above_the_limit_is_told_to_come_back(self):
-        self.serve()
-        call = f"GET /v1/watch HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self.token}\r\n\r\n".encode()
-        with contextlib.ExitStack() as held:
-            def listen():
-                one = held.enter_context(contextlib.closing(socket.create_connection(("127.0.0.1", self.port), 20)))
-                one.sendall(call)
-                return one, one.recv(100)
+    def hold(self, held, call):
+        """Opens a connection that has sent this call, with the token."""
+        one = held.enter_context(contextlib.closing(socket.create_connection(("127.0.0.1", self.port), 60)))
+        one.sendall(f"{call} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self.token}\r\n\r\n".encode())
+        return one
 
-            for _ in range(128):
-                self.assertTrue(listen()[1].startswith(b"HTTP/1.1 200 "))
-            for _ in range(40):  # more than are answered at the same time
-                one, heard = listen()
-                while more := one.recv(65536):
-                    heard += more
-                head, body = heard.split(b"\r\n\r\n")
-                self.assertTrue(head.startswith(b"HTTP/1.1 503 "))
-                self.assertIn(b"\r\nRetry-After: 1", head)
-                self.assertEqual(json.loads(body)["error"]["id"], "E1086")
+    def need_files(self, count):
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        if hard < count:
+            self.skipTest("too few files may be open")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+    def test_as_many_open_pages_as_a_user_may_have_keep_nobody_else_out(self):
+        self.need_files(2000)
+        self.serve()
+        with contextlib.ExitStack() as held:
+            pages = [self.hold(held, "GET /v1/watch") for _ in range(1000)]
+            for one in pages:
+                self.assertTrue(one.recv(100).startswith(b"HTTP/1.1 200 "))
+            one, heard = self.hold(held, "GET /v1/watch"), b""
+            while more := one.recv(65536):
+                heard += more
+            self.assertIn(b"HTTP/1.1 503 ", heard)
+            self.assertIn(b"E0928", heard)
+            self.assertEqual(self.ask()[0], 200)
+            self.assertEqual(self.call("GET", "/v1/jobs")["jobs"], [])
+            pages[0].close()  # noticed although the client sends nothing
+
+            def is_served_again():
+                return self.hold(held, "GET /v1/watch").recv(100).startswith(b"HTTP/1.1 200 ")
+            self.assertTrue(wait_until(is_served_again))
+
+    def test_a_call_above_the_limit_is_told_to_come_back(self):
+        self.need_files(2500)
+        self.serve()
+        job = self.ask("POST", "/v1/jobs", {"request": {"gpus": 1}, "owners": [{"pid": os.getpid()}]})[1]["job"]["id"]
+        with contextlib.ExitStack() as held:
+            for _ in range(1300):
+                self.hold(held, f"GET /v1/jobs/{job}?wait=ended")
+            heard = b""
+            one = self.hold(held, "GET /v1/jobs")
+            while more := one.recv(65536):
+                heard += more
+            head, body = heard.split(b"\r\n\r\n")
+            self.assertTrue(head.startswith(b"HTTP/1.1 503 "))
+            self.assertIn(b"\r\nRetry-After: 1", head)
+            self.assertEqual(json.loads(body)["error"]["id"], "E1086")
         self.assertTrue(wait_until(lambda: self.ask()[0] == 200))
 
 
