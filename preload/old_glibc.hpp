@@ -1,7 +1,8 @@
 // Selects the oldest version of libc functions: the guard is loaded into programs of any age, and
 // CUDA 11 and later run on glibc 2.17 and newer.
 //
-// What musl lacks is weak: a program that was made for musl must start with the guard, too.
+// Functions that musl lacks are weak symbols, so that a program built for musl also starts with
+// the guard.
 #pragma once
 
 #include <dlfcn.h>

@@ -1,4 +1,5 @@
-// One line on stderr if the quota refuses memory: who asked for how much, and who holds the rest.
+// Prints one line to stderr if the quota refuses memory: which process asked for how much, and
+// which process holds the rest.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -24,8 +24,8 @@ struct Region {
 /// In a child after fork(): what the library recorded belongs to the parent. Each library has its
 /// own.
 void forget_all();
-/// The job's memory on a device, and the part of it that allocations may have: not what contexts
-/// and modules take.
+/// The job's memory on a device, and the part that allocations may use. Contexts and modules take
+/// the rest.
 [[nodiscard]] std::uint64_t quota_of(int place);
 [[nodiscard]] std::uint64_t memory_limit(int place);
 [[nodiscard]] std::uint64_t clock_now();

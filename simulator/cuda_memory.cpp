@@ -49,7 +49,7 @@ int class_of(std::uint64_t bytes) {
   return n;
 }
 
-/// Reserves the arena's range: 0: there is none.
+/// Reserves the arena's range. Returns 0 if there is none.
 std::uint64_t reserve(const Arena& arena) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   constexpr int kAccess = PROT_READ | PROT_WRITE;

@@ -58,8 +58,8 @@ void nap(std::uint64_t nanoseconds) {
   clock_nanosleep(CLOCK_MONOTONIC, 0, &t, nullptr);
 }
 
-/// Waits until is_done(), called with the lock of all processes held; it returns how much of our
-/// work comes before.
+/// Waits until is_done() is true. is_done() is called with the lock of all processes held. It
+/// returns how much of our work comes before.
 template <typename Left>
 void wait_until(CUdevice device, Left left) {
   const std::uint32_t number = number_of(device);

@@ -15,7 +15,7 @@ bool is_folder(const char* path) {
   return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/// The result for a group that no call can be about; NVML_SUCCESS: it is fine.
+/// The error for a group that no call may name; NVML_SUCCESS if the group is valid.
 nvmlReturn_t check(const Call& call, const char* group) {
   if (call.on_partition() || cuda_region() == nullptr || call.number() >= wire::kCudaDevices)
     return NVML_ERROR_NOT_SUPPORTED;

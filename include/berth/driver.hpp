@@ -61,7 +61,8 @@ inline const char* initialised_driver() {
   struct Opens {
     const char *name, *library, *device;
   };
-  // These drivers have no function that tells, but an initialised one has a device open.
+  // These drivers have no function that tells whether they are initialised, but an initialised
+  // driver has a device open.
   constexpr Opens kOpens[] = {{"ROCm", "libhsa-runtime64.so.1", "/dev/kfd"},
                               {"OpenCL", "libnvidia-opencl.so.1", "/dev/nvidia"},
                               {"OpenCL", "libigdrcl.so", "/dev/dri/render"}};

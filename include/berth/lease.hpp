@@ -68,8 +68,8 @@ struct Held {
   std::thread::id thread;
   std::vector<Setting> before;
   std::optional<cpu_set_t> affinity;
-  /// Leases that were requested before this one and ended first, although this one uses their
-  /// devices.
+  /// Leases that ended before this one. They were requested earlier, and this lease still uses
+  /// their devices.
   std::vector<std::pair<berth_lease*, int>> later;
 };
 
@@ -211,7 +211,7 @@ inline bool selects(std::string_view name) {
   return false;
 }
 
-/// Whether the request is for all GPUs. Then a driver that has already read the devices uses the
+/// Whether the request is for all GPUs. If so, a driver that has already read its devices uses the
 /// right ones.
 inline bool is_for_all(const Request& request) {
   for (char** one = ::environ; one != nullptr && *one != nullptr; ++one) {

@@ -201,8 +201,8 @@ struct Attempt<First, More...> {
 }  // namespace detail
 
 /// Calls a function that returns an error code: an enum or cl_int of is_out_of_memory(). Calls it
-/// again while the code is a lack of memory, at most `policy.tries` times in all, and returns the
-/// last code. Fails with E0104 if the policy makes no sense.
+/// again while the code says that memory ran out, at most `policy.tries` times in all, and returns
+/// the last code. Fails with E0104 if the policy makes no sense.
 template <typename F>
 Result<std::decay_t<std::invoke_result_t<F&>>> try_retry(const RetryPolicy& policy, F&& function) {
   using Code = std::decay_t<std::invoke_result_t<F&>>;
@@ -222,9 +222,9 @@ Result<std::decay_t<std::invoke_result_t<F&>>> try_retry(const RetryPolicy& poli
 /// Calls a function again if memory ran out in it, at most `policy.tries` times in all. Memory ran
 /// out if the function throws an exception or returns an error code (not an int) that says so.
 ///
-/// Other exceptions pass through, and so does that of the last try. Destructors of a failed try
-/// have run before the next one. The function must be safe to repeat. Throws Error E0566 if the
-/// device's context is lost; the exception of the device is nested in it.
+/// Other exceptions pass through. The exception of the last try passes through, too. Destructors of
+/// a failed try have run before the next one. The function must be safe to repeat. Throws Error
+/// E0566 if the device's context is lost; the exception of the device is nested in it.
 ///
 /// `Also`: further types to catch, such as retry<cl::Error>(…) or retry<cudaError_t>(…).
 template <typename... Also, typename F>

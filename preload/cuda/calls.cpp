@@ -26,7 +26,7 @@ using enum Work;
 
 namespace {
 
-/// A product that does not fit counts as nothing: no copy has that size.
+/// A product that overflows counts as 0, because no copy has that size.
 std::uint64_t product(std::uint64_t a, std::uint64_t b) {
   std::uint64_t all = 0;
   return __builtin_mul_overflow(a, b, &all) ? 0 : all;

@@ -1,4 +1,4 @@
-// Which device of the region a CUDA device is.
+// Maps a CUDA device to its entry in the region (the memory shared with `berth run`).
 #include <string.h>
 
 #include "preload/cuda/guard.hpp"
@@ -6,7 +6,8 @@
 namespace berth::guard {
 namespace {
 
-constinit int g_places[wire::kMaxDevices] = {};  // per device: its place + 2; 0: not looked up yet
+// per device: its index in the region + 2; 0: not looked up yet
+constinit int g_places[wire::kMaxDevices] = {};
 
 int find_device(CUdevice device) {
   using GetUuid = CUresult (*)(CUuuid*, CUdevice);

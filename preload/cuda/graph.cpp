@@ -91,9 +91,9 @@ std::uint64_t ask(CUdevice device, int attribute) {
              : 0;
 }
 
-/// Makes the counters equal to what the driver has reserved. Call it with the lock held. `was`: what
-/// was charged before the call that may have changed it. A change is an event of the job's counters:
-/// what NVML showed before it is no longer comparable.
+/// Makes the counters equal to what the driver has reserved. Call it with the lock held. `was`: the
+/// charge before the call that may have changed it. A change is recorded as an event in the job's
+/// counters, because NVML's earlier values are no longer comparable.
 void recount(CUdevice device, std::uint64_t was) {
   const int place = place_of(device);
   if (place < 0) return;

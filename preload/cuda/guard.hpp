@@ -53,7 +53,8 @@ void forget_graphs();
 /// Call it when graphs may have lost memory, because their contexts or addresses were freed.
 void recount_graphs();
 void tell_device_full(int place, std::uint64_t bytes);
-/// Surround a call in which the program waits for its work. Then another job may take the device.
+/// Call them around a call in which the program waits for its work. Meanwhile, another job may take
+/// the device.
 void begin_wait();
 void end_wait();
 

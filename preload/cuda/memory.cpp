@@ -14,7 +14,7 @@
 namespace berth::guard {
 namespace {
 
-/// Granularity of linear memory; the driver checks the one of physical memory itself.
+/// Granularity of linear memory. The driver itself checks the granularity of physical memory.
 constexpr std::uint64_t kGrain = 512;
 
 struct Held {
@@ -34,8 +34,8 @@ struct Mapped {
 constinit berth::wire::AddressTable<Mapped> g_mapped;   // by address
 constinit berth::wire::AddressTable<CUdevice> g_pools;  // -1: in host memory
 constinit CUcontext g_primary[wire::kMaxDevices] = {};
-/// Held while the driver creates or frees physical memory and the tables follow. Otherwise, another
-/// thread could get a freed handle before its entry is removed.
+/// Held while the driver creates or frees physical memory, until the tables are updated. Otherwise,
+/// another thread could get a freed handle before its entry is removed.
 constinit pthread_mutex_t g_physical = PTHREAD_MUTEX_INITIALIZER;
 
 std::uint64_t round_up(std::uint64_t bytes) {
@@ -121,7 +121,7 @@ class Charge {
   }
 
  private:
-  /// No limit is checked, so the memory is counted when it is there.
+  /// No limit is checked, so the memory is counted after it is allocated.
   CUresult end_spilled(CUresult result, std::uint64_t address) {
     wire::Counters& own = counters(place_);
     if (result != CUDA_SUCCESS) {
@@ -232,8 +232,8 @@ CUresult allocate_from_pool(Real real_function, CUdeviceptr* out, std::size_t by
   return charge.from_pool().end(real_function(out, bytes, pool, stream), out);
 }
 
-/// Memory beyond the quota. A page that does not fit on the device is read over PCIe, and not moved
-/// each time: so says the advice. The memory is also right without it.
+/// Memory beyond the quota. The advice lets the device read a page that does not fit over PCIe,
+/// instead of moving it each time. The contents are right without the advice, too.
 CUresult allocate_managed(CUdeviceptr* out, std::uint64_t bytes, CUdevice device) {
   using Advise = CUresult (*)(CUdeviceptr, std::size_t, int, CUdevice);
   static const auto advise = reinterpret_cast<Advise>(driver_function("cuMemAdvise"));
@@ -245,7 +245,7 @@ CUresult allocate_managed(CUdeviceptr* out, std::uint64_t bytes, CUdevice device
   return result;
 }
 
-/// The same with rows, as the driver places them: of a multiple of kGrain.
+/// The same for memory with rows. The driver pads each row to a multiple of kGrain.
 CUresult allocate_managed_rows(CUdeviceptr* out, std::size_t* pitch, std::size_t width,
                                std::size_t height, unsigned element, const Here& at) {
   if (out == nullptr || pitch == nullptr || (element != 4 && element != 8 && element != 16))

@@ -1,5 +1,5 @@
-// One line on stderr if the driver refuses memory that the quota granted: whether the device, its
-// addresses or a neighbour was the reason.
+// Prints one line to stderr if the driver refuses memory that the quota granted. The line says
+// whether the reason is the device, its address space or another process.
 #include <errno.h>
 #include <unistd.h>
 

@@ -25,7 +25,7 @@ constexpr std::uint64_t kMillisecond = 1'000'000, kQuantum = 20 * kMillisecond,
                         kInFlight = 2 * kMillisecond, kIdle = kMillisecond,
                         kBorrowed = 2 * kMillisecond, kAway = 100 * kMillisecond, kWhole = 1000,
                         kOverCap = 10 * kMillisecond;
-// Of a job that takes turns without a share.
+// The weight of a job that takes turns but has no share.
 constexpr std::uint32_t kSmallWeight = 100;
 
 /// This process on one device. Everything except `left` is written with the lock held.
@@ -43,7 +43,7 @@ struct Gate {
   std::uint64_t each;       // estimated duration of a call in nanoseconds; 0: unknown
   std::uint64_t in_batch;   // calls between base and mark
   CUevent base, mark,
-      spare;          // time before base is counted; mark follows a batch that may still run
+      spare;          // time before `base` is counted; `mark` follows a batch that may still run
   CUevent tail;       // follows everything sent before the program began to wait
   CUstream last;      // of the newest work
   bool marked, open;  // marked: mark is set; open: base was recorded
@@ -108,8 +108,8 @@ void bury(turns::Turns& shared) {
   }
 }
 
-/// The least time that any active process of the class has had. A new or returning one starts
-/// there, so that idle time earns no credit.
+/// The least device time that an active process of the class has had. A new or returning process
+/// starts with this value, so that idle time earns no credit.
 std::uint64_t least_had(const turns::Turns& shared, const turns::Place* own) {
   std::uint64_t least = ~std::uint64_t{0};
   for (std::uint32_t i = 0; i < places_of(shared); ++i) {
@@ -260,8 +260,8 @@ struct Watched {
   std::uint64_t sent, since;
 };
 
-/// The holder is dead, or has sent nothing for a while: a millisecond, or as long as its own work
-/// takes if `own` is of an earlier class.
+/// Whether the holder is dead or has sent nothing for a while. A while is a millisecond. If `own`
+/// is of an earlier class, it is as long as the work of `own` takes.
 bool may_be_taken(const turns::Turns& shared, const turns::Place& own, std::uint32_t holder,
                   std::uint64_t now, Watched& seen) {
   if (holder > turns::kPlaces) return true;
@@ -389,7 +389,7 @@ std::uint64_t over_cap(Gate& gate, std::uint64_t now) {
   return (gate.cap_used - allowed) * kWhole / part;
 }
 
-/// Gives the device to others until the job may have more of it.
+/// Gives the device to others until the job may use it again.
 void pause_for_cap(Gate& gate, int at) {
   settle(gate, at);
   if (holds(gate)) hand_on(gate);

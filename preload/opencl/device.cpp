@@ -1,4 +1,4 @@
-// Which device of the region an OpenCL device is: by PCI address, or by name if it has none.
+// Maps an OpenCL device to its entry in the region: by PCI address, or by name if it has none.
 #include <string.h>
 
 #include "preload/ledger.hpp"

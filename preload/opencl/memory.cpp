@@ -69,7 +69,7 @@ class Charge {
     bool stale = false;
     {
       const Locked lock(g_lock);
-      // The driver freed what was there without saying so.
+      // The driver has freed the object that had this handle, and has not announced it.
       stale = table.take(key_of(handle), before);
       table.put(key_of(handle), {bytes_, places_, context_});
     }
@@ -209,7 +209,7 @@ template <typename Create>
 Buffer create_image(Context context, const ImageFormat* format, const ImageDescription* image,
                     Int* error, Create&& real_create) {
   if (image == nullptr || image->parent != nullptr) return real_create(error);
-  // Even an unknown format is a request, so that its size is corrected below.
+  // At least one byte: an image of unknown size is charged, too, and its size is corrected below.
   Charge charge(context, at_least_one(image_bytes(format, *image)));
   if (charge.refused()) {
     set(error, kMemObjectAllocationFailure);
@@ -242,7 +242,7 @@ bool take_shared(Context context, void* address, Held& held) {
   return found != nullptr && found->context == context && g_shared.take(key_of(address), held);
 }
 
-/// What a queued clEnqueueSVMFree will have freed.
+/// The memory that a queued clEnqueueSVMFree frees.
 struct Freed {
   std::size_t count;
   Held held[1];
@@ -466,7 +466,7 @@ void* clGetExtensionFunctionAddressForPlatform(Platform platform, const char* na
 
 namespace berth::guard {
 
-/// The driver's callbacks come in the parent alone.
+/// The driver's callbacks run only in the parent.
 void forget_all() {
   cl::g_objects = {};
   cl::g_shared = {};

@@ -22,7 +22,7 @@ void count_on(int place, Work work, std::uint64_t bytes) {
     __atomic_store_n(&region()->usage->trouble, wire::kOpenClTime, __ATOMIC_RELAXED);
 }
 
-/// A product that does not fit counts as nothing: no copy has that size.
+/// A product that overflows counts as 0, because no copy has that size.
 std::uint64_t volume(const std::size_t* region_size, std::uint64_t element = 1) {
   std::uint64_t all = element;
   for (int i = 0; i < 3 && region_size != nullptr; ++i)

@@ -57,7 +57,7 @@ class PickleReader {
   }
   bool push_bytes(std::uint64_t length) { return cursor_.skip(length), push(Kind::kNone); }
   bool push_long(std::uint64_t length) {
-    // Sizes have at most 8 bytes. Larger numbers, such as seeds, have no meaning to our readers.
+    // Sizes have at most 8 bytes. Larger numbers, such as seeds, are not used by our readers.
     if (length > 8) return push_bytes(length);
     std::uint64_t value = cursor_.number(static_cast<std::size_t>(length));
     const unsigned bits = static_cast<unsigned>(length) * 8;

@@ -14,10 +14,11 @@ namespace berth {
 
 class Pickle {
  public:
-  // Values are indices into a list, so that neither cycles nor depth need care when they are freed.
+  // Values are indices into a list, so that cycles and deep nesting need no care when values are
+  // freed.
   using Index = std::uint32_t;
   enum class Kind : unsigned char {
-    kNone,  // also what has no meaning to our readers, such as bytes
+    kNone,  // also values that our readers do not use, such as bytes
     kBool,
     kNumber,
     kReal,  // without its value
@@ -36,8 +37,8 @@ class Pickle {
   };
   enum class Contents { kPlain, kAny };  // kPlain: without globals, calls and objects outside
 
-  /// Reads one pickle and leaves the cursor behind it. nullopt: damaged, too large, or not of these
-  /// contents.
+  /// Reads one pickle and leaves the cursor behind it. nullopt: damaged, too large, or its contents
+  /// are of another kind.
   [[nodiscard]] static std::optional<Pickle> read(Cursor& cursor, Contents contents);
   /// A pickle of plain data.
   [[nodiscard]] static std::optional<Pickle> read_plain(std::string_view bytes);

@@ -38,7 +38,8 @@ Json* results_in(Json& document) {
   return results != document.end() && results->is_array() ? &*results : nullptr;
 }
 
-/// How much slower `now` is, in percent; nullopt if that is within what measurements vary.
+/// How much slower `now` is, in percent; nullopt if the difference is within the usual variation of
+/// measurements.
 std::optional<double> slower_percent(const EarlierResult& now, double rate, double spread) {
   if (rate <= 0) return std::nullopt;
   const double change = 100 * (1 - now.rate() / rate);

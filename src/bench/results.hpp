@@ -25,7 +25,7 @@ struct EarlierResult {
 };
 using EarlierResults = std::map<std::string, EarlierResult, std::less<>>;  // by result_key()
 
-/// A change of less than this is within what measurements vary.
+/// A smaller change is within the usual variation of measurements.
 inline constexpr double kSlowerPercent = 5;
 
 /// A device that is the same in every run: its uuid, else its PCI address, else its name.

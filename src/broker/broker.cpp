@@ -96,7 +96,8 @@ Status Broker::drain(const std::string& unit, bool drained) {
 
 Status Broker::lend(const std::string& unit, const std::string& to, bool is_lent) {
   if (auto is_known = known(unit); !is_known) return is_known;
-  // Only the scheduler that has it may give it back, because its own queue is closed first.
+  // Only the scheduler that has the unit may return it, because that scheduler first closes its own
+  // queue.
   if (const auto lent = lent_.find(unit); lent != lent_.end() && lent->second != to)
     return lent_to(lent->second);
   if (is_lent)

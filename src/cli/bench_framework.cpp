@@ -43,7 +43,7 @@ struct Wish {
   int gpus = 0;
 };
 
-/// What runs a model: PyTorch, and for inference also the others that are installed.
+/// What runs a model: PyTorch, and for inference also the other installed runtimes.
 struct Runtime {
   std::string_view word, name;
 };
@@ -60,7 +60,7 @@ struct Row {
   std::string memory_metric, engine;
   bool is_finite = true;
   std::string reason;       // why it did not run
-  bool is_failure = false;  // an error, and not only impossible here
+  bool is_failure = false;  // a real error, not only a precision that is impossible here
 };
 
 struct Answer {
@@ -188,7 +188,7 @@ Result<bool> measure(const Wish& wish, const Runtime& runtime, const std::string
   const std::string script(berth_bench_framework, berth_bench_framework_end);
   model::RunSetting setting;
   setting.gpus = wish.gpus;
-  // --no-wait: a benchmark gives way to jobs.
+  // --no-wait: jobs take precedence over a benchmark.
   const auto trial = compare::run_once(setting, {wish.python, "-c", script, request.dump()},
                                        nullptr, signals, {"--no-wait", "--time-limit", "15m"});
   if (!trial) return trial.error();

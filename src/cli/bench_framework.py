@@ -241,11 +241,11 @@ def in_pytorch(torch, wish, device, model, inputs):
 
 
 def export(torch, model, inputs, path):
-    # The newer exporter of PyTorch needs one more package, so use the older one, which is the only one before 2.5.
+    # The newer exporter of PyTorch needs one more package, so use the older one. PyTorch before 2.5 has no other.
     older = {"dynamo": False} if "dynamo" in torch.onnx.export.__code__.co_varnames else {}
     try:
         torch.onnx.export(model, (inputs,), path, input_names=["x"], output_names=["y"], opset_version=17, **older)
-    except Exception as problem:  # PyTorch raises errors of many types, also if it needs the package `onnx`
+    except Exception as problem:  # PyTorch raises errors of many types, also when the package `onnx` is missing
         raise NotPossible(f"PyTorch cannot export the model: {type(problem).__name__}: {problem}".splitlines()[0][:300]) from problem
 
 
@@ -256,7 +256,7 @@ def quantize(path, has_images):
         quantize_dynamic(path, path + ".int8", weight_type=QuantType.QUInt8 if has_images else QuantType.QInt8)
     except ImportError as problem:
         raise NotPossible(f"{problem}; int8 in ONNX Runtime needs the package onnx: pip install onnx") from problem
-    except Exception as problem:  # of the package `onnx`, which may not fit the version of NumPy
+    except Exception as problem:  # an error of the package `onnx`, which may not support this version of NumPy
         raise NotPossible(f"ONNX Runtime cannot quantize the model: {type(problem).__name__}: {problem}".splitlines()[0][:300]) from problem
     return path + ".int8"
 
@@ -331,7 +331,7 @@ def infer(torch, wish, device):
     drift = float((found - expected).norm() / expected.norm())
     if device == "cpu":
         peak, metric = weights, "weights"
-    else:  # PyTorch's allocator knows nothing of the memory of other runtimes
+    else:  # PyTorch's allocator does not count the memory of other runtimes
         peak, metric = memory.peak() if is_pytorch else (None, None)
     return {"runs": runs, "memory_bytes": peak, "memory_metric": metric, "params": params, "engine": engine, "drift": drift,
             "finite": bool(torch.isfinite(found).all())}

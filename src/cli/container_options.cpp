@@ -53,7 +53,7 @@ Result<std::optional<engines::ContainerWish>> parse_container(const Arguments& a
                      "berth run --container IMAGE -- COMMAND"};
     return std::optional<engines::ContainerWish>();
   }
-  // An option instead of an image would reach the engine as an option.
+  // An image whose name begins with "-" would reach the engine as an option.
   if (image->empty() || image->front() == '-')
     return Error{ErrorCode::kInvalidArgument, "E1103",
                  text("--container: '{}' is not the name of an image", printable(*image)),

@@ -24,8 +24,8 @@ inline constexpr std::array<Option, 4> kContainerOptions{{
 /// engines::find_engine.
 [[nodiscard]] Result<std::optional<engines::ContainerWish>> parse_container(
     const Arguments& arguments);
-/// Before anything is leased: whether the engine can give a container these GPUs, and has the
-/// image, which is fetched if it is missing. Fails with kUnavailable (E1101, E1102).
+/// Call it before a lease is taken. Checks whether the engine can give a container these GPUs, and
+/// fetches the image if it is missing. Fails with kUnavailable (E1101, E1102).
 [[nodiscard]] Status prepare_container(const Context& context, const engines::ContainerWish& wish,
                                        bool nvidia);
 

@@ -1,5 +1,6 @@
 // `berth container`: containers that people start without Berth take a lease, too. `--install` adds
-// a hook for podman and a runtime for docker; `prestart` and `runtime` are what these call.
+// a hook for podman and a runtime for docker; the hook calls `prestart`, and docker calls
+// `runtime`.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,7 +33,8 @@ constexpr const char* kDaemonFile = "/etc/docker/daemon.json";
 engines::HookCall own_call() {
   std::error_code ignored;
   engines::HookCall call{std::filesystem::read_symlink("/proc/self/exe", ignored).string(), {}};
-  // Hooks start without variables. These say where the broker and its files are.
+  // Hooks start without environment variables, so the hook's file sets these. They say where the
+  // broker and its files are.
   for (const char* name :
        {"BERTH_RUNTIME_DIR", "BERTH_STATE_DIR", "BERTH_SIM_DIR", "LD_LIBRARY_PATH"})
     if (const auto value = env_nonempty(name);
@@ -66,7 +68,7 @@ Status put(const std::string& path, const std::string& bytes) {
 Result<int> change(const Context& context, bool install) {
   const std::string root = context.arguments.value("--root").value_or("");
   std::error_code problem;
-  // Not created: a misspelled folder would get files that no engine reads.
+  // Do not create the folder: if its name is misspelled, no engine would read its files.
   if (!root.empty() && !std::filesystem::is_directory(root, problem))
     return Error{
         ErrorCode::kInvalidArgument, "E1079",
@@ -121,8 +123,9 @@ std::string read_stdin() {
 }
 
 /// Whether `berth run --container` started the container, and its job has a lease on the devices.
-/// What the container says of itself proves nothing: docker's daemon starts it as root for every
-/// user. So one of the job's processes must have the token; only its user and root can read that.
+/// The container's own statements prove nothing, because docker's daemon starts it as root for
+/// every user. So one of the job's processes must have the token, which only its user and root can
+/// read.
 bool is_of_job_with(const engines::GivenGpus& given, const std::vector<std::string>& devices) {
   constexpr std::size_t kMost = 4U << 20U;
   if (given.job == 0) return false;

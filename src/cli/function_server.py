@@ -82,7 +82,7 @@ def loaded(path, name):
 
 
 def input_of(kind, body):
-    """What the function gets: the value of a JSON document, text, or bytes. None without a body."""
+    """The argument for the function: the value of a JSON document, text, or bytes. None without a body."""
     if not body:
         return None
     if kind == "application/json":
@@ -143,7 +143,7 @@ def work(descriptor, path, name):
 
 
 class Refusal(Exception):
-    """An answer that is not the function's."""
+    """An answer that the function itself did not return."""
 
     def __init__(self, code, kind, retry=None):
         super().__init__(kind)
@@ -197,7 +197,7 @@ class Pool:
         self.closing = False
 
     def busy(self):
-        """503, with the seconds after which a place should be free: from how long the last calls took."""
+        """The answer 503, with the seconds after which a worker should be free. The estimate comes from the last calls."""
         usual = sum(self.durations) / len(self.durations) if self.durations else 1
         return Refusal(503, "busy", max(1, min(60, math.ceil(usual * max(1, self.calls) / self.config["max"]))))
 
@@ -355,7 +355,7 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
         super().finish()
 
     def cut(self):
-        """Ends a request that is not whole in time, however steadily its bytes arrive."""
+        """Ends a request that has not arrived completely in time, even if its bytes arrive steadily."""
         try:
             self.connection.shutdown(socket.SHUT_RDWR)
         except OSError:
@@ -454,7 +454,7 @@ class Server(http.server.ThreadingHTTPServer):
             self.connections.release()
 
     def hang_up(self):
-        """Waits for no request any more. Calls that run still get their answer."""
+        """Stops waiting for requests. Running calls still get their answer."""
         for request in list(self.open):
             try:
                 request.shutdown(socket.SHUT_RD)

@@ -19,8 +19,8 @@ namespace berth::cli {
 /// an option.
 [[nodiscard]] Result<std::vector<std::string>> host_names(const Arguments& arguments);
 
-/// Whether a document has only a few levels, as all of Berth's documents. Writing one takes stack
-/// for each level.
+/// Whether a document has only a few levels, like all of Berth's documents. Writing a document
+/// needs stack space for each level.
 [[nodiscard]] bool is_shallow(std::string_view json);
 
 /// Runs the verb on all machines at the same time. The exit code is 1 if one gave no answer. Fails

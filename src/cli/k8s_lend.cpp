@@ -1,5 +1,6 @@
 // `berth k8s lend` and `reclaim`: move GPUs of this node between Berth's own queue and Kubernetes.
-// engines/own_queue.hpp keeps which GPUs pods may not get; `berth-k8s held` tells which they have.
+// engines/own_queue.hpp stores which GPUs pods may not get. `berth-k8s held` tells which GPUs pods
+// have.
 #include "cli/k8s_lend.hpp"
 
 #include <algorithm>
@@ -33,7 +34,7 @@ class KubeQueue : public OtherQueue {
         all_(all) {}
 
   Result<engines::NodeState> look(bool is_lend) override {
-    // What is unreadable is closed for pods.
+    // If the list of closed GPUs is unreadable, all GPUs count as closed for pods.
     const auto closed = own_.units();
     const auto is_closed = [&](const LentGpu& gpu) {
       return !closed || std::find(closed->begin(), closed->end(), gpu.unit) != closed->end();
@@ -50,7 +51,8 @@ class KubeQueue : public OtherQueue {
     return now;
   }
   Status close(const engines::NodeState&) override {
-    // A damaged file closes all GPUs. One that names some would open the others.
+    // A damaged file closes all GPUs. Do not replace it by a list of some GPUs, because that would
+    // open the others.
     if (const auto closed = own_.units(); !closed && !all_) return closed.error();
     return set(true);
   }

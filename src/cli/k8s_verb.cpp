@@ -29,7 +29,7 @@ Error wrong(std::string message, std::string hint) {
   return {ErrorCode::kInvalidArgument, "E1036", std::move(message), std::move(hint)};
 }
 
-/// Which options a part of `berth k8s` does not have.
+/// The options that a part of `berth k8s` does not accept.
 Status refuse_foreign(const Arguments& given, const std::string& part) {
   struct Foreign {
     const char *option, *parts;
@@ -116,7 +116,7 @@ Result<int> print_devices(const Context& context) {
   const auto seen = look(context, Processes::kUsers, false);
   if (!seen) return seen.error();
   auto units = engines::kube_units(*seen);
-  // Without the right to read the folder, nothing is known of it.
+  // If this user may not read the folder, its contents are unknown.
   const engines::OwnQueue own(context.arguments.value("--state").value_or(kKubeState));
   if (own.units()) own.apply(units);
   const auto resources = engines::kube_resources(units, *config);

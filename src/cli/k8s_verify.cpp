@@ -337,8 +337,8 @@ class Verifier {
 
 Result<int> run_k8s_verify(const Context& context) {
   if (!context.arguments.has("--inside")) return Verifier(context).run();
-  // Whether the guard is there, shows whether the device is a share. It does not matter here
-  // whether its limits can be read.
+  // The presence of the guard shows whether the device is a share. Whether its limits can be read
+  // does not matter here.
   const bool is_share = env_nonempty("BERTH_GUARD").has_value();
   const auto report = look_inside();
   if (context.json) {

@@ -25,7 +25,7 @@ class OtherQueue {
   OtherQueue(const OtherQueue&) = delete;
   OtherQueue& operator=(const OtherQueue&) = delete;
 
-  /// Reads its state. `drained` with a reason of Berth's: it gives the GPUs to no new jobs.
+  /// Reads its state. If it is drained with Berth's reason, it gives the GPUs to no new jobs.
   [[nodiscard]] virtual Result<engines::NodeState> look(bool is_lend) = 0;
   [[nodiscard]] virtual Status close(const engines::NodeState& now) = 0;
   [[nodiscard]] virtual Status open(const engines::NodeState& now) = 0;

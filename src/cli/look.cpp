@@ -73,7 +73,7 @@ std::string plain_uuid(std::string uuid) {
 
 void add_device(model::Snapshot& snapshot, const guard::LiveJob& job, std::size_t at) {
   const guard::LiveDevice& limits = job.devices[at];
-  // OpenCL commands are timed without a share, too.
+  // OpenCL commands are also timed if the job has no share.
   const auto is_timed = [&](const guard::LiveCounts& counts) {
     return limits.share_permille.has_value() || counts.device_nanoseconds > 0;
   };
@@ -93,8 +93,7 @@ void add_device(model::Snapshot& snapshot, const guard::LiveJob& job, std::size_
           plain_uuid(shown.partition_uuid.empty() ? device->uuid : shown.partition_uuid) !=
               limits.uuid)
         continue;
-      // A process that uses CUDA and OpenCL under the guard has two places, whose numbers are
-      // added.
+      // A process that uses CUDA and OpenCL under the guard has two entries, so add their numbers.
       shown.guard_memory_bytes = shown.guard_memory_bytes.value_or(0) + counts.memory_bytes;
       if (is_timed(counts))
         shown.guard_device_seconds = shown.guard_device_seconds.value_or(0) + seconds(counts);

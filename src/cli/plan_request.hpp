@@ -15,7 +15,7 @@ namespace berth::cli {
 [[nodiscard]] Result<plan::Work> planned_work(const Arguments& arguments, const plan::Model& model);
 /// The GPU or partition of this machine with the most memory. Fails with kNoDevice (E0976).
 [[nodiscard]] Result<plan::Gpu> gpu_here(const Context& context, const plan::GpuCommand& command);
-/// The GPU that --gpu names: gpu_here() for "here", else of the catalogue. Fails also with
+/// The GPU that --gpu names: gpu_here() for "here", else a GPU of the catalogue. Fails also with
 /// kNotFound (E1046) if its memory is not known.
 [[nodiscard]] Result<plan::Gpu> planned_gpu(const Context& context, const std::string& named,
                                             const plan::GpuCommand& command);

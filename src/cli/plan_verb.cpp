@@ -481,7 +481,7 @@ Result<int> plan_fit(const Context& context) {
     auto gpu = planned_gpu(context, *named, {"berth plan fit " + shown});
     if (!gpu) return std::move(gpu).error();
     answer.gpu = std::move(*gpu);
-    // What is known may already be too much.
+    // The known part alone may already be too much.
     if (answer.memory.is_partial)
       answer.fits =
           answer.memory.peak() > answer.gpu->memory_bytes ? std::optional(false) : std::nullopt;

@@ -267,8 +267,8 @@ Result<int> run_or_say_why_not(const Context& context) {
   auto container = parse_container(arguments);
   if (!container) return std::move(container).error();
   spec.container = *std::move(container);
-  // Each rank would be a container of its own: with its own network and processes, and without
-  // shared memory. Those of apptainer have the machine's.
+  // Each rank would be a container with its own network and processes, and without shared memory.
+  // Containers of apptainer use the machine's.
   if (spec.container && spec.supervision.ranks &&
       spec.container->engine != engines::ContainerEngine::kApptainer)
     return Error{

@@ -42,7 +42,7 @@ int signal_one(const Orphan& orphan, int signal) {
       ::syscall(SYS_pidfd_send_signal, orphan.handle.get(), signal, nullptr, 0));
 }
 
-/// Signals those that live, and waits until none does or the time is over.
+/// Signals the processes that are still alive, and waits until none is left or the time is over.
 void end_all(std::vector<Orphan>& orphans, int signal, std::chrono::milliseconds most) {
   for (const Orphan& one : orphans)
     if (!one.ended) static_cast<void>(signal_one(one, signal));
@@ -100,7 +100,7 @@ void comment_job(const EndedJob& job, const engines::JobEnd& end) {
   if (!shown || !engines::may_comment(*shown)) return;
   const std::string comment = "AdminComment=" + engines::job_comment(end);
   if (said_by({"scontrol", "update", "JobId=" + id, comment})) return;
-  // Slurm 22.05 lets nobody change a job that has ended, except in its accounting database.
+  // In Slurm 22.05, a job that has ended can be changed only in the accounting database.
   static_cast<void>(said_by(
       {"sacctmgr", "--immediate", "update", "job", "where", "jobid=" + id, "set", comment}));
 }

@@ -23,11 +23,12 @@ struct EndedJob {
 /// Ends the job's processes on its GPUs: SIGTERM, and SIGKILL after 2 s. Returns how many have
 /// ended. Waits at most 5 s.
 [[nodiscard]] int end_orphans(const EndedJob& job, const model::Snapshot& snapshot);
-/// What stays on the job's GPUs; looks again for at most 3 s, because a driver frees memory late.
+/// What remains on the job's GPUs. Looks again for at most 3 s, because a driver may free memory
+/// late.
 [[nodiscard]] std::string wait_for_rest(const EndedJob& job,
                                         const std::function<model::Snapshot()>& look);
-/// Writes the job's AdminComment, unless another one is there. Failures are ignored: accounting
-/// must not keep a job from ending.
+/// Writes the job's AdminComment, unless it already has another one. Failures are ignored:
+/// accounting must not keep a job from ending.
 void comment_job(const EndedJob& job, const engines::JobEnd& end);
 
 }  // namespace berth::cli

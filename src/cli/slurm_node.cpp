@@ -117,7 +117,7 @@ void say(const Context& context, const Around& around, const Checked& checked) {
     context.out(fmt::format("{}: {}\n", around.node, word_of(checked.done)));
 }
 
-/// Whether the GPUs of the job may have other jobs as well, whose processes are not its own.
+/// Whether the GPUs of the job may also run other jobs, whose processes are not its own.
 bool may_be_shared(const Around& around, std::uint64_t job) {
   const auto config = engines::read_slurm_config(config_folder(around));
   const bool shards = !config || !config->gres ||
@@ -127,7 +127,7 @@ bool may_be_shared(const Around& around, std::uint64_t job) {
   return !jobs || (!jobs->empty() && *jobs != std::to_string(job));
 }
 
-/// Ends what the job has left, and says what stays.
+/// Ends the processes that the job has left, and says what remains.
 engines::JobEnd finish(const Around& around, const EndedJob& job, const model::Snapshot& snapshot,
                        const inventory::Sources& sources) {
   engines::JobEnd end;

@@ -105,7 +105,7 @@ Result<int> stream_hosts(const Context& context, const Asked& asked) {
   return 0;
 }
 
-/// What acts on this machine does not act on another.
+/// Keys that change something work only on this machine.
 void refuse_changes(top::Settings& settings) {
   const bool wants = std::exchange(settings.wants_signal, false) ||
                      std::exchange(settings.shows_queue, false) ||

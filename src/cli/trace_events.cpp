@@ -25,7 +25,7 @@ std::string in_quotes(const std::string& text) {
   return out + "\"";
 }
 
-/// A counter that became smaller was spoiled by the job.
+/// A counter that became smaller was overwritten by the job.
 std::uint64_t grown(std::uint64_t now, std::uint64_t before) {
   return now > before ? now - before : 0;
 }
@@ -98,7 +98,7 @@ void TraceEvents::add_process(const guard::LiveProcess& process, double seconds)
   Place& before = places_[process.place];
   before.counts.resize(process.devices.size());
   if (sums_.samples == 0) before.counts = process.devices;
-  // It had ended before this sample and the last one, or before the trace.
+  // The process ended before the previous sample, or before the trace began.
   const bool is_past =
       !process.lives && (sums_.samples == 0 || (!before.lives && before.start == process.start));
   before.start = process.start;

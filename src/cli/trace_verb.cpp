@@ -1,5 +1,5 @@
 // `berth trace`: samples the guard's counters of a running job into a file for Perfetto, and sums
-// them up. The job does nothing for that: its counters are read in shared memory.
+// them up. The job is not involved, because its counters are read from shared memory.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/signalfd.h>
@@ -70,7 +70,7 @@ class EndSignals {
   ~EndSignals() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
   EndSignals(const EndSignals&) = delete;
   EndSignals& operator=(const EndSignals&) = delete;
-  /// Whether one came within this time.
+  /// Whether a signal came within this time.
   [[nodiscard]] bool came_within(milliseconds time) const {
     pollfd wait{file_.get(), POLLIN, 0};
     if (::poll(&wait, 1, static_cast<int>(std::max<std::int64_t>(time.count(), 0))) <= 0)
@@ -256,7 +256,7 @@ Result<Traced> record(const guard::LiveLimits& limits, const Wish& wish, model::
     if (!write_all(file.get(), is_over ? events.take() + events.end() : events.take()))
       return cannot_write(wish.file);
     if (is_over) break;
-    // A machine that was suspended does not catch up.
+    // After a suspend, missed samples are not made up for.
     due = std::max(due + wish.every, Clock::now() - wish.every);
     auto left = std::chrono::ceil<milliseconds>(due - Clock::now());
     if (wish.at_most) left = std::min(left, *wish.at_most - traced.took);

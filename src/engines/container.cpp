@@ -38,8 +38,8 @@ Result<std::string> mount_word(const ContainerMount& mount) {
   return mount.source + ":" + mount.target + (mount.writable ? "" : ":ro");
 }
 
-/// Inside, NVIDIA's GPUs of a simulated machine have the numbers that they have outside, because
-/// its driver shows all of them.
+/// In the container, the GPUs of a simulated machine keep their numbers, because the simulated
+/// driver shows all of them.
 Words simulated_variables(const model::Environment& environment, const std::string& folder) {
   Words out{"BERTH_SIM_DIR=" + folder, "LD_LIBRARY_PATH=" + folder + "/lib"};
   for (const Setting& one : environment.settings)
@@ -87,7 +87,8 @@ ContainerCommand in_apptainer(const ContainerWish& wish, const ContainerPlace& p
   }
   if (can_mount_folder(place.folder)) append(out.words, {"--pwd", place.folder});
   for (const std::string& one : mounts) append(out.words, {"--bind", one});
-  // Its own programs would load the guard, too, if it were in their environment.
+  // The engine's own programs would load the guard, too, if its variables were in their
+  // environment.
   for (const std::string& one : guard_variables(place))
     out.variables.push_back("APPTAINERENV_" + one);
   append(out.words, wish.options);
@@ -96,8 +97,8 @@ ContainerCommand in_apptainer(const ContainerWish& wish, const ContainerPlace& p
   return out;
 }
 
-/// Docker has no --replace, and refuses a file for the id that exists. A failed removal shows when
-/// the container is started.
+/// Docker has no --replace, and does not write the id to a file that exists. If the removal fails,
+/// starting the container fails, too.
 Words after_removal(const ContainerPlace& place, const Words& words) {
   constexpr const char* kScript =
       R"(rm -f "$1"; "$0" rm --force "$2" >/dev/null 2>&1; shift 2; exec "$0" "$@")";
@@ -120,8 +121,8 @@ ContainerCommand in_docker_or_podman(const ContainerWish& wish, const ContainerP
   append(out.words, devices);
   for (const std::string& one : guard_variables(place)) append(out.words, {"-e", one});
   if (place.job != 0) {
-    // Without a value, the engine takes it from its own environment. All users can read a command
-    // line, but only the job's user and root can read that environment.
+    // For a variable without a value, the engine takes the value from its own environment. All
+    // users can read a command line, but only the job's user and root can read that environment.
     append(out.words, {"-e", kJobVariable});
     out.variables.push_back(fmt::format("{}={}:{}", kJobVariable, place.job, place.token));
   }
@@ -208,7 +209,7 @@ bool has_cdi_devices(const std::string& root) {
     for (const std::string& file : list_folder(root + folder)) {
       if (!file.ends_with(".json") && !file.ends_with(".yaml")) continue;
       const auto content = read_file(root + folder + "/" + file, kMost);
-      // What cannot be read may name them: the engine will say more.
+      // An unreadable file may name them. The engine then reports the error itself.
       if (!content || content->find("nvidia.com/gpu") != std::string::npos) return true;
     }
   return false;

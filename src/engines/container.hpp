@@ -31,7 +31,7 @@ struct ContainerMount {
   bool writable = false;
 };
 
-/// What a job in a container needs of this machine.
+/// What a job in a container needs from this machine.
 struct ContainerPlace {
   std::string name;       // of the container
   std::string folder;     // the caller's working folder

@@ -38,7 +38,7 @@ std::string word(const Json* value) {
   return value != nullptr && value->is_string() ? value->get<std::string>() : "";
 }
 
-/// Each element of a list, in which other programs may have put anything.
+/// The elements of a list. Other programs wrote it, so an element may have any type.
 template <typename Use>
 void each(const Json* list, Use use) {
   if (list == nullptr || !list->is_array()) return;

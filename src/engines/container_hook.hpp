@@ -26,8 +26,8 @@ struct GivenGpus {
   bool all = false;
   std::vector<std::uint32_t> minors;  // of the device files /dev/nvidiaN
   std::vector<std::string> names;     // of NVIDIA_VISIBLE_DEVICES: indices and uuids
-  std::uint64_t job = 0;              // the container says it is of this job; 0: of none
-  std::string token;                  // with which it proves that; "": it has none
+  std::uint64_t job = 0;              // the job to which the container claims to belong; 0: none
+  std::string token;                  // the token that proves it; "": it has none
 
   [[nodiscard]] bool any() const { return all || !minors.empty() || !names.empty(); }
 };
@@ -50,14 +50,14 @@ struct HookCall {
 };
 /// The file that podman reads from its folder of hooks.
 [[nodiscard]] std::string podman_hook(const HookCall& call);
-/// config.json with the hook after those that it has. Fails with kInvalidArgument (E1105).
+/// config.json with the hook added after the existing hooks. Fails with kInvalidArgument (E1105).
 [[nodiscard]] Result<std::string> with_hook(std::string_view config, const HookCall& call,
                                             bool nvidia_runtime);
 
-/// Docker's daemon.json with Berth as the default runtime, before the one that it was. "" is no
-/// file. Fails with kInvalidArgument (E1106) if it is not a JSON object.
+/// Docker's daemon.json with Berth as the default runtime, which then calls the previous default.
+/// "" means that there is no file. Fails with kInvalidArgument (E1106) if it is not a JSON object.
 [[nodiscard]] Result<std::string> with_runtime(std::string_view daemon, const std::string& program);
-/// Undoes that; "": the file is not needed any more.
+/// Undoes that. Returns "" if the file is not needed any more.
 [[nodiscard]] Result<std::string> without_runtime(std::string_view daemon);
 
 }  // namespace berth::engines

@@ -145,8 +145,8 @@ std::map<std::string, std::string> taints_of(const Json& devices) {
   return out;
 }
 
-/// Whether one of a result's tolerations matches Berth's taint. The scheduler has compared its
-/// value; it may have another one by now.
+/// Whether one of a result's tolerations matches Berth's taint. The scheduler has already compared
+/// the taint's value, which may have changed since then.
 bool tolerates_unhealthy(const Json& result) {
   const Json& all = json_member(result, "tolerations");
   return all.is_array() && std::any_of(all.begin(), all.end(), [](const Json& one) {
@@ -162,7 +162,7 @@ Error not_there(const std::string& device) {
 }
 
 Error without_size(const std::string& device) {
-  // Without a size, the guard could not enforce it.
+  // Without a size, the guard could not enforce a limit.
   return {ErrorCode::kUnavailable, "E1032",
           text("{} cannot be used for a job: {}", printable(device),
                text("the memory of this share is not known")),
@@ -174,7 +174,7 @@ bool is_same_naming(const ClaimDevice& held, const KubeUnit& unit, const SliceSe
   const auto parts = name_parts(held.device);
   if (!is_shared(unit, settings.shares))
     return !parts->share && held.share.empty() && !held.memory_bytes;
-  // The server counts how much memory of a divided GPU is left, whatever the number of claims.
+  // The server counts the free memory of a divided GPU, for any number of claims.
   if (settings.consumable) return !parts->share && held.memory_bytes;
   return parts->share && *parts->share < settings.shares &&
          held.memory_bytes == share_of(unit, settings.shares);
@@ -190,7 +190,7 @@ Error lost_claim(const std::string& name) {
 std::string Slice::json(std::uint64_t generation, std::size_t slices, const std::string& version,
                         const std::map<std::string, std::string>& since) const {
   Json all = Json::parse(devices);
-  // An update without the time would set it to now.
+  // If an update lacks the time of a taint, the server sets that time to now.
   for (Json& device : all) {
     if (!device.contains("taints")) continue;
     Json& taint = device["taints"].front();
@@ -261,7 +261,7 @@ Result<std::vector<PublishedSlice>> published_slices(const std::string& json) {
 
 bool is_current(const std::vector<Slice>& wanted, const std::vector<PublishedSlice>& published) {
   if (wanted.size() != published.size()) return false;
-  // A server without one of these features has stored less than it was given.
+  // A server that lacks one of these features drops the fields of that feature.
   const auto any = [&](auto has) { return std::any_of(published.begin(), published.end(), has); };
   if (any([](const auto& one) { return one.is_consumable; }) != has_divided(wanted) ||
       any([](const auto& one) { return !one.tainted.empty(); }) != has_tainted(wanted))

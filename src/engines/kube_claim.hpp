@@ -76,9 +76,9 @@ struct ClaimDevice {
   std::optional<std::uint64_t> memory_bytes;  // consumed capacity, or the size of a share
   bool tolerates = false;                     // the claim tolerates that the device is unhealthy
 };
-/// The units, without those that claims hold under a name or with a share size that differ from
-/// `settings`. The scheduler does not know that both names mean the same memory. `withheld`: the
-/// names of the omitted units.
+/// The units that may be published. Leaves out units that claims hold under another name, or with
+/// another share size, than `settings` give them. The scheduler does not know that both names mean
+/// the same memory. `withheld`: the names of the omitted units.
 [[nodiscard]] std::vector<KubeUnit> publishable(const std::vector<KubeUnit>& units,
                                                 const SliceSettings& settings,
                                                 const std::vector<ClaimDevice>& held,
@@ -93,9 +93,9 @@ struct Claim {
 [[nodiscard]] Result<Claim> claim_in(const std::string& json, const std::string& uid,
                                      const std::string& pool);
 
-/// A new claim with the memory of each share, which holds even if `--shares` changes later. Fails
-/// with kNotFound (E1031) if a device is not offered, and with kUnavailable (E1032) if a part of a
-/// GPU has no size, or a GPU that is shared was given away whole.
+/// A new claim with the memory of each share. The memory stays the same even if `--shares` changes
+/// later. Fails with kNotFound (E1031) if a device is not offered, and with kUnavailable (E1032) if
+/// a part of a GPU has no size, or a GPU that is shared was given away whole.
 [[nodiscard]] Result<Claim> sized_claim(Claim claim, const std::vector<KubeUnit>& units,
                                         const KubeConfig& config);
 /// What the containers of a claim with known sizes get. Fails as kube_answer() does.

@@ -147,7 +147,7 @@ std::vector<KubeUnit> kube_units(const model::Snapshot& snapshot) {
 
 std::vector<KubeUnit> with_missing(std::vector<KubeUnit> seen,
                                    const std::vector<KubeUnit>& before) {
-  // Whether MIG is enabled is not known of a GPU that is lost: it looks like a whole one.
+  // For a lost GPU, it is unknown whether MIG is enabled, so it looks like a whole GPU.
   std::erase_if(seen, [&](const KubeUnit& unit) {
     return !unit.healthy && unit.profile.empty() && !unit.pci.empty() &&
            std::any_of(before.begin(), before.end(), [&](const KubeUnit& old) {
@@ -162,7 +162,7 @@ std::vector<KubeUnit> with_missing(std::vector<KubeUnit> seen,
       if (!unit.numa) unit.numa = old->numa;
       if (!unit.memory_bytes) unit.memory_bytes = old->memory_bytes;
     }
-  // A MIG slice is replaced by another one of its GPU, not lost.
+  // If the GPU has other MIG slices now, the missing slice was replaced and is not lost.
   const auto is_replaced = [&](const KubeUnit& old) {
     return !old.pci.empty() && std::any_of(seen.begin(), seen.end(), [&](const KubeUnit& unit) {
       return unit.healthy && unit.pci == old.pci;

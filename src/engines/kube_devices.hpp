@@ -54,8 +54,8 @@ struct KubeResource {
 
 /// The NVIDIA GPUs that have a uuid. A GPU with MIG enabled is offered as its slices.
 [[nodiscard]] std::vector<KubeUnit> kube_units(const model::Snapshot& snapshot);
-/// Adds units that were known before but have disappeared, as unhealthy. An unhealthy unit whose
-/// driver says less than before keeps what was known of it.
+/// Adds units that were known before but have disappeared, as unhealthy. If the driver reports less
+/// about an unhealthy unit than before, the unit keeps the earlier values.
 [[nodiscard]] std::vector<KubeUnit> with_missing(std::vector<KubeUnit> seen,
                                                  const std::vector<KubeUnit>& before);
 [[nodiscard]] std::vector<KubeResource> kube_resources(const std::vector<KubeUnit>& units,

@@ -48,7 +48,7 @@ struct InsideReport {
     std::string id;
     std::optional<bool> holds;
   };
-  std::vector<std::string> devices;  // what Berth's plugin gave; empty: nothing
+  std::vector<std::string> devices;  // the devices that Berth's plugin gave it; empty: none
   bool has_guard = false;            // the guard is loaded into the program
   /// The smallest limit. nullopt: a device has no limit, or `limits_failure` says why it is not
   /// known.

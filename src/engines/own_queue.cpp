@@ -41,7 +41,7 @@ Result<std::vector<std::string>> OwnQueue::units() const {
   if (!text_of && problem == ENOENT) return std::vector<std::string>();
   if (!text_of) return unusable(file_in(state_), error_words(problem));
   const auto lines = split(*text_of, '\n');
-  // The last line is empty: the file is whole.
+  // A complete file ends with an empty line.
   if (lines.size() < 2 || lines.front() != kTitle || !lines.back().empty())
     return unusable(file_in(state_), text("it is damaged"));
   return std::vector<std::string>(lines.begin() + 1, lines.end() - 1);
@@ -70,7 +70,7 @@ Result<Descriptor> OwnQueue::hold() const {
 Status OwnQueue::set(const std::vector<std::string>& units, bool closed) const {
   const auto locked = lock(LOCK_EX);
   if (!locked) return locked.error();
-  // A damaged file closes every unit, so nothing is opened before it is replaced.
+  // A damaged file closes every unit, so no unit is open until the file is replaced.
   auto before = this->units();
   if (!before && !closed) return before.error();
   std::vector<std::string> all = before ? *std::move(before) : std::vector<std::string>();
@@ -78,7 +78,7 @@ Status OwnQueue::set(const std::vector<std::string>& units, bool closed) const {
   if (closed) all.insert(all.end(), units.begin(), units.end());
   std::string out = std::string(kTitle) + "\n";
   for (const std::string& one : all) out += one + "\n";
-  // The caller opens the other queue next, so this must outlive a power failure.
+  // The caller opens the other queue next, so this change must survive a power failure.
   if (!replace_file(file_in(state_), out, 0600) || !sync_path(file_in(state_)) ||
       !sync_path(state_))
     return unusable(file_in(state_), error_words(errno));

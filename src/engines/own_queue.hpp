@@ -27,11 +27,11 @@ class OwnQueue {
   /// The units that are closed for pods. Fails with kUnavailable (E1081) if the file cannot be read
   /// or is damaged: then any unit may be closed.
   [[nodiscard]] Result<std::vector<std::string>> units() const;
-  /// Closes the units for pods, or opens them, on the disk. Waits while `hold()` of another process
-  /// lives. Replaces a damaged file by these units if they are to be closed. Fails with
-  /// kUnavailable (E1081).
+  /// Closes the units for pods, or opens them, on the disk. Waits while another process keeps the
+  /// result of `hold()`. Replaces a damaged file by these units if they are to be closed. Fails
+  /// with kUnavailable (E1081).
   [[nodiscard]] Status set(const std::vector<std::string>& units, bool closed) const;
-  /// While it lives, nothing is closed. Fails with kUnavailable (E1081).
+  /// While the result exists, no unit can be closed. Fails with kUnavailable (E1081).
   [[nodiscard]] Result<Descriptor> hold() const;
   /// Marks units that are closed as unhealthy; all units if it is unknown which are.
   void apply(std::vector<KubeUnit>& units) const;

@@ -26,7 +26,7 @@ namespace berth::engines {
 /// Graphics and less than 1 GiB without a process do not count: a driver takes that itself.
 [[nodiscard]] std::string left_on(const model::Snapshot& snapshot, const std::vector<int>& numbers);
 
-/// The reason for Slurm, and whether a reason is such a one.
+/// The reason for Slurm, and whether a text is such a reason.
 [[nodiscard]] std::string left_reason(const std::string& left, std::uint64_t job);
 [[nodiscard]] bool is_left_reason(std::string_view reason);
 

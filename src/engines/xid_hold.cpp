@@ -8,7 +8,7 @@
 namespace berth::engines {
 namespace {
 
-/// The kernel's log has no function: "0000:01:00".
+/// Addresses in the kernel log lack the PCI function: "0000:01:00".
 std::string without_function(const std::string& address) {
   return address.substr(0, address.rfind('.'));
 }
@@ -44,7 +44,8 @@ void XidHold::apply(std::vector<KubeUnit>& units) {
     unit.fault = fmt::format("xid-{}", held->second.code);
   }
   for (auto held = held_.begin(); held != held_.end();) {
-    if (unwell.contains(held->first)) held->second.left = looks_ + 1;  // count from when it is well
+    // start counting when the GPU has recovered
+    if (unwell.contains(held->first)) held->second.left = looks_ + 1;
     held = --held->second.left <= 0 ? held_.erase(held) : std::next(held);
   }
 }

@@ -1,5 +1,5 @@
-// A GPU that reported a fatal Xid is unhealthy at once, and healthy again after some looks that
-// find nothing. Pure.
+// A GPU that reported a fatal Xid is unhealthy at once, and healthy again after several scans
+// without a fault. Pure.
 #pragma once
 
 #include <map>
@@ -13,12 +13,12 @@ namespace berth::engines {
 
 class XidHold {
  public:
-  /// `looks`: how many looks without a fault it takes.
+  /// `looks`: the number of scans without a fault after which the GPU is healthy.
   explicit XidHold(int looks) : looks_(looks) {}
 
   /// Xids that are faults of the application are ignored. Returns whether one was fatal.
   bool add(const std::vector<model::XidEvent>& events);
-  /// Changes what a look found: marks the GPUs with a fatal Xid, also their MIG slices.
+  /// Changes the result of a scan: marks the GPUs with a fatal Xid, also their MIG slices.
   void apply(std::vector<KubeUnit>& units);
 
  private:

@@ -30,7 +30,7 @@ class TraceKeeper {
   /// Call it often: takes a sample if one is due.
   void look(const LiveLimits& of);
   /// After the end of the job, while its counters exist: takes the last sample, and writes the
-  /// file. Failures are ignored: the job is not worse for it.
+  /// file. Failures are ignored, because the job does not need the file.
   void keep(const LiveLimits& of, std::uint64_t job);
 
  private:
@@ -44,11 +44,11 @@ class TraceKeeper {
   std::size_t rows_ = 0;  // processes in all samples
 };
 
-/// nullopt: nothing was kept of this job. `started`: when it started (milliseconds of the wall
-/// clock), because another broker may have given the number before.
+/// nullopt if nothing was stored for this job. `started`: when the job started (milliseconds of the
+/// wall clock), because another broker may have used the same number earlier.
 [[nodiscard]] std::optional<KeptTrace> kept_trace(std::uint64_t job, std::int64_t started);
 
-/// The content of the file, and what it says; nullopt: it is damaged.
+/// Write and parse the content of the file. nullopt: it is damaged.
 [[nodiscard]] std::string text_of(const KeptTrace& trace);
 [[nodiscard]] std::optional<KeptTrace> parse_trace(const std::string& text);
 

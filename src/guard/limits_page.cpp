@@ -50,13 +50,13 @@ Result<LimitsPage> LimitsPage::make(const wire::Limits& limits) {
   wire::Limits* mapped = file ? map_new(file.get(), limits) : nullptr;
   if (mapped == nullptr) return unusable(memory);
   LimitsPage page(std::move(file), mapped);
-  // From now on, nobody else can get a writable mapping, and no write() succeeds. Only our mapping
-  // is writable.
+  // From now on, no other process can get a writable mapping, and no write() succeeds. Only our
+  // mapping is writable.
   constexpr int kSize = F_SEAL_SHRINK | F_SEAL_GROW;
   if (::fchmod(page.file_.get(), 0400) != 0) return unusable(memory);
   if (::fcntl(page.file_.get(), F_ADD_SEALS, kSize | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0)
     return page;
-  // Before Linux 5.1: only the mode keeps the job from writing.
+  // Before Linux 5.1: only the file's mode prevents the job from writing.
   if (::fcntl(page.file_.get(), F_ADD_SEALS, kSize | F_SEAL_SEAL) != 0) return unusable(memory);
   return page;
 }

@@ -19,7 +19,8 @@ struct LiveCounts {
   std::uint64_t device_nanoseconds = 0;  // 0: not measured, or none
 };
 struct LiveProcess {
-  std::size_t place = 0;  // a later process may have it, and then continues its sums
+  // index of its entry; a later process may reuse the entry, and then adds to its sums
+  std::size_t place = 0;
   std::int64_t pid = 0;
   std::uint64_t start = 0;
   bool lives = false;
@@ -29,7 +30,7 @@ struct LiveDevice {
   std::string uuid;                           // 32 hexadecimal digits
   std::optional<std::uint64_t> memory_bytes;  // the limit
   std::optional<int> share_permille;
-  std::uint64_t hidden_bytes = 0;  // of the job, beyond what its processes counted
+  std::uint64_t hidden_bytes = 0;  // memory of the job in addition to what its processes counted
 };
 struct LiveJob {
   std::uint64_t job = 0;  // 0: it has no lease
@@ -37,7 +38,7 @@ struct LiveJob {
   std::vector<LiveProcess> processes;
 };
 
-/// Of all running guarded jobs of this user.
+/// The counters of all running guarded jobs of this user.
 [[nodiscard]] std::vector<LiveJob> live_jobs();
 /// nullopt: the counters cannot be read, because the job has ended.
 [[nodiscard]] std::optional<LiveJob> live_job(const LiveLimits& of);

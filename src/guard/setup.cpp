@@ -227,7 +227,7 @@ Result<ContainerFiles> files_for_container(const std::string& folder,
       return unguarded(uuid, text("the guard does not know this form of a uuid"));
     held.device[held.devices++].memory_bytes = bytes;
   }
-  // To replace a file starts a write to the disk, for which a kubelet would wait.
+  // Replacing a file starts a write to the disk, and the kubelet would wait for it.
   const std::string bytes(reinterpret_cast<const char*>(&held), sizeof held);
   if (slurp(files.limits, sizeof held + 1) != bytes)
     if (auto put = put_file(files.limits, bytes, 0444); !put) return std::move(put).error();
@@ -446,13 +446,13 @@ void Setup::reconcile(int device, std::uint64_t bytes, int processes, std::int64
       continue;
     const wire::Tally sum = wire::tally_of(*usage, static_cast<std::uint32_t>(i));
     if (sum.events != ledgers_[i].events) continue;
-    // The driver moves spilled memory, so its figure does not show what else there is.
+    // The driver moves spilled memory, so its number does not show how much other memory there is.
     if (sum.spilled > 0) continue;
     const std::uint64_t counted = sum.used + sum.kept,
                         hidden = bytes > counted ? bytes - counted : 0;
-    // Only if there is one process, also for the driver, with hardly any other memory, the
-    // difference is the cost of one context. Otherwise it may be memory that the guard did not
-    // count.
+    // The difference is the cost of one context only if the job has one process, the driver lists
+    // one process, and there is hardly any other memory. Otherwise it may be memory that the guard
+    // did not count.
     constexpr std::uint64_t kHardlyAny = 64U << 20U;
     const bool is_context = processes == 1 && sum.processes == 1 && counted <= kHardlyAny &&
                             usage->trouble == wire::kNoTrouble;

@@ -10,7 +10,7 @@
 
 namespace berth::guard {
 
-/// False if the file ends before.
+/// False if the file is shorter.
 [[nodiscard]] bool read_part(int file, void* into, std::size_t bytes, std::size_t from = 0);
 /// The limits in a job's folder; nullopt: they cannot be read, or are for no device.
 [[nodiscard]] std::optional<::berth::wire::guard::Limits> limits_in(const std::string& folder);

@@ -48,7 +48,7 @@ engines::ContainerPlace place_of(const engines::ContainerWish& wish, const Plan&
   return place;
 }
 
-/// The engine's own programs need no guard: not of a surrounding job, either.
+/// The engine's own programs need no guard, not even that of a surrounding job.
 void remove_guard(std::vector<std::string>& environment) {
   std::erase_if(environment,
                 [](const std::string& one) { return one.starts_with("BERTH_GUARD="); });

@@ -32,7 +32,7 @@ constexpr const char *kMpsMemory = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
 Result<Guard> Guard::begin(Isolation wanted, IsolatedJob job, const std::string& job_folder,
                            std::vector<std::string>& environment) {
   Guard guard;
-  // The other rungs say what they miss.
+  // The other methods report what they lack.
   const bool may_do_nothing =
       wanted == Isolation::kAuto || wanted == Isolation::kGuard || wanted == Isolation::kNone;
   const bool has_work = !job.placement.devices.empty() && job.request.has_limits();
@@ -45,12 +45,14 @@ Result<Guard> Guard::begin(Isolation wanted, IsolatedJob job, const std::string&
     run::remove_job_folder(job_folder);
     return std::move(can).error();
   }
-  auto rung = choose_rung(wanted == Isolation::kAuto && is_inner ? Isolation::kGuard : wanted, job);
-  if (!rung) {
+  auto method =
+      choose_method(wanted == Isolation::kAuto && is_inner ? Isolation::kGuard : wanted, job);
+  if (!method) {
     run::remove_job_folder(job_folder);
-    return std::move(rung).error();
+    return std::move(method).error();
   }
-  if (*rung == Isolation::kMps && wanted == Isolation::kAuto && has_own) rung = Isolation::kGuard;
+  if (*method == Isolation::kMps && wanted == Isolation::kAuto && has_own)
+    method = Isolation::kGuard;
   if (!has_work && wanted != Isolation::kMig) return guard;
   guard.guarded_.emplace();
   // Inside a job, keep the job's own guard: a second one would replace it and its limits. Its files
@@ -59,7 +61,7 @@ Result<Guard> Guard::begin(Isolation wanted, IsolatedJob job, const std::string&
     guard.guarded_->not_enforced = text("the limits of the surrounding job apply");
     return guard;
   }
-  if (*rung == Isolation::kNone) {
+  if (*method == Isolation::kNone) {
     guard.guarded_->not_enforced = text("switched off by {}", "--isolation none");
     return guard;
   }
@@ -73,28 +75,28 @@ Result<Guard> Guard::begin(Isolation wanted, IsolatedJob job, const std::string&
     if (job.request.spills) device.spilled_peak_bytes = 0;
   }
   model::Request guarded = job.request;
-  if (*rung != Isolation::kGuard) guard.rung_ = word_of(*rung);
-  if (*rung == Isolation::kMps) {
+  if (*method != Isolation::kGuard) guard.method_ = word_of(*method);
+  if (*method == Isolation::kMps) {
     const MpsLimits limits = mps_limits(job, wanted == Isolation::kMps);
     if (!limits.memory.empty()) set_in(environment, kMpsMemory, limits.memory);
     guard.threads_percent_ = limits.threads;
-    // Turns of the guard beside it would give the job a share of its share.
+    // If the guard also took turns, the job would get a share of its share.
     if (limits.threads) {
       set_in(environment, kMpsThreads, std::to_string(*limits.threads));
       guarded.share_permille.reset();
       guarded.turns = {};
     }
   }
-  if (auto set = guard.set_up(*rung, guarded, job, job_folder, environment); !set) {
+  if (auto set = guard.set_up(*method, guarded, job, job_folder, environment); !set) {
     run::remove_job_folder(job_folder);
     return std::move(set).error();
   }
   return guard;
 }
 
-Status Guard::set_up(Isolation rung, const model::Request& request, const IsolatedJob& job,
+Status Guard::set_up(Isolation method, const model::Request& request, const IsolatedJob& job,
                      const std::string& job_folder, std::vector<std::string>& environment) {
-  const bool is_alone = rung == Isolation::kGuard;
+  const bool is_alone = method == Isolation::kGuard;
   if (!guard::Setup::is_wanted(request, job.placement, job.snapshot)) {
     if (is_alone) guarded_->not_enforced = text("the guard does not know this kind of device");
     return Done{};
@@ -134,7 +136,7 @@ std::vector<guard::MountedFile> Guard::files() const {
 void Guard::fill(model::Report& report) const {
   report.guarded = guarded_;
   if (!guarded_) return;
-  report.guarded->rung = rung_;
+  report.guarded->method = method_;
   report.guarded->threads_percent = threads_percent_;
   if (report.guarded->devices.empty() && report.guarded->not_enforced.empty())
     report.guarded->devices = limits_;
@@ -157,8 +159,8 @@ void Guard::look(std::optional<client::Lease>& lease, const run::Sampler& sample
     newest = held.unix_milliseconds;
     setup_->reconcile(held.device, held.bytes, held.processes, held.unix_milliseconds);
   }
-  // The job itself can write wishes. With a broker that is stopped, each would delay the watching
-  // of the job, so the broker is not asked again soon.
+  // The job itself can write requests. If the broker is stopped, each request would delay the
+  // monitoring of the job, so do not ask the broker again soon.
   constexpr std::chrono::milliseconds kShort(1000), kPause(5000);
   if (auto wish = setup_->wish()) wish_ = *wish;
   if (!wish_ || std::chrono::steady_clock::now() < ask_again_) return;

@@ -20,10 +20,10 @@ namespace berth::job {
 
 class Guard {
  public:
-  /// Adds the variables of the guard, and of the rung above it, to `environment`; for a container,
-  /// files() says what to mount. Fails if the rung was requested and is not there (E1067, E1068,
-  /// E1069; E0520: the guard), if memory cannot be spilled (E1096), or if the memory is too little
-  /// for CUDA itself (E0956). If it fails, it removes the job's folder.
+  /// Adds the variables of the guard, and of a stronger isolation method, to `environment`. For a
+  /// container, files() says what to mount. Fails if the requested method is not available (E1067,
+  /// E1068, E1069; E0520: the guard), if memory cannot be spilled (E1096), or if the memory is too
+  /// little for CUDA itself (E0956). If it fails, it removes the job's folder.
   [[nodiscard]] static Result<Guard> begin(Isolation wanted, IsolatedJob job,
                                            const std::string& job_folder,
                                            std::vector<std::string>& environment);
@@ -37,14 +37,15 @@ class Guard {
   void fill(model::Report& report) const;
 
  private:
-  [[nodiscard]] Status set_up(Isolation rung, const model::Request& request, const IsolatedJob& job,
-                              const std::string& job_folder, std::vector<std::string>& environment);
+  [[nodiscard]] Status set_up(Isolation method, const model::Request& request,
+                              const IsolatedJob& job, const std::string& job_folder,
+                              std::vector<std::string>& environment);
 
   std::chrono::steady_clock::time_point ask_again_;  // the broker, for what `berth resize` granted
   std::optional<guard::Wish> wish_;                  // how long to wait for the broker
   std::map<int, std::int64_t> sampled_;              // by device: the newest sample that was used
   bool is_required_ = false;                         // the job does not start without the guard
-  std::string rung_;                                 // model::Guarded::rung
+  std::string method_;                               // model::Guarded::method
   std::optional<int> threads_percent_;               // model::Guarded::threads_percent
   std::vector<model::GuardedDevice> limits_;         // as requested
   std::optional<guard::Setup> setup_;

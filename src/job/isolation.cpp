@@ -113,8 +113,8 @@ Status check_mps(const IsolatedJob& job) {
   return Done{};
 }
 
-Status check(Isolation rung, const IsolatedJob& job) {
-  switch (rung) {
+Status check(Isolation method, const IsolatedJob& job) {
+  switch (method) {
     case Isolation::kDriver:
       return check_driver(job);
     case Isolation::kMig:
@@ -129,16 +129,16 @@ Status check(Isolation rung, const IsolatedJob& job) {
 }  // namespace
 
 Result<Isolation> isolation_of(const std::string& word) {
-  for (const auto& [name, rung] : kWords)
-    if (word == name) return rung;
+  for (const auto& [name, method] : kWords)
+    if (word == name) return method;
   return Error{
       ErrorCode::kInvalidArgument, "E0106",
       text("--isolation: '{}' is not auto, driver, mig, mps, guard or none", printable(word)), ""};
 }
 
-std::string_view word_of(Isolation rung) {
+std::string_view word_of(Isolation method) {
   for (const auto& [name, one] : kWords)
-    if (one == rung) return name;
+    if (one == method) return name;
   return "";
 }
 
@@ -150,23 +150,24 @@ void set_driver_limits(model::Request& request, Isolation wanted, const model::D
 }
 
 void set_mig_only(model::Request& request, Isolation wanted, const model::Snapshot& snapshot) {
-  // Older brokers do not know this key either, so only if it can change the choice.
+  // Older brokers do not know this key either, so send it only if it can change the choice.
   if (wanted == Isolation::kMig && request.devices.empty() &&
       std::any_of(snapshot.devices.begin(), snapshot.devices.end(),
                   [](const model::Device& one) { return !one.partitions.empty(); }))
     request.mig_only = true;
 }
 
-Result<Isolation> choose_rung(Isolation wanted, const IsolatedJob& job) {
+Result<Isolation> choose_method(Isolation wanted, const IsolatedJob& job) {
   if (wanted != Isolation::kAuto) {
     if (auto there = check(wanted, job); !there) return std::move(there).error();
     return wanted;
   }
-  // Other limits of managed memory hold under the driver and MPS.
+  // The driver and MPS limit managed memory in another way.
   if (job.request.spills) return check(Isolation::kMig, job) ? Isolation::kMig : Isolation::kGuard;
-  // MPS changes how a job without a memory limit gets its time: only by request.
-  for (const Isolation rung : {Isolation::kDriver, Isolation::kMig, Isolation::kMps})
-    if ((rung != Isolation::kMps || job.request.memory_bytes) && check(rung, job)) return rung;
+  // MPS changes how a job without a memory limit gets its time, so use it only if it is requested.
+  for (const Isolation method : {Isolation::kDriver, Isolation::kMig, Isolation::kMps})
+    if ((method != Isolation::kMps || job.request.memory_bytes) && check(method, job))
+      return method;
   return Isolation::kGuard;
 }
 

@@ -1,5 +1,5 @@
-// The isolation ladder: what keeps a job within its memory and share of a GPU. Each rung says what
-// it needs, and what it does not protect (docs/guard.md).
+// The isolation methods, which keep a job within its memory and share of a GPU. Each method has
+// its requirements, and things that it does not protect (docs/guard.md).
 #pragma once
 
 #include <optional>
@@ -12,16 +12,16 @@
 
 namespace berth::job {
 
-/// kAuto: the strongest that is there. kGuard means the guard alone; the other rungs, except kNone,
-/// have the guard beside them.
+/// kAuto: the strongest method that is available. kGuard means the guard alone. The other methods,
+/// except kNone, are used together with the guard.
 enum class Isolation : unsigned char { kAuto, kNone, kGuard, kMps, kMig, kDriver };
 
 /// Fails with kInvalidArgument (E0106).
 [[nodiscard]] Result<Isolation> isolation_of(const std::string& word);
 /// The word of `--isolation`, and of the report.
-[[nodiscard]] std::string_view word_of(Isolation rung);
+[[nodiscard]] std::string_view word_of(Isolation method);
 
-/// Asks the broker for no limits of the driver, if the user chose another rung or --spill.
+/// Asks the broker not to set the driver's limits if the user chose another method or --spill.
 /// `driver`: of the machine on which the job will run.
 void set_driver_limits(model::Request& request, Isolation wanted, const model::Driver& driver);
 
@@ -29,7 +29,7 @@ void set_driver_limits(model::Request& request, Isolation wanted, const model::D
 /// device.
 void set_mig_only(model::Request& request, Isolation wanted, const model::Snapshot& snapshot);
 
-/// The job that a rung is to limit.
+/// The job that an isolation method must limit.
 struct IsolatedJob {
   const model::Request& request;
   const model::Placement& placement;
@@ -40,9 +40,10 @@ struct IsolatedJob {
   std::string mps_folder;    // where MPS's control daemon has its pipes
 };
 
-/// kDriver, kMig or kMps: whichever is the strongest that is there; kGuard if none is. If a rung is
-/// requested that is not there, fails with kUnavailable: E1067 (driver), E1068 (MIG), E1069 (MPS).
-[[nodiscard]] Result<Isolation> choose_rung(Isolation wanted, const IsolatedJob& job);
+/// The strongest available method of kDriver, kMig and kMps; kGuard if none is available. If the
+/// requested method is not available, fails with kUnavailable: E1067 (driver), E1068 (MIG), E1069
+/// (MPS).
+[[nodiscard]] Result<Isolation> choose_method(Isolation wanted, const IsolatedJob& job);
 
 /// Whether memory beyond the quota can be managed memory, if the job requests it. `is_inner`: the
 /// limits of a surrounding job apply. Fails with kUnavailable (E1096).
@@ -54,7 +55,7 @@ struct MpsLimits {
   std::string memory;          // CUDA_MPS_PINNED_DEVICE_MEM_LIMIT; "": no limit
   std::optional<int> threads;  // CUDA_MPS_ACTIVE_THREAD_PERCENTAGE
 };
-/// The limits that MPS is to keep. `time`: also the share or the cap, unless the job needs turns.
+/// The limits that MPS must enforce. `time`: also the share or the cap, unless the job needs turns.
 [[nodiscard]] MpsLimits mps_limits(const IsolatedJob& job, bool time);
 
 }  // namespace berth::job

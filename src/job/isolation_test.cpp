@@ -34,8 +34,8 @@ struct Bench {
     return {request, placement, snapshot, false, "", "", mps.path};
   }
   [[nodiscard]] std::string chosen(Isolation wanted) const {
-    const auto rung = choose_rung(wanted, job());
-    return rung ? std::string(word_of(*rung)) : rung.error().id;
+    const auto method = choose_method(wanted, job());
+    return method ? std::string(word_of(*method)) : method.error().id;
   }
 };
 
@@ -45,7 +45,7 @@ TEST_CASE("words of --isolation") {
   CHECK(isolation_of("mpss").error().id == "E0106");
 }
 
-TEST_CASE("auto takes the strongest rung that is there") {
+TEST_CASE("auto takes the strongest method that is there") {
   Bench bench;
   CHECK(bench.chosen(Isolation::kAuto) == "guard");
   bench.start_mps(::getpid());
@@ -54,10 +54,10 @@ TEST_CASE("auto takes the strongest rung that is there") {
   CHECK(bench.chosen(Isolation::kAuto) == "mig");
 }
 
-TEST_CASE("a rung that was requested and is not there is refused") {
+TEST_CASE("a method that was requested and is not there is refused") {
   Bench bench;
   const auto why = [&](Isolation wanted) {
-    return choose_rung(wanted, bench.job()).error().message;
+    return choose_method(wanted, bench.job()).error().message;
   };
   CHECK(bench.chosen(Isolation::kMps) == "E1069");
   CHECK(bench.chosen(Isolation::kMig) == "E1068");

@@ -11,7 +11,8 @@
 namespace berth::job {
 namespace {
 
-/// If the kernel lets only jobs open GPUs, Berth sees none, and the broker says which exist.
+/// If the kernel lets only jobs open GPUs, Berth sees no GPU, so it asks the broker which GPUs
+/// exist.
 void ask_the_broker(model::Snapshot& seen) {
   const auto gpus = [](const model::Snapshot& of) {
     return std::count_if(of.devices.begin(), of.devices.end(), model::is_gpu);
@@ -19,7 +20,7 @@ void ask_the_broker(model::Snapshot& seen) {
   if (gpus(seen) > 0 && seen.driver.state != "error" && seen.driver.state != "no answer") return;
   auto client = client::broker_here(client::IfNone::kGlance);
   if (!client) return;
-  // A broker that answers pings is waited for longer: a driver may take half a minute to start.
+  // Wait longer for a broker that answers pings, because a driver may take half a minute to start.
   constexpr std::chrono::milliseconds kGlance(2000);
   const auto answer = client->call("GET", "/v1/machine", {}, kGlance);
   if (!answer) return;

@@ -128,8 +128,8 @@ Result<ApiAnswer> ApiClient::try_once(const std::string& method, const std::stri
   exchange.request.prepare_payload();
   asio::io_context io(1);
   asio::co_spawn(io, perform(tls, exchange), asio::detached);
-  // Bounds all steps but one: if the host is a name that is being resolved, the end of `io` waits
-  // for the resolver, which has its own limit (resolv.conf).
+  // Limits the time of all steps but one. While a host name is being resolved, the end of `io`
+  // waits for the resolver, which has its own limit (resolv.conf).
   io.run_for(settings_.call + milliseconds(500));
   if (!exchange.problem.empty() || exchange.answer.status == 0)
     return unreachable(
@@ -139,7 +139,7 @@ Result<ApiAnswer> ApiClient::try_once(const std::string& method, const std::stri
   return exchange.answer;
 }
 
-/// Waits this long. Returns false as soon as the calls shall end.
+/// Waits this long. Returns false as soon as the calls must end.
 bool ApiClient::rest(milliseconds pause) const {
   const auto end = std::chrono::steady_clock::now() + pause;
   while (!is_ending_()) {

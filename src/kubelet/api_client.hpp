@@ -31,7 +31,7 @@ struct ApiAnswer {
 
 class ApiClient {
  public:
-  /// `is_ending`: no further try starts, and a pause before one ends.
+  /// `is_ending`: if it returns true, no further try starts, and a pause before a try ends.
   ApiClient(ApiSettings settings, std::function<bool()> is_ending);
 
   /// Retries on 429, on 5xx and when there is no answer. Fails with kUnavailable (E0969) if there

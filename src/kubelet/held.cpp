@@ -107,7 +107,7 @@ Status note_given(const std::string& state, const std::vector<std::string>& ids)
     const std::string unit = unit_of(id);
     std::string name = unit;
     std::replace(name.begin(), name.end(), '/', '-');
-    // Only the time changes mostly. To replace a file would start a write to the disk.
+    // Usually only the time changes. Replacing the file would start a write to the disk.
     const std::string path = folder + "/" + name;
     if (::utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW) == 0) continue;
     if (!replace_file(path, unit, 0600))
@@ -121,7 +121,8 @@ Result<std::string> held_devices(const HeldSettings& settings) {
   Json held = Json::array();
   const std::string claims = settings.state + "/claims", given = given_in(settings.state);
   if (auto done = add_claims(claims, held); !done) return std::move(done).error();
-  // Before the kubelet is asked: what becomes old in between is in its answer.
+  // Read the time before asking the kubelet. If a device becomes old in between, the kubelet's
+  // answer already contains it.
   add_recent(given, settings.settle, held);
   std::error_code ignored;
   const bool has_claims_alone =

@@ -118,7 +118,7 @@ class XidEvents {
                                                         std::move(uuids), interval, kXidsAlone);
   }
 
-  /// Waits until `hold` has a fatal one, at most for this time.
+  /// Waits until `hold` has a fatal Xid, at most for this time.
   void wait(engines::XidHold& hold, milliseconds at_most) {
     const auto until = std::chrono::steady_clock::now() + at_most;
     for (;;) {

@@ -108,7 +108,7 @@ Status Publisher::write(const engines::Slice& slice, std::uint64_t generation, s
   is_stale = answer->status == 409 || answer->status == 404;
   if (is_stale) return Done{};
   if (answer->status >= 300) return refused("ResourceSlice", *answer);
-  // A server of another version answered the trial: the slice is replaced at once.
+  // A server of another version answered the trial, so the slice is replaced at once.
   if (engines::has_divided({slice}) && engines::keeps_divided(answer->body) == false) {
     use_single_shares();
     is_stale = true;

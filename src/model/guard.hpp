@@ -47,7 +47,7 @@ struct Guarded {
   std::uint32_t programs =
       0;  // number of the job's processes that loaded the guard and initialized CUDA
   bool opencl_only = false;  // on these devices, only OpenCL programs are limited
-  std::string rung;          // what limits it beside the guard: "driver", "mig", "mps"; "": nothing
+  std::string method;        // what limits it beside the guard: "driver", "mig", "mps"; "": nothing
   std::optional<int> threads_percent;  // of the multiprocessors that MPS allows it
   std::string not_enforced;  // why the limits are not enforced, translated; "" if they are
   std::string not_counted;   // which memory the guard did not see, translated; "" none known

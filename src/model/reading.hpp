@@ -17,7 +17,8 @@ enum class Absence : unsigned char {
   kNoAnswer,          // the driver did not answer in time
   kLost,              // the device fell off the bus
   kFailed,            // the driver returned another error, or an invalid value
-  // The rest is used only for values of a job, which are never sent between processes:
+  // The following reasons are used only for values of a job, which are never sent between
+  // processes:
   kTooShort,  // the job ended before this could be measured
   kNotSeen,   // none of the job's processes was seen on the device
 };

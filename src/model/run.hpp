@@ -25,7 +25,7 @@ struct Request {
   std::optional<int> share_permille;          // --share: the share of a shared device's time
   TurnRules turns;                            // --cap, --latency, --best-effort, --slice, --turn
   bool spills = false;  // --spill: memory beyond memory_bytes is managed. Only `berth run` knows it
-  std::optional<bool> driver_limits;  // false: the driver is not to limit it (--isolation)
+  std::optional<bool> driver_limits;  // false: the driver must not limit it (--isolation)
   std::optional<bool> mig_only;       // a MIG partition if the machine has some (--isolation mig)
   std::optional<int> gpus_most;  // a queued job starts with up to this many, but waits for `gpus`
   std::optional<bool> all_gpus;  // --gpus all: as many as one job can get on this machine
@@ -36,7 +36,7 @@ struct Request {
   std::optional<std::string>
       inherited_cuda_order;  // CUDA_DEVICE_ORDER, which says what an inherited CUDA index refers to
 
-  /// Whether the guard, or a stronger rung of isolation, is to limit the job on its devices.
+  /// Whether the guard, or a stronger isolation method, must limit the job on its devices.
   [[nodiscard]] bool has_limits() const { return memory_bytes || share_permille; }
 };
 

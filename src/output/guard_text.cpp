@@ -38,7 +38,7 @@ std::string turns_of(const model::TurnRules& turns) {
 
 std::string enforced_by(const model::Guarded& guarded) {
   if (!guarded.not_enforced.empty()) return "";
-  if (!guarded.rung.empty()) return guarded.rung;
+  if (!guarded.method.empty()) return guarded.method;
   return guarded.programs > 0 ? "guard" : "";
 }
 
@@ -56,16 +56,16 @@ std::string not_protected(const std::string& by) {
 
 namespace {
 
-std::string name_of(const std::string& rung) {
-  return rung == "driver" ? text("the driver")
-         : rung == "mig"  ? text("its MIG partition")
-                          : text("MPS");
+std::string name_of(const std::string& method) {
+  return method == "driver" ? text("the driver")
+         : method == "mig"  ? text("its MIG partition")
+                            : text("MPS");
 }
 
 /// "limited by …: …", without what was counted.
 std::string who_limited(const model::Guarded& guarded, const std::string& limits) {
-  if (guarded.rung.empty()) return text("limited by the guard: {}", limits);
-  const std::string name = name_of(guarded.rung);
+  if (guarded.method.empty()) return text("limited by the guard: {}", limits);
+  const std::string name = name_of(guarded.method);
   const std::string who =
       guarded.programs > 0 && !limits.empty() ? text("{} and the guard", name) : name;
   std::string all = limits;
@@ -83,11 +83,11 @@ std::string guard_sentence(const model::Report& report) {
   if (!guarded.not_enforced.empty()) return text("limits not enforced: {}", guarded.not_enforced);
   if (guarded.devices.empty()) return "";
   const model::GuardedDevice& first = guarded.devices.front();
-  const bool has_rung = !guarded.rung.empty();
-  if (!has_rung && guarded.programs == 0 && report.gpu_use == model::GpuUse::kSeen &&
+  const bool has_method = !guarded.method.empty();
+  if (!has_method && guarded.programs == 0 && report.gpu_use == model::GpuUse::kSeen &&
       guarded.opencl_only)
     return text("limits not enforced: on this device, the guard limits OpenCL programs only");
-  if (!has_rung && guarded.programs == 0 && report.gpu_use == model::GpuUse::kSeen)
+  if (!has_method && guarded.programs == 0 && report.gpu_use == model::GpuUse::kSeen)
     return text(
         "limits not enforced: the program that used the GPU does not load the guard (it is static, "
         "set-uid, or made for another libc)");
@@ -99,7 +99,7 @@ std::string guard_sentence(const model::Report& report) {
     if (device.spilled_peak_bytes)
       spilled = std::max(spilled.value_or(0), *device.spilled_peak_bytes);
   }
-  if (!has_rung && guarded.programs == 0)
+  if (!has_method && guarded.programs == 0)
     return guarded.opencl_only
                ? text("limit {}; no program used OpenCL with the guard", limits_of(first))
                : text("limit {}; no program used CUDA or OpenCL", limits_of(first));
@@ -110,7 +110,7 @@ std::string guard_sentence(const model::Report& report) {
     out += text_n("; {} request refused", "; {} requests refused", static_cast<long long>(refusals),
                   refusals);
   if (!guarded.not_counted.empty()) out += text("; not counted: {}", guarded.not_counted);
-  if (has_rung) out += "; " + not_protected(guarded.rung);
+  if (has_method) out += "; " + not_protected(guarded.method);
   return out;
 }
 

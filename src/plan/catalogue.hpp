@@ -23,14 +23,15 @@ struct Model {
   bool rms_norm = false;  // usual implementations compute RMSNorm in fp32
   bool tied = false;      // embedding and head share one matrix
   bool decoder = true;    // keeps a KV cache
-  // Of a network of convolutions, for one image: the numbers that its layers keep for the backward
+  // For a convolutional network and one image: the numbers that its layers keep for the backward
   // pass, and the numbers in the input and the output of its largest layer.
   double kept_per_image = 0, largest_per_image = 0;
-  // Of a model file: its format, the type of most of its weights, and the bytes of all of them.
+  // For a model file: its format, the type of most of its weights, and the bytes of all of them.
   std::string format, stored_type;
   double stored_bytes = 0;
 
-  /// Whether the layers are known. Without them, only weights, gradients and optimizer are.
+  /// Whether the layers are known. If not, only the memory of weights, gradients and optimizer is
+  /// known.
   [[nodiscard]] bool has_layers() const { return layers > 0 && hidden > 0; }
   [[nodiscard]] bool is_of_images() const { return kept_per_image > 0; }
 };
@@ -59,8 +60,8 @@ struct GpuIds {
   std::optional<double> memory_bytes;
 };
 
-/// Finds a model by name. Ignores case, "nvidia", and an owner before a slash. The layers of some
-/// are not known. Fails with kNotFound (E0970).
+/// Finds a model by name. Ignores case, "nvidia", and an owner before a slash. For some models, the
+/// layers are unknown. Fails with kNotFound (E0970).
 [[nodiscard]] Result<Model> find_model(std::string_view name);
 /// A decoder with this number of parameters. Its shape is the nearest one in the catalogue, scaled.
 [[nodiscard]] Model model_of_size(double params);

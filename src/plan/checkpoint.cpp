@@ -90,7 +90,8 @@ Error too_large(const FileBytes& file) {
 }
 
 std::optional<std::uint64_t> elements_of(const std::vector<std::uint64_t>& shape) {
-  constexpr std::uint64_t kMost = 1ULL << 56U;  // times 128 bits, this still fits 64 bits
+  // multiplied by 128 bits, this still fits into 64 bits
+  constexpr std::uint64_t kMost = 1ULL << 56U;
   std::uint64_t product = 1;
   for (const std::uint64_t size : shape) {
     if (size != 0 && product > kMost / size) return std::nullopt;

@@ -214,7 +214,7 @@ Result<Gpu> find_gpu(std::string_view name, const GpuCommand& command) {
     best = here;
     found.push_back(gpu);
   }
-  // Variants with the same memory, such as PCIe and SXM, do not matter to what fits.
+  // Variants with the same memory, such as PCIe and SXM, do not change what fits.
   if (!found.empty() && have_same_memory(found)) return found.front();
   if (!found.empty()) return several(name, found, hint_of(command, found.front().name));
   const std::string near = near_names(name, names);

@@ -129,8 +129,8 @@ double traffic_bytes(const Model& m, const Work& w, double trained, double eleme
   if (w.zero == 0) return trained * element;
   constexpr double kBucketElements = 5e8;  // DeepSpeed's reduce_bucket_size
   if (w.zero < 3) return 2 * std::min(trained, kBucketElements);
-  // Stage 3 collects the weights of a layer in 16 bit while it computes with the one before, and
-  // its gradients until they are reduced.
+  // Stage 3 collects the weights of a layer in 16 bit while it computes with the previous layer,
+  // and its gradients until they are reduced.
   const double embedding = m.vocab * m.hidden;
   const double layer = std::max(0.0, m.params - (m.tied ? 1 : 2) * embedding) / m.layers;
   const double unit = std::max(layer, embedding);
@@ -176,7 +176,7 @@ Memory training(const Model& m, const Work& w) {
   out.optimizer = optimizer_bytes(w.optimizer, trained, element) / shards_from(1);
   out.context = kDriverContextBytes;
   if (m.is_of_images() && !adapters && !w.checkpointing && w.zero < 3) {
-    // Each gradient takes the place of what its layer has kept, which is freed.
+    // Each gradient replaces the data that its layer has kept, because that data is freed.
     out.activations = w.batch * m.kept_per_image * (w.precision == Precision::kFp32 ? 4 : 2);
     out.workspace =
         (w.precision == Precision::kAmp ? 2 * m.params : 0) + traffic_bytes(m, w, trained, element);

@@ -66,7 +66,8 @@ bool is_float(std::string_view type) {
   return type.starts_with("f") || type.starts_with("bf") || type.starts_with("c");
 }
 
-/// Parameters that the tensor holds. Four-bit formats of GPTQ and AWQ put eight into an int32.
+/// Parameters that the tensor holds. Four-bit formats of GPTQ and AWQ pack eight of them into an
+/// int32.
 double params_in(const Tensor& tensor, const Name& name) {
   if (tensor.stored_bytes <= 0) return 0;
   if (name.last == "qweight" && tensor.type == "i32") return 8 * tensor.elements;
@@ -83,7 +84,7 @@ double other(const Tensor& tensor, double width) {
   return first == width ? last : first;
 }
 
-/// What the names of the tensors say.
+/// What the names of the tensors show about the model.
 class Shape {
  public:
   explicit Shape(const Checkpoint& checkpoint) {
@@ -137,7 +138,7 @@ class Shape {
     has_experts_ = has_experts_ || is_expert;
     if (tensor.shape.size() < 2 || name.last == "scales") return;
     if (is_one_of(name.stem, kKey)) kv_width_ = std::max(kv_width_, other(tensor, hidden_));
-    // The latent attention of DeepSeek keeps one vector a token instead of keys and values.
+    // The latent attention of DeepSeek keeps one vector per token instead of keys and values.
     if (is_one_of(name.stem, kLatent)) kv_width_ = other(tensor, hidden_) / 2;
     if (is_one_of(name.stem, kQueryKeyValue))
       kv_width_ = std::max(kv_width_, (other(tensor, hidden_) - hidden_) / 2);
@@ -151,7 +152,7 @@ class Shape {
         is_one_of(name.stem, kUp) ||
         (name.stem == "dense" && tensor.name.find("intermediate.") != std::string::npos);
     if (!is_up) return;
-    // The experts decide in a mixture of experts, which may have a few other layers too.
+    // A mixture of experts is recognised by its experts. It may have a few other layers, too.
     if (is_expert && !from_expert_) intermediate_ = 0, from_expert_ = true;
     if (is_expert == from_expert_) intermediate_ = std::max(intermediate_, other(tensor, hidden_));
   }

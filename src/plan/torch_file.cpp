@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kMostDirectory = 64U << 20U;
 
 struct Record {
-  std::uint64_t offset = 0, size = 0;  // of the local header; of the contents
+  std::uint64_t offset = 0, size = 0;  // offset of the local header; size of the contents
   bool is_stored = true;               // not compressed
 };
 using Records = std::map<std::string, Record, std::less<>>;

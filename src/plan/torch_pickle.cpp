@@ -95,7 +95,7 @@ Index unwrapped(const Pickle& pickle, Index index) {
 struct TensorValue {
   StorageValue storage;
   Index shape = 0;
-  std::string_view type;  // of the elements; "" if it is the storage's
+  std::string_view type;  // type of the elements; "": that of the storage
 };
 
 /// A call of _rebuild_tensor_v2(storage, offset, shape, stride, …); a meta tensor has no storage.

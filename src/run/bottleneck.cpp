@@ -12,8 +12,8 @@ namespace {
 
 using model::Bottleneck;
 
-constexpr double kMostly = 0.7;         // of the time: the main thread runs
-constexpr double kWaits = 0.3;          // of the time: worth a finding
+constexpr double kMostly = 0.7;         // part of the time in which the main thread runs
+constexpr double kWaits = 0.3;          // part of the time that is worth a finding
 constexpr double kDeviceIsBusy = 0.8;   // of the time
 constexpr double kMemoryIsBusy = 0.6;   // of the time
 constexpr double kLinkIsBusy = 0.4;     // of its bandwidth
@@ -164,7 +164,7 @@ class Search {
           text("{} of its threads wanted to run on {} cores", cores_words(runnable), seen_.cores),
           text("as many threads as cores: {}", fmt::format("OMP_NUM_THREADS={}", seen_.cores)));
     if (runnable >= kDeviceIsBusy * seen_.cores) {
-      if (cores_are_shared_) return;  // it has been said that other programs had them
+      if (cores_are_shared_) return;  // the report already says that other programs had the cores
       add("cores",
           text_n("its threads had work for its {} core",
                  "its threads had work for all of its {} cores", seen_.cores, seen_.cores),

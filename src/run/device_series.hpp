@@ -48,7 +48,8 @@ class DeviceSeries {
   /// The memory of the job's own processes, since the job's start.
   [[nodiscard]] const MemorySeries& memory() const { return memory_; }
   [[nodiscard]] DeviceStrain strain() const;
-  /// What the newest sample says that the job's processes have; nullopt: it says nothing.
+  /// The memory of the job's processes in the newest sample; nullopt: the sample does not contain
+  /// it.
   [[nodiscard]] std::optional<std::uint64_t> memory_now() const { return memory_now_; }
   /// How many of the job's processes the newest sample lists.
   [[nodiscard]] int processes_now() const { return processes_now_; }
@@ -83,7 +84,8 @@ class DeviceSeries {
   std::optional<std::uint64_t> early_millijoules_;  // read_before()
   std::int64_t early_time_ = 0;
   std::int64_t counter_time_ = 0, last_sample_ = 0;
-  bool counter_jumped_ = false;              // backwards, or further than any device can use
+  // it decreased, or rose by more than any device can use
+  bool counter_jumped_ = false;
   std::optional<double> power_millijoules_;  // if the device has no energy counter
   std::optional<std::uint64_t> last_milliwatts_;
   std::int64_t last_time_ = 0;

@@ -43,7 +43,7 @@ std::string pipe_path(const std::string& stem, int rank) {
   return dump_path(stem, rank) + ".pipe";
 }
 
-/// False: the rank has no pipe, or nobody reads it.
+/// False: the rank has no pipe, or no process reads it.
 bool ask(const std::string& path) {
   struct stat about = {};
   const Descriptor pipe(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));

@@ -1,7 +1,7 @@
-// HiddenGpus: whether a job that got no GPU touches one all the same. The variables hide GPUs only
-// from programs that read them. Evidence: the device nodes that its processes hold, and the
-// driver's own list of processes. The driver is asked only once a process of the job has loaded a
-// library of the driver or opened a node, so an ordinary program on the CPU costs nothing.
+// HiddenGpus: whether a job that got no GPU uses one anyway. The variables hide GPUs only from
+// programs that read them. Evidence: the device nodes that its processes hold, and the driver's
+// own list of processes. The driver is asked only once a process of the job has loaded a library
+// of the driver or opened a node, so an ordinary program on the CPU costs nothing.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ class HiddenGpus {
   /// All GPUs of the snapshot are hidden from the job.
   HiddenGpus(inventory::Sources sources, const model::Snapshot& snapshot);
 
-  /// Starts to ask the driver if these files of the job are a reason for it.
+  /// Starts to query the driver if the job's files give a reason for that.
   void look(const GpuFiles& files);
   /// Readable when the driver has answered; -1: it is not asked.
   [[nodiscard]] int descriptor() const { return driver_ ? driver_->descriptor() : -1; }
@@ -31,10 +31,11 @@ class HiddenGpus {
 
   /// Whether the driver has listed a process of the job.
   [[nodiscard]] bool is_listed() const;
-  /// The driver's lists can show the job's processes, and have not done so since it opened a node.
+  /// Whether the driver's lists can show the job's processes, but have not done so since the job
+  /// opened a node.
   [[nodiscard]] bool list_says_no() const;
-  /// What the job touched: "GPU 0 (NVIDIA H100)" if the driver listed it there, and the nodes that
-  /// it held: "/dev/nvidia0".
+  /// What the job used: "GPU 0 (NVIDIA H100)" if the driver listed it there, and the nodes that it
+  /// held: "/dev/nvidia0".
   [[nodiscard]] std::vector<std::string> touched(const GpuFiles& files) const;
 
  private:

@@ -181,7 +181,7 @@ void JobProcesses::count_runnable(Clock::time_point now) {
     }
   }
   if (!seen_.empty()) ++counts_;
-  constexpr std::uint64_t kOften = 40;  // of a long job, a mean needs fewer
+  constexpr std::uint64_t kOften = 40;  // in a long job, a mean needs fewer samples
   const milliseconds interval(counts_ < kOften ? 250 : 1000);
   count_at_ = now + std::max<Clock::duration>(interval, 100 * (Clock::now() - begin));
 }

@@ -18,8 +18,8 @@
 
 namespace berth::run {
 
-/// Processor time of the calling thread. The cost of a look is measured with it: wall time would
-/// also count the time that a busy machine lets us wait, and looks would become rare.
+/// Processor time of the calling thread. The cost of a look (one sample) is measured with it. Wall
+/// time would also count the waiting on a busy machine, and then looks would become rare.
 [[nodiscard]] std::chrono::nanoseconds processor_time();
 
 class JobProcesses {

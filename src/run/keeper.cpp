@@ -45,8 +45,8 @@ using std::chrono::milliseconds;
 constexpr std::uint64_t kNotPassedOn =
     1ULL << (SIGCHLD - 1) | 1ULL << (SIGPIPE - 1) | 1ULL << (SIGCONT - 1);
 
-/// A signal that ends a program which does not handle it. A warning that is to be passed on is
-/// none.
+/// A signal that ends a program which does not handle it. A warning that must be passed on does not
+/// count.
 bool is_order_to_end(const Order& order) {
   if (order.queued != 0 && static_cast<int>(order.value) == kPassOn) return false;
   return order.signal == SIGTERM || order.signal == SIGINT || order.signal == SIGHUP ||

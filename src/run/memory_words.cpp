@@ -1,6 +1,6 @@
-// Whether a line of a program's output is the error of a framework whose memory ran out. The texts,
-// and what distinguishes an error from a mention of it, are in the header that C++ programs use;
-// here is added which exceptions print such a line.
+// Whether a line of a program's output is the error of a framework whose memory ran out. The
+// texts, and the rules that distinguish an error from a mention of it, are in the header for C++
+// programs. This file adds which exceptions print such a line.
 #include <algorithm>
 #include <berth/out_of_memory.hpp>
 #include <regex>

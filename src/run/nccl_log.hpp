@@ -17,7 +17,7 @@ struct NcclChannel {
   int from = 0, to = 0, channel = 0, connection = 0;
   std::string transport;  // without the number of the network device: "NET/IB/GDRDMA"
 };
-/// nullopt: the line is no such line.
+/// nullopt: the line has another form.
 [[nodiscard]] std::optional<NcclChannel> parse_nccl_channel(std::string_view line);
 
 /// Sums up the logs of ranks; add() each file, then read the result.
@@ -31,7 +31,7 @@ class NcclLogs {
   struct Link {
     int from = 0, to = 0;
     std::string transport;
-    std::vector<std::pair<int, int>> channels;  // sorted; both ends log those of a network
+    std::vector<std::pair<int, int>> channels;  // sorted; both ends of a network connection log it
   };
   void add_channel(NcclChannel channel);
   bool has_lines_ = false;
@@ -41,7 +41,7 @@ class NcclLogs {
 
 /// Value for NCCL_DEBUG_FILE: a file for each process, "STEM.PID.log".
 [[nodiscard]] std::string nccl_debug_file(const std::string& stem);
-/// Adds the files of this rank to the logs. `removes`: and deletes them.
+/// Adds the files of this rank to the logs. `removes`: also deletes them.
 void read_nccl_files(const std::string& stem, int rank, bool removes, NcclLogs& logs);
 
 }  // namespace berth::run

@@ -24,7 +24,7 @@ using WriteReport = std::function<std::string(const MakeReport&)>;
 /// How a queued job ended, from the keeper.
 struct WatchEnd {
   std::int32_t status = 0;        // wait status of its command
-  std::int32_t by_itself = 1;     // 0: the job was told to end
+  std::int32_t by_itself = 1;     // 0: Berth ended the job
   std::int64_t milliseconds = 0;  // from its start to its end
   std::int64_t cpu_microseconds = 0;
   std::int64_t peak_rss_kib = 0;

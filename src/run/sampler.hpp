@@ -41,7 +41,7 @@ class Sampler : public Watcher {
     return hidden_ ? hidden_->descriptor() : driver_.descriptor();
   }
 
-  /// What the driver's newest samples say that the job's processes have.
+  /// The memory of the job's processes, according to the driver's newest samples.
   struct Held {
     int device;
     std::uint64_t bytes;

@@ -28,8 +28,8 @@ struct PythonThread {
 /// Whether it waits in the call with which ranks first connect, such as init_process_group().
 [[nodiscard]] bool is_connecting(const PythonThread& thread);
 
-/// Creates the folder in which processes register, and writes the module for that into it. Returns
-/// its path; "" if that fails.
+/// Creates the folder in which processes register, and writes sitecustomize.py into it. Returns its
+/// path; "" if that fails.
 [[nodiscard]] std::string make_stack_folder();
 /// Sets BERTH_STACKS and PYTHONPATH.
 void add_stack_variables(const std::string& folder, std::map<std::string, std::string>& variables,

@@ -1,8 +1,8 @@
 // Starts the ranks of a job, watches them and ends them: one loop with one poll(), and the
-// decisions that depend on all ranks. What concerns one rank is in rank.hpp, rank_log.hpp,
-// rank_stream.hpp and rank_environment.hpp; whether a try follows is in retry.hpp. If a signal was
-// sent to our whole process group (the terminal's Ctrl-C), the ranks have received it already; the
-// signal probe shows that. A signal sent only to us is passed on to each rank.
+// decisions that depend on all ranks. The code for a single rank is in rank.hpp, rank_log.hpp,
+// rank_stream.hpp and rank_environment.hpp. retry.hpp decides whether another try follows. If a
+// signal was sent to our whole process group (the terminal's Ctrl-C), the ranks have received it
+// already; the signal probe shows that. A signal sent only to us is passed on to each rank.
 #include "run/supervisor.hpp"
 
 #include <fcntl.h>
@@ -300,7 +300,7 @@ class Supervisor {
     ::unlink(rank.error_path.c_str());
   }
 
-  /// PyTorch's flight recorder is of NCCL, so only ranks with devices have one.
+  /// PyTorch's flight recorder records NCCL, so only ranks with devices have one.
   void choose_flight_stem() {
     flight_stem_.clear();
     if (!plan_.has_ranks || is_preflight_ || specs_.front().devices.empty()) return;
@@ -316,7 +316,8 @@ class Supervisor {
     if (!flight_stem_.empty()) remove_flight_files(flight_stem_, all, !plan_.log_folder.empty());
   }
 
-  /// Beside the logs of the ranks, NCCL's own logs stay; else they are removed after the try.
+  /// If the ranks have logs, NCCL's own logs stay beside them. Otherwise they are removed after the
+  /// try.
   void choose_nccl_log(Rank& rank, int number) {
     const std::string& folder = plan_.log_folder.empty() ? stack_folder_ : plan_.log_folder;
     if (!plan_.nccl_debug || is_preflight_ || folder.empty()) return;

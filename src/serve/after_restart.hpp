@@ -30,7 +30,7 @@ struct Mended {
   std::vector<model::JobId> held;  // of these, ascending
 };
 /// A damaged journal yields an older state of some jobs. If a job was started, its files say what
-/// became of it. Without files it may have been cancelled or held since, so it is held.
+/// became of it. Without files, the job may have been cancelled or held since then, so it is held.
 [[nodiscard]] Mended mend_stale(std::vector<model::Job>& jobs, const broker::Salvage& salvaged,
                                 const Launcher& launcher, std::int64_t now_unix_milliseconds);
 

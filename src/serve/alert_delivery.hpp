@@ -1,5 +1,5 @@
 // Delivers alerts to the commands and webhooks of the settings. Each has a thread, so a slow one
-// delays nobody else. What is active and what waits is in a file, so that a restarted daemon
+// delays no other. A file stores the active and the waiting alerts, so that a restarted daemon
 // neither delivers an alert twice nor forgets one.
 #pragma once
 

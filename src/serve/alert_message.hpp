@@ -34,7 +34,7 @@ struct AlertTarget {
   [[nodiscard]] bool wants(const watch::Alert& alert) const;
   /// "command", "webhook" or "terminal".
   [[nodiscard]] const char* kind() const;
-  /// For people, without what may be secret in a URL: "https://hooks.example" or "mail".
+  /// For people, without the parts of a URL that may be secret: "https://hooks.example" or "mail".
   [[nodiscard]] std::string shown() const;
   /// Identifies the target. Equal for targets with the same command or URL, severity and form.
   /// Contains no secrets.

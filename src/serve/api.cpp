@@ -116,7 +116,7 @@ output::ShownJob Api::shown(const Job& job, const Call& call) const {
 
 void Api::act(const Call& call, const Answer& answer) {
   if (call.method != "GET" && execution_.fault()) return answer.send(refusal(*execution_.fault()));
-  // Answer earlier changes first: nobody may see a change that is not in the journal.
+  // Answer earlier changes first: no caller may see a change that is not in the journal.
   if (call.method == "GET") answer_all();
   const auto parts = split(std::string_view(call.path).substr(call.path.empty() ? 0 : 1), '/');
   const auto number = parts.size() > 2 ? to_number(parts[2]).value_or(-1) : -1;

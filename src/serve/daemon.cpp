@@ -134,8 +134,8 @@ class Daemon {
   }
 
  private:
-  /// If work is left, and always for the system broker: leave a socket that nobody serves. It shows
-  /// that a broker will return.
+  /// If work is left, and always for the system broker: leave a socket that no process serves. It
+  /// shows that a broker will return.
   void leave_socket() {
     server_->file().mark_time();
     const auto& jobs = execution_.broker().jobs();

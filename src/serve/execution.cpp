@@ -1,6 +1,6 @@
 // One class in one file, in four parts: requests of callers, the processes of jobs, the return of a
 // broker after a restart or a fault, and periodic work. Each part changes the same state, under the
-// rule of the header: nothing is told or started before the journal has it.
+// rule of the header: nothing is reported or started before it is in the journal.
 #include "serve/execution.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -336,7 +336,7 @@ Status Execution::drain(const broker::UnitCall& device, bool drained) {
       {}, {}, {{kDrained, Json(broker_.drained()).dump()}, {kLent, Json(broker_.lent()).dump()}});
   if (!written) fail(written.error());
   is_dirty_ = true;
-  // The other scheduler opens its queue next, also if the power fails.
+  // The other scheduler opens its queue next, so this change must survive a power failure.
   if (written && drained && !device.lent_to.empty()) journal_.sync();
   return written;
 }

@@ -55,9 +55,9 @@ class Execution {
   [[nodiscard]] std::string report_of(const model::Job& job) const {
     return launcher_.report(job.id, job.outcome);
   }
-  /// Keeps what `berth run` says that its job used. Fails with kRefused (E1083) if the job runs or
-  /// was queued, because its own keeper writes that report; with kInvalidArgument (E1084) if this
-  /// is no report; as write errors.
+  /// Stores the report that `berth run` made about its job. Fails with kRefused (E1083) if the job
+  /// runs or was queued, because its own keeper writes that report; with kInvalidArgument (E1084)
+  /// if this is no report; as write errors.
   [[nodiscard]] Status keep_report(const model::Job& job, const std::string& stored);
   /// At most `most` bytes of that log, starting at `from`.
   [[nodiscard]] std::string output_of(const model::Job& job, std::int64_t from,

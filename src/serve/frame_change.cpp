@@ -15,7 +15,7 @@ namespace {
 
 using Member = std::pair<std::string_view, std::string_view>;  // key with quotes, value
 
-/// The place after the value that begins at `at`: of a comma or of the bracket around it.
+/// The position after the value that begins at `at`: that of a comma or of the closing bracket.
 std::size_t end_of(std::string_view text, std::size_t at) {
   for (int depth = 0; at < text.size(); ++at) {
     const char c = text[at];
@@ -59,7 +59,7 @@ bool is_list_of_rows(std::string_view value) {
   return value.starts_with("[{");
 }
 
-/// What names the process of a row: the members up to its pid. "": the row has none.
+/// The part of a row that identifies its process: the members up to its pid. "": the row has none.
 std::string_view process_of(std::string_view row) {
   constexpr std::string_view kKey = "\"host_pid\":";  // inside a text, its quotes are escaped
   const std::size_t at = row.find(kKey);
@@ -67,7 +67,7 @@ std::string_view process_of(std::string_view row) {
   return row.substr(0, row.find_first_of(",}", at));
 }
 
-/// The places of processes in a list.
+/// The positions of processes in a list.
 std::unordered_map<std::string_view, std::size_t> places_of(
     const std::vector<std::string_view>& rows) {
   std::unordered_map<std::string_view, std::size_t> places;
@@ -76,7 +76,7 @@ std::unordered_map<std::string_view, std::size_t> places_of(
   return places;
 }
 
-/// `from`: the place of `before`. nullopt: the rows have different keys.
+/// `from`: the row of `before` in its list. nullopt: the rows have different keys.
 std::optional<std::string> row_change(std::string_view before, std::size_t from,
                                       std::string_view after, std::size_t row) {
   const auto old = members_of(before), now = members_of(after);

@@ -17,8 +17,8 @@ using std::chrono::seconds;
 
 constexpr std::size_t kMostResults = 16 << 20, kMostOutput = 64 << 10;
 constexpr seconds kBetweenLooks(30);
-constexpr seconds kBetweenChecks(2);  // of the end of a measurement
-/// After a job, and after a measurement that gave way.
+constexpr seconds kBetweenChecks(2);  // how often to check whether a measurement has ended
+/// No measurement starts for this long after a job, and after a measurement that gave way.
 constexpr minutes kQuiet(1);
 constexpr minutes kLongest(15);
 

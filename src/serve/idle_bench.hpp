@@ -35,8 +35,8 @@ class IdleBench {
 
   /// Whether see() needs a snapshot that is not older than a few seconds.
   [[nodiscard]] bool wants_look(Instant now) const { return every_.count() > 0 && now >= look_at_; }
-  /// Starts to measure a device that is due and idle, and ends what has to give way. `leased`: the
-  /// units (policy::unit_id) that jobs have. `is_waited`: a job waits for a device.
+  /// Starts to measure a device that is due and idle, and ends measurements that must give way.
+  /// `leased`: the units (policy::unit_id) that jobs have. `is_waited`: a job waits for a device.
   void see(const model::Snapshot& snapshot, const std::set<std::string>& leased, bool is_waited,
            Instant now, std::int64_t unix_milliseconds);
   /// Ends the measurement that runs, and returns whether there was one. Takes milliseconds.

@@ -51,7 +51,7 @@ const model::Limits& most_of_ours() {
 }
 
 /// The limits that the client asked for, but not above those of the calling process (unknown over
-/// TCP) or our own. So nobody escapes a limit by queueing a job or by not reporting limits.
+/// TCP) or our own. So no user escapes a limit by queueing a job or by not reporting limits.
 model::Limits limits_for(const model::Limits& told, pid_t caller) {
   const bool is_known = caller > 0 && caller != ::getpid();
   const model::Limits had = is_known ? system::limits_of(caller) : model::Limits();

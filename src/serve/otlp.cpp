@@ -43,7 +43,7 @@ void add_attribute(output::JsonWriter& json, std::string_view key, std::string_v
   json.close('}');
 }
 
-/// Reads {name="value",…}. Returns the place after it.
+/// Reads {name="value",…}. Returns the position after it.
 std::size_t add_labels(output::JsonWriter& json, std::string_view line, std::size_t at) {
   json.key("attributes");
   json.open('[');

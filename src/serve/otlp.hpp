@@ -27,12 +27,12 @@ struct OtlpOptions {
   std::vector<std::string> headers = {};  // "NAME: VALUE"; may have secrets
 };
 /// Reads "NAME=VALUE,NAME=VALUE" with percent-encoded values, as OTEL_EXPORTER_OTLP_HEADERS has it.
-/// nullopt if it has an empty value, or what no HTTP header may have.
+/// nullopt if a value is empty, or has a character that HTTP headers may not contain.
 [[nodiscard]] std::optional<std::vector<std::string>> otlp_headers(std::string_view list);
 /// Of [otlp] in berth.toml (docs/watch.md).
 [[nodiscard]] OtlpOptions read_otlp(TomlTable& table);
 
-/// What a document says besides the metrics. Times in nanoseconds since 1970.
+/// The contents of a document besides the metrics. Times in nanoseconds since 1970.
 struct OtlpFacts {
   std::string host, version;
   std::int64_t start = 0, now = 0;

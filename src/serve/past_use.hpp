@@ -14,11 +14,11 @@ class PastUse {
   /// Device-seconds by uid, as broker::Broker::ahead gives them.
   using ByUser = std::map<std::uint32_t, double>;
 
-  /// Takes over what the journal has. Anything but a record is treated as no use.
+  /// Restores the record from the journal. Invalid text is treated as no use.
   void resume(std::string record) { record_ = std::move(record); }
   /// {"at":UNIX_MILLISECONDS,"ahead":{"1000":DEVICE_SECONDS}}
   [[nodiscard]] const std::string& record() const { return record_; }
-  /// What is left of it now: half of it after each `half_life`.
+  /// The part of it that still counts now: it halves after each `half_life`.
   [[nodiscard]] ByUser left(std::int64_t now_unix_milliseconds,
                             std::chrono::milliseconds half_life) const;
   /// Replaces the record, without users below one second. False: nothing has changed.

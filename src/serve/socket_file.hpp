@@ -13,8 +13,9 @@ namespace berth::serve {
 
 class SocketFile {
  public:
-  /// Listens on the socket; mode 0600, or 0666 for all users. Replaces a socket that nobody serves.
-  /// Fails with kUnavailable (E0909: another broker listens there; E0910: it cannot be created).
+  /// Listens on the socket; mode 0600, or 0666 for all users. Replaces a socket that no process
+  /// serves. Fails with kUnavailable (E0909: another broker listens there; E0910: it cannot be
+  /// created).
   [[nodiscard]] static Result<SocketFile> make(const std::string& path, bool for_all);
   SocketFile(SocketFile&&) = default;
   SocketFile& operator=(SocketFile&&) = default;

@@ -260,7 +260,7 @@ const std::string& WatchFeed::document_for(uid_t view) {
   return found->second = output::frame_json(shown, facts);
 }
 
-/// Listeners that know the frame before get only what differs.
+/// Listeners that have received the previous frame get only the differences.
 std::string WatchFeed::event_for(uid_t view, const std::map<uid_t, std::string>& before) {
   const std::string& document = document_for(view);
   const auto known = before.find(view);
@@ -271,7 +271,7 @@ std::string WatchFeed::event_for(uid_t view, const std::map<uid_t, std::string>&
 
 void WatchFeed::note_alerts(const watch::Frame& frame) {
   const auto changes = alerts_.add(frame);
-  // The doctor would say something else now.
+  // The doctor's result may be different now.
   if (!changes.begun.empty() || !changes.ended.empty()) diagnosis_.reset();
   if (!changes.begun.empty() || !changes.ended.empty())
     for (const Asker& one : listeners_) one.answer.stream(alerts_event(alerts_.active()));

@@ -47,7 +47,7 @@ Line title_line(const watch::Frame& frame, int width) {
   return line;
 }
 
-/// "SM 60 %, tensor 30 %, NVLink 18 links, 6.3 GiB/s in, 4.7 GiB/s out": what is known of it.
+/// "SM 60 %, tensor 30 %, NVLink 18 links, 6.3 GiB/s in, 4.7 GiB/s out": the known values.
 std::string activity_words(const model::DeviceReadings& readings) {
   std::vector<std::string> parts;
   if (readings.sm_active_percent)
@@ -355,7 +355,7 @@ Line user_line(const UserRow& row, bool is_selected, int width) {
   return line;
 }
 
-/// The first row shown of a list with room for `room` rows.
+/// The index of the first visible row in a list that shows `room` rows.
 int first_row(const Settings& settings, std::size_t rows, int room) {
   const int last = std::max(0, static_cast<int>(rows) - room);
   return std::clamp(row_of(settings, rows) - room / 2, 0, last);
@@ -386,7 +386,7 @@ std::vector<Line> list_lines(const watch::Frame& frame, const Settings& settings
   return lines;
 }
 
-/// The key of the column at this place of the heading; "" if it cannot be sorted.
+/// The key of the column at this position of the heading; "" if it cannot be sorted.
 template <typename Columns>
 std::string key_at(const Columns& columns, int x) {
   int begin = 0;

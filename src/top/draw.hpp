@@ -22,7 +22,8 @@ namespace berth::top {
 [[nodiscard]] const model::DeviceProcess* selected_process(const watch::Frame& frame,
                                                            const Settings& settings);
 
-/// A click of the mouse: on a row selects it, on the heading of a column sorts by it.
+/// Handles a mouse click. A click on a row selects the row; a click on a column's heading sorts by
+/// that column.
 void click(const watch::Frame& frame, Settings& settings, int height, int x, int y);
 
 }  // namespace berth::top

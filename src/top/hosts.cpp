@@ -20,7 +20,7 @@ using output::Style;
 constexpr int kName = 16, kGpus = 4, kUseBar = 8, kMemory = 18;
 constexpr int kLeastBelow = 6;  // lines of the selected machine
 
-/// Sums over the GPUs of a machine. A sum without all of its values is absent.
+/// Sums over the GPUs of a machine. A sum is absent if one of its values is absent.
 struct Total {
   std::size_t gpus = 0;
   std::optional<double> use;  // the mean

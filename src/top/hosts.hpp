@@ -12,7 +12,7 @@ namespace berth::top {
 
 struct HostState {
   std::string name;
-  watch::FramePtr frame = {};  // nullptr: there is no current one
+  watch::FramePtr frame = {};  // nullptr: there is no current frame
   Series series = {};
   std::string problem = {};  // why there is none; "" if the machine has just been asked
 };
@@ -21,7 +21,8 @@ struct HostState {
                                            std::size_t selected, const Settings& settings,
                                            int width, int height);
 
-/// A click of the mouse: on a row of the table selects the machine, else as click().
+/// Handles a mouse click. A click on a row of the table selects that machine; other clicks are
+/// handled by click().
 void click_hosts(const std::vector<HostState>& hosts, std::size_t& selected, Settings& settings,
                  int height, int x, int y);
 

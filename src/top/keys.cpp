@@ -36,7 +36,7 @@ std::string next_of(std::string_view words, const std::string& word) {
   return std::string(at == all.end() || at + 1 == all.end() ? all.front() : *(at + 1));
 }
 
-/// The keys of the order; false if it is another key.
+/// Handles the keys that change the order. Returns false for other keys.
 bool sort_by(Settings& settings, char character) {
   switch (character) {
     case 's':
@@ -57,7 +57,7 @@ bool sort_by(Settings& settings, char character) {
   }
 }
 
-/// The keys of how the list looks; false if it is another key.
+/// Handles the keys that change how the list looks. Returns false for other keys.
 bool change_look(Settings& settings, char character) {
   switch (character) {
     case 't':

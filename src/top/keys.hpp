@@ -12,7 +12,7 @@ inline constexpr const char* kSortKeys = "memory|sm|cpu|rss|age|user|pid|device"
 
 inline constexpr const char* kGraphs = "use|memory|power|temperature";
 
-/// What is kept from one time to the next (top/kept.hpp).
+/// The settings that are stored between two runs (top/kept.hpp).
 struct Kept {
   std::string sort = "memory";  // one of kSortKeys
   bool is_reversed = false;
@@ -33,8 +33,8 @@ struct Settings : Kept {
   bool types_filter = false;  // typed characters are added to `filter`
   int row = 0;                // the selected row of the process list
   bool has_row = false;       // whether one is selected
-  bool is_clicked = false;    // the last key was a click for the list
-  bool wants_signal = false;  // for the process of that row
+  bool is_clicked = false;    // the last key was a click on the list
+  bool wants_signal = false;  // the user wants to send a signal to the process of that row
   std::string question;       // the next key answers it
   int signal = 0;             // the answer: SIGTERM, SIGKILL; 0: none
   std::string message;        // until the next key
@@ -42,7 +42,7 @@ struct Settings : Kept {
   char job_change = 0;        // for the selected job: 'c' cancel, 'H' hold or release; 0: none
   bool is_confirmed = false;  // cancelling was confirmed
   bool is_paused = false;     // of a replay
-  int steps = 0;              // of a replay: frames to go, negative: back
+  int steps = 0;              // in a replay: number of frames to move forward; negative: back
 };
 
 /// Keys whose codes depend on the terminal.

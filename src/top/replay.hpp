@@ -22,7 +22,8 @@ class Replay {
   /// Fails with kUnavailable (E0966: it cannot be read, or has no frames).
   [[nodiscard]] static Result<Replay> open(const std::string& file);
   [[nodiscard]] std::size_t size() const { return lines_.size(); }
-  /// The frame at a place below size(); a line that is not a document repeats the one before.
+  /// The frame with this index, which must be below size(). For a line that is not a document, the
+  /// previous frame.
   [[nodiscard]] watch::FramePtr at(std::size_t place);
 
  private:

@@ -74,7 +74,7 @@ class Tree {
   }
   [[nodiscard]] std::vector<Row> in_order() {
     for (const std::size_t root : roots_) visit(root);
-    // Parents that form a circle, because a recording is wrong.
+    // In a damaged recording, parents may form a circle.
     for (std::size_t i = 0; i < rows_.size(); ++i)
       if (const auto pid = rows_[i].process->pid; pid && !done_pids_.contains(*pid)) visit(i);
     return std::move(done_);

@@ -85,7 +85,7 @@ Alert idle_alert(const AlertRule& rule, const std::string& user, const std::stri
   return alert;
 }
 
-/// "Lost" is the driver's own word, and final. The settings may still ask for more patience.
+/// "Lost" is the driver's own word, and final. The settings may still require a longer time.
 double seconds_of(const AlertRule& rule, bool is_lost) {
   const bool is_usual = rule.name == "device_down" && rule.seconds == kDownSeconds;
   return is_lost && is_usual ? 0 : rule.seconds;

@@ -52,7 +52,7 @@ class AlertWatch {
     std::vector<Alert> begun, ended;
   };
   /// Frames must be in time order. An alert about a device ends only if the device is in the frame;
-  /// a device that was there and is in no frame any more is down.
+  /// a device that was there before and is missing in the frames now is down.
   Changes add(const Frame& frame);
   /// Alerts that an earlier program reported and that may still hold. Call it before add().
   void restore(const std::vector<Alert>& alerts);

@@ -356,8 +356,8 @@ Result<History> History::open(const std::string& file,
         nullptr);
     parts->database.reset(database);
     if (database != nullptr) ::sqlite3_busy_timeout(database, 1000);
-    // Who used what is for the broker's user alone. The files beside it get the same permissions
-    // when they are made.
+    // Only the broker's user may read who used what. SQLite gives its other files the same
+    // permissions when it creates them.
     for (const char* suffix : {"", "-wal", "-shm"}) ::chmod((file + suffix).c_str(), 0600);
     if (code == SQLITE_OK && is_sound(database) && parts->prepare())
       return History(std::move(parts));

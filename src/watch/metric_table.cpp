@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kPercent = 0.01, kMilli = 0.001, kMega = 1e6, kMiB = 1.0 / (1 << 20);
 
-/// Without what does not change, such as the highest clocks: `berth ls --json` has it.
+/// Constant values, such as the highest clocks, are left out, because `berth ls --json` has them.
 constexpr auto kOwn = std::to_array<ReadingMetric>({
     {"memory_total_bytes", "berth_device_memory_total_bytes", "bytes", false, 1,
      "Memory of the device."},

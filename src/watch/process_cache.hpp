@@ -1,5 +1,5 @@
-// Reads from /proc what the rows of processes show, often: constant values are kept by pid and
-// start time, and only `stat` is read again.
+// Reads the values that process rows show from /proc. It is called often, so constant values are
+// kept by pid and start time, and only `stat` is read again.
 #pragma once
 
 #include <chrono>

@@ -150,7 +150,7 @@ inline std::uint64_t used_under(const CudaShared& shared, const CudaLimit& limit
   return sum;
 }
 
-/// Whether the limits of its control group allow the process so many bytes more.
+/// Whether the limits of its control group allow the process to use this many more bytes.
 inline bool may_have(const CudaShared& shared, const CudaProcess& process, std::uint32_t device,
                      std::uint64_t bytes) {
   for (const CudaLimit& limit : shared.limit) {

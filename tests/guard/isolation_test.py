@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The isolation ladder on simulated machines: the driver's limits of root's broker, MIG partitions, MPS, and the guard.
+"""The isolation methods on simulated machines: the driver's limits of root's broker, MIG partitions, MPS, and the guard.
 
 usage: isolation_test.py BERTH DAEMON_PROBE"""
 import contextlib
@@ -115,20 +115,20 @@ class Driver(WithDriver):
         done = self.run_job(report="-")
         self.assertIn("limited by the driver and the guard: 2.00 GiB; peak 2.00 GiB", done.stderr)
 
-    def test_with_another_rung_the_driver_limits_nothing(self):
-        for rung in ("guard", "none"):
-            done = self.run_job("--isolation", rung, program=(*BESIDE, "quota", str(2 * GIB)))
+    def test_with_another_method_the_driver_limits_nothing(self):
+        for method in ("guard", "none"):
+            done = self.run_job("--isolation", method, program=(*BESIDE, "quota", str(2 * GIB)))
             self.assertEqual(done.stdout.split()[:2], ["0", "0"], done.stderr)
             self.assertIsNone(self.report()["isolation"]["by"])
 
     def test_the_same_holds_for_a_queued_job(self):
-        for rung, refused in (("guard", "0"), ("none", "0"), ("driver", "2")):
-            words = ("--memory", "2GiB", "--isolation", rung, "--", *BESIDE, "quota", str(2 * GIB))
+        for method, refused in (("guard", "0"), ("none", "0"), ("driver", "2")):
+            words = ("--memory", "2GiB", "--isolation", method, "--", *BESIDE, "quota", str(2 * GIB))
             queued = self.on_machine(BERTH, "run", "--queue", *words)
             self.assertEqual(queued.returncode, 0, queued.stderr)
             job = queued.stdout.strip()
             self.on_machine(BERTH, "wait", job)
-            self.assertEqual(self.on_machine(BERTH, "logs", job).stdout.split()[:2], ["0", refused], rung)
+            self.assertEqual(self.on_machine(BERTH, "logs", job).stdout.split()[:2], ["0", refused], method)
             self.assertEqual(json.loads(self.on_machine(BERTH, "jobs", job, "--json").stdout)["jobs"][0]["command"][0], "env")
 
     def held(self):
@@ -180,9 +180,9 @@ class Others(WithFolder):
                          machine=machine)
         return done
 
-    def test_a_rung_that_is_not_there_is_refused_with_what_is_missing(self):
-        for rung, error, words in (("driver", "E1067", "615 is the first"), ("mig", "E1068", "nvidia-smi"), ("mps", "E1069", "nvidia-cuda-mps-control -d")):
-            done = self.run_job("--memory", "2GiB", "--isolation", rung, "echo started", variables=[f"CUDA_MPS_PIPE_DIRECTORY={self.folder}"])
+    def test_a_method_that_is_not_there_is_refused_with_what_is_missing(self):
+        for method, error, words in (("driver", "E1067", "615 is the first"), ("mig", "E1068", "nvidia-smi"), ("mps", "E1069", "nvidia-cuda-mps-control -d")):
+            done = self.run_job("--memory", "2GiB", "--isolation", method, "echo started", variables=[f"CUDA_MPS_PIPE_DIRECTORY={self.folder}"])
             self.assertNotEqual(done.returncode, 0)
             self.assertEqual(done.stdout, "")
             self.assertIn(error, done.stderr)
@@ -213,7 +213,7 @@ class Others(WithFolder):
         self.assertEqual(done.stdout, "0=1G \n", done.stderr)
         self.assertIsNone(self.report()["isolation"]["by"])
 
-    def test_a_mig_partition_is_the_rung(self):
+    def test_a_mig_partition_is_the_method(self):
         done = self.run_job("--memory", "2GiB", "true", machine="dgx-a100-mig")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.report()["isolation"]["by"], "mig")
@@ -235,7 +235,7 @@ class Others(WithFolder):
             self.assertRegex(done.stdout, "^MIG-", done.stderr)
             self.assertEqual(self.report()["isolation"]["by"], "mig")
 
-    def test_the_text_names_the_rung(self):
+    def test_the_text_names_the_method(self):
         done = simulated("env", *self.start_mps(), BERTH, "run", "--memory", "2GiB", "--isolation", "mps", "--report", "-", "--", "true")
         self.assertTrue(re.search(r"limited by MPS: 2\.00 GiB; each process", done.stderr), done.stderr)
 

@@ -110,7 +110,7 @@ void half_of_memory(Examination& look) {
   }
 }
 
-/// Whether the kernel has the fix, which `mended` was the first of its series to have:
+/// Whether the kernel has the fix. `mended` is the first kernel of its series that has it:
 /// "6.14.0-1020-oem" is not older than "6.14.0-1018-oem".
 bool is_mended(std::string_view kernel, std::string_view mended) {
   const auto one = split(kernel, '-'), first = split(mended, '-');

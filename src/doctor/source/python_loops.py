@@ -2,7 +2,7 @@
 
 
 def over_epochs(losses):
-    """The loops over epochs, which have few steps: the variable is called so, or an inner loop has the steps."""
+    """The loops over epochs, which have few steps. The name of their variable contains "epoch", or an inner loop has the steps."""
     few = {id(loop) for loop in losses if isinstance(loop, (ast.For, ast.AsyncFor)) and "epoch" in ast.unparse(loop.target).lower()}
     for loop in losses:
         outer = loop.parent

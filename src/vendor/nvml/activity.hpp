@@ -1,5 +1,5 @@
-// Readings of one GPU that are means between two looks at it: the activity of parts of the chip
-// (GPM, Hopper and later), and what its NVLinks carry. One object per device and thread.
+// Readings of one GPU that are means between two samples: the activity of parts of the chip (GPM,
+// Hopper and later), and the traffic of its NVLinks. One object per device and thread.
 #pragma once
 
 #include <array>
@@ -35,7 +35,7 @@ class Activity {
   const Api& api_;
   bool is_asked_ = false;                      // whether the device supports GPM
   std::optional<model::Absence> unsupported_;  // why it does not
-  std::array<nvmlGpmSample_t, 2> samples_{};   // the last one and the one before
+  std::array<nvmlGpmSample_t, 2> samples_{};   // the last sample and the one before
   std::optional<Look::Clock::time_point> sampled_at_;
   std::optional<Look::Clock::time_point> counted_at_;
   std::array<model::Reading<std::uint64_t>, 2> counted_;  // received, sent; bytes
