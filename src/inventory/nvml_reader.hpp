@@ -66,6 +66,8 @@ class NvmlSampler {
   /// The samples since the last call, oldest first. Each sample is for one device, because devices
   /// are sampled independently. Never blocks.
   [[nodiscard]] std::vector<DeviceSample> take();
+  /// Whether the driver is initialized, as seen by take().
+  [[nodiscard]] bool is_ready() const;
   /// The Xids that came with the samples of the last take().
   [[nodiscard]] std::vector<model::XidEvent> take_xids();
 

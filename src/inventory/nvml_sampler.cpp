@@ -11,6 +11,7 @@ struct NvmlSampler::State {
   NvmlChild child;
   frames::Parser parser;
   std::vector<model::XidEvent> xids;
+  bool is_ready = false;
 };
 
 NvmlSampler::NvmlSampler(const Sources& sources, std::vector<std::string> uuids,
@@ -54,10 +55,16 @@ std::vector<DeviceSample> NvmlSampler::take() {
                          device->has_all, device->driver_microseconds});
     } else if (auto* event = std::get_if<frames::Event>(&*frame)) {
       state.xids.push_back(std::move(event->xid));
+    } else if (std::holds_alternative<frames::Ready>(*frame)) {
+      state.is_ready = true;
     }
   }
   if (!open || state.parser.damaged()) end_nvml_child(state.child);
   return samples;
+}
+
+bool NvmlSampler::is_ready() const {
+  return state_->is_ready;
 }
 
 std::vector<model::XidEvent> NvmlSampler::take_xids() {

@@ -13,7 +13,7 @@
 
 namespace berth::watch {
 
-/// How long a device may give no answer before it is down.
+/// How long a device may be missing before it is down.
 inline constexpr double kDownSeconds = 1;
 
 struct AlertRule {

@@ -85,10 +85,11 @@ Alert idle_alert(const AlertRule& rule, const std::string& user, const std::stri
   return alert;
 }
 
-/// "Lost" is the driver's own word, and final. The settings may still require a longer time.
-double seconds_of(const AlertRule& rule, bool is_lost) {
+/// "Lost" is the driver's own word, and the sampler has waited for an answer. The settings may
+/// still require a longer time.
+double seconds_of(const AlertRule& rule, bool is_certain) {
   const bool is_usual = rule.name == "device_down" && rule.seconds == kDownSeconds;
-  return is_lost && is_usual ? 0 : rule.seconds;
+  return is_certain && is_usual ? 0 : rule.seconds;
 }
 
 }  // namespace
@@ -189,7 +190,7 @@ AlertWatch::Changes AlertWatch::add(const Frame& frame) {
                               std::optional<bool> holds) {
     const Known& one = known_.at(place);
     if (rule.is_on)
-      judge(place, alert_of(rule, one.key, one.index), holds, seconds_of(rule, one.is_lost));
+      judge(place, alert_of(rule, one.key, one.index), holds, seconds_of(rule, one.is_down));
   };
   const auto parts = parts_of(frame.snapshot);
   std::set<std::string> there, watched;
@@ -200,7 +201,7 @@ AlertWatch::Changes AlertWatch::add(const Frame& frame) {
     Known& known = known_[place];
     if (known.key.empty() || !device.uuid.empty()) known.key = key_of(device);
     known.index = device.index;
-    known.is_lost = device.health == model::Health::kLost;
+    known.is_down = !answers(device);
     const auto users = parts.find(device.index);
     if (answers(device)) known.owners = owners_in(users == parts.end() ? nullptr : &users->second);
     for (const AlertRule& rule : rules_) {

@@ -73,7 +73,7 @@ class AlertWatch {
   struct Known {
     std::string key;  // key_of(), with the uuid if it was ever seen
     int index = -1;
-    bool is_lost = false;
+    bool is_down = false;            // lost, or without an answer
     std::vector<AlertOwner> owners;  // of the last frame in which the device answered
   };
   [[nodiscard]] bool is_active(const AlertRule& rule, const std::string& place) const;

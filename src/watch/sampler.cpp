@@ -17,6 +17,7 @@
 #include "watch/join.hpp"
 #include "watch/kernel_log.hpp"
 #include "watch/process_cache.hpp"
+#include "watch/silence.hpp"
 
 namespace berth::watch {
 
@@ -35,7 +36,9 @@ constexpr seconds kLookOften(5);
 /// How often to restart a reader child that exited, or that does not see a device that has
 /// returned.
 constexpr seconds kRestartEvery(10);
-constexpr milliseconds kSilentAfter(2000);
+constexpr milliseconds kCpuBudgetEvery(2000);
+/// A longer delay of this thread means that the process or the machine was stopped.
+constexpr milliseconds kPause(500);
 
 double seconds_of(Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -77,6 +80,7 @@ class Sampler::Work {
         sources_(sampler.sources_),
         options_(sampler.options_),
         start_(Clock::now()),
+        silence_(sampler.options_.interval, sampler.options_.initialisation_deadline),
         kernel_log_(sources_.simulated || !options_.xids ? "" : sources_.roots.dev + "/kmsg"),
         cache_(sources_.roots, sources_.simulated) {}
 
@@ -88,12 +92,40 @@ class Sampler::Work {
       tick(Clock::now());
       due += options_.interval;
       due = std::max(due, Clock::now());
-      std::unique_lock hold(owner_.mutex_);
-      if (owner_.changed_.wait_until(hold, due, [this] { return owner_.over_; })) return;
+      if (wait_until(due)) return;
     }
   }
 
  private:
+  /// Returns true at the end. A device that becomes silent is published at once.
+  bool wait_until(Clock::time_point due) {
+    for (;;) {
+      const auto until = std::min(due, next_silence());
+      {
+        std::unique_lock hold(owner_.mutex_);
+        if (owner_.changed_.wait_until(hold, until, [this] { return owner_.over_; })) return true;
+      }
+      const auto now = Clock::now();
+      if (now - until > kPause) silence_.add_pause(now - until);
+      if (now >= due) return false;
+      take_samples(now);
+      if (mark_silent_devices(now)) publish_frame(now);
+    }
+  }
+
+  [[nodiscard]] Clock::time_point next_silence() const {
+    auto next = Clock::time_point::max();
+    for (const Device& device : snapshot_.devices)
+      if (is_heard(device)) next = std::min(next, silence_.silent_at(key_of(device)));
+    return next;
+  }
+
+  /// Whether it is sampled, and has answered.
+  static bool is_heard(const Device& device) {
+    return is_sampled_by_driver(device) && device.health != Health::kLost &&
+           device.health != Health::kNoAnswer;
+  }
+
   [[nodiscard]] model::Snapshot look(milliseconds patience) const {
     inventory::Options options;
     options.process_details = options.process_users = false;  // ProcessCache reads them
@@ -109,17 +141,32 @@ class Sampler::Work {
     keep_identity(snapshot_, snapshot);
     const bool is_other = keys_of(snapshot) != keys_of(snapshot_);
     if (is_other) driver_.reset();
+    keep_answers(snapshot);
     snapshot_ = std::move(snapshot);
     notes_ = snapshot_.notes;
     rows_.clear();
     for (const model::DeviceProcess& row : snapshot_.processes) rows_[row.device].push_back(row);
     for (Device& device : snapshot_.devices) {
       device.slow_unix_milliseconds = snapshot_.unix_milliseconds;
-      const bool has_answered = device.health != Health::kNoAnswer;
-      if (has_answered) read_at_[key_of(device)] = looked_at_;
+      if (is_heard(device)) silence_.seen(key_of(device), looked_at_);
     }
     lists_are_new_ = true;
     if (is_other) sysfs_.emplace(sources_, snapshot_.devices);
+  }
+
+  /// A full snapshot reads more, so a slow driver may not have answered it in time, although it
+  /// answers the samples.
+  void keep_answers(model::Snapshot& now) const {
+    for (Device& device : now.devices) {
+      if (device.health != Health::kNoAnswer || !is_sampled_by_driver(device)) continue;
+      const auto same = std::find_if(
+          snapshot_.devices.begin(), snapshot_.devices.end(),
+          [&](const Device& one) { return is_heard(one) && key_of(one) == key_of(device); });
+      if (same == snapshot_.devices.end()) continue;
+      const int index = device.index;
+      device = *same;
+      device.index = index;
+    }
   }
 
   static std::vector<std::string> keys_of(const model::Snapshot& snapshot) {
@@ -136,10 +183,8 @@ class Sampler::Work {
     for (const Device& device : snapshot_.devices) {
       if (!is_sampled_by_driver(device)) continue;
       wanted.push_back(key_of(device));
-      const auto sampled = sampled_at_.find(key_of(device));
-      const bool is_well = device.health != Health::kLost && device.health != Health::kNoAnswer;
-      is_missed = is_missed || (is_well && (sampled == sampled_at_.end() ||
-                                            looked_at_ - sampled->second > kRestartEvery));
+      is_missed = is_missed || (is_heard(device) &&
+                                silence_.is_missed(key_of(device), looked_at_, kRestartEvery));
     }
     const bool has_child = driver_ && driver_->descriptor() >= 0;
     if (wanted.empty() || (has_child && !is_missed)) return;
@@ -153,18 +198,33 @@ class Sampler::Work {
     driver_ = std::make_unique<inventory::NvmlSampler>(
         sources_, std::move(wanted), options_.interval,
         inventory::SamplePace{ticks(seconds(2)), ticks(seconds(10)), 1, options_.xids});
+    silence_.begin(Clock::now());
   }
 
   void tick(Clock::time_point now) {
     mind_look(now);
-    if (driver_)
-      for (inventory::DeviceSample& sample : driver_->take()) take_sample(std::move(sample), now);
+    take_samples(now);
     take_xids();
     if (sysfs_ && !sysfs_->empty())
-      for (inventory::DeviceSample& sample : sysfs_->take({})) take_sample(std::move(sample), now);
+      for (inventory::DeviceSample& sample : sysfs_->take({})) take_sample(std::move(sample));
     mark_silent_devices(now);
     read_cpu(now);
     publish_frame(now);
+  }
+
+  void take_samples(Clock::time_point now) {
+    if (!driver_) return;
+    for (inventory::DeviceSample& sample : driver_->take()) {
+      // The clock may have been set meanwhile.
+      const Clock::duration passed = milliseconds(unix_now() - sample.unix_milliseconds);
+      const auto took = std::chrono::microseconds(sample.driver_microseconds);
+      silence_.sampled(key_of(sample.device),
+                       now - std::clamp<Clock::duration>(passed, took, took + options_.interval),
+                       took);
+      take_sample(std::move(sample));
+    }
+    if (driver_->is_ready()) silence_.ready(now);
+    if (driver_->descriptor() < 0) silence_.stop();
   }
 
   void take_xids() {
@@ -198,11 +258,10 @@ class Sampler::Work {
     look_ = std::async(std::launch::async, [this] { return look(seconds(2)); });
   }
 
-  void take_sample(inventory::DeviceSample sample, Clock::time_point now) {
+  void take_sample(inventory::DeviceSample sample) {
     driver_seconds_ += sample.driver_microseconds / 1e6;
     for (Device& device : snapshot_.devices) {
       if (key_of(device) != key_of(sample.device) || key_of(device).empty()) continue;
-      sampled_at_[key_of(device)] = read_at_[key_of(device)] = now;
       join(sample, device);
       // Samples of other vendors have no process list; keep the one from the last full snapshot.
       const bool is_asked =
@@ -216,20 +275,31 @@ class Sampler::Work {
     }
   }
 
-  void mark_silent_devices(Clock::time_point now) {
-    const auto limit = std::max<Clock::duration>(kSilentAfter, 4 * options_.interval);
+  /// Returns true if a device has become silent.
+  bool mark_silent_devices(Clock::time_point now) {
+    bool has_new = false;
     for (Device& device : snapshot_.devices) {
       if (!is_sampled_by_driver(device) || device.health == Health::kLost) continue;
-      const auto read = read_at_.find(key_of(device));
-      const auto age = read == read_at_.end() ? now - start_ : now - read->second;
-      if (age > limit) mark_silent(seconds_of(age), device);
+      const std::string key = key_of(device);
+      const double age = seconds_of(silence_.age(key, now));
+      if (is_heard(device) && !silence_.is_silent(key, now)) {
+        device.age_seconds = silence_.is_old(key, now) ? std::optional(age) : std::nullopt;
+        continue;
+      }
+      const bool is_new = is_heard(device);
+      mark_silent(age, device);
+      if (!is_new) continue;
+      has_new = lists_are_new_ = true;
+      for (model::DeviceProcess& row : rows_[device.index])
+        row.sm_percent = model::Absence::kNoAnswer;
     }
+    return has_new;
   }
 
   void read_cpu(Clock::time_point now) {
     for (Device& device : snapshot_.devices) {
       if (device.kind != model::DeviceKind::kCpu) continue;
-      if (now - cpu_read_at_ > kSilentAfter - options_.interval / 2) {
+      if (now - cpu_read_at_ > kCpuBudgetEvery - options_.interval / 2) {
         cpu_read_at_ = now;
         const int index = device.index;
         snapshot_.host.cpu = system::read_cpu_budget(sources_.roots);
@@ -280,10 +350,10 @@ class Sampler::Work {
   const inventory::Sources& sources_;
   const SamplerOptions& options_;
   Clock::time_point start_, looked_at_, driver_started_, cpu_read_at_, cpu_used_at_;
+  Silence silence_;
   model::Snapshot snapshot_;
-  std::vector<std::string> notes_;                                 // of the last full snapshot
-  std::map<int, std::vector<model::DeviceProcess>> rows_;          // the driver's lists, by device
-  std::map<std::string, Clock::time_point> read_at_, sampled_at_;  // by key_of()
+  std::vector<std::string> notes_;                         // of the last full snapshot
+  std::map<int, std::vector<model::DeviceProcess>> rows_;  // the driver's lists, by device
   std::unique_ptr<inventory::NvmlSampler> driver_;
   std::optional<inventory::SysfsSampler> sysfs_;
   std::vector<model::XidEvent> xids_;

@@ -1,0 +1,58 @@
+// Silence: decides from the times of its answers whether a device that a driver samples still
+// answers. A driver that has been slow gets more time, so that it causes no alert. Pure.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace berth::watch {
+
+class Silence {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// `initialisation`: how long the driver may need until it can be sampled.
+  Silence(Clock::duration interval, Clock::duration initialisation);
+
+  /// The driver is initialized again, and then samples its devices.
+  void begin(Clock::time_point now);
+  /// It is initialized.
+  void ready(Clock::time_point now);
+  /// Nothing samples the devices; only full snapshots read them.
+  void stop() { is_sampled_ = false; }
+  /// A sample of this device, whose readings began at `read` and took `took`.
+  void sampled(const std::string& key, Clock::time_point read, Clock::duration took);
+  /// A full snapshot has its readings.
+  void seen(const std::string& key, Clock::time_point now);
+  /// This process did not run for `pause`, so no answer could be received.
+  void add_pause(Clock::duration pause);
+
+  [[nodiscard]] Clock::duration age(const std::string& key, Clock::time_point now) const;
+  /// Whether the readings are so old that their age must be shown beside them.
+  [[nodiscard]] bool is_old(const std::string& key, Clock::time_point now) const;
+  /// Whether they are so old that the device counts as one that does not answer.
+  [[nodiscard]] bool is_silent(const std::string& key, Clock::time_point now) const;
+  /// When the device counts as silent if there is no further answer.
+  [[nodiscard]] Clock::time_point silent_at(const std::string& key) const;
+  /// Whether a full snapshot has seen the device, but no sample came for `longest`.
+  [[nodiscard]] bool is_missed(const std::string& key, Clock::time_point now,
+                               Clock::duration longest) const;
+
+ private:
+  struct Device {
+    std::optional<Clock::time_point> read, sampled;
+    Clock::duration longest_gap{};  // between samples, not long ago
+  };
+  [[nodiscard]] Clock::duration least() const;
+
+  Clock::duration interval_, initialisation_;
+  Clock::time_point begun_{};
+  std::optional<Clock::time_point> ready_;
+  std::optional<Clock::duration> initialised_in_;  // the last time
+  bool is_sampled_ = false;
+  std::map<std::string, Device> devices_;
+};
+
+}  // namespace berth::watch
