@@ -146,8 +146,9 @@ std::string shown(Series series, const std::optional<double>& value) {
 }
 
 std::string shown_amount(const serve::ConditionChange& one, std::optional<double> amount,
-                         std::int64_t minutes) {
+                         double recorded_seconds) {
   if (!amount) return text("not known");
+  const auto minutes = static_cast<std::int64_t>(recorded_seconds / 60);
   return one.what.starts_with("xid:")
              ? text_n("{1:.0f}× in 1 minute", "{1:.0f}× in {0} minutes", minutes, minutes, *amount)
              : text("{:.0f} s a minute", *amount);
@@ -176,8 +177,7 @@ struct Minutes {
   std::int64_t before, after;
 };
 
-output::Table table_of(const std::vector<DeviceChanges>& all, const Minutes& minutes,
-                       bool has_processes) {
+output::Table table_of(const std::vector<DeviceChanges>& all, bool has_processes) {
   output::Table table({{text("device"), true},
                        {text("what")},
                        {text("before"), true, output::kLeastText},
@@ -193,8 +193,8 @@ output::Table table_of(const std::vector<DeviceChanges>& all, const Minutes& min
     for (const serve::ConditionChange& each : one.conditions)
       if (has_changed(each))
         table.add({name, output::reason_words(each.what),
-                   shown_amount(each, each.before, minutes.before),
-                   shown_amount(each, each.after, minutes.after)});
+                   shown_amount(each, each.before, one.recorded_before),
+                   shown_amount(each, each.after, one.recorded_after)});
     for (const serve::ProcessChange& each : one.processes)
       if (has_processes)
         table.add({name, text("process"), each.is_new ? "-" : process_words(each),
@@ -232,6 +232,8 @@ std::string json_of(const std::vector<DeviceChanges>& all, const Asked& asked, b
     };
     moment("before", one.before);
     moment("after", one.after);
+    json.field("recorded_before_seconds", one.recorded_before);
+    json.field("recorded_after_seconds", one.recorded_after);
     json.rows("conditions", one.conditions, [&](const serve::ConditionChange& each) {
       json.field("what", each.what);
       json.field("before", each.before);
@@ -248,6 +250,27 @@ std::string json_of(const std::vector<DeviceChanges>& all, const Asked& asked, b
   });
   json.close('}');
   return json.finish();
+}
+
+/// A sentence if a broker did not record all of the time.
+std::string gaps_in(const std::vector<DeviceChanges>& all, const Minutes& minutes) {
+  double before = 0, after = 0;
+  for (const DeviceChanges& one : all) {
+    before = std::max(before, one.recorded_before);
+    after = std::max(after, one.recorded_after);
+  }
+  // Some seconds have no reading under load.
+  const auto is_gap = [](double seconds, std::int64_t of) {
+    return seconds < 0.9 * 60 * static_cast<double>(of);
+  };
+  if (!is_gap(before, minutes.before) && !is_gap(after, minutes.after)) return "";
+  const auto duration = [](double seconds) {
+    return show_duration(std::chrono::seconds(static_cast<std::int64_t>(seconds)));
+  };
+  return text("note: {}", text("only {} before and {} after are recorded; throttling is by minute "
+                               "of that, and processes need a minute of each",
+                               duration(before), duration(after))) +
+         "\n";
 }
 
 bool has_any(const watch::Moment& moment) {
@@ -292,7 +315,7 @@ Result<int> run_diff(const Context& context) {
                    local_time_of(windows.before_from), local_time_of(windows.before_to),
                    local_time_of(windows.after_from), local_time_of(windows.after_to)) +
               "\n");
-  const output::Table table = table_of(all, minutes, has_processes);
+  const output::Table table = table_of(all, has_processes);
   context.out(table.empty() ? text("nothing changed much") + "\n"
                             : "\n" + table.render(context.out_terminal));
   if (!is_recent)
@@ -303,6 +326,8 @@ Result<int> run_diff(const Context& context) {
     context.err(text("note: {}", text("processes, throttling and Xids are not compared: they are "
                                       "kept by minute, and a period has no whole one")) +
                 "\n");
+  else
+    context.err(gaps_in(all, minutes));
   return 0;
 }
 

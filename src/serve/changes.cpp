@@ -37,11 +37,22 @@ Users users_in(const std::vector<watch::UsageRow>& rows, const std::string& devi
   return users;
 }
 
+/// The recorded seconds in the whole minutes of a period. A lost device has no readings, but the
+/// seconds of its loss were recorded.
+double recorded_in(const watch::DeviceHistory& device, const Recorded& recorded, std::int64_t from,
+                   std::int64_t to) {
+  const auto [first, end] = minutes_in(from, to);
+  double seconds = 0;
+  for (const auto& [time, moment] : device.moments)
+    if (is_within(time, first, end)) seconds += static_cast<double>(device.step);
+  for (const watch::ConditionRow& row : recorded.conditions)
+    if (row.device == device.key && row.what == "lost" && is_within(row.from, first, end))
+      seconds += row.amount;
+  return std::min(seconds, static_cast<double>(end - first));
+}
+
 std::vector<ProcessChange> processes_between(const Recorded& recorded, const std::string& device,
                                              const Windows& windows) {
-  if (whole_minutes(windows.before_from, windows.before_to) == 0 ||
-      whole_minutes(windows.after_from, windows.after_to) == 0)
-    return {};
   const Users before = users_in(recorded.usage, device, windows.before_from, windows.before_to);
   const Users after = users_in(recorded.usage, device, windows.after_from, windows.after_to);
   std::vector<ProcessChange> changes;
@@ -52,13 +63,14 @@ std::vector<ProcessChange> processes_between(const Recorded& recorded, const std
   return changes;
 }
 
-std::vector<ConditionChange> conditions_between(const Recorded& recorded, const std::string& device,
+std::vector<ConditionChange> conditions_between(const Recorded& recorded,
+                                                const DeviceChanges& device,
                                                 const Windows& windows) {
   std::map<std::string, std::pair<double, double>> found;
   const auto [before_from, before_to] = minutes_in(windows.before_from, windows.before_to);
   const auto [after_from, after_to] = minutes_in(windows.after_from, windows.after_to);
   for (const watch::ConditionRow& row : recorded.conditions) {
-    if (row.device != device) continue;
+    if (row.device != device.key) continue;
     const bool is_before = is_within(row.from, before_from, before_to);
     const bool is_after = is_within(row.from, after_from, after_to);
     if (!is_before && !is_after) continue;
@@ -67,15 +79,15 @@ std::vector<ConditionChange> conditions_between(const Recorded& recorded, const 
     if (is_after) after += row.amount;
   }
   // The periods may differ in length.
-  const auto known = [](const std::string& what, double amount, std::int64_t from,
-                        std::int64_t to) -> std::optional<double> {
-    if (from == to) return std::nullopt;
-    return what.starts_with("xid:") ? amount : amount * kMinute / static_cast<double>(to - from);
+  const auto known = [](const std::string& what, double amount,
+                        double seconds) -> std::optional<double> {
+    if (!is_enough(seconds)) return std::nullopt;
+    return what.starts_with("xid:") ? amount : std::min(amount / seconds, 1.0) * kMinute;
   };
   std::vector<ConditionChange> changes;
   for (const auto& [what, amounts] : found)
-    changes.push_back({what, known(what, amounts.first, before_from, before_to),
-                       known(what, amounts.second, after_from, after_to)});
+    changes.push_back({what, known(what, amounts.first, device.recorded_before),
+                       known(what, amounts.second, device.recorded_after)});
   return changes;
 }
 
@@ -121,8 +133,11 @@ std::vector<DeviceChanges> changes_between(const Recorded& recorded, const Windo
     changes.index = device.index;
     if (!before.empty()) changes.before = before.take();
     if (!after.empty()) changes.after = after.take();
-    changes.conditions = conditions_between(recorded, device.key, windows);
-    changes.processes = processes_between(recorded, device.key, windows);
+    changes.recorded_before = recorded_in(device, recorded, windows.before_from, windows.before_to);
+    changes.recorded_after = recorded_in(device, recorded, windows.after_from, windows.after_to);
+    changes.conditions = conditions_between(recorded, changes, windows);
+    if (is_enough(changes.recorded_before) && is_enough(changes.recorded_after))
+      changes.processes = processes_between(recorded, device.key, windows);
   }
   return all;
 }

@@ -33,6 +33,9 @@ struct DeviceChanges {
   std::string key, name;
   int index = -1;
   watch::Moment before, after;  // means
+  /// How much of the whole minutes before and after was recorded. Conditions and processes are of
+  /// these seconds; with less than a minute they are not known.
+  double recorded_before = 0, recorded_after = 0;
   std::vector<ConditionChange> conditions;
   std::vector<ProcessChange> processes;  // new ones and ended ones
 };
@@ -49,6 +52,9 @@ struct Recorded {
 /// Usage is recorded by minute. This is the number of whole minutes in a period. If there is none,
 /// neither conditions nor processes are known for the period.
 [[nodiscard]] std::int64_t whole_minutes(std::int64_t from, std::int64_t to);
+[[nodiscard]] inline bool is_enough(double recorded_seconds) {
+  return recorded_seconds >= 60;
+}
 [[nodiscard]] std::vector<DeviceChanges> changes_between(const Recorded& recorded,
                                                          const Windows& windows);
 

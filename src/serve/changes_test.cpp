@@ -98,6 +98,41 @@ TEST_CASE("conditions of periods of unequal length are compared by the minute") 
   CHECK(changes.processes.empty());
 }
 
+TEST_CASE("seconds that were not recorded do not count as seconds without the condition") {
+  Recorded recorded{{device_with(1, 1)}, {used_at(1080, "runs")}, {}};
+  auto& moments = recorded.devices[0].moments;
+  // The broker ran for 90 s of the five minutes before: throttled all the time.
+  std::erase_if(moments, [](const auto& one) { return one.first < 810; });
+  recorded.conditions = {{780, "GPU-1", "throttle:hw_thermal", 30},
+                         {840, "GPU-1", "throttle:hw_thermal", 60},
+                         {960, "GPU-1", "throttle:hw_thermal", 60}};
+  auto changes = changes_between(recorded, kWindows)[0];
+  CHECK(changes.recorded_before == 90);
+  CHECK(changes.recorded_after == 300);
+  REQUIRE(changes.conditions.size() == 1);
+  CHECK(changes.conditions[0].before == 60);
+  CHECK(changes.conditions[0].after == 12);
+  REQUIRE(changes.processes.size() == 1);
+  // With less than a minute nothing can be said, so "runs" is not new.
+  std::erase_if(moments, [](const auto& one) { return one.first < 860; });
+  changes = changes_between(recorded, kWindows)[0];
+  CHECK_FALSE(changes.conditions[0].before);
+  CHECK(changes.conditions[0].after == 12);
+  CHECK(changes.processes.empty());
+}
+
+TEST_CASE("a lost device was recorded, although it has no readings") {
+  Recorded recorded{{device_with(1, 1)}, {}, {}};
+  std::erase_if(recorded.devices[0].moments, [](const auto& one) { return one.first >= 930; });
+  recorded.conditions = {{900, "GPU-1", "lost", 30}};
+  for (std::int64_t minute = 960; minute < 1200; minute += 60)
+    recorded.conditions.push_back({minute, "GPU-1", "lost", 60});
+  const auto changes = changes_between(recorded, kWindows)[0];
+  REQUIRE(changes.conditions.size() == 1);
+  CHECK(changes.conditions[0].before == 0);
+  CHECK(changes.conditions[0].after == 54);
+}
+
 TEST_CASE("conditions are kept by device and side") {
   Recorded recorded{{device_with(1, 1)}, {}, {}};
   recorded.conditions = {{840, "GPU-1", "throttle:hw_thermal", 5},
