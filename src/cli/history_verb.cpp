@@ -120,14 +120,7 @@ std::string history_plot(const std::vector<DeviceHistory>& devices, const Period
   const auto slots = static_cast<std::size_t>(columns) * (terminal.utf8 ? 2 : 1);
   std::string plot;
   for (const DeviceHistory& device : devices) {
-    std::vector<watch::Mean> means(slots);
-    for (const auto& [time, moment] : device.moments) {
-      const auto slot = static_cast<std::size_t>(time - asked.from) * slots /
-                        static_cast<std::size_t>(asked.to - asked.from);
-      means[std::min(slot, slots - 1)].add(moment);
-    }
-    std::vector<std::optional<double>> values;
-    for (watch::Mean& mean : means) values.push_back(value_of(mean.take(), Series::kUtilization));
+    const auto values = serve::in_parts(device, asked, Series::kUtilization, slots);
     plot += fmt::format("{} {}\n", device.key == "cpu" ? "CPU" : std::to_string(device.index),
                         device.name);
     const auto lines = top::draw_graph(values, columns, kHeight, terminal.utf8);

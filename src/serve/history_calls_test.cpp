@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "serve/watch_json.hpp"
 #include "system/temporary_tree.hpp"
 
 using namespace berth;
@@ -108,4 +109,23 @@ TEST_CASE("another user sees how long others held a device, but not their progra
   const auto all = usage_reply(file, call_with({{"by", "command"}}), kStart + 200, std::nullopt);
   CHECK(names_in(all).size() == 2);
   CHECK(all.body.find("secret") == std::string::npos);
+}
+
+TEST_CASE("a graph that is wider than the readings has no stripes, and keeps the gaps") {
+  watch::DeviceHistory device;
+  device.step = 10;
+  for (const std::int64_t time : {0, 10, 20, 40}) {
+    watch::Moment moment;
+    moment[static_cast<std::size_t>(watch::Series::kUtilization)] = static_cast<double>(time);
+    device.moments.emplace_back(kStart + time, moment);
+  }
+  const Period period{kStart, kStart + 50, 0};
+  const auto fine = in_parts(device, period, watch::Series::kUtilization, 15);
+  const std::optional<double> none;
+  CHECK(fine == std::vector<std::optional<double>>{0, 0, 0, 10, 10, 10, 20, 20, 20, none, none,
+                                                   none, 40, 40, 40});
+  const auto uneven = in_parts(device, period, watch::Series::kUtilization, 7);
+  CHECK(uneven == std::vector<std::optional<double>>{0, 10, 20, 20, none, 40, 40});
+  CHECK(in_parts(device, period, watch::Series::kUtilization, 2) ==
+        std::vector<std::optional<double>>{10, 40});
 }

@@ -30,6 +30,24 @@ std::vector<std::pair<std::int64_t, watch::Moment>> in_steps(const DeviceHistory
   return steps;
 }
 
+std::vector<std::optional<double>> in_parts(const DeviceHistory& device, const Period& period,
+                                            Series series, std::size_t count) {
+  std::vector<watch::Mean> means(count);
+  const auto part_of = [&](std::int64_t time) {
+    const auto since = static_cast<std::size_t>(std::max<std::int64_t>(0, time - period.from));
+    return std::min(since * count / static_cast<std::size_t>(period.to - period.from), count);
+  };
+  for (const auto& [time, moment] : device.moments) {
+    const std::size_t first = part_of(time);
+    const std::size_t end = std::max(part_of(time + device.step), first + 1);
+    for (std::size_t part = first; part < std::min(end, count); ++part) means[part].add(moment);
+  }
+  std::vector<std::optional<double>> values;
+  values.reserve(count);
+  for (watch::Mean& mean : means) values.push_back(mean.take()[static_cast<std::size_t>(series)]);
+  return values;
+}
+
 std::string history_json(const std::vector<DeviceHistory>& devices, const Period& period) {
   output::JsonWriter json;
   begin_json(json, period);

@@ -1,7 +1,9 @@
 // JSON of history, usage and health, for the verbs and for the API: both print the same documents.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +19,11 @@ struct Period {
   std::int64_t from = 0, to = 0, step = 0;
 };
 
+/// The means of one reading in `count` parts of a period. A moment lasts for the step of the
+/// history, so it can fill several parts.
+[[nodiscard]] std::vector<std::optional<double>> in_parts(const watch::DeviceHistory& device,
+                                                          const Period& period,
+                                                          watch::Series series, std::size_t count);
 /// Means over `step` seconds.
 [[nodiscard]] std::vector<std::pair<std::int64_t, watch::Moment>> in_steps(
     const watch::DeviceHistory& device, std::int64_t step);
