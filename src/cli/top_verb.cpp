@@ -67,7 +67,9 @@ std::string kept_file() {
 top::Settings settings_of(const Context& context) {
   const Arguments& arguments = context.arguments;
   top::Settings settings;
-  if (!arguments.has("--defaults")) top::read_kept(kept_file(), settings);
+  // What a script reads must not depend on the keys that somebody pressed before.
+  const bool is_live = !arguments.has("--once") && !context.json;
+  if (is_live && !arguments.has("--defaults")) top::read_kept(kept_file(), settings);
   settings.sort = arguments.value("--sort").value_or(settings.sort);
   settings.filter = arguments.value("--filter").value_or("");
   settings.user = arguments.value("--user").value_or("");

@@ -282,6 +282,21 @@ class Top(unittest.TestCase):
                 terminal.press(b"q")
                 self.assertEqual(terminal.status(), 0)
 
+    def test_what_a_script_reads_does_not_depend_on_what_keys_changed(self):
+        self.start("lab-4x3090")
+        with tempfile.TemporaryDirectory() as folder:
+            self.variables["XDG_CONFIG_HOME"] = folder
+            usual = self.top("--once").stdout
+            self.assertIn(b"PID", usual.upper())
+            kept = pathlib.Path(folder, "berth", "top.toml")
+            kept.parent.mkdir()
+            kept.write_text('sort = "pid"\nby_user = true\ngraphs = false\n')
+            head = [line for line in usual.splitlines() if b"PID" in line.upper()]
+            after = self.top("--once").stdout
+            self.assertEqual([line for line in after.splitlines() if b"PID" in line.upper()], head)
+            by_user = self.top("--once", "--by-user").stdout
+            self.assertNotEqual([line for line in by_user.splitlines() if b"PID" in line.upper()], head)
+
     def test_without_a_terminal_it_says_what_works(self):
         self.start("none")
         done = self.top()
