@@ -72,13 +72,24 @@ std::string word_after(std::string_view lines, std::string_view key) {
   return {};
 }
 
+std::optional<std::string> kernel_words(const Sources& sources, const std::string& address) {
+  return slurp(sources.roots.proc + "/driver/nvidia/gpus/" + address + "/information", 4096);
+}
+
+/// The name and the uuid of a GPU whose library does not report them any more.
+void take_identity(std::string_view words, Device& device) {
+  if (const std::string name = word_after(words, "Model:"); !name.empty() && name != "Unknown")
+    device.name = name;
+  const std::string uuid = word_after(words, "GPU UUID:");
+  if (uuid.starts_with("GPU-") && uuid.find('?') == std::string::npos) device.uuid = uuid;
+}
+
 /// A GPU that the kernel driver has but its library no longer lists, for example because the GPU
 /// fell off the bus. It keeps its position, so that the numbers of other GPUs do not change.
 /// nullopt if this process may not open the GPU's node, because a container or a scheduler then
 /// hides the GPU on purpose.
 std::optional<Device> lost_by_driver(const Sources& sources, const PciDevice& gpu) {
-  const auto told =
-      slurp(sources.roots.proc + "/driver/nvidia/gpus/" + gpu.address + "/information", 4096);
+  const auto told = kernel_words(sources, gpu.address);
   if (!told) return std::nullopt;
   const auto minor = to_number(word_after(*told, "Device Minor:"));
   if (!minor || *minor < 0 || *minor > 65535) return std::nullopt;
@@ -88,8 +99,7 @@ std::optional<Device> lost_by_driver(const Sources& sources, const PciDevice& gp
   Device device = from_bus(gpu, Health::kLost, Absence::kLost);
   device.health_reasons = {"not_listed"};
   device.minor_number = static_cast<std::uint32_t>(*minor);
-  const std::string uuid = word_after(*told, "GPU UUID:");
-  if (uuid.starts_with("GPU-") && uuid.find('?') == std::string::npos) device.uuid = uuid;
+  take_identity(*told, device);
   return device;
 }
 
@@ -253,6 +263,10 @@ NvmlReport Collector::report(const Sources& sources, const Options& options, End
   if (ready_) report.left_out = ready_->left_out;
   add_answers(report);
   find_addresses_of_the_silent(gpus_, report.devices);
+  for (Device& device : report.devices)
+    if (device.health == Health::kLost && device.uuid.empty() && !device.pci_address.empty())
+      if (const auto words = kernel_words(sources, device.pci_address))
+        take_identity(*words, device);
   add_bus_facts(gpus_, report.devices);
   add_from_bus(sources, report);
   for (Device& device : report.devices) add_jetson_load(sources, device);

@@ -299,7 +299,7 @@ TEST_CASE("a GPU that the driver no longer lists keeps its row, unless we may no
     std::fclose(file);
   };
   put("/proc/driver/nvidia/gpus/0000:20:00.0/information",
-      "Model: \t x\nGPU UUID: \t GPU-lost\nDevice Minor: \t 1\n");
+      "Model: \t NVIDIA X\nGPU UUID: \t GPU-lost\nDevice Minor: \t 1\n");
   Case here{{gpu("0000:10:00.0"), gpu("0000:20:00.0"), gpu("0000:30:00.0")}, {}};
   here.sources.roots.proc = root + "/proc";
   here.sources.roots.dev = root + "/dev";
@@ -314,6 +314,17 @@ TEST_CASE("a GPU that the driver no longer lists keeps its row, unless we may no
   CHECK(report.devices[1].pci_address == "0000:20:00.0");
   CHECK(report.devices[1].health == Health::kLost);
   CHECK(report.devices[1].uuid == "GPU-lost");
+  CHECK(report.devices[1].name == "NVIDIA X");
+  frames::Device lost = answer(1, "");
+  lost.device.uuid = lost.device.name = "";
+  lost.device.health = Health::kLost;
+  const NvmlReport listed =
+      here.report({frames::Ready{0, 3, "580.1", "13.0"}, answer(0, "0000:10:00.0"), lost,
+                   answer(2, "0000:30:00.0"), frames::Done{}});
+  REQUIRE(listed.devices.size() == 3);
+  CHECK(listed.devices[1].health == Health::kLost);
+  CHECK(listed.devices[1].uuid == "GPU-lost");
+  CHECK(listed.devices[1].name == "NVIDIA X");
   CHECK(report.devices[2].pci_address == "0000:30:00.0");
   CHECK(std::system(("rm -r " + root).c_str()) == 0);
 }

@@ -70,11 +70,13 @@ void mark_silent(double age_seconds, Device& device) {
 void keep_identity(const model::Snapshot& before, model::Snapshot& now) {
   for (Device& device : now.devices) {
     const bool is_out = device.health == Health::kLost || device.health == Health::kNoAnswer;
-    if (!is_out || !device.uuid.empty() || device.pci_address.empty()) continue;
+    if (!is_out || device.pci_address.empty()) continue;
     const auto same =
         std::find_if(before.devices.begin(), before.devices.end(),
                      [&](const Device& one) { return one.pci_address == device.pci_address; });
-    if (same != before.devices.end()) device.uuid = same->uuid;
+    if (same == before.devices.end()) continue;
+    if (device.uuid.empty()) device.uuid = same->uuid;
+    if (!same->name.empty() && device.uuid == same->uuid) device.name = same->name;
   }
 }
 

@@ -21,8 +21,8 @@ void join(const inventory::DeviceSample& sample, model::Device& device);
 /// Removes the readings of a device that had no sample for so long that they are out of date.
 void mark_silent(double age_seconds, model::Device& device);
 
-/// A lost device does not report its uuid any more. Copies the uuid from the device that was at the
-/// same PCI address in the previous snapshot.
+/// A lost device does not report its uuid and name any more. Copies them from the device that was
+/// at the same PCI address in the previous snapshot.
 void keep_identity(const model::Snapshot& before, model::Snapshot& now);
 
 /// Stores what is needed to detect a utilization that is stuck at 0 %.

@@ -115,19 +115,22 @@ TEST_CASE("a utilization that stays 0 beside a working process becomes absent") 
   CHECK(snapshot.devices[0].readings.utilization_percent);
 }
 
-TEST_CASE("a lost device keeps the uuid that it had at its PCI address") {
+TEST_CASE("a lost device keeps the uuid and the name that it had at its PCI address") {
   model::Snapshot before, now;
   before.devices.resize(2);
   before.devices[0].uuid = "GPU-1";
   before.devices[0].pci_address = "0000:01:00.0";
   before.devices[1].uuid = "GPU-2";
   before.devices[1].pci_address = "0000:02:00.0";
+  before.devices[1].name = "NVIDIA H100 80GB HBM3";
   now = before;
   now.devices[1].uuid.clear();
+  now.devices[1].name = "GH100 [H100 SXM5 80GB]";  // of the bus
   now.devices[1].health = model::Health::kLost;
   keep_identity(before, now);
   CHECK(now.devices[0].uuid == "GPU-1");
   CHECK(now.devices[1].uuid == "GPU-2");
+  CHECK(now.devices[1].name == "NVIDIA H100 80GB HBM3");
   now.devices[1].uuid.clear();
   now.devices[1].health = model::Health::kOk;  // another card may be in the slot
   keep_identity(before, now);
