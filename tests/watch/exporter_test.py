@@ -107,9 +107,11 @@ class Exporter(unittest.TestCase):
     def test_other_dialects_have_the_names_that_dashboards_ask_for(self):
         self.start("dgx-h100-8", "--dialect", "dcgm")
         _, text = self.metrics(Accept="application/openmetrics-text")
-        # Grafana dashboard 12239 selects these by instance and gpu. NVML cannot provide its DCGM_FI_PROF_PIPE_TENSOR_ACTIVE.
-        for name in ("GPU_TEMP", "POWER_USAGE", "SM_CLOCK", "GPU_UTIL", "FB_USED"):
-            value(text, "DCGM_FI_DEV_" + name, gpu=7)
+        # Grafana dashboard 12239 selects these by instance and gpu. The last one is the difference of two readings of GPM (Hopper and later).
+        self.assertTrue(wait_until(lambda: "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{" in self.metrics()[1], 60))
+        text = self.metrics()[1]
+        for name in ("DEV_GPU_TEMP", "DEV_POWER_USAGE", "DEV_SM_CLOCK", "DEV_GPU_UTIL", "DEV_FB_USED", "PROF_PIPE_TENSOR_ACTIVE"):
+            value(text, "DCGM_FI_" + name, gpu=7)
         self.assertNotIn("# EOF", text)
         done = subprocess.run([BERTH, "exporter", "--once", "--dialect", "nvidia_smi"], env=self.variables, capture_output=True, text=True)
         # Grafana dashboard 14574 joins these by uuid.
