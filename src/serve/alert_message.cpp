@@ -124,13 +124,31 @@ const char* AlertTarget::kind() const {
   return webhook.empty() ? "command" : "webhook";
 }
 
-std::string AlertTarget::shown() const {
-  if (terminals) return text("the terminal of the owner");
-  if (webhook.empty()) return command.empty() ? "" : printable(command.front());
+namespace {
+
+std::string public_part(const AlertTarget& target) {
+  const std::string& webhook = target.webhook;
+  if (target.terminals) return text("the terminal of the owner");
+  if (webhook.empty()) return target.command.empty() ? "" : printable(target.command.front());
   std::string host = webhook.substr(0, webhook.find_first_of("/?#", webhook.find("//") + 2));
   const auto at = host.rfind('@');  // user and password
   if (at != std::string::npos) host = host.substr(0, host.find("//") + 2) + host.substr(at + 1);
   return printable(host);
+}
+
+}  // namespace
+
+std::string AlertTarget::shown() const {
+  const std::string all = public_part(*this);
+  return place == 0 ? all : text("{} ([[alerts]] number {})", all, place);
+}
+
+void tell_apart(std::vector<AlertTarget>& targets) {
+  std::map<std::string, std::vector<std::size_t>> alike;
+  for (std::size_t i = 0; i < targets.size(); ++i) alike[public_part(targets[i])].push_back(i);
+  for (const auto& [part, places] : alike)
+    for (const std::size_t i : places)
+      targets[i].place = places.size() == 1 ? 0 : static_cast<int>(i) + 1;
 }
 
 std::string AlertTarget::key() const {

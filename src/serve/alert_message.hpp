@@ -30,16 +30,21 @@ struct AlertTarget {
   WebhookTemplate form;
   std::string secret;      // "": the request is not signed
   int least_severity = 0;  // 0 info, 1 warning, 2 critical
+  int place = 0;           // among the tables of the file, if another one is shown the same way
 
   [[nodiscard]] bool wants(const watch::Alert& alert) const;
   /// "command", "webhook" or "terminal".
   [[nodiscard]] const char* kind() const;
   /// For people, without the parts of a URL that may be secret: "https://hooks.example" or "mail".
+  /// Targets that differ only in such parts have their place: "https://hooks.example ([[alerts]]
+  /// number 2)".
   [[nodiscard]] std::string shown() const;
   /// Identifies the target. Equal for targets with the same command or URL, severity and form.
   /// Contains no secrets.
   [[nodiscard]] std::string key() const;
 };
+/// Sets their places. `targets` are all of the file, in its order.
+void tell_apart(std::vector<AlertTarget>& targets);
 /// The document of `berth alerts --json`.
 [[nodiscard]] std::string alerts_json(const std::vector<watch::Alert>& alerts);
 /// The document of `berth alerts --rules --json`.

@@ -87,6 +87,7 @@ Result<Settings> parse_settings(std::string_view document, const std::string& or
       top.check(text("more than {} tables [[alerts]]", kMostTargets));
   });
   if (!done) return std::move(done).error();
+  tell_apart(settings.alerts);
   return settings;
 }
 

@@ -97,3 +97,15 @@ TEST_CASE("the broker of one user reads only what it can use, and webhooks are f
   CHECK(read_settings(file, true)->alerts.size() == 1);
   std::filesystem::remove_all(folder);
 }
+
+TEST_CASE("targets whose differences are secret are told apart by their place in the file") {
+  const auto settings = parse_settings(
+      "[[alerts]]\nwebhook = \"https://hooks.example/one\"\n"
+      "[[alerts]]\ncommand = [\"mail\"]\n"
+      "[[alerts]]\nwebhook = \"https://hooks.example/two\"\n",
+      "a", berth::serve::Audience::kOneUser);
+  REQUIRE(settings);
+  CHECK(settings->alerts[0].shown() == "https://hooks.example ([[alerts]] number 1)");
+  CHECK(settings->alerts[1].shown() == "mail");
+  CHECK(settings->alerts[2].shown() == "https://hooks.example ([[alerts]] number 3)");
+}
