@@ -122,7 +122,7 @@ def check(root: pathlib.Path, berth: str | None) -> tuple[list, list]:
             elif other != value:
                 problems.append(f"{at}: another translation elsewhere: {key!r}")
             if key not in wanted and key not in literals:
-                problems.append(f"{at}: used by nobody: {key!r}")
+                problems.append(f"{at}: not used: {key!r}")
     missing = [(key, *wanted[key]) for key in wanted if key and key not in known]
     return problems, missing
 
@@ -172,7 +172,7 @@ def check_python(root: pathlib.Path) -> list:
                     problems.append(f"python/berth/chinese.py: other placeholders than {sentence!r}: {catalogue[sentence]!r}")
                 elif HALF_WIDTH.search(catalogue[sentence]):
                     problems.append(f"python/berth/chinese.py: half-width punctuation: {catalogue[sentence]!r}")
-    return problems + [f"python/berth/chinese.py: used by nobody: {key!r}" for key in catalogue if key not in used]
+    return problems + [f"python/berth/chinese.py: not used: {key!r}" for key in catalogue if key not in used]
 
 
 def self_test() -> None:

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Checks the rules of docs/writing.md: no line of prose over 160 characters, no table cell over 120, no word of the list below, and no
-commit subject over 72 characters. Also that the paths and links that pages name exist."""
+"""Checks the rules of docs/writing.md: no line of prose over 160 characters, no table cell over 120, no docstring over 25 lines, no word of
+the list below, and no commit subject over 72 characters. Also that the paths and links that pages name exist, for example in the table
+"Which files to change" of CONTRIBUTING.md."""
+import ast
 import io
 import pathlib
 import re
@@ -9,7 +11,7 @@ import tokenize
 
 import checking
 
-LINE, CELL, SUBJECT = 160, 120, 72
+LINE, CELL, SUBJECT, DOCSTRING = 160, 120, 72, 25
 PAGES = ("*.md", "docs/**/*.md", "examples/*.md", "benchmarks/*.md")
 GENERATED = {"docs/cli.md"}
 SOURCES = {".hpp", ".cpp", ".h", ".c", ".py", ".sh", ".js", ".cmake", ".txt"}
@@ -122,6 +124,16 @@ def source_problems(name, code):
             yield f"{where}: a line of {len(line)} characters, at most {LINE}"
 
 
+def docstring_problems(name, code):
+    """Long docstrings. What does not fit belongs to a page in docs/."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(node, clean=False) is not None:
+            text = node.body[0]
+            lines = text.end_lineno - text.lineno + 1
+            if lines > DOCSTRING:
+                yield f"{name}:{text.lineno}: a docstring of {lines} lines, at most {DOCSTRING}"
+
+
 def message_problems(name, catalogue):
     for number, line in enumerate(catalogue.splitlines(), 1):
         if line.startswith(("msgid ", "msgid_plural ")):
@@ -157,6 +169,8 @@ def check(arguments):
         for path in sorted((root / folder).rglob("*")):
             if path.suffix in SOURCES and path.is_file() and path.resolve() != pathlib.Path(__file__).resolve():
                 yield from source_problems(str(path.relative_to(root)), path.read_text())
+                if path.suffix == ".py":
+                    yield from docstring_problems(str(path.relative_to(root)), path.read_text())
     for path in sorted((root / "po").rglob("*.po")):
         yield from message_problems(str(path.relative_to(root)), path.read_text())
     yield from subject_problems(git_log(root))
@@ -168,10 +182,10 @@ def self_test():
     page = paths + (f"{long_words}\n```\n{long_words} of which\n```\n| {long_words[:119]} | a |\n| {long_words[:125]} | a |\n"
             f"<https://example.org/{'a' * 160}>\nWhoever reads this\n")
     files = {"docs/a.md": page, "src/a.cpp": f"// {long_words}\n// of which\nauto text = \"{long_words}\";\n",
-             "scripts/a.py": "# of which\nx = nursery_\n", "po/zh_CN/a.po": 'msgid "mend it"\nmsgstr "nobody"\n'}
+             "scripts/a.py": "# of which\nx = nursery_\n", "python/a.py": '"""' + "a\n" * 25 + '"""\n', "po/zh_CN/a.po": 'msgid "mend it"\nmsgstr "nobody"\n'}
     with checking.tree(files) as root:
         found = list(check(type("Arguments", (), {"root": root})))
-    assert len(found) == 9, found  # two long lines, a long cell, four words, two paths that do not exist
+    assert len(found) == 10, found  # two long lines, a long cell, a long docstring, four words, two paths that do not exist
     assert len(list(subject_problems(f"abc {'x' * 73}\ndef {'x' * 72}\n"))) == 1
 
 

@@ -75,7 +75,7 @@ struct Allocation {
   std::uint32_t references;
   bool foreign = false;      // charged elsewhere: to its exporter, or to the graphs' memory
   std::uint64_t mapped = 0;  // size of a mapping
-  // Of managed memory: the devices that the program advised.
+  // For managed memory: the devices that the program advised.
   CUdevice preferred = CU_DEVICE_INVALID, accessed = CU_DEVICE_INVALID;
 };
 /// Takes memory from the device; OUT_OF_MEMORY if there is not enough.

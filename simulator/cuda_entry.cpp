@@ -35,7 +35,8 @@ void* exported(const char* name) {
   return nullptr;
 }
 
-/// The newest version of a function that is not newer than requested, nor than the driver.
+/// The newest version of a function that is not newer than requested, and not newer than the
+/// driver.
 void* find(const char* name, int version, bool per_thread, CUdriverProcAddressQueryResult& status) {
   const Version* best = nullptr;
   status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;

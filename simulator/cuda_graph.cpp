@@ -11,8 +11,8 @@ using namespace berth::simulator;
 struct CUgraphNode_st {
   int type;
   CUgraphNode next;
-  CUDA_MEM_ALLOC_NODE_PARAMS alloc;  // of an allocation node
-  CUdeviceptr freed;                 // of a free node
+  CUDA_MEM_ALLOC_NODE_PARAMS alloc;  // parameters of an allocation node
+  CUdeviceptr freed;                 // the address that a free node frees
 };
 struct CUgraph_st {
   std::uint64_t nanoseconds;

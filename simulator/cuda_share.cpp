@@ -20,7 +20,7 @@ struct CUextMemory_st {
 namespace {
 
 constexpr std::uint64_t kTicket = 0x45524148534e5242;  // "BRNSHARE"
-constexpr int kFileDescriptor = 1;                     // of handle types
+constexpr int kFileDescriptor = 1;                     // a handle type: file descriptor
 
 /// The content of a handle for other processes.
 struct Ticket {

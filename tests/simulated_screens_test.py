@@ -104,7 +104,7 @@ class Screens(unittest.TestCase):
                     device = json.loads(pages["berth --json"])["devices"][1]
                     self.assertNotEqual(device["state"], "free", fault)
                 if word in ("lost", "no answer", "no permission"):
-                    self.assertIn("GPU 1: who uses it is not known", pages["ps en"])
+                    self.assertIn("GPU 1: its users are not known", pages["ps en"])
                 if word == "no answer":
                     health = [d["health"] for d in json.loads(pages["berth ls --json"])["devices"]]
                     self.assertEqual(health[:4], ["ok", "no answer", "ok", "ok"])

@@ -48,11 +48,11 @@ class UnknownUsers(unittest.TestCase):
                 with self.subTest(library=library, words=words):
                     done = run(library, "run", *words, "--no-wait", "--", "true")
                     self.assertEqual(done.returncode, 6, done.stderr)
-                    self.assertIn("who uses it is not known", done.stderr)
+                    self.assertIn("its users are not known", done.stderr)
                     self.assertNotIn(": free", done.stderr)
             named = run(library, "run", "--devices", "1", "--json", "--", "true")
             self.assertEqual(named.returncode, 0, named.stderr)
-            self.assertIn("who uses it is not known", " ".join(json.loads(named.stderr)["reasons"]))
+            self.assertIn("its users are not known", " ".join(json.loads(named.stderr)["reasons"]))
 
 
 if __name__ == "__main__":

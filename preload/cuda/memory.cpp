@@ -20,7 +20,7 @@ constexpr std::uint64_t kGrain = 512;
 struct Held {
   std::uint64_t bytes;
   int place;
-  std::uint32_t uses;  // of a physical allocation: its handle and its mappings
+  std::uint32_t uses;  // number of users of a physical allocation: its handle and its mappings
   CUcontext context;   // it is freed with this context; nullptr: with none
   bool pooled;         // the driver may keep it for later requests when it is freed
   bool spilled;        // managed memory beyond the quota

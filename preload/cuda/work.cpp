@@ -45,7 +45,7 @@ struct Gate {
   CUevent base, mark,
       spare;          // time before `base` is counted; `mark` follows a batch that may still run
   CUevent tail;       // follows everything sent before the program began to wait
-  CUstream last;      // of the newest work
+  CUstream last;      // stream of the newest work
   bool marked, open;  // marked: mark is set; open: base was recorded
   bool tailed;        // tail was recorded and nothing was sent since
 };

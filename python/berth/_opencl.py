@@ -278,7 +278,7 @@ class Function:
         self._set, self._go = device.cl.clSetKernelArg, _launcher()
         self._launch = _Launch(ctypes.cast(device.cl.clEnqueueNDRangeKernel, c_void_p), ctypes.cast(device.cl.clFlush, c_void_p), device.queue, self._handle)
         self._pointer = ctypes.addressof(self._launch)
-        self._sizes: Any = None  # that are set in it
+        self._sizes: Any = None  # the sizes that are set in the kernel
         most = c_size_t()
         device.check("clGetKernelWorkGroupInfo", device.cl.clGetKernelWorkGroupInfo(
             self._handle, device.handle, _KERNEL_WORK_GROUP_SIZE, 8, byref(most), None))

@@ -15,38 +15,25 @@ __all__ = ["accumulate"]
 def accumulate(batch: Any, parts: int, *, count: Optional[Count] = None, model: Any = None, over: str = "all", group: Any = None) -> List[Part]:
     """Splits a batch into a fixed number of parts, for a training loop of your own that steps after the last part.
 
-    Parts may have different numbers of items that count, such as tokens that are not padding. Then the mean of their means is not the mean of the batch.
-    `part.share(loss)` weights the loss by that number, so that the gradients add up to those of the whole batch.
+    `part.share(loss)` weights the loss of a part, so that the gradients add up to those of the whole batch. docs/python-memory.md has more.
 
     Parameters
     ----------
-    batch : tensor, array, sequence, or dict, tuple or list of tensors or arrays
-        It is split along the first axis; all must be equally long.
-    parts : int
-        At least 1; never more than there are items.
+    batch, parts : tensor, array, sequence, or a container of them; int
+        The batch is split along the first axis, into at least 1 part, and never into more parts than there are items.
     count : callable, optional
-        Takes a part's data and returns how many of its items the loss is a mean of; with class weights the sum of their weights. Without it, all
-        items along the first axis count.
+        Takes a part's data and returns how many of its items the loss is a mean of. Without it, all items count.
     model : torch.nn.Module, optional
-        A SplitWarning names layers and hooks that see only parts, such as batch normalisation. With DistributedDataParallel, gradients are exchanged
-        only in the `with` block of the last part.
+        A SplitWarning names its layers and hooks that see only parts. DistributedDataParallel exchanges gradients only at the last part.
     over : {"all", "rank"}
-        The mean over the items of all ranks, or the mean of the ranks' means, as DistributedDataParallel computes it. They differ if ranks have different
-        numbers of items.
-
-    Raises
-    ------
-    InvalidRequest
-        The batch is empty or has no length (a generator), its tensors differ in length, or none of its items counts.
+        The mean over the items of all ranks, or the mean of the ranks' means, as DistributedDataParallel computes it.
 
     Examples
     --------
-    >>> losses = {"a": 1.0, "b": 2.0, "c": 6.0}
-    >>> total = 0.0
+    >>> losses, total = {"a": 1.0, "b": 2.0, "c": 6.0}, 0.0
     >>> for part in accumulate(["a", "b", "c"], 2):
     ...     with part:
-    ...         mean = sum(losses[one] for one in part.data) / len(part.data)
-    ...         total += part.share(mean)      # .backward()
+    ...         total += part.share(sum(losses[one] for one in part.data) / len(part.data))      # .backward()
     >>> total
     3.0
     """

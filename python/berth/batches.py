@@ -118,29 +118,16 @@ def fit_batch(function: Optional[Callable[..., Any]] = None, start: int = 128, r
     """Calls a function with a batch size, and with a smaller one each time memory runs out.
 
     The size is the parameter called `batch_size`, else the first argument (in methods the first after `self`). The function restarts with each
-    size, so it must create its loader itself. The size that fitted is in the function's `batch_size`, and the next call starts with it; for methods,
-    each object has its own. Code for accelerate's `find_executable_batch_size` works unchanged. If no size fits, DoesNotFit is raised, with the last
-    error as its cause.
+    size, so it must create its loader itself. The next call starts with the size that fitted. docs/python-memory.md has more.
 
     Parameters
     ----------
-    start : int
-        The first size; `starting_batch_size` is another name for it.
-    reduce_batch_size_fn : callable, optional
-        Returns the next size, in place of `policy`. It may take the last size as its argument.
-    least : int
-        The smallest size that is tried.
+    start, least : int
+        The first size (`starting_batch_size` is another name for it), and the smallest. If it does not fit, DoesNotFit is raised.
     policy : {"halve", "x0.9"}
-        How to get the next size.
+        How to get the next size; `reduce_batch_size_fn`, if given, returns it instead.
     group : torch.distributed group, or False, optional
-        If ranks are initialised, all of them must call the function, and all continue with the next size when memory runs out in one. The ranks agree
-        at the end of the function, so the function itself must not wait for other ranks; `split_step` has no such limit. False: this rank calls it
-        alone.
-
-    Raises
-    ------
-    DoesNotFit
-        No size down to `least` fits.
+        If ranks are initialised, all of them must call the function, and agree on the size at its end. False: this rank calls it alone.
 
     Examples
     --------
@@ -216,7 +203,7 @@ def _smaller_until_it_fits(call: Callable[..., Any], size: int, args: Tuple[Any,
         if smaller < least:
             try:
                 raise DoesNotFit(text("memory runs out even with a batch of {}: {}", size, _why(result)), "E0562",
-                                 text("a smaller model, a shorter sequence, less precision, or a GPU with more memory")) from result
+                                 text("use a smaller model, a shorter sequence, less precision, or a GPU with more memory")) from result
             finally:
                 del result
         if report and together.rank == 0:
@@ -257,9 +244,9 @@ def _asked(smaller: Callable[..., int]) -> Callable[[int], int]:
     def smaller_than(size: int) -> int:
         said = smaller(size) if takes else smaller()
         if isinstance(said, bool) or not hasattr(said, "__index__"):
-            raise InvalidRequest(text("reduce_batch_size_fn gives {!r}, which is not a whole number", said), "E0104")
+            raise InvalidRequest(text("reduce_batch_size_fn returned {!r}, which is not a whole number", said), "E0104")
         if said >= size:
-            raise InvalidRequest(text("reduce_batch_size_fn gives {} after {}, which does not fit: it must be smaller", said, size), "E0104")
+            raise InvalidRequest(text("reduce_batch_size_fn returned {} after {} did not fit: it must return a smaller size", said, size), "E0104")
         return int(said)
     return smaller_than
 
@@ -313,7 +300,7 @@ def _why(lack: Optional[BaseException]) -> str:
 
 
 def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1, most: int = 8192, margin: float = 0.025, group: Any = None) -> int:
-    """Finds the largest batch that fits, less a margin for what a whole run needs beyond a few steps.
+    """Finds the largest batch that fits, less a margin for what a whole run needs beyond a few steps. If none fits, raises DoesNotFit.
 
     Parameters
     ----------
@@ -322,19 +309,10 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
     start, least, most : int
         The first size to try, and the smallest and largest size that is allowed.
     margin : float
-        The fraction by which the largest size is reduced, and the precision of the search.
+        The fraction by which the largest size is reduced, and the precision of the search. With 0.025, the result is at least 95 % of the largest
+        size that fits.
     group : torch.distributed group, or False, optional
         As in `fit_batch`: all ranks find the same size.
-
-    Returns
-    -------
-    int
-        At least 95 % of the largest size that fits, with the default margin of 0.025.
-
-    Raises
-    ------
-    DoesNotFit
-        The smallest size does not fit.
 
     Examples
     --------

@@ -9,14 +9,14 @@ MESSAGES: Dict[str, str] = {
     # errors, sizes and requests
     "hint: {}": "提示：{}",
     "{} cannot be sent to another process: {!s}": "{} 无法发送给另一个进程：{!s}",
-    "a function of a module, not one inside another function": "请用模块级函数，不要用嵌套在函数里的函数",
+    "pass a function of a module, not one inside another function": "请用模块级函数，不要用嵌套在函数里的函数",
     "{} failed with {}": "{} 失败，退出码 {}",
     "plan: {} has the type {}, which is not known": "plan：{} 的类型为 {}，无法识别",
     "plan: the module has no parameters": "plan：模块没有参数",
     "plan: {!r} is not a name, a file or a torch.nn.Module": "plan：{!r} 不是模型名称、文件或 torch.nn.Module",
     "it fits": "放得下",
     "it does not fit": "放不下",
-    "whether it fits is not known": "无法判断能否放下",
+    "it is not known whether it fits": "无法判断能否放下",
     "part": "部分",
     "in a notebook": "在 notebook 中",
     "rank {} of {} failed": "rank {} 失败（共 {} 个）",
@@ -37,7 +37,7 @@ MESSAGES: Dict[str, str] = {
     "{}: {!r} is not a number above {:g}": "{}：{!r} 不是大于 {:g} 的数",
     "{}: {!r} is not a number from 0 to 1": "{}：{!r} 不是 0 到 1 之间的数",
     "this process has the lease of job {} already: each worker needs a process of its own": "此进程已有作业 {} 的租约：每个 worker 需要独立的进程",
-    "a cluster whose workers are processes": "使用以进程（而非线程）作为 worker 的集群",
+    "use a cluster whose workers are processes": "使用以进程（而非线程）作为 worker 的集群",
     "these workers are inside job {}, so all of them would get the same devices of this job": "这些 worker 在作业 {} 内运行，会全部分到该作业的同一批设备",
     "start the workers outside of `berth run` and of `with berth.lease()`": "在 `berth run` 和 `with berth.lease()` 之外启动 worker",
     "berth.ray.leased is for a class or a plain function": "berth.ray.leased 只用于类或普通函数",
@@ -74,7 +74,7 @@ MESSAGES: Dict[str, str] = {
 
     # kernels
     "kernel {}: it cannot take the parameter {!r}": "核函数 {}：不支持参数 {!r}",
-    "GLOBAL float* x for an array, float x for a number; types: {}": "数组写 GLOBAL float* x，数写 float x；类型：{}",
+    "declare GLOBAL float* x for an array, float x for a number; types: {}": "数组写 GLOBAL float* x，数写 float x；类型：{}",
     "the compiler does not say why": "编译器没有说明原因",
     "the kernel does not compile: {}": "核函数无法编译：{}",
     "the kernel does not compile: line {}: {}": "核函数无法编译：第 {} 行：{}",
@@ -127,12 +127,12 @@ MESSAGES: Dict[str, str] = {
     "with berth.lease(...): above the first use of a device, torch.cuda.is_available() too; or: berth run -- python …":
         "把 with berth.lease(...): 放在首次使用设备之前，也要在 torch.cuda.is_available() 之前；或：berth run -- python …",
     "the surrounding lease of job {} does not contain {}": "外层租约的作业 {} 没有 {}",
-    "the outer lease with these devices": "让外层租约取得这些设备",
+    "request these devices in the outer lease": "让外层租约取得这些设备",
     "CPU affinity to cores {} could not be set: {}": "无法把 CPU 亲和性设为核心 {}：{}",
     "berth: waiting: {}": "berth：正在等待：{}",
 
     # commands
-    "the command is a list of words": "命令应是由单词组成的列表",
+    "the command must be a list of words": "命令应是由单词组成的列表",
     "the command ended with {} ({})": "命令以 {} 结束（{}）",
     "berth run failed with {} and started nothing: see standard error": "berth run 以 {} 失败，没有启动任何东西：原因见标准错误",
     "{!s}: there is no such command": "{!s}：没有这个命令",
@@ -154,7 +154,7 @@ MESSAGES: Dict[str, str] = {
     "CuPy has no device on the CPU, and the lease has no GPU": "CuPy 在 CPU 上没有设备，而租约没有 GPU",
     "{!r} is not a known framework": "{!r} 不是已知的框架",
     "{} reads the same variables as other frameworks, so GPUs cannot be hidden from it alone": "{} 与其他框架读取相同的变量，无法只对它隐藏 GPU",
-    "a process of its own: berth.run([…], gpus=0)": "用单独的进程：berth.run([…], gpus=0)",
+    "use a process of its own: berth.run([…], gpus=0)": "用单独的进程：berth.run([…], gpus=0)",
     "one of: {}": "下列之一：{}",
     "one of: torch, jax, tf, cupy": "下列之一：torch、jax、tf、cupy",
 
@@ -172,9 +172,9 @@ MESSAGES: Dict[str, str] = {
         "{} 中在把梯度累加到先前的梯度之后内存耗尽，而累加无法撤回：{}",
     "memory ran out in {}, and a thread that may be its own has stepped or added to gradients meanwhile: {}":
         "{} 中内存耗尽，而期间有一个可能属于它的线程执行了 step 或累加了梯度：{}",
-    "backward passes and steps in the thread that is tried again; berth.retry in a thread that trains on its own as well":
+    "run backward passes and steps in the thread that is retried; use berth.retry also in a thread that trains on its own":
         "在被重试的线程里做反向传播和 step；自行训练的线程里也使用 berth.retry",
-    "zero_grad() before each call, of every model that a pass goes through; one call for all the passes that add up, with zero_grad() at its beginning":
+    "call zero_grad() of every model in the passes before each call; or make one call for all passes that add up, with zero_grad() at its beginning":
         "每次调用前，对反向传播经过的每个模型 zero_grad()；或把需要累加的各次反向传播放进同一次调用，并在开头 zero_grad()",
     "call optimizer.step() after the function, not in it": "把 optimizer.step() 放在函数之后，而不是函数里面",
     "berth: memory ran out in {} ({}); try {} of {} in {:.1f} s": "berth：{} 中内存耗尽（{}）；第 {} 次尝试（共 {} 次）在 {:.1f} 秒后",
@@ -185,10 +185,10 @@ MESSAGES: Dict[str, str] = {
     "{} is a generator or a coroutine: it cannot restart with another size": "{} 是生成器或协程：无法换一个大小重新开始",
     "put the loop into a plain function": "把循环放进普通函数",
     "policy: {!r} is not one of {}": "policy：{!r} 不是下列之一：{}",
-    "reduce_batch_size_fn gives {!r}, which is not a whole number": "reduce_batch_size_fn 给出 {!r}，不是整数",
-    "reduce_batch_size_fn gives {} after {}, which does not fit: it must be smaller": "reduce_batch_size_fn 给出 {}，而放不下的是 {}：它必须更小",
+    "reduce_batch_size_fn returned {!r}, which is not a whole number": "reduce_batch_size_fn 给出 {!r}，不是整数",
+    "reduce_batch_size_fn returned {} after {} did not fit: it must return a smaller size": "reduce_batch_size_fn 给出 {}，而放不下的是 {}：它必须更小",
     "memory runs out even with a batch of {}: {}": "批大小为 {} 时内存也会耗尽：{}",
-    "a smaller model, a shorter sequence, less precision, or a GPU with more memory": "更小的模型、更短的序列、更低的精度，或内存更大的 GPU",
+    "use a smaller model, a shorter sequence, less precision, or a GPU with more memory": "更小的模型、更短的序列、更低的精度，或内存更大的 GPU",
     "berth: a batch of {} does not fit in {} ({}); trying {}": "berth：大小为 {} 的批在 {} 中放不下（{}）；改试 {}",
     "in another rank": "在另一个 rank 中",
     "another rank failed for a reason other than memory: see its output": "另一个 rank 因内存以外的原因失败：请看它的输出",
@@ -206,7 +206,7 @@ MESSAGES: Dict[str, str] = {
     "optimizer: a {} is not a torch.optim.Optimizer": "optimizer：{} 不是 torch.optim.Optimizer",
     "scaler: a {} is not a GradScaler": "scaler：{} 不是 GradScaler",
     "the loss has no gradients: it depends on no trainable parameter": "损失没有梯度：没有可学习的参数参与其中",
-    "no torch.no_grad(), .detach() or .item() around it; parameters with requires_grad":
+    "compute it without torch.no_grad(), .detach() or .item(), from parameters with requires_grad":
         "不要用 torch.no_grad()、.detach() 或 .item()；参数应有 requires_grad",
     "a {} cannot be sliced, so it cannot be split": "{} 不能切片，因此无法拆分",
     "a {} is not an exception": "{} 不是异常",
@@ -230,8 +230,7 @@ MESSAGES: Dict[str, str] = {
     "backward hooks of layers would see the gradients of each part, not of the whole batch: {}": "层的反向钩子看到的是各部分的梯度，而不是整体的：{}",
     "use a hook on the parameter, which is called once; or in_batch='warn' to continue": "改用参数上的钩子，它只被调用一次；in_batch='warn' 可继续",
     "it is unknown whether the loss can be split: all parts have almost the same loss, {:.6g}": "看不出损失能否拆分：批次各部分的损失几乎相同，为 {:.6g}",
-    "the loss of {} is {:.6g} in training, and of their parts together {:.6g}: a layer or the loss depends there on which items are together, such as "
-    "a custom batch normalisation, or mixup":
+    "in training, the loss of {} is {:.6g}, but their parts together have {:.6g}: a layer or the loss depends on which items are together, such as a custom batch normalisation, or mixup":
         "训练模式下 {} 的损失是 {:.6g}，而各部分合计是 {:.6g}：有某层或损失在训练时取决于哪些样本在一起，例如自写的批归一化或 mixup",
     "use GroupNorm or LayerNorm; pair items before the batch is split; or in_batch='warn' to continue":
         "改用 GroupNorm 或 LayerNorm；把样本配对放在拆分批次之前；in_batch='warn' 可继续",
@@ -240,16 +239,16 @@ MESSAGES: Dict[str, str] = {
     "berth: a batch of {} does not fit ({}); trying it in {} parts": "berth：大小为 {} 的批放不下（{}）；改为分成 {} 份",
     "model: a {} is not a torch.nn.Module": "model：{} 不是 torch.nn.Module",
     "the loss function returns {}{}, not a single number": "损失函数给出 {}{}，而不是一个数",
-    "its mean, or with reduction='sum' its sum": "给出它的平均；reduction='sum' 时给出它的和",
+    "return its mean, or with reduction='sum' its sum": "给出它的平均；reduction='sum' 时给出它的和",
     "LBFGS computes the loss several times per step, which is not supported": "LBFGS 在一步中多次计算损失，无法拆分",
     "another optimizer": "换一个优化器",
-    "{} exchanges parameters within a pass: a rank that has run out of memory cannot leave it": "{} 在一次传播中交换参数：内存耗尽的 rank 无法中途退出",
+    "{} exchanges parameters within a pass, so a rank that has run out of memory cannot leave the pass": "{} 在一次传播中交换参数：内存耗尽的 rank 无法中途退出",
     "use parts=… in berth.accumulate, with a number that fits on every rank": "用 berth.accumulate 的 parts=…，取每个 rank 都放得下的份数",
-    "SyncBatchNorm exchanges statistics within a pass: a rank that has run out of memory cannot leave it":
+    "SyncBatchNorm exchanges statistics within a pass, so a rank that has run out of memory cannot leave the pass":
         "SyncBatchNorm 在一次传播中交换统计量：内存耗尽的 rank 无法中途退出",
     "use GroupNorm, or BatchNorm without synchronisation": "用 GroupNorm，或各 rank 自己的 BatchNorm",
     "memory runs out even with one item at a time: {}": "每次只放一个条目时内存也会耗尽：{}",
-    "shorter sequences, less precision, checkpointed activations, or a GPU with more memory":
+    "use shorter sequences, less precision, checkpointed activations, or a GPU with more memory":
         "更短的序列、更低的精度、激活重计算（checkpoint），或内存更大的 GPU",
     "another rank refused to split the batch: see its output": "另一个 rank 拒绝拆分该批：原因见它自己的输出",
     "a forward pass has modified {}, and no copy exists, so the step cannot be retried": "前向传播写入了 {}，而它没有被保存：这一步不能重试",
@@ -265,12 +264,12 @@ MESSAGES: Dict[str, str] = {
     "{} compares the items of a batch with each other, so parts give another result than the whole batch": "{} 会在批内互相比较条目，因此各份之和不等于整体",
     "the {} items": "这 {} 个条目",
     "{} of the {} items": "{} 个条目（共 {} 个）",
-    "the loss of {} is {:.6g}, and of their parts together {:.6g}: it depends on which items are together, or `count` does not count what it is a mean of":
+    "the loss of {} is {:.6g}, but their parts together have {:.6g}: it depends on which items are together, or `count` does not return the number of items in its mean":
         "{}的损失是 {:.6g}，而各份合起来是 {:.6g}：它取决于哪些条目在一起，或者 `count` 所数的不是它求平均的对象",
     "count=lambda batch: (batch['labels'] != -100).sum(), with [:, 1:] for a model that shifts its labels, with class weights weight[batch['labels']].sum(); items that belong together as one row, x.unflatten(0, (-1, 4)); or {}":
         "count=lambda batch: (batch['labels'] != -100).sum()，模型会移位标签时加 [:, 1:]，有类别权重时用 weight[batch['labels']].sum()；同组样本合成一行：x.unflatten(0, (-1, 4))；或者{}",
     "it draws random numbers per item, and parts draw different ones": "它为每一项抽取随机数，而各部分抽到的与整批不同",
-    "whether the loss can be split was not checked: {}": "没有检查损失能否拆分：{}",
+    "it was not checked whether the loss can be split: {}": "没有检查损失能否拆分：{}",
 
     # loading and sampling
     "{} usable cores": "可用核心 {} 个",
@@ -279,8 +278,7 @@ MESSAGES: Dict[str, str] = {
     ", {} batches each": "，各预取 {} 批",
     "; /dev/shm has {} MiB free, and a batch takes {}: --shm-size of the container, or torch.multiprocessing.set_sharing_strategy('file_system')":
         "；/dev/shm 剩余 {} MiB，而一批需要 {}：用容器的 --shm-size，或 torch.multiprocessing.set_sharing_strategy('file_system')",
-    "berth: no worker can be started: {}; the dataset's class in a module and the program's beginning below "
-    "if __name__ == '__main__', or DataLoader(multiprocessing_context='fork')":
+    "berth: no worker can be started: {}; put the dataset's class into a module and the program's beginning below if __name__ == '__main__', or use DataLoader(multiprocessing_context='fork')":
         "berth：无法启动工作进程：{}；把数据集的类放进模块，程序入口放在 if __name__ == '__main__' 之下，"
         "或者用 DataLoader(multiprocessing_context='fork')",
     "berth: the common rule (cores − 1) gives {}: {:.1f} batches/s; no workers: {:.1f}": "berth：常用规则（核心数 − 1）是 {}：每秒 {:.1f} 批；没有 worker：{:.1f}",
@@ -289,7 +287,7 @@ MESSAGES: Dict[str, str] = {
     "the trace could not be written: {}": "轨迹无法写入：{}",
     "{:.2f} s; no trace: {}": "{:.2f} 秒；没有轨迹：{}",
     "samples: the model cannot be called with this {}: {}": "samples：模型不能用此 {} 调用：{}",
-    "a tensor, a tuple of arguments, or a dict of named ones": "一个张量、一个参数元组，或一个按名字给出参数的字典",
+    "pass a tensor, a tuple of arguments, or a dict of named ones": "一个张量、一个参数元组，或一个按名字给出参数的字典",
     "dataset: a {} cannot be indexed, so it cannot be measured": "dataset：{} 没有下标，因此无法试用",
     "dataset: item 0 of a {} cannot be read: {}: {}": "dataset：{} 的第 0 项无法取得：{}：{}",
     "dataset: it is empty": "dataset：它是空的",
@@ -414,14 +412,14 @@ MESSAGES: Dict[str, str] = {
     "the lengths of {}: {} and {}": "{}的长度：{} 与 {}",
     "the shapes of {}: {} and {}": "{}的形状：{} 与 {}",
     "a {}{} cannot be compared": "无法比较 {}{}",
-    "tensors, arrays of numbers, numbers or texts, or dicts, lists and tuples of them": "张量、数的数组、数或文本，或由它们组成的 dict、list 和 tuple",
-    "whether the gradient of the loss can be split was not checked: {}": "未检查损失的梯度能否拆分：{}",
-    "the loss of {} items is that of their parts together, and its gradient is not ({:.2g} of it differs, most that of {}): it depends on which items are together, or `count` does not count what it is a mean of":
+    "pass tensors, arrays of numbers, numbers or texts, or dicts, lists and tuples of them": "张量、数的数组、数或文本，或由它们组成的 dict、list 和 tuple",
+    "it was not checked whether the gradient of the loss can be split: {}": "未检查损失的梯度能否拆分：{}",
+    "the loss of {} items equals that of their parts together, but its gradient does not ({:.2g} of it differs, most for {}): it depends on which items are together, or `count` does not return the number of items in its mean":
         "{} 个样本的损失等于各部分之和，但梯度不等（相对差 {:.2g}，差别最大的是 {}）：梯度取决于哪些样本在同一批中，或者 `count` 所数的不是它求平均的对象",
     "count=lambda batch: (batch['labels'][:, 1:] != -100).sum() for a model that shifts its labels; compute values of the whole batch (normalised advantages, expert balance) before the step; make items that belong together one row, x.unflatten(0, (-1, 4)); or {}":
         "模型会移位标签时用 count=lambda batch: (batch['labels'][:, 1:] != -100).sum()；在训练步之前对整批计算这些量（如优势归一化、专家负载均衡）；同组样本合成一行：x.unflatten(0, (-1, 4))；或{}",
     "optimizer: the list is empty": "optimizer：列表为空",
-    "outputs=True: the loss function gives a {} and not a loss and an output": "outputs=True：损失函数返回 {}，而不是一个损失和一个输出",
+    "outputs=True: the loss function returned a {} instead of a loss and an output": "outputs=True：损失函数返回 {}，而不是一个损失和一个输出",
 
     # berth.torch
     "precision: {!r} is not one of {}": "precision：{!r} 不是下列之一：{}",
@@ -449,7 +447,7 @@ MESSAGES: Dict[str, str] = {
     "pip install torchao; or 'bf16'": "pip install torchao；或 'bf16'",
     "the model has no linear or recurrent layers, and only these are quantized": "模型没有线性层或循环层，而这里只量化它们的权重",
     "this build of PyTorch has no engine for int8 (FBGEMM, QNNPACK)": "该 PyTorch 构建没有 int8 引擎（FBGEMM、QNNPACK）",
-    "another build of PyTorch, or 'bf16'": "换一个 PyTorch 构建，或 'bf16'",
+    "use another build of PyTorch, or 'bf16'": "换一个 PyTorch 构建，或 'bf16'",
     "an operation of the model has no {} here: {}": "模型的某个操作在这里没有 {}：{}",
     "amount: {!r} is not a fraction such as 0.3": "amount：{!r} 不是整体的一部分，例如 0.3",
     "the model has no linear or convolution layer to prune": "模型没有可剪枝的线性层或卷积层",

@@ -220,7 +220,7 @@ def check_number(loss: Any) -> None:
     if getattr(loss, "numel", int)() != 1:
         raise InvalidRequest(text("the loss function returns {}{}, not a single number", type(loss).__name__, tuple(getattr(loss, 'shape', ()))),
                              hint="loss_fn=lambda model, part: model(**part).loss" if hasattr(loss, "loss") else
-                             text("its mean, or with reduction='sum' its sum"))
+                             text("return its mean, or with reduction='sum' its sum"))
 
 
 def _saving_nothing() -> ContextManager[Any]:

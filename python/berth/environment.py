@@ -82,6 +82,6 @@ def _disable_in(framework: str) -> None:
             sys.modules["jax"].config.update("jax_platforms", "cpu")
     elif framework in ("torch", "cupy"):
         raise Unsupported(text("{} reads the same variables as other frameworks, so GPUs cannot be hidden from it alone", framework), "E0574",
-                          text("a process of its own: berth.run([…], gpus=0)"))
+                          text("use a process of its own: berth.run([…], gpus=0)"))
     else:
         raise InvalidRequest(text("{!r} is not a known framework", framework), hint=text("one of: {}", "tensorflow, jax"))

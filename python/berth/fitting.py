@@ -63,7 +63,7 @@ class Passes:
     def _pair(self, model: Any, data: Any) -> Any:
         found = self.loss_fn(model, data)
         if not isinstance(found, tuple) or len(found) != 2:
-            raise InvalidRequest(text("outputs=True: the loss function gives a {} and not a loss and an output", type(found).__name__),
+            raise InvalidRequest(text("outputs=True: the loss function returned a {} instead of a loss and an output", type(found).__name__),
                                  hint="return loss, logits")
         return found
 
@@ -107,7 +107,7 @@ class Passes:
         check_number(loss)
         if not loss.requires_grad:
             raise InvalidRequest(text("the loss has no gradients: it depends on no trainable parameter"), hint=text(
-                "no torch.no_grad(), .detach() or .item() around it; parameters with requires_grad"))
+                "compute it without torch.no_grad(), .detach() or .item(), from parameters with requires_grad"))
         share = part.share(loss, self.reduction)
         del loss
         self.grads.begin(share)
@@ -213,7 +213,7 @@ def until_it_fits(step: Passes, first: Tuple[int, int], allowed: Tuple[str, str]
                 raise RankFailed(text("another rank failed for a reason other than memory: see its output"), "E0564")
             if most == _TOO_LARGE:
                 raise DoesNotFit(text("memory runs out even with one item at a time: {}", why), "E0562",
-                                 text("shorter sequences, less precision, checkpointed activations, or a GPU with more memory")) from lack
+                                 text("use shorter sequences, less precision, checkpointed activations, or a GPU with more memory")) from lack
             parts = fitted if larger and tries == 1 else 2 * parts
             if report and step.together.rank == 0 and not (larger and tries == 1):
                 print(text("berth: a batch of {} does not fit ({}); trying it in {} parts", length, why, min(parts, length)), file=sys.stderr)
@@ -305,10 +305,10 @@ def check_model(model: Any, together: Agreement) -> None:
     """Refuses models whose passes wait for other ranks."""
     kinds = " ".join(kind.__name__ for kind in type(model).__mro__)
     if "FullyShardedDataParallel" in kinds or "FSDPModule" in kinds or "DeepSpeedEngine" in kinds:
-        raise Unsupported(text("{} exchanges parameters within a pass: a rank that has run out of memory cannot leave it", type(model).__name__), "E0565",
+        raise Unsupported(text("{} exchanges parameters within a pass, so a rank that has run out of memory cannot leave the pass", type(model).__name__), "E0565",
                           text("use parts=… in berth.accumulate, with a number that fits on every rank"))
     if together.ranks > 1 and any("SyncBatchNorm" in name for name in batch_norms(model)):
-        raise Unsupported(text("SyncBatchNorm exchanges statistics within a pass: a rank that has run out of memory cannot leave it"), "E0565",
+        raise Unsupported(text("SyncBatchNorm exchanges statistics within a pass, so a rank that has run out of memory cannot leave the pass"), "E0565",
                           text("use GroupNorm, or BatchNorm without synchronisation"))
 
 

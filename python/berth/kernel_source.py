@@ -104,7 +104,7 @@ def _parameter(kernel: str, written: str) -> Parameter:
     kind = " ".join(named[:-1])
     if stars > 1 or kind not in _TYPES or is_array != ("GLOBAL" in words):
         raise InvalidRequest(text("kernel {}: it cannot take the parameter {!r}", kernel, " ".join(written.split())), "E0582",
-                             text("GLOBAL float* x for an array, float x for a number; types: {}", ", ".join(k for k in _TYPES if " " not in k)))
+                             text("declare GLOBAL float* x for an array, float x for a number; types: {}", ", ".join(k for k in _TYPES if " " not in k)))
     dtype, ctype = _TYPES[kind]
     return Parameter(named[-1], kind, dtype, is_array, ctype)
 

@@ -398,22 +398,7 @@ class Kernel:
 
 
 def kernel(source: str, name: Optional[str] = None, backend: str = "auto") -> Kernel:
-    """Compiles a kernel of your own.
-
-    The source is C with a few macros, so that it is the same for OpenCL and CUDA:
-
-    =====================================  ==========================================================
-    macro                                  meaning
-    =====================================  ==========================================================
-    ``KERNEL void f(…)``                   a function that runs once for each work-item
-    ``GLOBAL float* x``                    an array of the device, as a parameter
-    ``LOCAL float x[64];``                 memory that the work-items of a group share
-    ``DEVICE``                             before a function that kernels call
-    ``GLOBAL_ID(0)``                       this work-item's place on axis 0, 1 or 2
-    ``LOCAL_ID(0)``, ``GROUP_ID(0)``       its place in its group, and the place of its group
-    ``LOCAL_SIZE(0)``, ``GLOBAL_SIZE(0)``  the sizes of a group and of the whole
-    ``BARRIER()``                          waits for all work-items of the group
-    =====================================  ==========================================================
+    """Compiles a kernel of your own. The source is C with a few macros (docs/python-kernels.md), so that it is the same for OpenCL and CUDA.
 
     Parameters
     ----------
@@ -426,18 +411,14 @@ def kernel(source: str, name: Optional[str] = None, backend: str = "auto") -> Ke
 
     Raises
     ------
-    KernelCompileError
-        With the line of your source and the compiler's log.
-    NoDevice
-        No device of the backend is here (E0581).
+    KernelCompileError, NoDevice
+        The source has an error (with its line and the compiler's log); there is no device of the backend (E0581).
 
     Examples
     --------
     >>> twice = berth.kernel('''
     ... KERNEL void twice(GLOBAL const float* x, GLOBAL float* y, int n) {
-    ...     int i = GLOBAL_ID(0);
-    ...     if (i < n) y[i] = 2 * x[i];
-    ... }''')                                                       # doctest: +SKIP
+    ...     int i = GLOBAL_ID(0); if (i < n) y[i] = 2 * x[i]; }''')        # doctest: +SKIP
     >>> x = berth.asarray([1, 2, 3]); y = berth.empty(3)            # doctest: +SKIP
     >>> twice(x, y, 3, size=3).wait(); y.tolist()                   # doctest: +SKIP
     [2.0, 4.0, 6.0]

@@ -41,7 +41,7 @@ def _call_of(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[
                           "pip install cloudpickle") from None
     except (pickle.PicklingError, AttributeError, TypeError) as problem:
         raise InvalidRequest(text("{} cannot be sent to another process: {!s}", getattr(function, "__name__", "function"), problem), "E0551",
-                             text("a function of a module, not one inside another function")) from problem
+                             text("pass a function of a module, not one inside another function")) from problem
 
 
 def _run_rank(folder: str, data: Mapping[str, Any]) -> None:
@@ -71,13 +71,13 @@ def launch(function: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optio
            gpus_per_rank: Optional[int] = None, gpus: Optional[int] = None, memory: Optional[Size] = None, share: Union[float, str, None] = None,
            cpus: Optional[int] = None, devices: Union[Sequence[Union[int, str]], int, None] = None, name: str = "", retries: int = 0,
            wait: bool = True) -> List[Any]:
-    """Calls a function in several ranks, and returns their results. Each rank is a process with RANK, WORLD_SIZE, MASTER_ADDR and the
-    rest, as `berth run --ranks` sets them.
+    """Calls a function in several ranks, and returns their results, by rank. Each rank is a process with RANK, WORLD_SIZE, MASTER_ADDR and the
+    rest, as `berth run --ranks` sets them. If a rank fails, BerthError (E0951) has its traceback.
 
     Parameters
     ----------
     function : callable
-        A function of a module or of this program. In a notebook, it needs cloudpickle. A program that calls `launch` needs
+        A function of a module or of this program; in a notebook, it needs cloudpickle. A program that calls `launch` needs
         `if __name__ == "__main__":`, because each rank imports it.
     args, kwargs
         Its arguments, the same in all ranks. They and the results are pickled.
@@ -87,16 +87,6 @@ def launch(function: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optio
         As `--gpus-per-rank` and `--retries` of `berth run`.
     gpus, memory, share, cpus, devices, name, wait
         As in `berth.run`.
-
-    Returns
-    -------
-    list
-        The results, by rank.
-
-    Raises
-    ------
-    BerthError
-        A rank failed (E0951), with its traceback.
 
     Examples
     --------

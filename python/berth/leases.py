@@ -187,7 +187,7 @@ class Lease:
         others = [one for one in self._wish["request"].get("devices", ()) if (one.isdigit() or one.startswith("GPU-")) and one not in names]
         if _held[0] is not self and others:
             raise Refused(text("the surrounding lease of job {} does not contain {}", self.job, ', '.join(others)), "E0421",
-                          text("the outer lease with these devices"))
+                          text("request these devices in the outer lease"))
 
     def _take(self, said: Dict[str, Any]) -> None:
         self.job = said["job"]["id"]
@@ -279,38 +279,22 @@ def _cpus_in(ranges: str) -> set[int]:
 def lease(gpus: Optional[int] = None, *, memory: Optional[Size] = None, share: Union[float, str, None] = None,
           cpus: Optional[int] = None, devices: Union[Sequence[Union[int, str]], int, None] = None, name: str = "",
           wait: Optional[float] = None, report: bool = True) -> Lease:
-    """Reserves devices for a `with` block, as `berth run` does for a command.
+    """Reserves devices for a `with` block, as `berth run` does for a command. Inside a job of `berth run`, the lease is the job's own.
 
-    The environment is set when the block begins, before frameworks load, and restored at its end. Nothing is reserved before the block
-    begins. Inside a job that `berth run` started, the lease is the job's own.
+    The environment is set when the block begins and restored at its end, so begin it before frameworks load. docs/python.md has more.
 
     Parameters
     ----------
-    gpus : int, optional
-        The number of GPUs for this process alone; 0 is the CPU. Without options: one GPU if there is one, else the CPU.
-    memory : int or str, optional
-        Memory on a device that others may use too: bytes, or "8GiB".
-    share : float or str, optional
-        With `memory`: the share of the device's time, 0.3 or "30%".
-    cpus : int, optional
-        The number of CPU cores, near the device.
+    gpus, cpus : int, optional
+        GPUs for this process alone (0 is the CPU), and CPU cores near them. Without options: one GPU if there is one, else the CPU.
+    memory, share : int or str; float or str, optional
+        Memory on a device that others may use too (bytes, or "8GiB"), and the share of its time (0.3, or "30%").
     devices : sequence of int or str, or one of them, optional
         Exactly these devices: index, uuid or PCI address. A string may name several: "0,1".
-    name : str
-        The name in `berth jobs`.
+    name, report : str, bool
+        The name in `berth jobs`; whether to say on standard error what the lease waits for.
     wait : float, optional
-        The most seconds to wait. None: until it is granted. 0: do not wait.
-    report : bool
-        True: say on standard error what it waits for.
-
-    Raises
-    ------
-    Refused
-        It was not granted within `wait` seconds.
-    NoDevice
-        This machine has no such device.
-    TooLate
-        A framework or a driver has initialised its devices in this process already. `torch.cuda.is_available()` is enough for that.
+        The most seconds to wait, then Refused is raised. None: until it is granted. 0: do not wait.
 
     Examples
     --------

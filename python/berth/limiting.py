@@ -69,10 +69,8 @@ def settings(limit: int, total: int) -> Dict[str, str]:
 def limit_memory(memory: Union[int, str], *, total: Union[int, str, None] = None) -> Dict[str, str]:
     """Limits the frameworks that this process loads from now on to a part of each GPU's memory, as far as each allows it.
 
-    JAX allocates that part when it starts, and never more. CuPy never allocates more. TensorFlow starts with little memory and grows without a limit.
-    PyTorch keeps its
-    memory in segments that can grow; it is limited only if it is loaded and uses its GPU already. Variables that are set already stay, except those of
-    an earlier call. The driver does not enforce these limits.
+    docs/python.md has the effect on each framework; the driver does not enforce it. Variables that are set already stay, except those of an earlier
+    call. Raises TooLate if JAX, TensorFlow or CuPy has already taken its memory.
 
     Parameters
     ----------
@@ -85,11 +83,6 @@ def limit_memory(memory: Union[int, str], *, total: Union[int, str, None] = None
     -------
     dict of str
         The variables that were set.
-
-    Raises
-    ------
-    TooLate
-        JAX, TensorFlow or CuPy has taken its memory already.
 
     Examples
     --------

@@ -191,8 +191,7 @@ def dataloader_options(dataset: Any, *, batch_size: int = 1, collate_fn: Any = N
 
 def _beside(rates: Dict[int, float], folk: int, refused: str) -> str:
     if refused:
-        return text("berth: no worker can be started: {}; the dataset's class in a module and the program's beginning below "
-                    "if __name__ == '__main__', or DataLoader(multiprocessing_context='fork')", refused)
+        return text("berth: no worker can be started: {}; put the dataset's class into a module and the program's beginning below if __name__ == '__main__', or use DataLoader(multiprocessing_context='fork')", refused)
     return text("berth: the common rule (cores − 1) gives {}: {:.1f} batches/s; no workers: {:.1f}", folk, rates[folk], rates[0])
 
 

@@ -47,7 +47,7 @@ class Estimate:
         rows += [("peak", _size(self.peak_bytes)), ("to reserve", _size(self.safe_bytes))]
         lines = [_table(rows, _PART_TITLES)]
         if self.gpu is not None:
-            verdict = text("whether it fits is not known") if self.fits is None else text("it fits") if self.fits else text("it does not fit")
+            verdict = text("it is not known whether it fits") if self.fits is None else text("it fits") if self.fits else text("it does not fit")
             lines.append(f"{self.gpu}: {verdict}")
             lines += [f"    {options}  {_size(count)}" for options, count in self.ways]
         return "\n".join(lines)
@@ -109,17 +109,13 @@ def plan(model: Union[str, "os.PathLike[str]", Any], *, task: str = "inference",
 
     Raises
     ------
-    InvalidRequest
-        An option does not exist, or the module has no parameters.
-    NotFound
-        The catalogue has no such model or GPU.
+    InvalidRequest, NotFound
+        An option does not exist, or the module has no parameters; the catalogue has no such model or GPU.
 
     Examples
     --------
     >>> berth.plan("Llama-3.1-8B", gpu="RTX 4090").fits                                 # doctest: +SKIP
     True
-    >>> with torch.device("meta"): model = MyModel()                                    # doctest: +SKIP
-    >>> berth.plan(model, task="train", batch=32, seq=512).peak_bytes                   # doctest: +SKIP
     """
     words: List[str] = ["--task", task, "--batch", str(batch), "--seq", str(seq), "--gpus", str(gpus)]
     for option, value in (("--gpu", gpu), ("--precision", precision), ("--optimizer", optimizer), ("--rank", rank), ("--zero", zero), ("--kv", kv)):

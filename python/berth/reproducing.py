@@ -189,7 +189,7 @@ def _array(x: Any) -> Tuple[Any, str]:
     if array.dtype.kind == "O" and all(isinstance(one, int) for one in array.flat):
         return array, name  # whole numbers that do not fit into 64 bits
     raise InvalidRequest(text("a {}{} cannot be compared", type(x).__name__, f' of {name}' if name != type(x).__name__ else ''),
-                         hint=text("tensors, arrays of numbers, numbers or texts, or dicts, lists and tuples of them"))
+                         hint=text("pass tensors, arrays of numbers, numbers or texts, or dicts, lists and tuples of them"))
 
 
 def _doubles(array: Any, wide: str) -> Any:

@@ -144,7 +144,7 @@ def _check_steps(call: Callable[..., Any], failed: BaseException, stepped: List[
     if others:
         raise StepInterrupted(text("memory ran out in {}, and a thread that may be its own has stepped or added to gradients meanwhile: {}",
                                    name_of(call), first_line(failed)), "E0563",
-                              text("backward passes and steps in the thread that is tried again; berth.retry in a thread that trains on its own as well")) from failed
+                              text("run backward passes and steps in the thread that is retried; use berth.retry also in a thread that trains on its own")) from failed
     if stepped:
         raise StepInterrupted(text("memory ran out in {} after {} had stepped, so a retry would step twice: {}", name_of(call),
                                    ", ".join(stepped), first_line(failed)), "E0563",
@@ -152,7 +152,7 @@ def _check_steps(call: Callable[..., Any], failed: BaseException, stepped: List[
     if not whole:
         raise StepInterrupted(text("memory ran out in {} after it had added to gradients of earlier passes, which cannot be taken back: {}", name_of(call),
                                    first_line(failed)), "E0563",
-                              text("zero_grad() before each call, of every model that a pass goes through; one call for all the passes that add up, with zero_grad() at its beginning")) from failed
+                              text("call zero_grad() of every model in the passes before each call; or make one call for all passes that add up, with zero_grad() at its beginning")) from failed
 
 
 @overload
@@ -168,48 +168,27 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
           jitter: float = 0.2, same_random: bool = True, report: bool = True) -> Any:
     """Calls a function again if memory ran out in it, at most `tries` times in all.
 
-    Before the next try, the variables of the failed call are freed, garbage is collected, and caches are emptied. Then it waits: `first` seconds, and
-    `factor` times as long each time, at most `most`. `jitter` varies the pause, so that two processes do not collide again. An error that is
-    not a lack of memory is raised unchanged.
-
-    The next try starts as the first one did:
-
-    - The global random generators of Python, NumPy and PyTorch are restored, for other threads too. Generators that the program created are not.
-    - Gradients are restored, if they were None or zeros before. Nothing is copied: if a pass adds to other gradients, StepInterrupted is raised.
-    - Buffers of models in training mode are restored, if the models are arguments or the function names them.
-
-    The function must compute a step without applying it: call `optimizer.step()` after it. If an optimizer or scheduler stepped in it, or
-    parameters were written, StepInterrupted is raised. Other side effects are not detected. Other ranks must not wait for the function.
+    Before the next try, memory is freed, and random generators, gradients and buffers are restored; docs/python-memory.md says what cannot be.
+    The function must compute a step without applying it: call `optimizer.step()` after it. Other ranks must not wait for the function.
+    Raises StepInterrupted if the function cannot be called again, and ContextLost if the error has destroyed the device's context.
 
     Parameters
     ----------
-    tries : int
-        The number of calls in all; at least 1.
-    first, most : float
-        Seconds.
-    same_random : bool
-        False: do not restore random generators. This saves about 20 µs a call, and more for each GPU.
-    report : bool
-        False: print nothing.
-
-    Raises
-    ------
-    ContextLost
-        The error has destroyed the device's context.
-    StepInterrupted
-        The function cannot be called again.
+    tries, same_random : int, bool
+        The number of calls in all. False: do not restore random generators, which saves about 20 µs a call, and more for each GPU.
+    first, factor, most, jitter : float
+        The first pause in seconds; how much longer each next one is; the longest; the fraction by which pauses vary.
 
     Examples
     --------
-    >>> calls = []
     >>> @retry(first=0.0, report=False)
-    ... def step():
+    ... def step(calls=[]):
     ...     calls.append(1)
     ...     if len(calls) < 3:
     ...         raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
-    ...     return "done"
-    >>> step(), len(calls)
-    ('done', 3)
+    ...     return len(calls)
+    >>> step()
+    3
     """
     if function is None:
         return functools.partial(retry, tries=tries, first=first, factor=factor, most=most, jitter=jitter, same_random=same_random, report=report)

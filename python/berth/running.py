@@ -93,10 +93,10 @@ def _line(command: Sequence[Word], report: str, wishes: Mapping[str, Any]) -> Li
 def _words_of(command: Sequence[Word]) -> List[str]:
     hint = "berth.run(['python', 'train.py'])"
     if isinstance(command, (str, bytes)) or not isinstance(command, collections.abc.Iterable):
-        raise InvalidRequest(text("the command is a list of words"), "E0516", hint)
+        raise InvalidRequest(text("the command must be a list of words"), "E0516", hint)
     words = [_word("the command", one) for one in command]
     if not words or not words[0]:
-        raise InvalidRequest(text("the command is a list of words"), "E0516", hint)
+        raise InvalidRequest(text("the command must be a list of words"), "E0516", hint)
     return words
 
 
@@ -162,32 +162,22 @@ def run(command: Sequence[Word], *, gpus: Optional[int] = None, memory: Optional
         input: Union[str, bytes, None] = None, env: Optional[Mapping[str, str]] = None, cwd: Optional[Word] = None) -> Finished:
     """Runs a command on a free device, as `berth run` does, and waits until it ends. No process of the command is left behind.
 
+    Raises Refused, NoDevice, NotFound or BerthError if the command was not started. The result of a command that failed raises in `.check()`.
+
     Parameters
     ----------
     command : list of str or path
         The program and its arguments.
     gpus, memory, share, cpus, devices, name
         As in `berth.lease`.
-    wait : bool
-        True: wait until a device is free. False: raise Refused.
-    capture : bool
-        True: keep the output. Bytes that are not UTF-8 become "�". False: it goes where this program's output goes.
+    wait, capture : bool
+        False: do not wait for a free device, but raise Refused. True: keep the output; bytes that are not UTF-8 become "�".
     input : str or bytes, optional
         The command's standard input.
     env : dict of str, optional
         All of its variables. Without it: those of this program, and what Berth sets.
     cwd : path, optional
         The working directory of the command.
-
-    Returns
-    -------
-    Finished
-        Also if the command failed; `.check()` raises then.
-
-    Raises
-    ------
-    Refused, NoDevice, NotFound, BerthError
-        The command was not started.
 
     Examples
     --------

@@ -25,32 +25,22 @@ def _whole(length: Any) -> int:
 class DynamicBatchSampler:
     """Batches of indices for a DataLoader's `batch_sampler`. Each is as large as a number of tokens or a memory budget allows.
 
-    Items of similar length are in the same batch, so that there is little padding. All ranks get the same number of batches. The same seed gives the
-    same batches.
+    Items of similar length are in the same batch, so there is little padding. All ranks get the same number of batches, also with the same seed.
 
     Parameters
     ----------
     lengths : sequence of int
         The length of each item, in tokens, frames or pixels.
-    max_tokens : int, optional
-        The most tokens in a batch, with padding: its items times its longest one.
-    memory : callable, optional
-        `memory(items, longest)` returns the bytes that a step with such a batch needs. Use it with `budget`.
-    budget : int or str, optional
-        Bytes, or "8GiB".
-    max_items : int, optional
-        The most items in a batch.
-    shuffle : bool
+    max_tokens, max_items : int, optional
+        The most tokens in a batch, with padding (its items times its longest one), and the most items.
+    memory, budget : callable; int or str, optional
+        Instead of `max_tokens`: `memory(items, longest)` returns the bytes of a step with such a batch, which `budget` limits (bytes, or "8GiB").
+    shuffle, seed : bool, int
         True: each epoch has another order, and other items go together (`set_epoch`).
     too_long : {"refuse", "skip"}
         What to do with an item that is too large by itself.
     rank, ranks : int
         The rank of this process, and the number of ranks.
-
-    Raises
-    ------
-    InvalidRequest
-        Neither `max_tokens` nor `memory` and `budget` are given, or an item is too large.
 
     Examples
     --------

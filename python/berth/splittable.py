@@ -156,7 +156,7 @@ def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, 
             warnings.warn(text("it is unknown whether the loss can be split: all parts have almost the same loss, {:.6g}", found[0].whole), SplitWarning,
                           stacklevel=5)
         return tells
-    warnings.warn(text("whether the loss can be split was not checked: {}", why_not), SplitWarning, stacklevel=5)
+    warnings.warn(text("it was not checked whether the loss can be split: {}", why_not), SplitWarning, stacklevel=5)
     return True
 
 
@@ -197,12 +197,11 @@ def _check_gradients(step: Any, model: Any, loss_fn: Callable[..., Any], batch: 
 
 
 def _unchecked(why: str) -> None:
-    warnings.warn(text("whether the gradient of the loss can be split was not checked: {}", why), SplitWarning, stacklevel=7)
+    warnings.warn(text("it was not checked whether the gradient of the loss can be split: {}", why), SplitWarning, stacklevel=7)
 
 
 def _say_other_gradient(found: ComparedGradients, allowed: Tuple[str, str]) -> None:
-    object_or(text("the loss of {} items is that of their parts together, and its gradient is not ({:.2g} of it differs, most that of {}): it depends on which items "
-                   "are together, or `count` does not count what it is a mean of", found.items, found.error, found.worst), allowed[0],
+    object_or(text("the loss of {} items equals that of their parts together, but its gradient does not ({:.2g} of it differs, most for {}): it depends on which items are together, or `count` does not return the number of items in its mean", found.items, found.error, found.worst), allowed[0],
               text("count=lambda batch: (batch['labels'][:, 1:] != -100).sum() for a model that shifts its labels; compute values of the whole batch "
                    "(normalised advantages, expert balance) before the step; make items that belong together one row, x.unflatten(0, (-1, 4)); or {}",
                    allowed[1]))
@@ -211,11 +210,9 @@ def _say_other_gradient(found: ComparedGradients, allowed: Tuple[str, str]) -> N
 def _say_different(found: Compared, length: int, groups: int, allowed: str, hint: str) -> None:
     items = text("the {} items", length) if groups == 1 else text("{} of the {} items", length // groups, length)
     if found.training:
-        return object_or(text("the loss of {} is {:.6g} in training, and of their parts together {:.6g}: a layer or the loss depends there on which items are "
-                              "together, such as a custom batch normalisation, or mixup", items, found.whole, found.parts), allowed,
+        return object_or(text("in training, the loss of {} is {:.6g}, but their parts together have {:.6g}: a layer or the loss depends on which items are together, such as a custom batch normalisation, or mixup", items, found.whole, found.parts), allowed,
                          text("use GroupNorm or LayerNorm; pair items before the batch is split; or in_batch='warn' to continue"))
-    object_or(text("the loss of {} is {:.6g}, and of their parts together {:.6g}: it depends on which items are together, or `count` does "
-                   "not count what it is a mean of", items, found.whole, found.parts), allowed,
+    object_or(text("the loss of {} is {:.6g}, but their parts together have {:.6g}: it depends on which items are together, or `count` does not return the number of items in its mean", items, found.whole, found.parts), allowed,
               text("count=lambda batch: (batch['labels'] != -100).sum(), with [:, 1:] for a model that shifts its labels, with class weights "
                    "weight[batch['labels']].sum(); items that belong together as one row, x.unflatten(0, (-1, 4)); or {}", hint))
 

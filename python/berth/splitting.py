@@ -58,45 +58,27 @@ def split_step(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, *, parts: 
                in_batch: str = "refuse", over: str = "all", outputs: bool = False, report: bool = True) -> StepResult:
     """A whole training step: zeroes gradients, runs forward and backward, clips, and steps once. If memory runs out, the batch is split.
 
-    The parts' gradients add up to those of the whole batch. Each try starts with the random numbers and buffers of the first. The next step
-    starts with the part size that fitted. Larger parts are tried again after 16 steps, and less often if they fail. Ranks of
-    DistributedDataParallel agree on the parts before each try, and exchange gradients once, at the end.
+    The parts' gradients add up to those of the whole batch. docs/python-memory.md explains the parts, `count`, ranks, and what is refused.
 
     Parameters
     ----------
     loss_fn : callable
-        `loss_fn(model, part)` returns a tensor of one number: the mean over the items that count. With `reduction="sum"` it is their sum, which is
-        averaged over ranks. Put autocast inside.
-    optimizer : torch.optim.Optimizer, or list of them
-        Each steps once.
-    batch : tensor, or dict, tuple or list of tensors
-        It is split along the first axis.
+        `loss_fn(model, part)` returns a tensor of one number: the mean over the items that count. Put autocast inside.
+    optimizer, batch
+        An optimizer of PyTorch or a list of them; tensors, or a dict, tuple or list of them, which are split along the first axis.
     parts : int, optional
         The least number of parts. Without it: as few as fitted before.
     count : callable, optional
         Takes a part and returns how many of its items the loss is a mean of. For a model that predicts the next token:
-        `lambda part: (part["labels"][:, 1:] != -100).sum()`. With class weights: the sum of the items' weights. Without `count`, all items along the
-        first axis count, and the loss of each split batch is compared with that of its parts, in two forward passes. With `count`, only few batches are
-        compared.
-    scaler : torch.amp.GradScaler, optional
-        It is updated once.
-    clip_norm : float, optional
-        The largest norm of all gradients together, unscaled.
+        `lambda part: (part["labels"][:, 1:] != -100).sum()`. Without it, all items count.
+    scaler, clip_norm : torch.amp.GradScaler; float, optional
+        The scaler is updated once; `clip_norm` is the largest norm of all gradients together, unscaled.
+    reduction, over : {"mean", "sum"}; {"all", "rank"}
+        Whether the loss is a mean or a sum; the mean over the items of all ranks, or the mean of the ranks' means.
     batch_norm, in_batch : {"refuse", "warn", "allow"}
         What to do, if the batch is split, about layers and losses that depend on which items are together.
-    over : {"all", "rank"}
-        As in `accumulate`.
     outputs : bool
         True: `loss_fn` returns the loss and an output. The result has the outputs of all parts, detached.
-    report : bool
-        False: print nothing.
-
-    Raises
-    ------
-    NotSplittable
-        The batch must be split, but the model has batch normalisation, or the loss compares items with each other.
-    DoesNotFit, StepInterrupted
-        One item is too large, or memory ran out in the optimizer's own step.
     """
     together = agreement_of(model)
 

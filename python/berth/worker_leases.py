@@ -23,7 +23,7 @@ def _new(wishes: Dict[str, Any]) -> Lease:
     """The lease to take. In a job, a second worker would get the same devices as the first."""
     if _held is not None and _held._owner == os.getpid():
         raise Refused(text("this process has the lease of job {} already: each worker needs a process of its own", _held.job), "E0573",
-                      text("a cluster whose workers are processes"))
+                      text("use a cluster whose workers are processes"))
     if "BERTH_JOB" in os.environ:
         raise Refused(text("these workers are inside job {}, so all of them would get the same devices of this job", os.environ["BERTH_JOB"]), "E0997",
                       text("start the workers outside of `berth run` and of `with berth.lease()`"))

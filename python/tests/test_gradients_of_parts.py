@@ -177,7 +177,7 @@ class Refused(unittest.TestCase):
         batch, model = {"x": torch.randn(8, 9, 6), "labels": labels}, net()
         with self.assertRaises(berth.NotSplittable) as caught:
             self.step(model, shifted, batch, count=lambda part: (part["labels"] != -100).sum())
-        self.assertIn("`count` does not count", str(caught.exception))
+        self.assertIn("`count` does not return", str(caught.exception))
         self.assertIn("[:, 1:]", caught.exception.hint)
         self.step(model, shifted, batch, count=lambda part: (part["labels"][:, 1:] != -100).sum())
 

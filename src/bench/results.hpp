@@ -17,7 +17,7 @@ namespace berth::bench {
 struct EarlierResult {
   double seconds = 0, work = 0, spread_percent = 0;
   std::uint64_t size = 0;
-  std::string name, case_key;          // of the device; "gemm.fp32"
+  std::string name, case_key;          // name of the device; key of the case: "gemm.fp32"
   std::int64_t unix_milliseconds = 0;  // when it was measured; 0: unknown
 
   /// Work a second, or runs a second if the case has no amount of work.

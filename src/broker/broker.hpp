@@ -213,7 +213,7 @@ class Broker {
   mutable std::vector<const Job*> all_jobs_;  // the jobs of jobs_, or empty after a job was removed
   UserLoad user_load_;
   std::map<JobId, Pending> pending_;            // waiting jobs, in the queue or not
-  std::map<JobId, std::set<JobId>> followers_;  // by the job on which they depend
+  std::map<JobId, std::set<JobId>> followers_;  // jobs that wait for a job, by that job
   std::set<JobId> changed_, passed_over_;
   std::set<JobId> may_turn_;  // jobs that have waited long enough to move to the CPU
   Arrays arrays_;

@@ -356,7 +356,7 @@ Status check_turns(const model::Request& request) {
       (*turns.slice_milliseconds < 1 || *turns.slice_milliseconds > kLongestTurn))
     return not_within("slice_milliseconds", text("a number from 1 to {}", kLongestTurn));
   if (turns.latency.value_or(false) && turns.best_effort.value_or(false))
-    return not_within("best_effort", text("false if {} is true", "latency"));
+    return not_within("best_effort", text("must be false if {} is true", "latency"));
   return Done{};
 }
 

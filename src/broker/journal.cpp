@@ -181,7 +181,7 @@ bool upgrade_tables(sqlite3* database) {
 struct Journal::Parts {
   std::string file;
   std::int64_t format = 0;    // format of the existing file; 0: none
-  std::int64_t revision = 0;  // of the last written record
+  std::int64_t revision = 0;  // revision of the last written record
   Database database{nullptr, &::sqlite3_close_v2};
   Statement begin, commit, roll_back, write, remove, get, set, keep_launch, launch, remove_launch;
   Descriptor wal;

@@ -67,7 +67,7 @@ Result<Choice> choice_of(const Arguments& arguments) {
 /// Why a device is skipped that the user did not name; "" if it is not skipped.
 std::string busy_reason(const model::Snapshot& snapshot, const model::Device& device) {
   if (device.kind != model::DeviceKind::kGpu) return {};
-  if (model::users_unknown(device)) return text("who uses it is not known");
+  if (model::users_unknown(device)) return text("its users are not known");
   for (const model::DeviceProcess& process : snapshot.processes)
     if (process.device == device.index && process.kind.compute)
       return text("in use; measure it anyway with --device {}", device.index);

@@ -15,7 +15,8 @@ inline constexpr std::array<Option, 4> kContainerOptions{{
     {"--engine", "podman|docker|apptainer",
      "with --container: what starts it (default: the first that is installed)"},
     {"--mount", "SOURCE[:TARGET[:ro]]",
-     "with --container: another file or folder for it; it always has the working folder", true},
+     "with --container: also mount this file or folder; the working folder is always mounted",
+     true},
     {"--engine-option", "OPTION",
      "with --container: an option for the engine (--engine-option=--network=host)", true},
 }};

@@ -26,7 +26,7 @@
 namespace berth::cli {
 namespace {
 
-constexpr std::size_t kMostBytes = 8U << 20U;  // of a config.json
+constexpr std::size_t kMostBytes = 8U << 20U;  // largest size of a config.json
 constexpr const char* kHookFile = "/etc/containers/oci/hooks.d/berth.json";
 constexpr const char* kDaemonFile = "/etc/docker/daemon.json";
 
@@ -104,7 +104,7 @@ Result<int> change(const Context& context, bool install) {
       (install ? text("podman: {} is written", hook) : text("podman: {} is removed", hook)) + "\n");
   if (changes_docker) {
     context.out((install ? text("docker: {} has Berth's runtime as the default", daemon)
-                         : text("docker: {} is as before", daemon)) +
+                         : text("docker: {} was restored", daemon)) +
                 "\n");
     context.err(text("hint: {}", "sudo systemctl reload docker") + "\n");
   }

@@ -13,11 +13,11 @@ inline constexpr auto kContainerVerbOptions = std::to_array<Option>({
     {"--root", "DIR", "change the files below this folder instead of / (for an image)"},
     {"--next", "PROGRAM", "runtime: the runtime that docker had before (called by docker)"},
     {"--was", "NAME", "runtime: its name in daemon.json (called by docker)"},
-    {"--nvidia", nullptr, "prestart: NVIDIA's runtime follows (called by a runtime)"},
+    {"--nvidia", nullptr, "prestart: NVIDIA's runtime runs afterwards (called by a runtime)"},
 });
 inline constexpr auto kContainerExamples = std::to_array<Example>({
     {"sudo berth container --install", "docker run --gpus all … then takes a lease, or is refused"},
-    {"sudo berth container --remove", "podman and docker are as before"},
+    {"sudo berth container --remove", "restore the settings of podman and docker"},
 });
 
 inline constexpr auto kSlurmOptions = std::to_array<Option>({
@@ -34,7 +34,7 @@ inline constexpr auto kSlurmOptions = std::to_array<Option>({
     {"--end", "TASK", "task: called by the plugin when a task has ended"},
     {"--memory", "SIZE", "task: GPU memory of each task"},
     {"--share", "PART", "task: part of a GPU's time"},
-    {"--report", "FILE", "task: where the report goes; %j: job, %t: task"},
+    {"--report", "FILE", "task: file of the report; %j: job, %t: task"},
     {"--command", "NAME", "task: what runs, for the report"},
     {"--status", "N", "task: its exit status, as wait(2) returns it"},
 });
@@ -47,8 +47,9 @@ inline constexpr auto kSlurmExamples = std::to_array<Example>({
     {"berth slurm health --node n1",
      "drain this node if a GPU fails, and resume it when all GPUs work again"},
     {"sudo berth slurm plugin --install", "srun --berth-memory, --berth-share and --berth-report"},
-    {"sudo berth slurm reclaim --node n1", "this machine's GPUs leave Slurm for Berth's own queue"},
-    {"sudo berth slurm lend --node n1", "and go back to Slurm, when Berth's jobs have ended"},
+    {"sudo berth slurm reclaim --node n1",
+     "move this machine's GPUs from Slurm to Berth's own queue"},
+    {"sudo berth slurm lend --node n1", "move them back to Slurm when Berth's jobs have ended"},
 });
 
 inline constexpr auto kFunctionOwnOptions = std::to_array<Option>({
@@ -65,7 +66,8 @@ inline constexpr auto kFunctionOwnOptions = std::to_array<Option>({
 inline constexpr auto kFunctionOptions = join(kFunctionOwnOptions, kRequestOptions);
 inline constexpr auto kFunctionExamples = std::to_array<Example>({
     {"berth function serve handler.py:predict", "call predict() by HTTP, on a free GPU"},
-    {"berth function serve handler.py:predict --idle 5m --max 2", "two at a time; warm for longer"},
+    {"berth function serve handler.py:predict --idle 5m --max 2",
+     "two calls at a time; idle workers stay loaded for longer"},
     {"berth function serve handler.py:predict --memory 4GiB", "in a part of a GPU"},
     {"curl --json '{\"x\": 3}' http://127.0.0.1:8643/", "a call"},
 });
@@ -99,13 +101,13 @@ inline constexpr auto kK8sExamples = std::to_array<Example>({
     {"berth k8s devices --shares 4", "what the kubelet would be offered"},
     {"sudo berth k8s device-plugin", "offer GPUs as berth.dev/gpu until it is stopped"},
     {"sudo berth k8s device-plugin --shares 4 --pass cdi",
-     "a quarter each, as berth.dev/gpu-share"},
+     "each GPU as four shares, berth.dev/gpu-share"},
     {"berth k8s dra --shares 4", "offer GPUs by dynamic resource allocation (Kubernetes 1.34)"},
     {"berth k8s verify",
      "run a pod that tries to exceed its quota, and report whether the quota was enforced"},
     {"kubectl exec POD -- berth k8s verify --inside", "the same in a pod that already runs"},
-    {"sudo berth k8s reclaim --devices 0", "GPU 0 leaves Kubernetes for Berth's own queue"},
-    {"sudo berth k8s lend", "all GPUs go to Kubernetes, when Berth's jobs have ended"},
+    {"sudo berth k8s reclaim --devices 0", "move GPU 0 from Kubernetes to Berth's own queue"},
+    {"sudo berth k8s lend", "move all GPUs back to Kubernetes when Berth's jobs have ended"},
 });
 
 }  // namespace berth::cli

@@ -9,7 +9,7 @@ constexpr std::array<ExitCodeRow, 11> kRows{{
     {kDone, "done"},
     {kNothing, "a check failed, or nothing matched"},
     {kUsage, "wrong usage, or a bad input file"},
-    {kNoDevice, "no device or driver, where one was requested"},
+    {kNoDevice, "no device or driver, although one was requested"},
     {kUnreachable, "a service does not answer"},
     {kPermission, "permission denied"},
     {kRefused, "refused by a limit"},

@@ -199,8 +199,9 @@ Result<int> become_server(const Context& context, const Function& function) {
     json.close('}');
     context.out(json.finish());
   } else {
-    context.out(text("http://{}/ calls {}: at most {} at a time; a worker ends after {} s unused\n",
-                     address, printable(shown), *most, *idle));
+    context.out(
+        text("http://{}/ calls {}: at most {} at a time; a worker ends if it was unused for {} s\n",
+             address, printable(shown), *most, *idle));
   }
   ::fcntl(*socket, F_SETFD, 0);
   ::execvp(python.c_str(), pointers.data());

@@ -286,7 +286,7 @@ Result<std::string> one_job(const Context& context, const char* verb) {
   if (words->size() == 1) return words->front();
   return Error{
       ErrorCode::kInvalidArgument, "E0930",
-      text("{} is about one job, but {} are named", fmt::format("berth {}", verb), words->size()),
+      text("{} takes one job, but {} were named", fmt::format("berth {}", verb), words->size()),
       fmt::format("berth {} {}", verb, printable(words->front()))};
 }
 

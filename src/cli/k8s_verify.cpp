@@ -94,7 +94,7 @@ engines::InsideReport look_inside() {
 
 std::string detail_of(const engines::InsideReport& report) {
   if (report.devices.empty())
-    return text("BERTH_DEVICES is not set, so Berth's plugin gave it nothing");
+    return text("BERTH_DEVICES is not set, so Berth's plugin gave the container nothing");
   return report.failure.empty() ? report.limits_failure : report.failure;
 }
 

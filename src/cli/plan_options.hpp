@@ -10,7 +10,7 @@ namespace berth::cli {
 inline constexpr auto kPlanOptions = std::to_array<Option>({
     {"--for", "MODEL", "the same as MODEL after the word"},
     {"--params", "N", "instead of MODEL: a decoder with this many parameters (7B, 350M)"},
-    {"--gpu", "NAME|here", "check this GPU (A100-SXM4-80GB), or the one of this machine"},
+    {"--gpu", "NAME|here", "check this GPU (A100-SXM4-80GB), or the GPU of this machine"},
     {"--task", "inference|train|finetune|lora|qlora", "the task (default: inference)"},
     {"--batch", "N", "sequences at once (default: 1; measure: those of the program)"},
     {"--seq", "N", "tokens of a sequence (default: 2048; measure: those of the program)"},
@@ -50,14 +50,17 @@ inline constexpr auto kPlanExamples = std::to_array<Example>({
 
 inline constexpr auto kCompareOptions = std::to_array<Option>({
     {"--cpu", nullptr, "a setting: on the CPU, all GPUs hidden"},
-    {"--gpus", "N,…", "one setting for each number of free GPUs", true},
-    {"--threads", "N,…", "one setting for each number of cores, on the CPU", true},
+    {"--gpus", "N,…", "a setting for each number in the list: with this many GPUs", true},
+    {"--threads", "N,…", "a setting for each number in the list: on the CPU with this many cores",
+     true},
     {"--preset", "NAME",
-     "a setting: the last of the --cpu, --gpus and --threads settings, with this preset (tf32, "
-     "cudnn-benchmark, deterministic, …)",
+     "a further setting: the last of the --cpu, --gpus and --threads settings, with this preset "
+     "(tf32, cudnn-benchmark, deterministic, …)",
      true},
     {"--set", "NAME=VALUE",
-     "a setting: the last of the --cpu, --gpus and --threads settings, with this variable", true},
+     "a further setting: the last of the --cpu, --gpus and --threads settings, with this variable "
+     "set",
+     true},
     {"--runs", "N", "how often each setting runs, for median and spread (default: 3)"},
     {"--warmup", "N", "how often each setting runs before the measurement (default: 1)"},
     {"--compare-output", "FILE|-",
@@ -89,7 +92,8 @@ inline constexpr auto kBenchOptions = std::to_array<Option>({
     {"--batch", "N", "train, infer: items at once (default: 32 images, 4 or 8 texts)"},
     {"--python", "PATH", "train, infer: the Python with PyTorch (default: the active one)"},
     {"--precision", "LIST",
-     "gemm: fp32 or fp64; train: of fp32,tf32,amp; infer: of fp32,fp16,bf16,int8 (default: all)"},
+     "gemm: fp32 or fp64; train: some of fp32,tf32,amp; infer: some of fp32,fp16,bf16,int8 "
+     "(default: all)"},
     {"--seconds", "N", "how long each case is repeated (default: 1; train, infer: 3)"},
     {"--save", "FILE", "write the results to a file, as --json prints them"},
     {"--svg", "FILE", "write a bar chart of the results"},

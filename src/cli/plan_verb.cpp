@@ -262,7 +262,7 @@ std::string json_of(const Answer& answer) {
 std::string verdict_of(const Answer& answer) {
   const std::string name = printable(answer.gpu->name), has = shown(answer.gpu->memory_bytes);
   if (!answer.fits.has_value())
-    return text("Whether it fits {} ({}) is not known.", name, has) + "\n";
+    return text("It is not known whether it fits {} ({}).", name, has) + "\n";
   if (*answer.fits) return text("It fits {} ({}).", name, has) + "\n";
   std::string out =
       answer.memory.peak() <= answer.gpu->memory_bytes
@@ -311,7 +311,7 @@ std::string text_of(const Answer& answer, const output::Terminal& terminal) {
     if (answer.gpu) out += verdict_of(answer);
     return out;
   }
-  table.add({std::string(tr("peak, as the driver counts")), shown(answer.memory.peak())});
+  table.add({std::string(tr("peak, as counted by the driver")), shown(answer.memory.peak())});
   table.add({std::string(tr("safe bound")), shown(answer.safe_bytes)});
   out += table.render(terminal);
   if (answer.work.on_images) out += text("For images of {0} × {0}.", 224) + "\n";

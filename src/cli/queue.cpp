@@ -118,7 +118,7 @@ Result<model::Warning> parse_warning(const std::string& given, bool at_any_end) 
   if (!before) return before.error();
   if (*before <= std::chrono::milliseconds(0) || *before > std::chrono::hours(24))
     return Error{ErrorCode::kInvalidArgument, "E0104",
-                 text("'{}' is no time for a signal: it is above zero and at most a day",
+                 text("'{}' is not a time for a signal: it must be above zero and at most a day",
                       printable(std::string_view(given).substr(at + 1))),
                  "USR1@60s"};
   return model::Warning{*signal, *before, at_any_end};

@@ -14,15 +14,15 @@ namespace berth::cli {
 
 inline constexpr std::array<Option, 13> kRankOptions{{
     {"--ranks", "N|MIN:MAX|gpu",
-     "start it N times, as often as GPUs are free (not with --queue), or once for each GPU, with "
-     "RANK and the other variables of torchrun"},
+     "start N ranks with RANK and the other variables of torchrun; MIN:MAX: as many as GPUs are "
+     "free (not with --queue); gpu: one for each GPU"},
     {"--gpus-per-rank", "K",
      "with --ranks: each rank has K GPUs, and with K above 1 sees only them"},
     {"--nodes", "N",
      "with --ranks: number of nodes, all with the same number of ranks (default: from Slurm or "
      "PET_NNODES, else 1)"},
     {"--tee", "LIST", "with --ranks: show the output of these ranks only (0,2); default: of all"},
-    {"--stdin-rank", "N", "with --ranks: this rank has standard input (default: 0)"},
+    {"--stdin-rank", "N", "with --ranks: the rank that gets standard input (default: 0)"},
     {"--preflight", nullptr,
      "with --ranks: before the program, the ranks meet and add numbers with its PyTorch"},
     {"--nccl-debug", nullptr,
@@ -36,8 +36,7 @@ inline constexpr std::array<Option, 13> kRankOptions{{
      "with --hang-action retry or kill: after this long without progress (default: 10m)"},
     {"--log-dir", "DIR", "with --ranks: write the output of each rank to a file in DIR"},
     {"--log-limit", "SIZE",
-     "with --log-dir: of more output of a rank, keep only the beginning and the end (default: "
-     "1GiB)"},
+     "with --log-dir: if a rank writes more, keep only the beginning and the end (default: 1GiB)"},
 }};
 
 /// Reads the options. Fails with kInvalidArgument (E0104, E0013, E0010, E0950; E0537: the command

@@ -88,7 +88,7 @@ Status read_turn_length(const Arguments& arguments, model::TurnRules& turns) {
   const auto length = parse_duration(*given);
   if (!length) return about(option, length.error());
   if (*length < 1ms || *length > 24h)
-    return unclear_turns(text("{}: a turn takes from {} to {}", option, "1ms", "24h"),
+    return unclear_turns(text("{}: a turn must be between {} and {}", option, "1ms", "24h"),
                          "--slice 100ms");
   turns.slice_milliseconds = static_cast<int>(length->count());
   if (arguments.has("--turn")) turns.keeps_turn = true;
@@ -114,7 +114,7 @@ Status read_turns(const Arguments& arguments, model::Request& request) {
   }
   if (turns.any() && !request.memory_bytes)
     return Error{ErrorCode::kInvalidArgument, "E0013",
-                 text("turns are taken on a shared GPU: add {}", "--memory"), "--memory 8GiB"};
+                 text("only jobs on a shared GPU take turns: add {}", "--memory"), "--memory 8GiB"};
   return Done{};
 }
 

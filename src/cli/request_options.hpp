@@ -24,7 +24,7 @@ inline constexpr std::array<Option, 13> kRequestOptions{{
     {"--share", "PART",
      "with --memory: share of the GPU's time that is reserved for the job (30%)"},
     {"--cap", "PART", "at most this part of the GPU's time, even if no other job uses it"},
-    {"--latency", nullptr, "the job's work on a shared GPU goes before that of other jobs"},
+    {"--latency", nullptr, "the job's work on a shared GPU comes before the work of other jobs"},
     {"--best-effort", nullptr, "the job gets only the time that other jobs leave"},
     {"--slice", "TIME", "length of the job's turns on a shared GPU (100ms; default: 20ms)"},
     {"--turn", "TIME", "the same, and a pause of up to a second does not end the turn (10m)"},

@@ -205,7 +205,7 @@ Status spill(model::Request& request) {
   constexpr int kLongTurn = 2'000;
   if (!request.memory_bytes)
     return Error{ErrorCode::kInvalidArgument, "E0013",
-                 text("memory is spilled beyond a quota: add {}", "--memory"),
+                 text("memory can only be spilled beyond a quota: add {}", "--memory"),
                  "berth run --spill --memory 8GiB -- …"};
   request.spills = true;
   if (!request.turns.slice_milliseconds) request.turns.slice_milliseconds = kLongTurn;
@@ -273,7 +273,7 @@ Result<int> run_or_say_why_not(const Context& context) {
       spec.container->engine != engines::ContainerEngine::kApptainer)
     return Error{
         ErrorCode::kInvalidArgument, "E1104",
-        text("--ranks starts containers of apptainer alone: start the ranks inside of one"),
+        text("--ranks starts only containers of apptainer: start the ranks inside the container"),
         "berth run --gpus 2 --retries 2 --container IMAGE -- "
         "torchrun --nproc-per-node 2 train.py"};
   job::ThisMachine machine(arguments.has("--devices"), tell);

@@ -148,9 +148,10 @@ Result<int> run_serve(const Context& context) {
       list && options->settings.otlp.headers.empty()) {
     auto headers = serve::otlp_headers(*list);
     if (!headers)
-      return Error{ErrorCode::kInvalidArgument, "E1087",
-                   text("OTEL_EXPORTER_OTLP_HEADERS has what no HTTP header may have"),
-                   "OTEL_EXPORTER_OTLP_HEADERS=NAME=VALUE,NAME=VALUE"};
+      return Error{
+          ErrorCode::kInvalidArgument, "E1087",
+          text("OTEL_EXPORTER_OTLP_HEADERS has characters that HTTP headers may not contain"),
+          "OTEL_EXPORTER_OTLP_HEADERS=NAME=VALUE,NAME=VALUE"};
     options->settings.otlp.headers = *std::move(headers);
   }
   if (const auto idle = context.arguments.value("--idle")) {

@@ -57,7 +57,7 @@ std::string config_folder(const Around& around) {
 struct Checked {
   std::string unfit;  // why GPUs are unfit; "": all are fit
   NodeAction done = NodeAction::kNone;
-  std::optional<engines::JobEnd> end = {};  // of the job, for an epilog
+  std::optional<engines::JobEnd> end = {};  // how the job ended, for an epilog
 };
 
 model::Snapshot look_for_slurm(const inventory::Sources& sources, bool processes) {

@@ -77,7 +77,7 @@ class Machines {
 
 /// One line for each answer, and for each failure.
 Result<int> stream_hosts(const Context& context, const Asked& asked) {
-  EndSignals signals;  // before the streams, whose programs must end first
+  EndSignals signals;  // declared before the streams, whose programs must end first
   const auto write = [&](std::size_t at, const std::string& document, const std::string& problem) {
     context.out(fmt::format(R"({{"schema":1,"host":{},"answered":{},"problem":{},"document":{}}})"
                             "\n",
@@ -99,7 +99,7 @@ Result<int> stream_hosts(const Context& context, const Asked& asked) {
   while (context.write_error == 0 && !signals.has_come(milliseconds(0))) {
     std::array<pollfd, 2> waits{{{streams.descriptor(), POLLIN, 0}, {STDOUT_FILENO, 0, 0}}};
     ::poll(waits.data(), waits.size(), 1000);
-    if (waits[1].revents != 0) break;  // nobody reads it any more
+    if (waits[1].revents != 0) break;  // no process reads it any more
     streams.update();
   }
   return 0;

@@ -31,7 +31,7 @@ struct Example {
 struct Arguments {
   std::map<std::string, std::vector<std::string>, std::less<>>
       options;  // values by option name, such as "--device"; a switch has one empty string
-  std::vector<std::string> positional;  // before the command
+  std::vector<std::string> positional;  // operands before the command
   std::vector<std::string>
       command;                 // the words after "--", or from the first word on (takes_command)
   bool has_separator = false;  // "--" was given

@@ -89,10 +89,10 @@ constexpr auto kRunOnlyOptions = std::to_array<Option>({
     {"--name", "NAME", "a name for the job, for its report"},
     {"--dry-run", nullptr, "only print what would be set and done"},
     {"--spill", nullptr,
-     "with --memory: more than that is managed memory, which the driver moves to the host and "
+     "with --memory: memory beyond it is managed memory, which the driver moves to the host and "
      "back"},
     {"--isolation", "auto|driver|mig|mps|guard|none",
-     "what enforces --memory and --share (default: auto, the strongest there is)"},
+     "what enforces --memory and --share (default: auto, the strongest available)"},
     {"--report", "FILE|-|none", "JSON to FILE; - : text on stderr, even if it is not a terminal"},
     {"--verbose", nullptr, "the report also says which variables were set, unset and kept"},
     {"--no-wait", nullptr, "fail (6) instead of waiting for a free device"},
@@ -100,7 +100,8 @@ constexpr auto kRunOnlyOptions = std::to_array<Option>({
     {"--grace", "DURATION", "time to save between SIGTERM and SIGKILL (default: 10s)"},
     {"--signal", "SIGNAL@TIME", "send the job a signal this long before its time limit (USR1@60s)"},
     {"--checkpoint-signal", "SIGNAL[@TIME]",
-     "whatever ends it: send it a signal, and SIGTERM this long after it (USR1; default: 30s)"},
+     "before the job is ended for any reason, send it this signal, and SIGTERM this long after it "
+     "(USR1; default: 30s)"},
     {"--priority", "N", "order among your own waiting jobs: larger first (default: 0)"},
     {"--or-cpu-after", "DURATION", "use the CPU after waiting this long for a GPU (10m)"},
 });
@@ -128,13 +129,13 @@ constexpr auto kRunExamples = std::to_array<Example>({
     {"berth run --cpu -- python train.py", "on the CPU, with the GPUs hidden"},
     {"berth run --ranks 4 -- python train.py", "four processes with a GPU each, as torchrun would"},
     {"berth run --retries 3 -- python train.py",
-     "again, if memory ran out, a device failed or it was killed"},
+     "start it again if memory ran out, a device failed or the program was killed"},
     {"berth run --container pytorch/pytorch --memory 8GiB -- python infer.py",
-     "in a container, which is held to 8 GiB"},
+     "in a container, limited to 8 GiB"},
     {"berth run --dry-run --gpus 1 -- python train.py", "what would be set, and why"},
     {"berth run --queue --gpus 1 -- python train.py",
      "later, when a GPU is free; log out meanwhile"},
-    {"berth run --queue --array 0-9%2 -- python train.py", "ten like it, two at a time"},
+    {"berth run --queue --array 0-9%2 -- python train.py", "ten such jobs, two at a time"},
 });
 constexpr auto kStacksExamples = std::to_array<Example>({
     {"berth stacks 12", "a job, or a process by its number; nothing is stopped"},
@@ -209,7 +210,7 @@ constexpr auto kResizeOptions = std::to_array<Option>({
     {"--share", "SHARE", "part of the device's time when other jobs use it"},
 });
 constexpr auto kResizeExamples = std::to_array<Example>({
-    {"berth resize 7 --memory 12GiB", "more, if the device has it"},
+    {"berth resize 7 --memory 12GiB", "more memory, if the device has it"},
     {"berth resize 7 --memory 4GiB --share 50%", "less memory, half of the time"},
 });
 constexpr auto kTraceOptions = std::to_array<Option>({
@@ -416,7 +417,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
      run_stacks},
     {"wait",
      Group::kUse,
-     "wait until jobs have ended, and pass their exit code on",
+     "wait until jobs have ended, and return their exit code",
      "[JOB…]",
      false,
      {},

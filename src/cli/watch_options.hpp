@@ -29,9 +29,9 @@ inline constexpr auto kTopOptions = std::to_array<Option>({
     {"--queue", nullptr, "begin with the queue instead of the processes"},
     {"--ascii", nullptr, "no characters beyond ASCII in bars and graphs"},
     {"--once", nullptr, "print one screen and exit; with --json one document"},
-    {"--record", "FILE", "also append what is seen to this file"},
+    {"--record", "FILE", "also append the shown data to this file"},
     {"--replay", "FILE", "show a recording instead of this machine"},
-    {"--defaults", nullptr, "without the settings that keys changed the last time"},
+    {"--defaults", nullptr, "ignore the settings that keys changed in earlier runs"},
     kHost,
 });
 inline constexpr auto kTopExamples = std::to_array<Example>({
@@ -39,7 +39,8 @@ inline constexpr auto kTopExamples = std::to_array<Example>({
     {"berth top --record night.jsonl --json > /dev/null", "record without a terminal"},
     {"berth top --replay night.jsonl", "look at it later; space pauses, left and right step"},
     {"berth top --once", "the same once, for a script or a log"},
-    {"berth top --host lab1,lab2", "several machines live; one that does not answer costs one row"},
+    {"berth top --host lab1,lab2",
+     "several machines, live; a machine that does not answer takes one row"},
     {"berth top --json | jq -c '.devices[0].utilization_percent'", "one document a second"},
 });
 
@@ -100,7 +101,7 @@ inline constexpr auto kUsageOptions = std::to_array<Option>({
 });
 inline constexpr auto kUsageExamples = std::to_array<Example>({
     {"berth usage --since 7d", "GPU-hours of each user, and how much of them was idle"},
-    {"berth usage --by command --user lin", "what one user's hours went into"},
+    {"berth usage --by command --user lin", "how one user spent the GPU-hours"},
     {"berth usage --by job", "what jobs asked for and used, and what to ask for next time"},
 });
 

@@ -106,7 +106,7 @@ void add_holders(JobStory& story, const Candidate& candidate, const Scene& scene
     story.holders.push_back({device, 0, policy::sentence(candidate.obstacle)});
   else if (!is_told)
     story.holders.push_back(
-        {device, 0, text("memory is in use that no process here accounts for")});
+        {device, 0, text("memory is in use, and no process here accounts for it")});
 }
 
 /// Adds jobs that have reserved cores, if this job needs any. A queued CPU job counts as one core.

@@ -124,7 +124,7 @@ Error unreadable_answer(const Response& response) {
   return {ErrorCode::kUnavailable, "E1140",
           text("the broker sent an answer that Berth cannot read (status {})", response.status),
           text("sudo systemctl restart berth    if the broker for all users is of another release; "
-               "your own ends by itself when it is idle")};
+               "your own broker exits when it is idle")};
 }
 
 bool went_away(const Error& error) {

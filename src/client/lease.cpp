@@ -194,7 +194,7 @@ Error Lease::who_holds(const model::Snapshot& snapshot) {
                      "berth jobs --mine"};
       if (outlook->obstruction == "reserved")
         return Error{ErrorCode::kRefused, "E0412",
-                     text("what is free is reserved for an earlier job"),
+                     text("the free devices are reserved for an earlier job"),
                      fmt::format("berth why {}", job_.id)};
     }
   if (const auto answer = call("GET", "/v1/jobs?running"))

@@ -33,7 +33,7 @@ struct ContainerMount {
 
 /// What a job in a container needs from this machine.
 struct ContainerPlace {
-  std::string name;       // of the container
+  std::string name;       // name of the container
   std::string folder;     // the caller's working folder
   std::string user;       // "1000:1000" for docker, which starts as root otherwise; "" unchanged
   std::string id_file;    // docker writes the container's id there; "" nowhere
@@ -42,7 +42,7 @@ struct ContainerPlace {
   bool repeats = false;   // the command may be started again, after a container that is still there
   std::uint64_t job = 0;  // the lease, which the hook of `berth container` recognises; 0: none
   std::string token;      // secret: proves to the hook that the job's user starts the container
-  std::string sim_folder;             // of a simulated machine; "" it is real
+  std::string sim_folder;             // folder of the simulated machine; "" it is real
   std::vector<ContainerMount> guard;  // the guard's files; empty: the job has none
 };
 
@@ -68,7 +68,7 @@ inline constexpr const char* kJobVariable = "BERTH_CONTAINER_JOB";
 [[nodiscard]] bool has_cdi_devices(const std::string& root);
 
 struct ContainerCommand {
-  std::vector<std::string> words;      // that start it
+  std::vector<std::string> words;      // the words that start the container
   std::vector<std::string> variables;  // NAME=value to add to the engine's own environment
   std::vector<std::string> remove;     // words that remove the container, if it still exists
 };

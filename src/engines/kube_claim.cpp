@@ -157,7 +157,8 @@ bool tolerates_unhealthy(const Json& result) {
 }
 
 Error not_there(const std::string& device) {
-  return {ErrorCode::kNotFound, "E1031", text("there is no device {} to give", printable(device)),
+  return {ErrorCode::kNotFound, "E1031",
+          text("no device {} is offered to containers here", printable(device)),
           "berth k8s devices"};
 }
 

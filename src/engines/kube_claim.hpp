@@ -86,7 +86,7 @@ struct ClaimDevice {
 
 struct Claim {
   std::string space, name, uid;
-  std::vector<ClaimDevice> devices;  // of this driver and pool
+  std::vector<ClaimDevice> devices;  // devices of this driver and pool
 };
 /// Reads a ResourceClaim. Fails with kUnavailable (E0969) if it cannot be read, and with kNotFound
 /// (E1031) if the uid differs, or nothing of this driver is allocated to it.

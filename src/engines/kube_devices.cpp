@@ -225,7 +225,8 @@ Result<KubeAnswer> kube_answer(const std::vector<std::string>& ids,
     const KubeUnit* unit = unit_of(units, id);
     if (unit == nullptr || !is_offered(id, *unit, config))
       return Error{ErrorCode::kNotFound, "E1031",
-                   text("there is no device {} to give", printable(id)), "berth k8s devices"};
+                   text("no device {} is offered to containers here", printable(id)),
+                   "berth k8s devices"};
     if (!unit->healthy)
       return Error{ErrorCode::kUnavailable, "E1032",
                    text("{} cannot be used for a job: {}", id, unit->why), "berth health"};

@@ -44,7 +44,7 @@ struct KubeDevice {
   bool healthy = true;
   std::string why;
   std::optional<int> numa;
-  std::optional<std::uint64_t> memory_limit_bytes;  // of a share
+  std::optional<std::uint64_t> memory_limit_bytes;  // memory of a share
 };
 
 struct KubeResource {

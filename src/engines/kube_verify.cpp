@@ -194,7 +194,7 @@ std::string advice_for(VerifyProblem problem, const std::string& runtime) {
     case VerifyProblem::kNoDevice:
       if (containerd_major(runtime) == 1)
         return text(
-            "{} may start containers without their CDI devices, and says nothing: install "
+            "{} may start containers without their CDI devices, and does not report it: install "
             "containerd 2, or give devices with --pass env",
             runtime);
       return text(

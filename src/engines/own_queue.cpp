@@ -24,9 +24,10 @@ std::string file_in(const std::string& state) {
 }
 
 Error unusable(const std::string& path, const std::string& why) {
-  return {ErrorCode::kUnavailable, "E1081",
-          text("{} says which GPUs pods may not get, and cannot be used: {}", printable(path), why),
-          "sudo berth k8s reclaim"};
+  return {
+      ErrorCode::kUnavailable, "E1081",
+      text("the list of GPUs that pods may not get cannot be used: {}: {}", printable(path), why),
+      "sudo berth k8s reclaim"};
 }
 
 bool has(const std::vector<std::string>& all, const std::string& one) {

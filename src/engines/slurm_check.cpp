@@ -112,11 +112,12 @@ class Comparison {
                                 : text("in the NodeName line of {}: {}", node_->name,
                                        "Gres=" + gres_value(machine_.node, 0));
     add("gres_count",
-        promised_gpus > here
-            ? text("slurm.conf gives {} {} GPUs, and the machine has {}: Slurm drains the node",
-                   node_->name, promised_gpus, here)
-            : text("slurm.conf gives {} {} GPUs, and the machine has {}: Slurm leaves some unused",
-                   node_->name, promised_gpus, here),
+        promised_gpus > here ? text("slurm.conf lists {1} GPUs for {0}, but the machine has {2}: "
+                                    "Slurm drains the node",
+                                    node_->name, promised_gpus, here)
+                             : text("slurm.conf lists {1} GPUs for {0}, but the machine has {2}: "
+                                    "Slurm leaves some unused",
+                                    node_->name, promised_gpus, here),
         fix);
   }
 

@@ -26,7 +26,7 @@ class XidHold {
     int code = 0, left = 0;
   };
   int looks_;
-  std::map<std::string, Held> held_;  // by PCI address, without the function
+  std::map<std::string, Held> held_;  // held GPUs by PCI address, without the function
 };
 
 }  // namespace berth::engines

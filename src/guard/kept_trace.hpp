@@ -15,12 +15,12 @@ namespace berth::guard {
 
 struct KeptTrace {
   struct Sample {
-    std::chrono::microseconds at{0};  // since the start of the trace
+    std::chrono::microseconds at{0};  // time since the start of the trace
     LiveJob job;
   };
   std::int64_t started_unix_milliseconds = 0;
   std::vector<Sample> samples;
-  std::map<std::int64_t, std::string> names;  // of the processes, by pid
+  std::map<std::int64_t, std::string> names;  // names of the processes, by pid
 };
 
 /// Collects the samples of a running job. If they become many, every second one is dropped and the

@@ -13,7 +13,7 @@ namespace berth::guard {
 
 struct LiveLimits {
   std::string folder;
-  std::uint64_t memory_bytes = 0;  // of each device; the largest value: no limit
+  std::uint64_t memory_bytes = 0;  // limit of each device; the largest value: no limit
   int share_permille = 0;          // 0: none
 };
 struct NewLimits {

@@ -515,11 +515,11 @@ model::Guarded Setup::outcome() const {
   if (usage.trouble == wire::kSparseMemory)
     out.not_counted = text("memory that sparse arrays keep after its handle is released");
   if (usage.trouble == wire::kOpenClTime)
-    out.not_counted = text("the time of its OpenCL kernels: they take no turns");
+    out.not_counted = text("the time of its OpenCL kernels, because they take no turns");
   if (usage.trouble == wire::kUnknownMemory)
     out.not_counted = text(
-        "what {} may have allocated: Berth does not know this function, so a program may exceed "
-        "the quota",
+        "memory that {} may have allocated: Berth does not know this function, so a program may "
+        "exceed the quota",
         printable(std::string(usage.unknown_name,
                               ::strnlen(usage.unknown_name, sizeof usage.unknown_name))));
   return out;

@@ -118,7 +118,8 @@ Status Guard::set_up(Isolation method, const model::Request& request, const Isol
     return Done{};
   }
   setup_ = *std::move(setup);
-  if (job_ != 0) trace_.look(setup_->live());  // before the first process counts anything
+  // take a sample before the first process counts anything
+  if (job_ != 0) trace_.look(setup_->live());
   if (job.in_container) return Done{};
   std::map<std::string, std::string> variables;
   for (const char* name : {"LD_PRELOAD", "OPENCL_LAYERS"})

@@ -43,7 +43,7 @@ class Guard {
 
   std::chrono::steady_clock::time_point ask_again_;  // the broker, for what `berth resize` granted
   std::optional<guard::Wish> wish_;                  // how long to wait for the broker
-  std::map<int, std::int64_t> sampled_;              // by device: the newest sample that was used
+  std::map<int, std::int64_t> sampled_;              // the newest sample that was used, by device
   bool is_required_ = false;                         // the job does not start without the guard
   std::string method_;                               // model::Guarded::method
   std::optional<int> threads_percent_;               // model::Guarded::threads_percent

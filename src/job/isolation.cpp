@@ -106,7 +106,7 @@ Status check_mps(const IsolatedJob& job) {
   if (whole_gpus(job).empty())
     return fail(text("it limits whole NVIDIA GPUs only"), "berth run --isolation auto …");
   if (job.in_container)
-    return fail(text("its pipes are not in the container"), "berth run --isolation guard …");
+    return fail(text("the pipes of MPS are not in the container"), "berth run --isolation guard …");
   if (!is_alive(job.mps_folder))
     return fail(text("no control daemon has its pipes in {}", printable(job.mps_folder)),
                 "nvidia-cuda-mps-control -d");
@@ -179,7 +179,7 @@ Status check_spill(Isolation wanted, const IsolatedJob& job, bool is_inner) {
   const std::string without = "berth run --memory 8GiB -- …";
   if (is_inner) return fail(text("the limits of the surrounding job apply"), without);
   if (wanted == Isolation::kDriver || wanted == Isolation::kMps || wanted == Isolation::kNone)
-    return fail(text("only the guard does that, and not under {}",
+    return fail(text("only the guard can do that, and not under {}",
                      fmt::format("--isolation {}", word_of(wanted))),
                 "berth run --spill --isolation guard …");
   if (job.placement.devices.size() != 1)

@@ -31,7 +31,7 @@ Status write_file(const std::string& path, const std::string& bytes, mode_t mode
 }
 
 Error impossible_uid() {
-  return {ErrorCode::kNotFound, "E1031", text("a claim has an impossible uid"), ""};
+  return {ErrorCode::kNotFound, "E1031", text("a claim has an invalid uid"), ""};
 }
 
 bool exists(const std::string& path) {

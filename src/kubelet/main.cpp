@@ -39,7 +39,7 @@ constexpr milliseconds kTick{200}, kFirstLook{40'000}, kRegister{2'000};
 
 struct Options {
   bool observe = false, json = false, dra = false, held = false;
-  pid_t parent = 0;  // of the observer
+  pid_t parent = 0;  // pid of the observer's parent
   milliseconds interval{5'000};
   PluginSettings settings;
   DraSettings driver;

@@ -70,7 +70,7 @@ bool Publisher::wait(milliseconds at_most, std::uint64_t known) {
 
 void Publisher::run() {
   for (;;) {
-    const auto known = devices_.version();  // before publish(), so that no change is missed
+    const auto known = devices_.version();  // read before publish(), so that no change is missed
     const bool good = publish();
     milliseconds pause = good ? kUsual : kQuick;
     {
@@ -173,7 +173,7 @@ Result<std::vector<engines::Slice>> Publisher::wanted() {
   if (withheld.empty() && !withheld_.empty()) log("none_withheld");
   if (!withheld.empty() && withheld != withheld_)
     log("withheld", {{"devices", fmt::format("{}", fmt::join(withheld, ","))},
-                     {"why", text("running claims use them with another value of --shares")},
+                     {"why", text("running claims use these GPUs with another value of --shares")},
                      {"hint", "kubectl drain " + node_}});
   withheld_ = std::move(withheld);
   return engines::resource_slices(offered, settings);

@@ -48,7 +48,7 @@ struct Guarded {
       0;  // number of the job's processes that loaded the guard and initialized CUDA
   bool opencl_only = false;  // on these devices, only OpenCL programs are limited
   std::string method;        // what limits it beside the guard: "driver", "mig", "mps"; "": nothing
-  std::optional<int> threads_percent;  // of the multiprocessors that MPS allows it
+  std::optional<int> threads_percent;  // percentage of the multiprocessors that MPS allows it
   std::string not_enforced;  // why the limits are not enforced, translated; "" if they are
   std::string not_counted;   // which memory the guard did not see, translated; "" none known
   std::vector<GuardedDevice> devices;

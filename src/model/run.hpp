@@ -135,7 +135,7 @@ struct MemoryGrowth {
   std::optional<int> device;  // Device::index; nullopt: the host
   std::string words;          // "GPU 0 (NVIDIA H100)"; "" the host
   double bytes_per_minute = 0;
-  double since_seconds = 0;  // since the start of the job
+  double since_seconds = 0;  // time since the start of the job
 };
 
 /// What limited a job, with its evidence.

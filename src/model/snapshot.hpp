@@ -20,7 +20,7 @@ struct CpuBudget {
   std::optional<double> quota_cores;  // cgroup CPU quota; nullopt: none
   int cores_usable = 1;  // the smaller of cores_affinity and quota_cores, rounded down, at least 1:
                          // the threads to use
-  std::uint64_t memory_total_bytes = 0;  // of the machine
+  std::uint64_t memory_total_bytes = 0;  // memory of the whole machine
   std::optional<std::uint64_t>
       memory_limit_bytes;  // the smallest cgroup limit that is below the machine's memory
   std::optional<std::uint64_t>

@@ -49,7 +49,7 @@ struct RankEnd {
   std::vector<std::string> last_lines;   // the last lines of its output; only for ranks that failed
   std::string traceback;                 // Python's traceback from standard error; "" none
   std::string log;                       // the file that contains its output; "" none
-  std::uint64_t log_left_out_bytes = 0;  // of its output: too much for --log-limit
+  std::uint64_t log_left_out_bytes = 0;  // bytes of its output that --log-limit left out
 };
 
 /// A collective operation, as PyTorch's flight recorder records it.

@@ -26,7 +26,7 @@ std::string held_against(const KnownMessage& one) {
   if (!one.seen.empty()) return text("this applies here: {}", one.seen);
   if (one.rules.empty()) return "";
   if (!one.not_checked.empty())
-    return text("whether this applies here was not checked ({})", joined(one.not_checked));
+    return text("it was not checked whether this applies here ({})", joined(one.not_checked));
   if (one.compared) return std::string(tr("no check on this machine confirms it"));
   if (one.rules.front().starts_with("SRC"))
     return std::string(tr("berth doctor FILE finds the line"));

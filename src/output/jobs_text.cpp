@@ -278,7 +278,7 @@ std::string drained_words(const JobsView& view) {
       if (to == scheduler.key) lent.grants.push_back({unit, 0});
     if (!lent.grants.empty())
       lines += "\n" +
-               text("lent to {}: {} (back: sudo berth {} reclaim)", scheduler.title,
+               text("lent to {}: {} (to get them back: sudo berth {} reclaim)", scheduler.title,
                     has_words(lent, view.snapshot), scheduler.verb) +
                "\n";
   }

@@ -137,7 +137,7 @@ void steps_with_gpus(const model::Snapshot& snapshot, const Room& room, Steps& s
   for (const Device& device : snapshot.devices) {
     if (!unwell(device)) continue;
     steps.offer("ls", fmt::format("berth ls --details --device {}", device.index),
-                text("what is known about {}", device_label(device)));
+                text("all known values of {}", device_label(device)));
     break;
   }
   if (snapshot.leases && !snapshot.leases->empty())
@@ -227,7 +227,7 @@ std::vector<Problem> problems_of(const model::Snapshot& snapshot) {
     if (device.processes_unknown && !unwell(device))
       problems.push_back(
           {device.index, "processes_unknown",
-           text("{}: who uses it is not known: {}", device_label(device), printable(device.note)),
+           text("{}: its users are not known: {}", device_label(device), printable(device.note)),
            fmt::format("berth ls --details --device {}", device.index)});
   for (const model::Unattributed& memory : snapshot.unattributed) {
     const Device* device = find_device(snapshot, memory.device);

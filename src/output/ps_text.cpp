@@ -167,7 +167,7 @@ std::vector<std::string> ps_notes(const model::Snapshot& snapshot) {
   for (const model::Device& device : snapshot.devices)
     if (users_unknown(device))
       notes.push_back(
-          text("{} {}: who uses it is not known ({})", word_for(device.kind), device.index,
+          text("{} {}: its users are not known ({})", word_for(device.kind), device.index,
                mute(device) ? word_for(device.health) : word_for(*device.processes_unknown)));
   if (foreign > 0)
     notes.push_back(text_n(

@@ -116,13 +116,13 @@ std::string use_lines(const model::Report& report, const Terminal& terminal) {
     case GpuUse::kSeen:
       if (on_gpu) return "";
       return line(touched.empty() ? text("it used a GPU although none was given to it")
-                                  : text("it went round the variables: {}", touched),
+                                  : text("it used GPUs although variables hide them: {}", touched),
                   terminal, Style::kYellow);
     case GpuUse::kDeniedByKernel:
       return line(text("the kernel denied it access to a GPU that it was not given"), terminal);
     case GpuUse::kNotChecked:
       return report.gpus_here && report.looks == 0 && report.wall >= std::chrono::seconds(1)
-                 ? line(text("whether it used a GPU could not be checked"), terminal)
+                 ? line(text("it could not be checked whether it used a GPU"), terminal)
                  : "";
     case GpuUse::kNotSeen:
       break;
@@ -217,7 +217,7 @@ std::string growth_lines(const model::Report& report, const Terminal& terminal) 
   }
   if (!out.empty())
     out += labelled(tr("try"),
-                    text("keep {} instead of losses and outputs, and {} to see who allocates",
+                    text("keep {} instead of losses and outputs, and use {} to see what allocates",
                          "loss.item()", "tracemalloc"),
                     terminal);
   return out;

@@ -282,7 +282,7 @@ std::vector<std::string> nccl_sentences(const model::Tries& tries) {
   const bool is_one_node =
       static_cast<int>(tries.all.back().ranks.size()) == tries.all.back().world_size;
   if (has_network && is_one_node)
-    out.push_back(text("ranks of this machine talk through the network: look at {}, {} and {}",
+    out.push_back(text("ranks of this machine communicate over the network: check {}, {} and {}",
                        "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "df -h /dev/shm"));
   for (const std::string& one : nccl.warnings) out.push_back(text("NCCL warned: {}", one));
   if (nccl.more_warnings > 0)

@@ -40,7 +40,7 @@ struct Gpu {
   std::string name;
   std::vector<std::string> other_names;    // as NVML, shops and guides write it
   std::vector<std::string> pci_ids;        // "10de:2684"; several GPUs may share one
-  std::vector<std::string> subsystem_ids;  // of a shared PCI id
+  std::vector<std::string> subsystem_ids;  // subsystem ids of a shared PCI id
   double memory_bytes = 0;
   // Peak rates that the vendor publishes; absent if the catalogue has none.
   std::optional<double> fp16_flop_per_second;  // matrix units, dense

@@ -85,7 +85,7 @@ Error damaged(const FileBytes& file, std::string_view what) {
 
 Error too_large(const FileBytes& file) {
   return Error{ErrorCode::kRefused, "E1043",
-               text("{}: its header is larger than that of any model", printable(file.name)),
+               text("{}: its header is larger than any model's header", printable(file.name)),
                "ls -l " + printable(file.name)};
 }
 

@@ -7,7 +7,7 @@ import os
 import sys
 
 _WARM_UP, _SETTLE = 2, 2  # steps before the first recording; steps of a recording before the one that counts
-_MOST_POINTS = 20000  # of a curve
+_MOST_POINTS = 20000  # the most points of a curve
 _MOST_RESTARTS = 20  # because of batches of other sizes
 _STEP, _FETCH, _FETCHED = "berth: step", "berth: fetch", "berth: fetched"  # marks in the profile
 

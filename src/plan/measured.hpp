@@ -25,7 +25,7 @@ struct Recording {
 struct Measurement {
   std::string framework, device;     // "PyTorch 1.13.0"; "cpu" or "cuda"
   bool is_training = false;          // it has an optimizer
-  std::optional<double> batch, seq;  // of the program itself; nullopt: unknown
+  std::optional<double> batch, seq;  // sizes of the program itself; nullopt: unknown
   double weights = 0, gradients = 0, optimizer = 0, other = 0;  // what stays between steps
   std::vector<Recording> recordings;  // the first recording is of the unchanged program
   bool sizes_differ = false;          // it ended early: batches have different sizes

@@ -11,7 +11,7 @@ template <typename T>
 struct Word {
   std::string_view word;
   T value;
-  double bytes = 0;  // of an element of this precision
+  double bytes = 0;  // bytes of an element of this precision
 };
 constexpr std::array kTasks{Word<Task>{"inference", Task::kInference},
                             Word<Task>{"train", Task::kTrain},

@@ -20,7 +20,7 @@ constexpr std::array<Type, 25> kTypes{{
     {"c64", 64}, {"c128", 128}, {"bf16", 16}, {"f8", 8},   {"f8", 8},   {"f8", 8},   {"f8", 8},
     {"u4", 4},   {"i4", 4},     {"f4", 4},    {"f8", 8},
 }};
-constexpr int kMostDepth = 8;  // of graphs inside nodes
+constexpr int kMostDepth = 8;  // the deepest nesting of graphs inside nodes
 constexpr std::uint64_t kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5;
 
 std::uint64_t varint(Cursor& cursor) {

@@ -65,8 +65,8 @@ struct Rent {
 /// The costs of buying compared with renting for a number of months. If the price of electric power
 /// is not known, its cost is 0.
 struct Purchase {
-  double price = 0;            // of all cards
-  double power_per_month = 0;  // of all cards
+  double price = 0;            // price of all cards
+  double power_per_month = 0;  // power of all cards
 };
 /// The number of months after which buying costs less than renting; nullopt: never.
 [[nodiscard]] std::optional<double> break_even_months(const Purchase& purchase,

@@ -9,9 +9,12 @@
 
 namespace berth::plan {
 
-inline constexpr std::uint64_t kMostHeader = 64U << 20U;  // of safetensors and JSON
+// the largest header of safetensors and JSON
+inline constexpr std::uint64_t kMostHeader = 64U << 20U;
 inline constexpr std::uint64_t kMostWalked = 1U
-                                             << 30U;  // of formats whose header is not in one piece
+                                             // the largest total of formats whose header is not in
+                                             // one piece
+                                             << 30U;
 inline constexpr std::size_t kMostTensors = 1'000'000, kMostName = 65'536, kMostDimensions = 16;
 inline constexpr std::size_t kMostShards = 10'000;
 

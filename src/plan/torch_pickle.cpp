@@ -15,7 +15,7 @@ using Index = Pickle::Index;
 using Kind = Pickle::Kind;
 using Value = Pickle::Value;
 
-constexpr int kMostDepth = 64;  // of modules inside modules
+constexpr int kMostDepth = 64;  // the deepest nesting of modules inside modules
 
 struct ElementType {
   std::string_view word, type;

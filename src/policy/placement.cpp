@@ -190,7 +190,7 @@ Result<Candidates> by_name(const Search& search, const std::vector<Unit>& units)
   if (static_cast<std::size_t>(count) > units.size())
     return Error{ErrorCode::kInvalidArgument, "E0418",
                  text("{} GPUs were requested, but {} named", count, units.size()),
-                 text("leave {} out, or name more", "--gpus")};
+                 text("omit {}, or name more devices", "--gpus")};
   if (static_cast<std::size_t>(count) < units.size())
     return need ? by_memory(search, *chosen, count, *need) : for_itself(search, *chosen, count);
   for (const Candidate& c : *chosen) {
@@ -258,17 +258,17 @@ std::string why(const Candidate& c, const Search& search) {
   const std::string what = model::unit_words(*c.device, c.unit().partition_uuid);
   const std::string users = users_of(c, search.snapshot);
   if (c.device->kind == model::DeviceKind::kOpenCl)
-    return text("{}: requested; who else uses it is not known", what);
+    return text("{}: requested; its other users are not known", what);
   if (c.obstacle == Obstacle::kNoAnswer)
     return text("{}: it did not answer, but was requested by name", what);
   if (c.obstacle == Obstacle::kUnreadable) return fmt::format("{}: {}", what, sentence(c.obstacle));
   if (c.device->health == model::Health::kAsleep)
     return text("{}: asleep, wakes when it is used", what);
   if (c.device->processes_unknown)
-    return text("{}: who uses it is not known: {}", what, printable(c.device->note));
+    return text("{}: its users are not known: {}", what, printable(c.device->note));
   if (c.busy && !users.empty()) return text("{}: shared with {}", what, users);
   if (c.busy || (c.partition == nullptr && model::holds_unaccounted(*c.device, search.snapshot)))
-    return text("{}: memory is in use that no process here accounts for", what);
+    return text("{}: memory is in use, and no process here accounts for it", what);
   if (c.device->health == model::Health::kDegraded)
     return text("{}: free, but degraded: see berth ls", what);
   return text("{}: free", what);

@@ -175,8 +175,9 @@ Error too_few(const Search& search, const Candidates& visible, std::size_t here,
              static_cast<long long>(here), here, count);
   const auto parted = only(search.all, [](const Candidate& c) { return c.partition != nullptr; });
   if (!parted.empty() && count > 1)
-    message +=
-        "\n  " + text("a GPU with MIG on does not count: CUDA shows a program one partition");
+    message += "\n  " + text(
+                            "a GPU with MIG enabled does not count, because CUDA shows a program "
+                            "only one partition");
   return {ErrorCode::kNoDevice, "E0411", std::move(message),
           as_many_as_are_here(search, visible, count)};
 }
@@ -247,9 +248,9 @@ std::string held(const Candidate& c, const Search& search) {
   if (c.lease != nullptr) return text("{}: {}", label(c), leases_of(c, search));
   if (c.obstacle != Obstacle::kNone) return text("{}: {}", label(c), sentence(c.obstacle));
   if (c.device->processes_unknown)
-    return text("{}: who uses it is not known: {}", label(c), printable(c.device->note));
+    return text("{}: its users are not known: {}", label(c), printable(c.device->note));
   if (!users.empty()) return text("{}: {}", label(c), users);
-  return c.busy ? text("{}: memory is in use that no process here accounts for", label(c))
+  return c.busy ? text("{}: memory is in use, and no process here accounts for it", label(c))
                 : text("{}: free", label(c));
 }
 
@@ -298,7 +299,8 @@ Error no_memory(const Search& search, const Candidates& visible, int count, std:
             message + "\n  " + text("the devices do not report how much memory is free"),
             choose(idle_of(usable), 1, {}).empty() ? instead(search, usable, 1)
                                                    : call_with(search.request, "--gpus 1")};
-  message += "\n  " + text("the freest is {} with {}", label(best), show_bytes(*best.free_bytes)) +
+  message += "\n  " +
+             text("the most free memory is on {}: {}", label(best), show_bytes(*best.free_bytes)) +
              holders(usable, search);
   return {ErrorCode::kRefused, "E0412", std::move(message), instead(search, visible, 1)};
 }

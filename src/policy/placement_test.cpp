@@ -514,7 +514,7 @@ TEST_CASE("too much memory is refused with the freest device") {
   const auto refused = place(request, s);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().message.rfind(
-            "no device has 75.0 GiB free\n  the freest is GPU 1 with 70.0 GiB", 0) == 0);
+            "no device has 75.0 GiB free\n  the most free memory is on GPU 1: 70.0 GiB", 0) == 0);
   CHECK(refused.error().code == berth::ErrorCode::kRefused);
 }
 

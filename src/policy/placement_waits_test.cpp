@@ -19,7 +19,7 @@ TEST_CASE("a waiting job without options is told who holds what, and what would 
   REQUIRE(!held);
   CHECK(held.error().message.find("zhao (pid 4121, python train.py) 70.0 GiB") !=
         std::string::npos);
-  CHECK(held.error().message.find("GPU 1: who uses it is not known: the driver does not show") !=
+  CHECK(held.error().message.find("GPU 1: its users are not known: the driver does not show") !=
         std::string::npos);
   CHECK(held.error().message.find("free\n") == std::string::npos);
   CHECK(held.error().hint ==

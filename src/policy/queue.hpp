@@ -140,7 +140,7 @@ class Queue {
     auto operator<=>(const Place&) const = default;  // NOLINT(modernize-use-nullptr)
   };
   struct Use {
-    int devices = 0, jobs = 0;  // of running jobs
+    int devices = 0, jobs = 0;  // devices and number of running jobs
   };
   struct User {
     UserRules rules;

@@ -16,7 +16,7 @@ namespace berth::run {
 struct SeenProcess {
   pid_t pid = 0, parent = 0;
   std::string name;  // as in /proc/PID/comm
-  char state = '?';  // of its main thread, as in /proc/PID/stat
+  char state = '?';  // state of its main thread, as in /proc/PID/stat
   std::chrono::milliseconds cpu{0};
 };
 

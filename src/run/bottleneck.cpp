@@ -14,9 +14,9 @@ using model::Bottleneck;
 
 constexpr double kMostly = 0.7;         // part of the time in which the main thread runs
 constexpr double kWaits = 0.3;          // part of the time that is worth a finding
-constexpr double kDeviceIsBusy = 0.8;   // of the time
-constexpr double kMemoryIsBusy = 0.6;   // of the time
-constexpr double kLinkIsBusy = 0.4;     // of its bandwidth
+constexpr double kDeviceIsBusy = 0.8;   // part of the time
+constexpr double kMemoryIsBusy = 0.6;   // part of the time
+constexpr double kLinkIsBusy = 0.4;     // part of its bandwidth
 constexpr double kShortKernel = 30e-6;  // seconds; a launch costs the CPU about 5 µs to 10 µs
 constexpr double kManyLaunches = 5000;  // a second
 constexpr double kManyCopies = 2000;    // a second
@@ -139,7 +139,7 @@ class Search {
       return false;
     }
     add("disk",
-        text("it waited {} of the time for a disk, and moved {}", percent(part),
+        text("it waited {} of the time for a disk, and transferred {}", percent(part),
              show_bytes(static_cast<std::uint64_t>(*seen_.disk_bytes))),
         text("a copy of the data on a local disk or in memory, in fewer and larger files"));
     return true;
@@ -157,7 +157,7 @@ class Search {
   void look_at_cpu() {
     if (look_at_disk() || look_at_input()) return;
     const double runnable = seen_.runnable.value_or(main_runs() * seen_.mains);
-    if (!seen_.runnable) unknown(text("how many of its threads could run was not measured"));
+    if (!seen_.runnable) unknown(text("it was not measured how many of its threads could run"));
     if (runnable > 1.5 * seen_.cores + 0.5)
       return add(
           "too_many_threads",
@@ -169,7 +169,7 @@ class Search {
           text_n("its threads had work for its {} core",
                  "its threads had work for all of its {} cores", seen_.cores, seen_.cores),
           text("more cores, or a GPU: {} compares them", "berth compare"));
-      return unknown(text("whether computing or memory limits the cores is not measured"));
+      return unknown(text("it was not measured whether computing or memory limits the cores"));
     }
     if (main_runs() >= kMostly)
       return add("one_thread",
@@ -184,7 +184,7 @@ class Search {
     const auto& busy = device.busy;
     if (busy && *busy >= kDeviceIsBusy) return look_at_busy_device(device, *busy);
     if (look_at_transfers(device) || look_at_launches(device, busy)) return;
-    if (!busy) return unknown(text("how busy {} was is not known", device.words));
+    if (!busy) return unknown(text("it is not known how busy {} was", device.words));
     if (look_at_disk() || look_at_input()) return;
     if (main_runs() < kMostly) return look_at_waiting();
     add("host_code",
@@ -226,7 +226,8 @@ class Search {
     if (!device.strain.memory_busy) {
       add("device", text("{} was busy {} of the time", device.words, percent(busy)),
           text("half precision or TF32: {}", "berth compare --preset tf32"));
-      return unknown(text("whether computing or memory limits {} is not measured", device.words));
+      return unknown(
+          text("it was not measured whether computing or memory limits {}", device.words));
     }
     const std::string sentence = text("{} was busy {} of the time, its memory {}", device.words,
                                       percent(busy), percent(*device.strain.memory_busy));
@@ -267,7 +268,9 @@ class Search {
     const std::string length =
         busy ? text(" of {:.0f} µs on average", *busy / rate * 1e6) : std::string();
     add("launches",
-        text("{:.0f} kernels a second{}: starting them took the CPU longer", rate, length),
+        text("{:.0f} kernels a second{}: the CPU took longer to start them than the device to run "
+             "them",
+             rate, length),
         text("{} or CUDA graphs, larger batches", "torch.compile"));
     return true;
   }

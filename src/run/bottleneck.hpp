@@ -23,15 +23,16 @@ struct DeviceEvidence {
   std::string words;           // "GPU 0 (NVIDIA H100)"
   std::optional<double> busy;  // the part of the time in which it had work, from any user
   DeviceStrain strain;
-  std::optional<std::uint64_t> launches, copies;  // of the job; the guard counts them
-  std::optional<double> own_seconds;              // device time that the guard counted for it
-  std::optional<int> share_permille;              // that the guard enforced
+  // number of launches and copies of the job, which the guard counts
+  std::optional<std::uint64_t> launches, copies;
+  std::optional<double> own_seconds;  // device time that the guard counted for it
+  std::optional<int> share_permille;  // the share that the guard enforced
 };
 
 struct Evidence {
   double wall_seconds = 0;
   std::optional<double> cpu_seconds;
-  int cores = 1;                   // that the job may use
+  int cores = 1;                   // number of cores that the job may use
   MainActivity main;               // the sum over its main processes
   int mains = 1;                   // the number of main processes
   std::optional<double> runnable;  // threads that ran or waited for a core, on average

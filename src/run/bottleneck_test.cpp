@@ -184,7 +184,7 @@ TEST_CASE("without evidence nothing is named") {
   Evidence evidence = on_device(0.95, 0.2);
   evidence.devices.front().busy.reset();
   CHECK(first_kind(evidence).empty());
-  CHECK(find_bottlenecks(evidence).unknown == "how busy GPU 0 was is not known");
+  CHECK(find_bottlenecks(evidence).unknown == "it is not known how busy GPU 0 was");
   evidence = minute(0.98, 1);
   evidence.wall_seconds = 1.9;
   CHECK(find_bottlenecks(evidence).unknown == "the job ran for less than 2 s");

@@ -28,7 +28,7 @@ struct Event {
   std::int32_t pid = 0;
   std::int32_t value = 0;
   std::int64_t cpu_microseconds = 0;
-  std::int64_t peak_rss_kib = 0;  // of the largest single process
+  std::int64_t peak_rss_kib = 0;  // peak of the largest single process
   model::CheckpointSignal checkpoint = {};
   std::array<char, 64> words{};  // the beginning of its command line, NUL-terminated
 };

@@ -16,8 +16,9 @@ namespace berth::run {
 
 /// How hard a device worked. Parts are between 0 and 1.
 struct DeviceStrain {
-  std::optional<double> memory_busy;               // of its memory controller
-  std::optional<double> link_used;                 // of the bandwidth of its bus to the host
+  std::optional<double> memory_busy;  // how busy its memory controller was
+  // used part of the bandwidth of its bus to the host
+  std::optional<double> link_used;
   double slowed_by_heat = 0, slowed_by_power = 0;  // parts of the samples
 };
 
@@ -55,7 +56,7 @@ class DeviceSeries {
   [[nodiscard]] int processes_now() const { return processes_now_; }
   [[nodiscard]] int index() const { return index_; }
   [[nodiscard]] bool listed() const { return listed_; }   // the job was in the driver's list
-  [[nodiscard]] int samples() const { return samples_; }  // since the job's start
+  [[nodiscard]] int samples() const { return samples_; }  // number of samples since the job's start
   [[nodiscard]] std::int64_t last_sample() const { return last_sample_; }  // unix milliseconds
 
  private:

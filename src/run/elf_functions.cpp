@@ -15,7 +15,7 @@
 namespace berth::run {
 namespace {
 
-constexpr std::uint64_t kMostSymbolBytes = 64 << 20;  // of all tables of a file together
+constexpr std::uint64_t kMostSymbolBytes = 64 << 20;  // total of all symbol tables of a file
 constexpr std::size_t kMostHeaders = 4096;
 constexpr std::size_t kSymbolsAtOnce = 4096;
 

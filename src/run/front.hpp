@@ -37,12 +37,12 @@ class Watcher {
 struct Ending {
   model::Outcome outcome;
   std::chrono::milliseconds wall{0}, cpu{0};
-  std::uint64_t peak_rss_bytes = 0;  // of the largest reaped process
+  std::uint64_t peak_rss_bytes = 0;  // peak of the largest reaped process
   int left = 0;                      // processes that could not be ended
   std::vector<model::LeftBehind> left_behind;
   model::CheckpointSignal checkpoint;
   int pin_error = 0;         // errno if the CPU affinity could not be set
-  bool interrupted = false;  // by SIGINT from the terminal
+  bool interrupted = false;  // ended by SIGINT from the terminal
 };
 
 /// Starts the job and returns when none of its processes is left. All signals stay blocked after

@@ -99,7 +99,7 @@ Movement movement_of(pid_t pid) {
 }
 
 bool has_moved(const Movement& before, const Movement& now, double seconds) {
-  constexpr double kIdleShare = 0.02;  // of one core
+  constexpr double kIdleShare = 0.02;  // part of one core
   constexpr std::uint64_t kIdleBytes = 4096;
   const double ticks = seconds * static_cast<double>(::sysconf(_SC_CLK_TCK)) * kIdleShare;
   return static_cast<double>(now.cpu_ticks) > static_cast<double>(before.cpu_ticks) + ticks + 1 ||

@@ -54,7 +54,7 @@ class HangWatch {
 
   std::string stack_folder_, flight_stem_;
   Time begun_{}, moved_{}, looked_{};  // moved_: when a rank was last active
-  std::map<int, Activity> activity_;   // of each rank
+  std::map<int, Activity> activity_;   // activity of each rank
   std::optional<bool>
       is_hang_;  // whether the stacks show a hang since moved_; nullopt: not inspected
   std::vector<int> slow_seen_;  // idle ranks whose stacks were inspected while others were busy

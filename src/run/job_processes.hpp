@@ -64,7 +64,7 @@ class JobProcesses {
 
  private:
   struct Member {
-    std::uint64_t virtual_bytes = 0;  // at the last inspection
+    std::uint64_t virtual_bytes = 0;  // size at the last inspection
     std::optional<Clock::time_point> inspected;
     Clock::time_point soonest{}, latest{};  // next inspection, if its size has changed or not
     std::optional<double> own_part;         // PSS divided by RSS, at the last PSS measurement

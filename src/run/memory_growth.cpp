@@ -9,7 +9,7 @@ namespace {
 constexpr std::size_t kParts = 25;              // the last one is ignored: processes end in it
 constexpr std::size_t kTail = 12;               // the parts that are examined
 constexpr double kLeastRise = 8.0 * (1 << 20);  // bytes
-constexpr double kLeastRisePart = 0.005;        // of the memory
+constexpr double kLeastRisePart = 0.005;        // part of the memory
 constexpr double kLeastThird = 0.2;             // part of the rise, in each third of the tail
 // part of the rate in the first third; a lower rate means that it levels off
 constexpr double kLeastLastRate = 0.7;

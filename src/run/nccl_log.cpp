@@ -19,7 +19,7 @@ constexpr std::size_t kMostFileBytes = 16 << 20;
 constexpr std::size_t kMostFiles = 64;  // processes of one rank that use NCCL
 constexpr std::size_t kLongestLogLine = 4096;
 constexpr std::size_t kMostLinks = 4096;
-constexpr std::size_t kMostChannels = 256;  // of one link
+constexpr std::size_t kMostChannels = 256;  // most channels of one link
 constexpr std::size_t kMostWarnings = 3;
 constexpr int kMostRank = 1 << 24;
 

@@ -89,7 +89,7 @@ void watch(const Launch& launch, pid_t keeper, pid_t workload, const Descriptor&
   sampler.started(keeper, workload);
   WatchEnd end;
   for (int got = 0; (got = receive(channel.get(), end)) <= 0;) {
-    if (got < 0) return;  // the keeper was killed, and nobody knows how the job ended
+    if (got < 0) return;  // the keeper was killed, so it is unknown how the job ended
     const auto left = std::chrono::ceil<milliseconds>(sampler.due() - Clock::now()).count();
     std::array<pollfd, 2> waits{{{channel.get(), POLLIN, 0}, {sampler.descriptor(), POLLIN, 0}}};
     ::poll(waits.data(), waits.size(), static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));

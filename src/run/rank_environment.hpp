@@ -17,7 +17,7 @@ struct RankStart {
   int try_number = 1;
   const Meeting& meeting;           // not used without ranks
   const std::string& stack_folder;  // for `berth stacks`; "": none
-  const std::string& flight_stem;   // of the files of PyTorch's flight recorder; "": none
+  const std::string& flight_stem;   // start of the names of the flight recorder's files; "": none
 };
 
 /// NAME=value: the variables of the job, and those of the rank. A few are set only if the job has

@@ -32,7 +32,7 @@ class RankLog {
   std::string path_;
   std::uint64_t limit_ = kLogLimit;
   Descriptor file_;
-  int part_ = 0;                // that is written to now: 0, 1 or 2
+  int part_ = 0;                // the part that is written now: 0, 1 or 2
   std::uint64_t written_ = 0;   // to this part
   std::uint64_t in_first_ = 0;  // bytes in FILE.1
   std::uint64_t left_out_ = 0;  // bytes that are in no file any more

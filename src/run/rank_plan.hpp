@@ -33,7 +33,7 @@ struct RankWish {
 
 /// Where the ranks of a job meet.
 struct Meeting {
-  std::string address;                   // of rank 0
+  std::string address;                   // address of rank 0
   std::uint16_t port = 0, jax_port = 0;  // on it; 0: none is free
   std::vector<std::string> workers;  // "host:port" of each rank, for TensorFlow; empty: not known
   std::uint16_t relay_port = 0;      // where the ranks above 0 connect; 0: directly to rank 0

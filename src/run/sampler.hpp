@@ -89,7 +89,7 @@ class Sampler : public Watcher {
   std::map<std::string, QuotaPeriods> quota_before_;
   Clock::time_point start_{}, due_{}, sysfs_due_{}, last_look_{};
   Clock::duration longest_gap_{0};  // between two samples of /proc, since the start
-  int driver_samples_ = 0;          // of NVIDIA devices, since the start
+  int driver_samples_ = 0;          // number of samples of NVIDIA devices since the start
   int samples_before_nodes_ = 0;    // driver samples before the first NVIDIA node was seen
   bool nodes_seen_ = false;
   std::string container_id_;

@@ -324,7 +324,7 @@ class Supervisor {
     const std::string try_words = number == 1 ? "" : fmt::format(".try-{}", number);
     const std::string job = plan_.log_folder.empty() ? fmt::format("{}-", ::getpid()) : "";
     rank.nccl_stem = fmt::format("{}/{}rank-{}{}.nccl", folder, job, rank.number, try_words);
-    NcclLogs old;  // of an earlier run with the same folder
+    NcclLogs old;  // logs of an earlier run with the same folder
     read_nccl_files(rank.nccl_stem, rank.number, true, old);
   }
 

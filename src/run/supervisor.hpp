@@ -29,7 +29,7 @@ struct RankSpec {
 
 struct Supervision {
   bool has_ranks = false;       // false: one process with the job's streams and variables
-  std::vector<RankSpec> ranks;  // at least one
+  std::vector<RankSpec> ranks;  // the ranks, at least one
   /// The ranks that remain without these devices (Device::index); empty: too few remain. nullptr:
   /// the number of ranks is fixed.
   std::function<std::vector<RankSpec>(const std::vector<int>& lost)> fewer;

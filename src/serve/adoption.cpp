@@ -135,7 +135,7 @@ std::string list_of_jobs(const std::vector<JobId>& ascending) {
 }
 
 std::string left_alone(const std::vector<JobId>& ascending) {
-  return text_n("job {} is still running, but is not in the journal: it is not changed",
+  return text_n("job {} is still running, but is not in the journal: Berth leaves it unchanged",
                 "jobs {} are still running, but are not in the journal: they are not changed",
                 static_cast<long long>(ascending.size()), list_of_jobs(ascending));
 }

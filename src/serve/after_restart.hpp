@@ -27,7 +27,7 @@ namespace berth::serve {
 
 struct Mended {
   std::set<model::JobId> changed;
-  std::vector<model::JobId> held;  // of these, ascending
+  std::vector<model::JobId> held;  // those of these jobs that are held, ascending
 };
 /// A damaged journal yields an older state of some jobs. If a job was started, its files say what
 /// became of it. Without files, the job may have been cancelled or held since then, so it is held.

@@ -64,7 +64,7 @@ Alert alert_in(const Json& json) {
     *into = printable(json_value<std::string>(json.at(key)));
   alert.index = json_value<int>(json.at("index"));
   alert.since_unix_milliseconds = json_value<std::int64_t>(json.at("since"));
-  if (!json.contains("owners")) return alert;  // of an older Berth
+  if (!json.contains("owners")) return alert;  // an older Berth wrote it
   for (const Json& one : json["owners"]) {
     watch::AlertOwner& owner = alert.owners.emplace_back();
     owner.user = printable(json_value<std::string>(one.at("user")));
@@ -146,8 +146,8 @@ Status tell_owners(const AlertEvent& event) {
     for (const std::int64_t pid : owner.pids) tell(system::terminals_of({}, "", pid, ""));
   }
   if (event.kind == AlertEvent::Kind::kTest && told.empty())
-    return Error{ErrorCode::kUnavailable, "E0960", text("no terminal of yours took the message"),
-                 "tty"};
+    return Error{ErrorCode::kUnavailable, "E0960",
+                 text("none of your terminals accepted the message"), "tty"};
   return Done{};
 }
 

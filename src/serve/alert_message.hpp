@@ -26,7 +26,7 @@ struct WebhookTemplate {
 struct AlertTarget {
   std::vector<std::string> command;
   std::string webhook;     // a URL
-  bool terminals = false;  // of the users whose processes are on the device
+  bool terminals = false;  // terminals of the users whose processes are on the device
   WebhookTemplate form;
   std::string secret;      // "": the request is not signed
   int least_severity = 0;  // 0 info, 1 warning, 2 critical

@@ -1,4 +1,4 @@
-// Measures devices that nobody uses with `berth bench --keep`, as often as [bench] in berth.toml
+// Measures idle devices with `berth bench --keep`, as often as [bench] in berth.toml
 // says. It gives way: a measurement ends as soon as a job is submitted.
 #pragma once
 
@@ -52,8 +52,9 @@ class IdleBench {
   std::string state_folder_;
   Note note_;
   Run run_;
-  std::map<std::string, Instant> tried_;  // by bench::device_key; also those that failed
-  std::string device_, name_;             // that is measured now; "" none
+  // measured devices by bench::device_key, also those that failed
+  std::map<std::string, Instant> tried_;
+  std::string device_, name_;  // the device that is measured now; "" none
   std::thread thread_;
   ChildResult result_;
   std::atomic<bool> is_stopped_{false}, is_over_{false};

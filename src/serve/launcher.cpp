@@ -125,8 +125,8 @@ Status Launcher::keep_report(model::JobId job, const std::string& stored,
                              const std::optional<model::Outcome>& outcome) const {
   const std::string sound = output::sound_report(stored, outcome);
   if (sound.empty())
-    return Error{ErrorCode::kInvalidArgument, "E1084",
-                 text("this is not a report as berth run makes it"), ""};
+    return Error{ErrorCode::kInvalidArgument, "E1084", text("this is not a report of berth run"),
+                 ""};
   const std::string path = run::report_of(files(job));
   if (replace_file(path, sound, 0600)) return Done{};
   return Error{ErrorCode::kUnavailable, "E1085",

@@ -245,7 +245,7 @@ void OtlpExport::tell(const std::string& why) {
   if (is_failing_ == !why.empty()) return;
   is_failing_ = !why.empty();
   if (!note_) return;
-  note_(is_failing_ ? text("{} does not take metrics: {}", printable(options_.endpoint), why)
+  note_(is_failing_ ? text("{} does not accept metrics: {}", printable(options_.endpoint), why)
                     : text("{} takes metrics again", printable(options_.endpoint)));
 }
 

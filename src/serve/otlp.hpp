@@ -29,7 +29,7 @@ struct OtlpOptions {
 /// Reads "NAME=VALUE,NAME=VALUE" with percent-encoded values, as OTEL_EXPORTER_OTLP_HEADERS has it.
 /// nullopt if a value is empty, or has a character that HTTP headers may not contain.
 [[nodiscard]] std::optional<std::vector<std::string>> otlp_headers(std::string_view list);
-/// Of [otlp] in berth.toml (docs/watch.md).
+/// The settings of [otlp] in berth.toml (docs/watch.md).
 [[nodiscard]] OtlpOptions read_otlp(TomlTable& table);
 
 /// The contents of a document besides the metrics. Times in nanoseconds since 1970.

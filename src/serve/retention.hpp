@@ -39,7 +39,7 @@ class Retention {
   std::function<Files(model::JobId)> files_of_;
   std::uint64_t most_bytes_;
   std::map<model::JobId, std::uint64_t> ended_bytes_;     // files of jobs that ended
-  std::map<model::JobId, std::uint64_t> reported_bytes_;  // of running jobs
+  std::map<model::JobId, std::uint64_t> reported_bytes_;  // reported sizes of running jobs
 };
 
 }  // namespace berth::serve

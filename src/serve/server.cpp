@@ -31,7 +31,8 @@ using Socket = asio::generic::stream_protocol::socket;
 using boost::system::error_code;
 
 constexpr int kAtOnce = 64;
-constexpr std::size_t kMostThrownAway = 8 << 20;  // of a refused call
+// the most data of a refused call that is read and discarded
+constexpr std::size_t kMostThrownAway = 8 << 20;
 /// Calls per turn of the loop; their answers are sent after it.
 constexpr int kCallsAtOnce = 16;
 constexpr std::chrono::milliseconds kLongTurn(5);
@@ -370,7 +371,7 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
   boost::beast::flat_buffer buffer_{64 << 10};
   std::optional<http::request_parser<http::string_body>> parser_;
   http::response<http::string_body> response_;
-  std::string in_sending_, to_send_;  // of a stream
+  std::string in_sending_, to_send_;  // parts of a stream
   State state_ = State::kIdle;
   bool keep_alive_ = true, is_local_ = true;
   std::size_t bytes_ = 0;  // counted in server_->bytes

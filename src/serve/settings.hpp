@@ -25,7 +25,7 @@ struct Settings {
   std::uint64_t keep_output_bytes = std::uint64_t{10}
                                     << 30U;  // in total; the oldest are deleted first
   policy::UserRules everyone;
-  std::map<std::string, policy::UserRules> users;  // by name; replaces `everyone`
+  std::map<std::string, policy::UserRules> users;  // rules of users by name, instead of `everyone`
   std::chrono::milliseconds bench_every{0};        // measure idle devices this often; 0: never
   std::vector<AlertTarget> alerts;
   OtlpOptions otlp;

@@ -42,7 +42,7 @@ std::optional<double> p95_of(std::vector<Weighted> values) {
 /// The sum of one group, as long as rows are added.
 struct Group {
   Usage all;
-  std::map<std::pair<std::int64_t, std::string>, Usage> parts;  // by time and device
+  std::map<std::pair<std::int64_t, std::string>, Usage> parts;  // parts by time and device
   std::map<std::string, Usage> devices;
   std::set<std::uint64_t> jobs;
 

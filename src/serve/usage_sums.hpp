@@ -12,7 +12,7 @@
 namespace berth::serve {
 
 struct UsageSum {
-  std::string name;  // of the user, job or program
+  std::string name;  // name of the user, job or program
   watch::Usage usage;
   /// The value below which the job stayed for 95 % of the time on each device. It is computed from
   /// the means of minutes (older than a week: hours), weighted by time. nullopt: not known.
@@ -24,7 +24,7 @@ struct UsageSum {
 
 /// What using a device costs, in any currency. nullopt: not given.
 struct UsagePrices {
-  std::optional<double> gpu_hour;  // of holding a device
+  std::optional<double> gpu_hour;  // price of holding a device
   std::optional<double> kwh;       // of energy
   [[nodiscard]] bool any() const { return gpu_hour || kwh; }
 };

@@ -35,8 +35,8 @@ class WallClock {
 
  private:
   std::string boot_;          // identifies the boot
-  std::int64_t ahead_ = 0;    // of the boot-time clock
-  std::int64_t set_at_ = -1;  // by the boot-time clock; -1: never
+  std::int64_t ahead_ = 0;    // difference to the boot-time clock
+  std::int64_t set_at_ = -1;  // when it was set, by the boot-time clock; -1: never
 };
 
 }  // namespace berth::serve

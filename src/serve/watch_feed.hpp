@@ -79,10 +79,11 @@ class WatchFeed {
   std::optional<AlertDelivery> delivery_;
   std::optional<OtlpExport> otlp_;
   std::function<void(const std::string&)> note_;
-  std::list<Asker> early_;                  // asked before the first frame
-  std::list<Asker> listeners_;              // of the stream
-  std::map<uid_t, std::string> documents_;  // of this frame, for the listeners; by view_of()
-  std::mutex mutex_;                        // protects roots_ and asked_
+  std::list<Asker> early_;      // asked before the first frame
+  std::list<Asker> listeners_;  // listeners of the stream
+  // documents of this frame for the listeners, by view_of()
+  std::map<uid_t, std::string> documents_;
+  std::mutex mutex_;  // protects roots_ and asked_
   std::vector<JobRoot> roots_;
   watch::AskedMemory asked_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

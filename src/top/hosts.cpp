@@ -25,7 +25,7 @@ struct Total {
   std::size_t gpus = 0;
   std::optional<double> use;  // the mean
   std::optional<std::uint64_t> used, memory, milliwatts;
-  std::optional<double> hottest;  // of those that are known
+  std::optional<double> hottest;  // the highest known temperature
   std::vector<std::string> unwell;
 };
 

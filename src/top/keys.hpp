@@ -41,7 +41,7 @@ struct Settings : Kept {
   bool shows_queue = false;   // jobs instead of processes
   char job_change = 0;        // for the selected job: 'c' cancel, 'H' hold or release; 0: none
   bool is_confirmed = false;  // cancelling was confirmed
-  bool is_paused = false;     // of a replay
+  bool is_paused = false;     // whether a replay is paused
   int steps = 0;              // in a replay: number of frames to move forward; negative: back
 };
 

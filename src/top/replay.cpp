@@ -178,7 +178,7 @@ Result<Replay> Replay::open(const std::string& file) {
     if (line.starts_with('{') && replay.lines_.size() < kMostFrames) replay.lines_.push_back(at);
   }
   if (replay.lines_.empty()) return unreadable(file, text("it has no frames"));
-  if (!replay.at(0)) return unreadable(file, text("it is no output of {}", "berth top --json"));
+  if (!replay.at(0)) return unreadable(file, text("it is not an output of {}", "berth top --json"));
   return replay;
 }
 

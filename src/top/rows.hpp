@@ -21,8 +21,8 @@ struct Row {
 
 struct Sum {
   double value = 0;
-  bool is_known = false;  // of at least one process
-  bool is_whole = true;   // of all processes
+  bool is_known = false;  // the value of at least one process is known
+  bool is_whole = true;   // the values of all processes are known
 };
 struct UserRow {
   std::string user;  // "" unknown

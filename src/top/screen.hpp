@@ -16,7 +16,7 @@ namespace berth::top {
 struct Pressed {
   Key key = Key::kCharacter;
   char character = 0;
-  int x = 0, y = 0;  // of a click
+  int x = 0, y = 0;  // position of a click
 };
 
 /// Only one per process, because ncurses and signals are global. Restores the terminal at the end,

@@ -17,7 +17,8 @@ using model::Device;
 using Kind = AlertRule::Kind;
 
 constexpr auto kSeverities = std::to_array<const char*>({"info", "warning", "critical"});
-constexpr std::string_view kMemoryPercent = "memory_used_percent";  // of two readings
+// a value computed from two readings
+constexpr std::string_view kMemoryPercent = "memory_used_percent";
 constexpr std::size_t kMostRules = 64, kMostName = 40, kMostWords = 200;
 constexpr double kHighest = 1e18;
 constexpr double kOwnSeconds = 10;  // a reading near the limit would alert with every frame

@@ -37,7 +37,7 @@ struct AlertRule {
   const char* message = nullptr;  // msgid with {} for the index; nullptr: `words`
   std::string words;              // of the settings; "": made from the reading and the limit
   bool is_on = true;
-  bool is_changed = false;  // by the settings
+  bool is_changed = false;  // the settings have changed it
 
   [[nodiscard]] bool is_of_device() const { return kind == Kind::kState || kind == Kind::kReading; }
   /// Whether the condition holds. nullopt: not known now, so an alert neither begins nor ends.

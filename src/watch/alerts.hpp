@@ -20,7 +20,7 @@ namespace berth::watch {
 struct AlertOwner {
   std::string user;
   std::uint32_t uid = 0;
-  std::vector<std::int64_t> pids;  // of compute processes on the device
+  std::vector<std::int64_t> pids;  // pids of compute processes on the device
 };
 
 struct Alert {
@@ -65,7 +65,7 @@ class AlertWatch {
   struct State {
     std::optional<double> true_since;  // monotonic
     std::optional<Alert> active;
-    std::int64_t last_unix_milliseconds = 0;  // of an Xid: its last event
+    std::int64_t last_unix_milliseconds = 0;  // for an Xid: time of its last event
   };
   /// The rule, the address of the device, and the user. The address is the PCI address if known,
   /// because a lost device has no uuid.
@@ -87,7 +87,7 @@ class AlertWatch {
   const AlertRule* down_;
   const AlertRule* idle_;
   std::map<Key, State> states_;
-  std::map<std::string, Known> known_;  // by PCI address
+  std::map<std::string, Known> known_;  // known devices by PCI address
 };
 
 }  // namespace berth::watch

@@ -14,10 +14,10 @@ namespace berth::watch {
 
 /// The cost of watching since the sampler started.
 struct Cost {
-  double cpu_seconds = 0;     // of the sampler's thread
+  double cpu_seconds = 0;     // CPU time of the sampler's thread
   double driver_seconds = 0;  // elapsed time in vendors' drivers, all devices together
   std::uint64_t looks = 0;    // full snapshots
-  double wall_seconds = 0;    // since the sampler started
+  double wall_seconds = 0;    // time since the sampler started
 };
 
 struct Frame {

@@ -25,7 +25,7 @@ struct HealthCheck {
 [[nodiscard]] Verdict verdict_of(const std::vector<HealthCheck>& checks);
 
 struct CheckedDevice {
-  const model::Device* device;  // of the snapshot
+  const model::Device* device;  // the device in the snapshot
   std::vector<HealthCheck> checks;
 };
 /// The named devices, or all GPUs. Fails as model::select_devices, and with kNoDevice (E0987).

@@ -96,7 +96,7 @@ struct Open {
 /// One device at one resolution.
 struct Lane {
   Open chunk;
-  Mean mean;                  // of the moment that is not complete yet
+  Mean mean;                  // mean of the moment that is not complete yet
   std::int64_t mean_at = -1;  // its time
 };
 
@@ -125,7 +125,8 @@ struct History::Parts {
   std::map<std::pair<std::int64_t, UsageKey>, Usage> usage;
   std::map<std::tuple<std::int64_t, std::string, std::string>, double> conditions;
   std::optional<double> first_seconds, last_seconds;  // the first frame, and the previous frame
-  std::map<std::pair<std::string, int>, std::int64_t> last_xids;  // by device: milliseconds
+  // milliseconds of the last Xids, by device
+  std::map<std::pair<std::string, int>, std::int64_t> last_xids;
   std::int64_t written_at = -1, forgot_at = -1;
 
   bool prepare() {

@@ -59,7 +59,7 @@ struct DeviceHistory {
   int index = -1;  // as last seen
   std::int64_t step = 1;
   std::vector<std::pair<std::int64_t, Moment>>
-      moments;  // by time; moments without data are left out
+      moments;  // moments by time; those without data are left out
 };
 
 struct UsageRow {

@@ -205,7 +205,7 @@ void add_states(Writer& out, const Frame& frame, const std::vector<Values>& devi
   for (const Values& one : devices)
     out.sample("berth_device_up", labels(one), answers(*one.device) ? 1 : 0);
   out.family("berth_device_processes_known", "", "gauge",
-             "1: the processes of the device could be read; 0: nobody knows who uses it.");
+             "1: the processes of the device could be read; 0: it is unknown who uses it.");
   for (const Values& one : devices)
     out.sample("berth_device_processes_known", labels(one),
                model::users_unknown(*one.device) ? 0 : 1);

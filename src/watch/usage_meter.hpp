@@ -26,11 +26,11 @@ struct Usage {
   double used_seconds = 0;         // part of known_seconds, weighted by time share
   double known_seconds = 0;        // the part of held_seconds in which the time share is known
   double idle_seconds = 0;         // the part of known_seconds in which the time share is 0
-  double memory_byte_seconds = 0;  // of processes with known memory
+  double memory_byte_seconds = 0;  // memory of processes whose memory is known
   double energy_joules = 0;        // its part of the device's energy, by time share
   /// The most memory that was used at one time on one device. nullopt: it was never known.
   std::optional<double> peak_memory_bytes = {};
-  std::optional<double> device_memory_bytes = {};  // of the largest device
+  std::optional<double> device_memory_bytes = {};  // memory of the largest device
   /// The memory that the job requested; 0: a whole device; nullopt: not a job of Berth, or a
   /// history without this value.
   std::optional<double> asked_memory_bytes = {};

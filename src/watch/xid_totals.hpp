@@ -15,7 +15,7 @@ namespace berth::watch {
 /// The Xids since the sampler started.
 struct XidTotals {
   struct Seen {
-    std::array<std::uint64_t, 2> counts{};    // by source: NVML, the kernel log
+    std::array<std::uint64_t, 2> counts{};    // number of Xids by source: NVML, the kernel log
     std::int64_t last_unix_milliseconds = 0;  // may be before the start
     /// Both sources report the same events, but each may miss some events.
     [[nodiscard]] std::uint64_t count() const { return std::max(counts[0], counts[1]); }

@@ -79,7 +79,7 @@ class Lend(Machine):
     def test_a_gpu_comes_back_when_its_pod_has_ended_and_goes_when_its_job_has(self):
         plugin = self.begin()
         self.assertIn("Kubernetes may give the GPUs to its jobs", self.move("reclaim", "--devices", "1,2,3") + self.move("lend"))
-        self.assertIn("lent to Kubernetes: GPU 0, 1, 2, 3 (back: sudo berth k8s reclaim)", self.says("jobs"))
+        self.assertIn("lent to Kubernetes: GPU 0, 1, 2, 3 (to get them back: sudo berth k8s reclaim)", self.says("jobs"))
         self.assertIn("Kubernetes already has these GPUs", self.move("lend"))
         self.assertTrue(self.kubelet.run("train", plugin, self.devices[0]))
         self.assertIn("Berth's queue gives the GPUs to jobs", self.move("reclaim", "--devices", "1"))

@@ -142,7 +142,7 @@ class Start(WithFolder):
             parts = [pathlib.Path(file).read_bytes() for file in files]
             self.assertLess(sum(map(len, parts)), (4 << 20) + 200)
             self.assertTrue(parts[0].startswith(b"first\0"))
-            self.assertIn(f"the beginning ends here; rank-{rank}.log.1".encode(), parts[0])
+            self.assertIn(f"the log was cut here; rank-{rank}.log.1".encode(), parts[0])
             self.assertTrue((parts[1] + parts[2]).endswith(b"\nlast %d" % rank))
             self.assertGreater(one["log_left_out_bytes"], 25_000_000)
             self.assertIn(f"rank {rank} writes more than half of --log-limit: {files[0]} has the beginning", done.stderr)
@@ -422,7 +422,7 @@ class NcclLog(WithFolder):
         done = run("python3", "-c", LIKE_NCCL, options=["--ranks", "3", "--cpu", "--nccl-debug", "--log-dir", logs, "--report", "-"])
         said = " ".join(done.stderr.split())
         self.assertIn("NCCL 2.27.5+cuda12.9: 1 pair of ranks by NET/Socket: 2>0; 2 pairs of ranks by P2P/CUMEM: 0>1, 1>2", said)
-        self.assertIn("ranks of this machine talk through the network", said)
+        self.assertIn("ranks of this machine communicate over the network", said)
         self.assertIn("NCCL warned: rank 1: Connection closed by remote peer", said)
         self.assertEqual(len([name for name in os.listdir(logs) if re.fullmatch(r"rank-[012]\.nccl\.\d+\.log", name)]), 3, os.listdir(logs))
 

@@ -336,7 +336,7 @@ class NoGpuIsTouched(WithFile):
     def test_a_program_that_unsets_the_variable_is_named_with_its_gpu(self):
         code, said = longer_until(lambda seconds: self.job(PYTHON, "-c", USE_CUDA % (seconds + 1)), lambda done: "no GPU touched" not in done[1])
         self.assertEqual(code, 0, said)
-        self.assertIn("it went round the variables: GPU 1 (", said)
+        self.assertIn("it used GPUs although variables hide them: GPU 1 (", said)
 
     def test_a_program_that_only_looks_at_a_node_is_not_blamed(self):
         code, said = self.with_nodes("import os, time; [(os.stat('/dev/nvidia0'), time.sleep(0.1)) for i in range(5)]")
@@ -346,7 +346,7 @@ class NoGpuIsTouched(WithFile):
     def test_a_program_that_opens_nodes_is_named_with_them(self):
         code, said = self.with_nodes("import time; a = open('/dev/nvidia0'); b = open('/dev/kfd'); time.sleep(3)")
         self.assertEqual(code, 0, said)
-        self.assertIn("it went round the variables: /dev/nvidia0, /dev/kfd", said)
+        self.assertIn("it used GPUs although variables hide them: /dev/nvidia0, /dev/kfd", said)
         os.rmdir(os.path.join(self.folder, "dev"))
         code, said = self.with_nodes("import time; a = open('/dev/nvidia1'); time.sleep(3)")
         self.assertIn("it opened /dev/nvidia1, as monitoring and checks for a GPU do; no work there was seen (checked", said)

@@ -23,13 +23,13 @@ def backward(accelerator: Any, model: Any, loss_fn: Loss, batch: Any, *, count: 
              over: str = "all", batch_norm: str = "refuse", in_batch: str = "refuse", report: bool = True) -> BackwardResult:
     """Computes the loss of a batch and calls `accelerator.backward`. If memory runs out, the batch is split; the gradients stay the same.
 
-    It works inside `accelerator.accumulate(model)`. With several ranks, the gradients of each batch are exchanged here.
+    It works inside `accelerator.accumulate(model)`. With several ranks, the gradients of each batch are exchanged here. FSDP and DeepSpeed are
+    refused (`Unsupported`). docs/python-memory.md says when a batch cannot be split (`NotSplittable`).
 
     Parameters
     ----------
-    accelerator : accelerate.Accelerator
-    model
-        What `accelerator.prepare` returned.
+    accelerator, model
+        The Accelerator, and what its `prepare` returned for the model.
     loss_fn : callable
         `loss_fn(model, part)` returns the mean loss of a part of the batch. Put `accelerator.autocast()` inside.
     count : callable, optional
@@ -43,15 +43,6 @@ def backward(accelerator: Any, model: Any, loss_fn: Loss, batch: Any, *, count: 
         What to do about layers and losses that depend on which items are together.
     report : bool
         False: print nothing.
-
-    Raises
-    ------
-    NotSplittable
-        The batch must be split, and the parts would give other gradients.
-    DoesNotFit
-        Memory runs out with one item.
-    Unsupported
-        FSDP and DeepSpeed: a rank that has run out of memory cannot leave their passes.
     """
     if not callable(getattr(accelerator, "backward", None)):
         raise InvalidRequest(text("{}: a {} has no {}()", "accelerator", type(accelerator).__name__, "backward"), hint="accelerate.Accelerator()")

@@ -29,13 +29,12 @@ def attach(trainer: Any, *, count: Optional[Count] = None, every: float = 10.0, 
            report: bool = True) -> "Attached":
     """Makes the training steps of a Trainer fit into memory. If memory runs out, the batch of a device is split; gradients and loss stay the same.
 
-    The readings of the devices are added to the Trainer's logs, and so reach its loggers (W&B, MLflow, TensorBoard). At the end, a summary says how
-    many steps were split and how the devices were used. With gradient accumulation, a step needs memory for one more set of gradients.
+    The readings of the devices are added to the Trainer's logs, and a summary is printed at the end. docs/python-trainers.md has more.
 
     Parameters
     ----------
     trainer : transformers.Trainer
-        It keeps its class and its settings.
+        It keeps its class and its settings. `DataParallel`, FSDP and DeepSpeed are refused (`Unsupported`).
     count : callable, optional
         Takes a part of a batch and returns how many of its items the loss is a mean of. Without it: the labels that are not -100, without the
         first of each row if the model shifts its labels; the rows if there are no such labels.
@@ -46,18 +45,10 @@ def attach(trainer: Any, *, count: Optional[Count] = None, every: float = 10.0, 
     report : bool
         False: print nothing.
 
-    Raises
-    ------
-    InvalidRequest
-        It is not a Trainer, or `attach` was called for it already.
-    Unsupported
-        The Trainer uses `DataParallel`. FSDP and DeepSpeed are refused at the first step.
-
     Examples
     --------
-    >>> attached = attach(trainer)             # doctest: +SKIP
-    >>> trainer.train()                        # doctest: +SKIP
-    >>> attached.last.parts, attached.last.tries  # doctest: +SKIP
+    >>> attached = attach(trainer); trainer.train()  # doctest: +SKIP
+    >>> attached.last.parts, attached.last.tries     # doctest: +SKIP
     (4, 3)
     """
     for method in ("training_step", "compute_loss", "add_callback"):

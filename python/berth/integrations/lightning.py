@@ -77,6 +77,9 @@ def backward(module: Any, loss_fn: Loss, batch: Any, *, count: Optional[Count] =
              in_batch: str = "refuse", report: bool = True) -> BackwardResult:
     """Computes the loss of a batch and calls `module.manual_backward`. If memory runs out, the batch is split; the gradients stay the same.
 
+    It works on one device: with several ranks, a rank that tries again would leave the others waiting (`Unsupported`).
+    docs/python-memory.md says when a batch cannot be split (`NotSplittable`).
+
     Parameters
     ----------
     module : LightningModule
@@ -91,17 +94,6 @@ def backward(module: Any, loss_fn: Loss, batch: Any, *, count: Optional[Count] =
         What to do about layers and losses that depend on which items are together.
     report : bool
         False: print nothing.
-
-    Raises
-    ------
-    NotSplittable
-        The batch must be split, and the parts would give other gradients.
-    DoesNotFit
-        Memory runs out with one item.
-    InvalidRequest
-        The module has automatic optimization.
-    Unsupported
-        There are several ranks: a rank that tries again would leave the others waiting.
     """
     if not callable(getattr(module, "manual_backward", None)):
         raise InvalidRequest(text("{}: a {} has no {}()", "module", type(module).__name__, "manual_backward"), hint="lightning.LightningModule")

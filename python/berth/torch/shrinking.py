@@ -81,7 +81,7 @@ def _report(torch: Any, what: str, before: Any, after: Any, samples: Any, after_
             raise Unsupported(text("an operation of the model has no {} here: {}", what, why), "E0570", text("'bf16', or another device")) from why
         except TypeError as why:
             raise InvalidRequest(text("samples: the model cannot be called with this {}: {}", type(samples).__name__, why),
-                                 hint=text("a tensor, a tuple of arguments, or a dict of named ones")) from why
+                                 hint=text("pass a tensor, a tuple of arguments, or a dict of named ones")) from why
         finally:
             for one, training in modes:
                 one.training = training
@@ -145,7 +145,7 @@ def quantize(model: Any, to: str = "int8", *, samples: Any = None) -> ShrinkRepo
     if torch.backends.quantized.engine == "none":
         usable = [one for one in torch.backends.quantized.supported_engines if one != "none"]
         if not usable:
-            raise Unsupported(text("this build of PyTorch has no engine for int8 (FBGEMM, QNNPACK)"), "E0570", text("another build of PyTorch, or 'bf16'"))
+            raise Unsupported(text("this build of PyTorch has no engine for int8 (FBGEMM, QNNPACK)"), "E0570", text("use another build of PyTorch, or 'bf16'"))
         torch.backends.quantized.engine = usable[0]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=DeprecationWarning, message="torch.ao.quantization is deprecated")

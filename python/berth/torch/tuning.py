@@ -143,18 +143,12 @@ def tune(step: Callable[..., Any], *, model: Any = None, optimizer: Any = None, 
     ----------
     step : callable
         One step as in your training loop. It is called with the model if `model` is given, else without arguments. Its result is compared.
-    model : torch.nn.Module, optional
-        Needed for channels_last and compile, which change the model.
-    optimizer : torch.optim.Optimizer, optional
-        Its state is saved and restored, so that each trial does the same work.
-    repeat : int
-        The most calls that are timed for each switch.
-    seconds : float
-        The time limit for these calls; at least two are timed.
-    win : float
-        A switch is kept if the step is at least this many times as fast.
-    tolerance : float
-        The largest `drift` of a switch that is kept.
+    model, optimizer
+        The model is needed for channels_last and compile, which change it. The optimizer's state is restored, so that each trial does the same work.
+    repeat, seconds : int, float
+        The most calls that are timed for each switch, and the time limit for them; at least two are timed.
+    win, tolerance : float
+        A switch is kept if the step is at least `win` times as fast, and its `drift` is at most `tolerance`.
     report : bool
         False: print nothing.
 

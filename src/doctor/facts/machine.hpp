@@ -81,7 +81,7 @@ struct OsRelease {
 /// A device that was slower in the newest results of `berth bench --keep`.
 struct SlowDevice {
   std::string name, id;            // "NVIDIA L4"; its uuid, else its PCI address, else its name
-  std::string file;                // of the results
+  std::string file;                // path of the file with the results
   std::vector<std::string> cases;  // a translated sentence for each
 };
 

@@ -68,7 +68,8 @@ struct ProcessFacts {
 #define BERTH_FACT(type, key, words) Fact<type> key;
   BERTH_PROCESS_FACTS(BERTH_FACT)
 #undef BERTH_FACT
-  Fact<std::vector<DiskSpace>> disk_space;  // of the file systems to which programs write
+  // free space of the file systems to which programs write
+  Fact<std::vector<DiskSpace>> disk_space;
 
   /// The variable's value; absent if it is not set.
   [[nodiscard]] Fact<std::string> variable(std::string_view name) const;

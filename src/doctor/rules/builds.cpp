@@ -445,7 +445,7 @@ void flashinfer_without_nvcc(Examination& look) {
   const bool is_chosen = has("sglang") || (!gpus.front().capability.empty() &&
                                            !is_older(gpus.front().capability, "10.0"));
   finding.severity = is_chosen ? Severity::kWarning : Severity::kInfo;
-  finding.evidence = {one->path, text("no nvcc in PATH, CUDA_HOME nor /usr/local/cuda"),
+  finding.evidence = {one->path, text("no nvcc in PATH, CUDA_HOME or /usr/local/cuda"),
                       "https://github.com/vllm-project/vllm/issues/26642"};
   finding.fix.push_back(
       {install_command(
@@ -470,7 +470,7 @@ void toolkit_for_building(Examination& look) {
   if (look.missing(look.facts.toolchain.building)) {
     Finding& finding =
         look.found(text("there is no nvcc, which {} needs to compile at run time", named(*who)));
-    finding.evidence = {who->path, text("no nvcc in PATH, CUDA_HOME nor /usr/local/cuda")};
+    finding.evidence = {who->path, text("no nvcc in PATH, CUDA_HOME or /usr/local/cuda")};
     finding.fix.push_back(
         {"conda install -c nvidia cuda-nvcc",
          text("or install the CUDA toolkit of PyTorch's release and set CUDA_HOME to it")});

@@ -61,7 +61,7 @@ void no_nvvm(Examination& look, const Distribution& numba_cuda) {
       text("{} finds no libnvvm.so, with which it compiles for the GPU", named(numba_cuda)));
   if (!sure) finding.severity = Severity::kWarning;
   finding.evidence = {numba_cuda.path,
-                      text("not in a wheel, in conda, in CUDA_HOME nor in /usr/local/cuda")};
+                      text("not in a wheel, in conda, in CUDA_HOME or in /usr/local/cuda")};
   const std::string major = beginning(nvidia_driver(look).cuda, 1);
   finding.fix.push_back(
       {install_command(look.facts.python, {"numba-cuda[cu" + (major == "13" ? major : "12") + "]"}),
@@ -104,7 +104,7 @@ bool numbapro_unheeded(Examination& look, const Distribution& numba,
     Finding& finding =
         look.found(text("{} now ignores {}, and finds no NVVM elsewhere", named(numba), name));
     finding.evidence = {printable(shown), numba.path,
-                        text("not in conda, in CUDA_HOME nor in /usr/local/cuda"),
+                        text("not in conda, in CUDA_HOME or in /usr/local/cuda"),
                         "https://github.com/numba/numba/issues/4979"};
     finding.fix.push_back(
         {"export CUDA_HOME=/usr/local/cuda",

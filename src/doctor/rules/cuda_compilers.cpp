@@ -223,7 +223,7 @@ void no_ptxas(Examination& look) {
   Finding& finding =
       look.found(text("{} finds no ptxas, which XLA needs to compile", named(*tensorflow)));
   finding.evidence = {tensorflow->path,
-                      text("not in PATH, in /usr/local/cuda* nor where XLA_FLAGS points; "
+                      text("not in PATH, in /usr/local/cuda* or in the folder of XLA_FLAGS; "
                            "conda's cudatoolkit has none"),
                       "https://github.com/tensorflow/tensorflow/issues/58681"};
   if (look.facts.python.is_conda)

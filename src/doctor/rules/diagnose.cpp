@@ -246,7 +246,8 @@ std::string verdict_without_faults(const Diagnosis& diagnosis, bool has_gpu) {
   const bool looked = std::none_of(diagnosis.not_checked.begin(), diagnosis.not_checked.end(),
                                    [](const NotChecked& one) { return one.id == "HW01"; });
   if (!looked && !has_gpu)
-    return std::string(tr("nothing wrong was found, but whether there is a GPU was not checked"));
+    return std::string(
+        tr("nothing wrong was found, but it was not checked whether there is a GPU"));
   const std::string well(tr("nothing wrong was found"));
   for (const Finding& one : diagnosis.findings)
     if (one.id == "HW01") return one.title + "; " + well;

@@ -401,5 +401,5 @@ TEST_CASE("a machine with an unreadable bus is not called healthy") {
        [](Examination& look) { static_cast<void>(look.see(look.facts.machine.pci)); }},
       {"X2", kLow, Severity::kFatal, true, "", "", never}};
   CHECK(diagnose_with(blind_and_seeing, facts, {}).verdict ==
-        "nothing wrong was found, but whether there is a GPU was not checked");
+        "nothing wrong was found, but it was not checked whether there is a GPU");
 }

@@ -44,7 +44,7 @@ void no_node_at_all(Examination& look) {
                                         : text("lasts until the next boot")});
     finding.fix.push_back({"sudo systemctl enable --now nvidia-persistenced",
                            text("at every boot; a systemd service with PrivateDevices=yes cannot "
-                                "see them: remove that line from its unit")});
+                                "see the nodes: remove that line from its unit")});
     return;
   }
 }
@@ -258,7 +258,7 @@ void uvm_after_suspend(Examination& look) {
   Finding& finding = look.found(
       known_sleep
           ? text("nvidia_uvm stopped working after a suspend: CUDA does not start, but NVML does")
-          : text("nvidia_uvm is in a bad state: CUDA does not start, NVML does"));
+          : text("nvidia_uvm is in a bad state: CUDA does not start, but NVML does"));
   finding.evidence.push_back(cuda_says(*cuda));
   if (look.facts.driver.nvml_init) finding.evidence.emplace_back("nvmlInit: 0");
   if (slept > 0)

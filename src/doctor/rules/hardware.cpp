@@ -87,8 +87,8 @@ bool locked_out(Examination& look, const std::vector<PciFunction>& functions) {
                       boxes->front()));
   finding.evidence.push_back(text("/sys/bus/thunderbolt/devices: authorized is 0"));
   finding.fix.push_back({"boltctl list && sudo boltctl enroll --policy auto UUID",
-                         text("UUID: that of the device in the list; in the firmware setup, "
-                              "Thunderbolt security may be set to “user”")});
+                         text("replace UUID by the device's uuid in the list; in the firmware "
+                              "setup, Thunderbolt security may be set to “user”")});
   return true;
 }
 
@@ -186,14 +186,16 @@ Binding binding_of(Examination& look, const PciFunction& gpu) {
 Fix off_command_line(Examination& look, const std::string& word, const std::string& id) {
   return without_arguments(
       look, {word}, [&](std::string_view one) { return one.starts_with(id); },
-      text("if no virtual machine needs it any more: this parameter assigns it at every boot"));
+      text("if no virtual machine needs it any more: this parameter assigns the GPU to vfio-pci at "
+           "every boot"));
 }
 
 /// Removes the device with this id from a modprobe line, or the whole line if it names no other
 /// device.
 Fix off_modprobe(Examination& look, const std::string& file, const std::string& id) {
-  std::string says =
-      text("if no virtual machine needs it any more: this line assigns it at every boot");
+  std::string says = text(
+      "if no virtual machine needs it any more: this line assigns the GPU to vfio-pci at every "
+      "boot");
   for (const ModprobeLine& line : look.facts.nvidia.modprobe.value_or({}))
     for (const char* driver : {"nvidia", "nouveau", "amdgpu", "radeon", "i915", "xe"})
       if (line.text.starts_with(std::string("softdep ") + driver + " ") &&

@@ -259,7 +259,7 @@ void torch_without_any_library(Examination& look) {
                       "none were installed with it",
                       torch->version));
   finding.evidence = {torch->path + "/METADATA",
-                      text("not in any wheel, in LD_LIBRARY_PATH nor in the system's folders: {}",
+                      text("not in any wheel, in LD_LIBRARY_PATH or in the system's folders: {}",
                            "libcublas.so, libcudnn.so")};
   finding.fix.push_back(
       {install_command(look.facts.python,

@@ -103,7 +103,7 @@ void no_device_plugin(Examination& look) {
       "https://github.com/NVIDIA/k8s-device-plugin/issues/36"};
   finding.fix.push_back(
       {"kubectl get pods -A -o wide | grep -i nvidia-device-plugin",
-       text("one of these pods must run on this node; its log shows why it does not")});
+       text("one of these pods must run on this node; if it fails, its log shows why")});
   finding.fix.push_back(
       {install_device_plugin(), text("if there is no such pod; or use NVIDIA's GPU operator")});
 }

@@ -313,9 +313,10 @@ void image_without_target(Examination& look, const std::vector<KfdNode>& nodes) 
     for (const std::string& target : targets)
       if (target == node.gfx() || serves_family(target, node.gfx())) return;
   const KfdNode& node = nodes.front();
-  Finding& finding = look.found(text(
-      "PyTorch {} may have no code for this GPU, {}: the variable of its image does not list it",
-      torch.version, node.gfx()));
+  Finding& finding =
+      look.found(text("PyTorch {} may have no code for this GPU, {}: PYTORCH_ROCM_ARCH of its "
+                      "image does not list it",
+                      torch.version, node.gfx()));
   finding.severity = Severity::kWarning;
   finding.evidence = {torch.path, shown_variable(look, "PYTORCH_ROCM_ARCH")};
   const Relative relative = relative_of(node, targets);

@@ -227,7 +227,7 @@ void torchcodec_without_ffmpeg(Examination& look) {
            named(*one)));
   finding.severity = Severity::kWarning;
   finding.evidence = {
-      one->path, text("not in LD_LIBRARY_PATH nor in the system's folders: {}", "libavutil.so.*"),
+      one->path, text("not in LD_LIBRARY_PATH or in the system's folders: {}", "libavutil.so.*"),
       "https://github.com/meta-pytorch/torchcodec/issues/998"};
   if (look.facts.python.is_conda)
     finding.fix.push_back({fmt::format("conda install -p {} -c conda-forge 'ffmpeg<8'",

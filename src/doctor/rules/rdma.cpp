@@ -122,7 +122,7 @@ void efa_without_plugin(Examination& look) {
       "NCCL has no plugin for this machine's EFA adapters: it uses plain TCP to other machines"));
   finding.evidence = {
       fmt::format("/sys/bus/pci/devices/{}: {:04x}:{:04x}", efa->address, efa->vendor, efa->device),
-      text("not in LD_LIBRARY_PATH nor in the system's folders: {}", "libnccl-net*.so"),
+      text("not in LD_LIBRARY_PATH or in the system's folders: {}", "libnccl-net*.so"),
       "https://github.com/NVIDIA-NeMo/RL/issues/1973"};
   const std::string* folder = look.see(look.facts.rdma.efa_plugin);
   if (folder != nullptr) {

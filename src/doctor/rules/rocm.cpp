@@ -226,9 +226,9 @@ void two_pynvml(Examination& look, const Distribution& server) {
   if (old == nullptr || nvidia == nullptr || !is_older(old->version, "12") ||
       !is_older(server.version, "0.7.3") || !machine_has_nvidia(look))
     return;
-  Finding& finding = look.found(
-      text("{} and {} contain a module of the same name, and {} needs that of the second package",
-           named(*old), named(*nvidia), named(server)));
+  Finding& finding = look.found(text(
+      "{} and {} contain a module of the same name, and {} needs the module of the second package",
+      named(*old), named(*nvidia), named(server)));
   finding.severity = Severity::kWarning;
   finding.evidence = {old->path, nvidia->path, "https://github.com/vllm-project/vllm/issues/9319"};
   finding.fix.push_back(

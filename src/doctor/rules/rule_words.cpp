@@ -64,7 +64,7 @@ constexpr auto kRows = std::to_array<Row>({
     {"DRV11 DRV12 DRV13 DRV14 DRV22",
      {msgid(
           "the nodes in /dev and who may open them, nvidia_uvm, MPS's pipe, what cuInit() returns"),
-      msgid("create the node again, add the user to a group, reload nvidia_uvm"),
+      msgid("create the node again, add the user to a group, or reload nvidia_uvm"),
       msgid("cuInit() returns 0 for this user")}},
     {"DRV15 DRV16 DRV19 DRV20 DRV21 DRV25 DRV26 DRV27 DRV28 DRV29 DRV30",
      {msgid("the driver's answers to calls of NVML, made in a child process with a deadline, and "
@@ -116,7 +116,7 @@ constexpr auto kRows = std::to_array<Row>({
       msgid("set another list, or unset the variable"),
       msgid("the program counts the intended number of GPUs: torch.cuda.device_count()")}},
     {"ENV*",
-     {msgid("the variables that the program would get, and the files and folders in them"),
+     {msgid("the variables that the program would get, and the files and folders that they name"),
       msgid("unset the variable, or set it to the value in the finding"),
       msgid("the program behaves the same without the variable")}},
     {"LIB*",

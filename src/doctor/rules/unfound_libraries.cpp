@@ -62,7 +62,7 @@ std::vector<std::string> wheels_with(Examination& look, const std::vector<std::s
 
 void add_where_searched(Finding& finding, const std::vector<std::string>& missing) {
   finding.evidence.push_back(
-      text("not in any wheel, in LD_LIBRARY_PATH nor in the system's folders: {}",
+      text("not in any wheel, in LD_LIBRARY_PATH or in the system's folders: {}",
            fmt::format("{}", fmt::join(missing, ", "))));
 }
 
@@ -75,7 +75,7 @@ Finding& found_unreached(Examination& look, const Distribution& one,
                       named(one), missing.front()));
   for (std::size_t i = 0; i < missing.size(); ++i)
     finding.evidence.push_back(wheels[i] + "/" + missing[i]);
-  finding.evidence.push_back(text("not in LD_LIBRARY_PATH nor in the system's folders: {}",
+  finding.evidence.push_back(text("not in LD_LIBRARY_PATH or in the system's folders: {}",
                                   fmt::format("{}", fmt::join(missing, ", "))));
   return finding;
 }
@@ -170,7 +170,7 @@ void cupy_without_nvrtc(Examination& look, const Distribution& one) {
       look.found(text("CuPy {} does not find NVRTC, which it needs to compile", one.version));
   finding.evidence.push_back(one.path);
   finding.evidence.push_back(
-      text("not in LD_LIBRARY_PATH nor in the system's folders: {}", "libnvrtc.so"));
+      text("not in LD_LIBRARY_PATH or in the system's folders: {}", "libnvrtc.so"));
   finding.evidence.emplace_back("https://github.com/cupy/cupy/issues/8317");
   std::string toolkit;
   for (const char* name : {"CUDA_HOME", "CUDA_PATH"})

@@ -332,8 +332,9 @@ Finding& mig_finding(Examination& look, std::string title, const std::vector<std
   const std::string shown = shown_variable(look, "CUDA_VISIBLE_DEVICES");
   if (!shown.empty()) finding.evidence.push_back(shown);
   finding.evidence.push_back(fmt::format("nvidia-smi -L: {}", fmt::join(all, ", ")));
-  finding.fix.push_back({"export CUDA_VISIBLE_DEVICES=" + pasted(all.front()),
-                         text("one instance per process: give every rank a different one")});
+  finding.fix.push_back(
+      {"export CUDA_VISIBLE_DEVICES=" + pasted(all.front()),
+       text("a process can use one instance: give every rank a different instance")});
   return finding;
 }
 

@@ -421,7 +421,7 @@ void no_libdevice(Examination& look) {
   if (!is_jax && tensorflow && is_older(tensorflow->version, "2.11"))
     finding.severity = Severity::kInfo;
   finding.evidence.push_back(
-      text("not in the wheel nvidia-cuda-nvcc, in /usr/local/cuda* nor where XLA_FLAGS points"));
+      text("not in the wheel nvidia-cuda-nvcc, in /usr/local/cuda* or in the folder of XLA_FLAGS"));
   finding.fix.push_back({install_command(look.facts.python, {"nvidia-cuda-nvcc-cu12"}), ""});
   // XLA ignores CUDA_HOME. If this variable names a toolkit, as on clusters, the fix passes it to
   // XLA.

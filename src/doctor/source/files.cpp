@@ -313,7 +313,7 @@ class Stages {
   CommandMarks& commands_;
   Marks& marks_;
   std::string stage_;
-  std::map<std::string, std::vector<int>> paths_;  // by stage: the lines that set LD_LIBRARY_PATH
+  std::map<std::string, std::vector<int>> paths_;  // lines that set LD_LIBRARY_PATH, by stage
   std::map<std::string, std::string> arguments_;   // names and defaults of ARG instructions
 };
 

@@ -44,9 +44,9 @@ class FileTree {
     NodeType type = NodeType::kFolder;  // kFolder, kFile or kLink
     mode_t mode = 0755;
     int layer = 0;                                                     // the layer that created it
-    std::string target;                                                // of a link
-    Content content;                                                   // of a file
-    std::map<std::string, std::unique_ptr<Entry>, std::less<>> below;  // of a folder
+    std::string target;                                                // target of a link
+    Content content;                                                   // content of a file
+    std::map<std::string, std::unique_ptr<Entry>, std::less<>> below;  // entries of a folder
   };
 
   struct Found {
