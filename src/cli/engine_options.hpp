@@ -16,7 +16,7 @@ inline constexpr auto kContainerVerbOptions = std::to_array<Option>({
     {"--nvidia", nullptr, "prestart: NVIDIA's runtime runs afterwards (called by a runtime)"},
 });
 inline constexpr auto kContainerExamples = std::to_array<Example>({
-    {"sudo berth container --install", "docker run --gpus all … then takes a lease, or is refused"},
+    {"sudo berth container --install", "let docker run --gpus all … take a lease, or refuse it"},
     {"sudo berth container --remove", "restore the settings of podman and docker"},
 });
 
@@ -39,14 +39,17 @@ inline constexpr auto kSlurmOptions = std::to_array<Option>({
     {"--status", "N", "task: its exit status, as wait(2) returns it"},
 });
 inline constexpr auto kSlurmExamples = std::to_array<Example>({
-    {"berth slurm gres", "the lines of gres.conf, slurm.conf and cgroup.conf for this machine"},
+    {"berth slurm gres",
+     "print the lines of gres.conf, slurm.conf and cgroup.conf for this machine"},
     {"berth slurm gres --only gres.conf > gres.conf", "only one file"},
-    {"berth slurm gres --node n1 --shards 4", "for a file of all nodes; four jobs share a GPU"},
-    {"berth slurm check", "what differs between Slurm's configuration and the machine"},
-    {"berth slurm check --conf ./new --json", "a configuration that is not installed yet"},
+    {"berth slurm gres --node n1 --shards 4",
+     "print lines for a file of all nodes; four jobs share a GPU"},
+    {"berth slurm check", "show differences between Slurm's configuration and the machine"},
+    {"berth slurm check --conf ./new --json", "check a configuration that is not installed yet"},
     {"berth slurm health --node n1",
      "drain this node if a GPU fails, and resume it when all GPUs work again"},
-    {"sudo berth slurm plugin --install", "srun --berth-memory, --berth-share and --berth-report"},
+    {"sudo berth slurm plugin --install",
+     "add the options --berth-memory, --berth-share and --berth-report to srun"},
     {"sudo berth slurm reclaim --node n1",
      "move this machine's GPUs from Slurm to Berth's own queue"},
     {"sudo berth slurm lend --node n1", "move them back to Slurm when Berth's jobs have ended"},
@@ -68,7 +71,7 @@ inline constexpr auto kFunctionExamples = std::to_array<Example>({
     {"berth function serve handler.py:predict", "call predict() by HTTP, on a free GPU"},
     {"berth function serve handler.py:predict --idle 5m --max 2",
      "two calls at a time; idle workers stay loaded for longer"},
-    {"berth function serve handler.py:predict --memory 4GiB", "in a part of a GPU"},
+    {"berth function serve handler.py:predict --memory 4GiB", "use a part of a GPU"},
     {"curl --json '{\"x\": 3}' http://127.0.0.1:8643/", "a call"},
 });
 
@@ -98,14 +101,14 @@ inline constexpr auto kK8sOptions = std::to_array<Option>({
     {"--inside", nullptr, "verify: check the container in which this runs, without kubectl"},
 });
 inline constexpr auto kK8sExamples = std::to_array<Example>({
-    {"berth k8s devices --shares 4", "what the kubelet would be offered"},
+    {"berth k8s devices --shares 4", "show what the kubelet would be offered"},
     {"sudo berth k8s device-plugin", "offer GPUs as berth.dev/gpu until it is stopped"},
     {"sudo berth k8s device-plugin --shares 4 --pass cdi",
-     "each GPU as four shares, berth.dev/gpu-share"},
+     "offer each GPU as four shares, berth.dev/gpu-share"},
     {"berth k8s dra --shares 4", "offer GPUs by dynamic resource allocation (Kubernetes 1.34)"},
     {"berth k8s verify",
      "run a pod that tries to exceed its quota, and report whether the quota was enforced"},
-    {"kubectl exec POD -- berth k8s verify --inside", "the same in a pod that already runs"},
+    {"kubectl exec POD -- berth k8s verify --inside", "run the test in a pod that already runs"},
     {"sudo berth k8s reclaim --devices 0", "move GPU 0 from Kubernetes to Berth's own queue"},
     {"sudo berth k8s lend", "move all GPUs back to Kubernetes when Berth's jobs have ended"},
 });

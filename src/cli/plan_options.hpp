@@ -33,19 +33,25 @@ inline constexpr auto kPlanOptions = std::to_array<Option>({
     {"--svg", "FILE", "cost: write a picture of renting against buying"},
 });
 inline constexpr auto kPlanExamples = std::to_array<Example>({
-    {"berth plan fit Llama-3.1-8B --gpu 'RTX 4090'", "whether it can be served there"},
-    {"berth plan fit Qwen2.5-7B --task qlora --gpu here", "whether it can be tuned on this GPU"},
+    {"berth plan fit Llama-3.1-8B --gpu 'RTX 4090'",
+     "check whether the model can be served on this GPU"},
+    {"berth plan fit Qwen2.5-7B --task qlora --gpu here",
+     "check whether the model can be tuned on this machine's GPU"},
     {"berth plan fit Llama-3.1-8B --task train --gpus 8 --zero 3 --gpu L40S",
-     "training whose states are sharded among eight GPUs"},
+     "estimate a training whose states are sharded among eight GPUs"},
     {"berth plan fit ./model.safetensors --gpu L4",
-     "a model file, or a folder with one; only its header is read"},
-    {"berth plan fit --params 7B --task train --batch 4", "a model that the catalogue lacks"},
-    {"berth plan measure -- python3 train.py", "a few steps; the peak with other batches"},
+     "estimate a model file, or a folder with one; only its header is read"},
+    {"berth plan fit --params 7B --task train --batch 4",
+     "estimate a model that the catalogue lacks"},
+    {"berth plan measure -- python3 train.py",
+     "run a few steps, and predict the peak for other batches"},
     {"berth plan measure --batch 32 -- python3 train.py -b {batch}",
-     "for a program without DataLoader"},
-    {"berth plan gpu --for Llama-3.1-8B --precision int8", "fitting GPUs, cheapest first"},
-    {"berth plan cost --gpu L4 --hours 8", "renting against buying"},
-    {"berth plan cost --gpu L4 --svg cost.svg", "the same as a picture, with the break-even"},
+     "measure a program without a DataLoader"},
+    {"berth plan gpu --for Llama-3.1-8B --precision int8",
+     "list the GPUs that hold the model, cheapest first"},
+    {"berth plan cost --gpu L4 --hours 8", "compare renting with buying"},
+    {"berth plan cost --gpu L4 --svg cost.svg",
+     "draw the comparison, with the month of the break-even"},
 });
 
 inline constexpr auto kCompareOptions = std::to_array<Option>({
@@ -73,14 +79,16 @@ inline constexpr auto kCompareOptions = std::to_array<Option>({
     {"--svg", "FILE", "write a picture of the times"},
 });
 inline constexpr auto kCompareExamples = std::to_array<Example>({
-    {"berth compare -- python train.py", "is the GPU worth it? on the CPU, then on one GPU"},
-    {"berth compare --threads 1,4,8 -- python train.py", "how many threads the program needs"},
-    {"berth compare --cpu --gpus 1,2 --runs 5 -- python train.py", "the CPU, one GPU and two"},
+    {"berth compare -- python train.py", "run on the CPU, then on one GPU: is the GPU worth it?"},
+    {"berth compare --threads 1,4,8 -- python train.py",
+     "find out how many threads the program needs"},
+    {"berth compare --cpu --gpus 1,2 --runs 5 -- python train.py",
+     "compare the CPU, one GPU and two GPUs"},
     {"berth compare --gpus 1 --preset tf32 -- python train.py",
-     "how much faster a PyTorch setting is"},
+     "measure how much faster a PyTorch setting is"},
     {"berth compare --compare-output - --output-lines loss -- python train.py",
-     "whether the losses on CPU and GPU are the same"},
-    {"berth compare --profile -- python train.py", "which operators take the most time"},
+     "check whether the losses on CPU and GPU are the same"},
+    {"berth compare --profile -- python train.py", "show which operators take the most time"},
     {"berth compare --svg times.svg -- python train.py", "a picture to share"},
 });
 
@@ -103,14 +111,15 @@ inline constexpr auto kBenchOptions = std::to_array<Option>({
     kNoOpenCl,
 });
 inline constexpr auto kBenchExamples = std::to_array<Example>({
-    {"berth bench gemm --cpu", "matrix products per second on the CPU"},
-    {"berth bench --save fast.json", "every case on every idle device, kept as a baseline"},
+    {"berth bench gemm --cpu", "measure matrix products per second on the CPU"},
+    {"berth bench --save fast.json",
+     "measure every case on every idle device, and keep the results as a baseline"},
     {"berth bench --svg bench.svg", "a bar chart to share"},
     {"berth bench train --model resnet50 --svg train.svg",
-     "training in fp32, tf32 and amp: steps a second and memory"},
+     "compare training in fp32, tf32 and amp: steps per second, and memory"},
     {"berth bench infer --model gpt2 --precision fp32,bf16,int8",
-     "latency, memory and drift of smaller precisions, and a proposal"},
-    {"berth bench --against fast.json", "whether something has become slower since"},
+     "compare latency, memory and drift of smaller precisions, and propose one"},
+    {"berth bench --against fast.json", "check whether something has become slower since then"},
 });
 
 }  // namespace berth::cli

@@ -31,12 +31,12 @@ constexpr auto kOverviewOptions = std::to_array<Option>({
     {"-V,--version", nullptr, "print version, revision and compiler"},
 });
 constexpr auto kOverviewExamples = std::to_array<Example>({
-    {"berth", "devices, who uses them, what is wrong, and what to do next"},
+    {"berth", "show devices, their users, problems, and next steps"},
     {"berth --json", "JSON for a program: the same data"},
     {"berth run -- python train.py",
-     "one free GPU; waits if all are busy; the CPU if there is none"},
-    {"berth doctor -- python train.py", "why the program does not find the GPU"},
-    {"berth sim --machine dgx-h100-8 -- berth", "this screen for a simulated machine"},
+     "run on one free GPU; wait if all are busy; use the CPU if there is no GPU"},
+    {"berth doctor -- python train.py", "find out why the program does not find the GPU"},
+    {"berth sim --machine dgx-h100-8 -- berth", "show this screen for a simulated machine"},
 });
 
 constexpr auto kLsOptions = std::to_array<Option>({
@@ -122,28 +122,29 @@ constexpr auto kRunOptions =
     join(join(join(kLeaseOptions, kContainerOptions), kRankOptions), kQueueOptions);
 constexpr auto kRunExamples = std::to_array<Example>({
     {"berth run -- python train.py",
-     "one free GPU; waits if all are busy; the CPU if there is none"},
+     "run on one free GPU; wait if all are busy; use the CPU if there is no GPU"},
     {"berth run --gpus 2 -- python train.py", "on two"},
     {"berth run --memory 8GiB -- python infer.py",
-     "part of a GPU: a free one, else the least used"},
-    {"berth run --cpu -- python train.py", "on the CPU, with the GPUs hidden"},
-    {"berth run --ranks 4 -- python train.py", "four processes with a GPU each, as torchrun would"},
+     "run on a part of a GPU: a free GPU, else the least used"},
+    {"berth run --cpu -- python train.py", "run on the CPU, with the GPUs hidden"},
+    {"berth run --ranks 4 -- python train.py",
+     "start four processes with a GPU each, as torchrun would"},
     {"berth run --retries 3 -- python train.py",
      "start it again if memory ran out, a device failed or the program was killed"},
     {"berth run --container pytorch/pytorch --memory 8GiB -- python infer.py",
-     "in a container, limited to 8 GiB"},
-    {"berth run --dry-run --gpus 1 -- python train.py", "what would be set, and why"},
+     "run in a container, limited to 8 GiB"},
+    {"berth run --dry-run --gpus 1 -- python train.py", "show what would be set, and why"},
     {"berth run --queue --gpus 1 -- python train.py",
-     "later, when a GPU is free; log out meanwhile"},
-    {"berth run --queue --array 0-9%2 -- python train.py", "ten such jobs, two at a time"},
+     "queue the job until a GPU is free; you can log out meanwhile"},
+    {"berth run --queue --array 0-9%2 -- python train.py", "queue ten such jobs, two at a time"},
 });
 constexpr auto kStacksExamples = std::to_array<Example>({
-    {"berth stacks 12", "a job, or a process by its number; nothing is stopped"},
+    {"berth stacks 12", "show the stacks of a job or a process; nothing is stopped"},
     {"berth stacks --json 12", "JSON for a program"},
 });
 constexpr auto kLeaseExamples = std::to_array<Example>({
-    {"berth lease --gpus 1", "a shell that has a GPU until you leave it"},
-    {"berth lease --memory 8GiB -- jupyter lab", "part of a GPU, while one program runs"},
+    {"berth lease --gpus 1", "start a shell that has a GPU until you leave it"},
+    {"berth lease --memory 8GiB -- jupyter lab", "use a part of a GPU while one program runs"},
     {"berth lease --gpus 2 --no-wait -- bash", "fail instead of waiting in the queue"},
 });
 constexpr auto kEnvOptions = join(
@@ -163,7 +164,7 @@ constexpr auto kEnvOptions = join(
     }));
 constexpr auto kEnvExamples = std::to_array<Example>({
     {"eval \"$(berth env --gpus 1)\"", "make this shell's programs use one free GPU"},
-    {"berth env --gpus 2 --format docker", "the options of docker run for two free GPUs"},
+    {"berth env --gpus 2 --format docker", "print the options of docker run for two free GPUs"},
     {"berth env --cpu", "hide every GPU, and set one thread per usable core"},
     {"berth env --gpus 1 --format k8s", "a Kubernetes Job that requests a GPU"},
     {"berth env --format pip --framework torch",
@@ -201,7 +202,7 @@ constexpr auto kEditExamples = std::to_array<Example>({
 });
 constexpr auto kGuardExamples = std::to_array<Example>({
     {"berth guard check",
-     "whether a memory quota is enforced with this driver, and which calls exceed it"},
+     "check whether a memory quota is enforced with this driver, and which calls exceed it"},
     {"berth guard check --json", "JSON for a program: the same data"},
 });
 constexpr auto kResizeOptions = std::to_array<Option>({
@@ -210,8 +211,8 @@ constexpr auto kResizeOptions = std::to_array<Option>({
     {"--share", "SHARE", "part of the device's time when other jobs use it"},
 });
 constexpr auto kResizeExamples = std::to_array<Example>({
-    {"berth resize 7 --memory 12GiB", "more memory, if the device has it"},
-    {"berth resize 7 --memory 4GiB --share 50%", "less memory, half of the time"},
+    {"berth resize 7 --memory 12GiB", "give job 7 more memory, if the device has it"},
+    {"berth resize 7 --memory 4GiB --share 50%", "reduce its memory and its share of the time"},
 });
 constexpr auto kTraceOptions = std::to_array<Option>({
     {"--out", "FILE", "file of the trace (default: berth-trace-JOB.json)"},
@@ -219,9 +220,9 @@ constexpr auto kTraceOptions = std::to_array<Option>({
     {"--every", "DURATION", "time between two samples (default: 100ms)"},
 });
 constexpr auto kTraceExamples = std::to_array<Example>({
-    {"berth trace 7", "memory, kernels and copies of job 7 over time, until it ends or Ctrl-C"},
-    {"berth trace 7 --for 10s --out a.json", "ten seconds of it; open a.json in ui.perfetto.dev"},
-    {"berth trace 7 --for 1m --json", "the sums for a program"},
+    {"berth trace 7", "record memory, kernels and copies of job 7 until it ends or Ctrl-C"},
+    {"berth trace 7 --for 10s --out a.json", "record ten seconds; open a.json in ui.perfetto.dev"},
+    {"berth trace 7 --for 1m --json", "print the sums as JSON for a program"},
 });
 constexpr auto kRerunExamples = std::to_array<Example>({
     {"berth rerun 7", "queue the same command again, with its folder and variables"},
@@ -231,40 +232,41 @@ constexpr auto kCancelOptions = std::to_array<Option>({
     {"-m,--mine", nullptr, "all of your unfinished jobs"},
 });
 constexpr auto kJobsExamples = std::to_array<Example>({
-    {"berth jobs", "what runs, what waits, and what ended in the last day"},
-    {"berth jobs --mine --all", "all of your own jobs that are still recorded"},
+    {"berth jobs", "list jobs that run, wait, or ended in the last day"},
+    {"berth jobs --mine --all", "list all of your own jobs that are still recorded"},
     {"berth jobs 7 9-12", "only these jobs"},
-    {"berth jobs --state failed,lost --since 1w", "what went wrong in the last week"},
+    {"berth jobs --state failed,lost --since 1w", "list jobs that failed in the last week"},
     {"berth jobs --json | jq '.jobs[] | select(.state == \"waiting\").id'", "JSON for a program"},
 });
 constexpr auto kWhyExamples = std::to_array<Example>({
-    {"berth why 7", "why job 7 has not started, and what would start at once"},
-    {"berth why training", "the same by the name that you gave it"},
+    {"berth why 7", "show why job 7 has not started, and which request would start at once"},
+    {"berth why training", "name the job instead of its number"},
 });
 constexpr auto kLogsOptions = std::to_array<Option>({
     {"-f,--follow", nullptr, "keep printing until the job has ended"},
     {"-n,--lines", "N", "only the last N lines"},
 });
 constexpr auto kLogsExamples = std::to_array<Example>({
-    {"berth logs 7", "the output of job 7 until now"},
-    {"berth logs -f 7", "the same, and what it writes until its end"},
+    {"berth logs 7", "print the output of job 7 until now"},
+    {"berth logs -f 7", "also print what job 7 writes until its end"},
     {"berth logs -n 50", "the last 50 lines of your last job"},
 });
 constexpr auto kWaitExamples = std::to_array<Example>({
-    {"berth wait 7", "until job 7 has ended; its exit code is that of this command"},
-    {"berth wait 7 8 training", "until all have ended; the first exit code that is not 0"},
+    {"berth wait 7", "wait until job 7 has ended, and return its exit code"},
+    {"berth wait 7 8 training",
+     "wait until all jobs have ended; return the first exit code that is not 0"},
 });
 constexpr auto kCancelExamples = std::to_array<Example>({
     {"berth cancel 7", "end job 7, or remove it from the queue"},
-    {"berth cancel 8 9 training", "several at once"},
-    {"berth cancel 7-12 26_[3-4]", "your jobs in this range, and two jobs of array 26"},
+    {"berth cancel 8 9 training", "cancel several jobs at once"},
+    {"berth cancel 7-12 26_[3-4]", "cancel your jobs in this range, and two jobs of array 26"},
     {"berth cancel --mine", "all of your jobs"},
 });
 constexpr auto kHoldExamples = std::to_array<Example>({
     {"berth hold 8", "let other jobs start first until it is released"},
 });
 constexpr auto kReleaseExamples = std::to_array<Example>({
-    {"berth release 8", "it is in the queue again"},
+    {"berth release 8", "put the job back into the queue"},
 });
 
 constexpr auto kServeOptions = std::to_array<Option>({
@@ -282,8 +284,8 @@ constexpr auto kServeOptions = std::to_array<Option>({
     {"--idle", "DURATION", "exit after being idle for this long (10m; default: never)"},
 });
 constexpr auto kServeExamples = std::to_array<Example>({
-    {"berth serve", "your own broker, in this terminal; `berth run` starts one by itself"},
-    {"sudo berth serve --system", "one broker for everybody on this machine"},
+    {"berth serve", "run your own broker in this terminal; `berth run` starts one by itself"},
+    {"sudo berth serve --system", "run one broker for all users of this machine"},
 });
 
 constexpr auto kSimOptions = std::to_array<Option>({
@@ -302,10 +304,11 @@ constexpr auto kSimOptions = std::to_array<Option>({
 });
 constexpr auto kSimExamples = std::to_array<Example>({
     {"berth sim --list", "the built-in machines"},
-    {"berth sim --machine dgx-h100-8 --processes 20 -- berth", "what a big machine looks like"},
-    {"berth sim --machine lab-4x3090 --fault lost:2 -- berth ls", "a GPU that fell off the bus"},
+    {"berth sim --machine dgx-h100-8 --processes 20 -- berth", "show a big machine"},
+    {"berth sim --machine lab-4x3090 --fault lost:2 -- berth ls",
+     "simulate a GPU that fell off the bus"},
     {"berth sim --machine ./mine.toml --at 60 -- gpustat",
-     "another tool, on a machine of your own"},
+     "run another tool on a machine file of your own"},
 });
 
 constexpr auto kDoctorOptions = std::to_array<Option>({
@@ -326,14 +329,13 @@ constexpr auto kDoctorOptions = std::to_array<Option>({
      "diagnose a recorded machine instead of this one (docs/recorded-machine.md)"},
 });
 constexpr auto kDoctorExamples = std::to_array<Example>({
-    {"berth doctor", "why the GPU can't be used, or is used badly"},
+    {"berth doctor", "find out why the GPU can't be used, or is used badly"},
     {"berth doctor --venv ~/train",
      "diagnose with the Python of an environment; none of its programs are run"},
-    {"berth doctor train.py Dockerfile", "lines that do not do what they seem to do"},
+    {"berth doctor train.py Dockerfile", "find lines that do not do what they seem to do"},
     {"berth doctor article.md", "check the code in an article; - reads pasted text"},
-    {"berth doctor -- torchrun train.py", "what this command would see; it is not run"},
-    {"python train.py 2>&1 | berth doctor --error -",
-     "begin with the causes that the error suggests"},
+    {"berth doctor -- torchrun train.py", "check what this command would see, without running it"},
+    {"python train.py 2>&1 | berth doctor --error -", "look for the causes of an error first"},
     {"berth doctor --deep", "also run one kernel with each framework"},
     {"berth doctor --static --json", "JSON for a program, without calling a driver"},
     {"berth doctor --record ./my.machine", "a recorded machine for a bug report"},
@@ -358,24 +360,25 @@ constexpr auto kSetupOptions = std::to_array<Option>({
     {"--dry-run", nullptr, "only print the commands; with --upgrade, the changes"},
 });
 constexpr auto kSetupExamples = std::to_array<Example>({
-    {"berth setup torch", "PyTorch for this driver, GPU and Python in .venv, and a test of it"},
-    {"berth setup tensorflow 2.20 --venv ~/tf", "one release, in its own folder"},
-    {"berth setup torch jax --uv", "two frameworks that are compatible, installed by uv"},
-    {"berth setup jax --cpu", "JAX without a GPU"},
+    {"berth setup torch", "install PyTorch for this driver, GPU and Python in .venv, and test it"},
+    {"berth setup tensorflow 2.20 --venv ~/tf", "install one release in its own folder"},
+    {"berth setup torch jax --uv", "install two frameworks that are compatible, with uv"},
+    {"berth setup jax --cpu", "install JAX for the CPU"},
     {"berth setup torch 2.14 --upgrade",
      "replace the release in .venv; if that fails, nothing changes"},
     {"berth setup --check", "check that the frameworks in .venv run a kernel"},
-    {"berth setup torch --format dockerfile >Dockerfile", "a Dockerfile that does the same"},
+    {"berth setup torch --format dockerfile >Dockerfile",
+     "write a Dockerfile that installs the same"},
     {"berth setup torch --dry-run --driver 550.54 --gpu H100",
-     "what setup would do on another machine"},
+     "show what setup would do on another machine"},
 });
 
 constexpr auto kDrainExamples = std::to_array<Example>({
-    {"berth drain 2", "before a card is removed, or its driver reset"},
-    {"berth drain 0 1 && berth jobs", "and see what still runs"},
+    {"berth drain 2", "drain a device before a card is removed or the driver is reset"},
+    {"berth drain 0 1 && berth jobs", "drain two devices, and list the jobs that still run"},
 });
 constexpr auto kUndrainExamples = std::to_array<Example>({
-    {"berth undrain 2", "when it is back"},
+    {"berth undrain 2", "use the device again after maintenance"},
 });
 
 constexpr auto kVerbs = std::to_array<Verb>({

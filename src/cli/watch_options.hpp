@@ -37,8 +37,8 @@ inline constexpr auto kTopOptions = std::to_array<Option>({
 inline constexpr auto kTopExamples = std::to_array<Example>({
     {"berth top", "devices and processes, live; ? shows the keys"},
     {"berth top --record night.jsonl --json > /dev/null", "record without a terminal"},
-    {"berth top --replay night.jsonl", "look at it later; space pauses, left and right step"},
-    {"berth top --once", "the same once, for a script or a log"},
+    {"berth top --replay night.jsonl", "replay the recording; space pauses, left and right step"},
+    {"berth top --once", "print the view once, for a script or a log"},
     {"berth top --host lab1,lab2",
      "several machines, live; a machine that does not answer takes one row"},
     {"berth top --json | jq -c '.devices[0].utilization_percent'", "one document a second"},
@@ -52,7 +52,7 @@ inline constexpr auto kHealthOptions = std::to_array<Option>({
 });
 inline constexpr auto kHealthExamples = std::to_array<Example>({
     {"berth health", "check every GPU; the exit code is 1 if one failed"},
-    {"berth health --device 0 || exit 1", "in the prolog of a scheduler"},
+    {"berth health --device 0 || exit 1", "check the job's GPU in the prolog of a scheduler"},
 });
 inline constexpr auto kAlertsOptions = std::to_array<Option>({
     {"--test", nullptr,
@@ -61,8 +61,8 @@ inline constexpr auto kAlertsOptions = std::to_array<Option>({
     {"--config", "FILE", "with --test or --rules: these settings, without asking the broker"},
 });
 inline constexpr auto kAlertsExamples = std::to_array<Example>({
-    {"berth alerts", "what is wrong now, and since when"},
-    {"berth alerts --rules", "what is watched, and with which limits"},
+    {"berth alerts", "show current problems, and since when they exist"},
+    {"berth alerts --rules", "show the rules and their limits"},
     {"berth alerts --rules --config berth.toml", "check new settings before a restart"},
     {"sudo berth alerts --test",
      "try the commands, webhooks and terminals of /etc/berth/berth.toml"},
@@ -76,9 +76,9 @@ inline constexpr auto kHistoryOptions = std::to_array<Option>({
     {"--format", "table|csv|json|plot", "how to print it (default: table)"},
 });
 inline constexpr auto kHistoryExamples = std::to_array<Example>({
-    {"berth history --device 0 --since 2h", "the readings of one device"},
-    {"berth history --since 24h --format plot", "a day as graphs"},
-    {"berth history --format csv > day.csv", "for a spreadsheet"},
+    {"berth history --device 0 --since 2h", "show the readings of one device"},
+    {"berth history --since 24h --format plot", "show a day as graphs"},
+    {"berth history --format csv > day.csv", "write a file for a spreadsheet"},
 });
 inline constexpr auto kDiffOptions = std::to_array<Option>({
     {"--at", "TIME", "when it changed, in local time: 14:02 or 2026-11-23T14:02; add Z for UTC"},
@@ -87,8 +87,8 @@ inline constexpr auto kDiffOptions = std::to_array<Option>({
     {"-d,--device", "LIST", "only these devices: index, or the beginning of a uuid", true},
 });
 inline constexpr auto kDiffExamples = std::to_array<Example>({
-    {"berth diff --at 14:02", "why the training is slower since two o'clock"},
-    {"berth diff --since 2h", "now compared with two hours ago"},
+    {"berth diff --at 14:02", "find out why the training is slower since two o'clock"},
+    {"berth diff --since 2h", "compare now with two hours ago"},
 });
 inline constexpr auto kUsageOptions = std::to_array<Option>({
     {"--by", "user|job|command", "what is summed up (default: user)"},
@@ -100,9 +100,9 @@ inline constexpr auto kUsageOptions = std::to_array<Option>({
     {"--power-price", "PRICE", "also show the cost, with this price for a kWh of energy"},
 });
 inline constexpr auto kUsageExamples = std::to_array<Example>({
-    {"berth usage --since 7d", "GPU-hours of each user, and how much of them was idle"},
-    {"berth usage --by command --user lin", "how one user spent the GPU-hours"},
-    {"berth usage --by job", "what jobs asked for and used, and what to ask for next time"},
+    {"berth usage --since 7d", "show the GPU-hours of each user, and how much of them was idle"},
+    {"berth usage --by command --user lin", "show how one user spent the GPU-hours"},
+    {"berth usage --by job", "show what jobs asked for and used, and what to ask for next time"},
 });
 
 inline constexpr auto kExporterOptions = std::to_array<Option>({
@@ -115,8 +115,8 @@ inline constexpr auto kExporterOptions = std::to_array<Option>({
     {"--once", nullptr, "print the metrics once instead of serving them"},
 });
 inline constexpr auto kExporterExamples = std::to_array<Example>({
-    {"berth exporter", "metrics for Prometheus at http://127.0.0.1:9837/metrics"},
-    {"berth exporter --dialect dcgm", "for dashboards made for dcgm-exporter"},
+    {"berth exporter", "serve metrics for Prometheus at http://127.0.0.1:9837/metrics"},
+    {"berth exporter --dialect dcgm", "use the names of dcgm-exporter, for dashboards made for it"},
     {"berth exporter --once", "see what it exports"},
 });
 

@@ -273,8 +273,8 @@ Error no_share(const Search& search, const Candidates& enough, int count) {
   const std::string share = show_share(*search.request.share_permille);
   const std::string message =
       count == 1 ? text("no device with enough memory has {} of its time free", share)
-                 : text("fewer than {} devices with enough memory have {} of their time free",
-                        count, share);
+                 : text("fewer than {} devices have enough memory and {} of their time free", count,
+                        share);
   return {ErrorCode::kRefused, "E0412", message + holders(enough, search),
           instead(search, enough, 1)};
 }

@@ -352,9 +352,10 @@ void Execution::give_back(JobId id, const std::optional<model::Outcome>& outcome
 
 Status Execution::keep_report(const Job& job, const std::string& stored) {
   if (job.queued || !model::has_ended(job.state))
-    return Error{ErrorCode::kRefused, "E1083",
-                 text("job {} takes no report: it still runs, or it was queued", job.id),
-                 fmt::format("berth report {}", job.id)};
+    return Error{
+        ErrorCode::kRefused, "E1083",
+        text("a report of job {} is not accepted: the job still runs, or it was queued", job.id),
+        fmt::format("berth report {}", job.id)};
   auto kept = launcher_.keep_report(job.id, stored, job.outcome);
   if (kept) retention_.forget(job.id);
   return kept;

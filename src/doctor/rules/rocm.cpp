@@ -102,10 +102,10 @@ void half_of_memory(Examination& look) {
         fmt::format("/proc/meminfo: MemTotal {} KiB", *all >> 10),
         "https://github.com/ROCm/legacy-rocm-build/issues/5595"};
     finding.severity = Severity::kInfo;
-    finding.fix.push_back(on_system(
-        look, "kernel_argument",
-        text("pages of 4 KiB, here four fifths of the memory; by AMD's tool: amd-ttm --set GIB"),
-        fmt::format("ttm.pages_limit={}", *all / 4096 / 5 * 4)));
+    finding.fix.push_back(on_system(look, "kernel_argument",
+                                    text("the number of pages of 4 KiB, here four fifths of the "
+                                         "memory; AMD's tool sets the same: amd-ttm --set GIB"),
+                                    fmt::format("ttm.pages_limit={}", *all / 4096 / 5 * 4)));
     return;
   }
 }
