@@ -18,7 +18,7 @@ struct Needs {
   std::uint64_t bytes[wire::kMaxDevices];  // by CUdevice
   bool any, frees;
   bool frees_own;  // frees its memory when it is launched again
-  bool live;       // it was launched, and no memory of graphs was freed since
+  bool live;       // the graph was launched, and no memory of graphs was freed since
 };
 
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -21,7 +21,7 @@ struct Held {
   std::uint64_t bytes;
   int place;
   std::uint32_t uses;  // number of users of a physical allocation: its handle and its mappings
-  CUcontext context;   // it is freed with this context; nullptr: with none
+  CUcontext context;   // the context with which the memory is freed; nullptr: none
   bool pooled;         // the driver may keep it for later requests when it is freed
   bool spilled;        // managed memory beyond the quota
 };

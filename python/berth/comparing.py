@@ -129,7 +129,8 @@ def _in_eval(trial: Trial) -> Compared:
         with sys.modules["torch"].no_grad():
             try:
                 found = cast(Compared, _both(trial, held))
-                again = trial.share(trial.whole, trial.loss(trial.whole)[0]) if found.differs else found.whole  # the same loss with other random numbers
+                # computes the loss again with other random numbers
+                again = trial.share(trial.whole, trial.loss(trial.whole)[0]) if found.differs else found.whole
             except Exception as why:
                 raise CannotCompare from why
     if abs(again - found.whole) > found.tolerance:

@@ -29,7 +29,7 @@ def _has_main_file() -> bool:
 
 
 def _call_of(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
-    """The call, for another process. In a notebook there is no file from which a rank could import the function."""
+    """The call in a form that another process can load. In a notebook there is no file from which a rank could import the function."""
     call = (function, tuple(args), dict(kwargs))
     try:
         if getattr(function, "__module__", None) == "__main__" and not _has_main_file():

@@ -240,7 +240,7 @@ def is_sticky(problem: Optional[BaseException]) -> bool:
     It is recognised by the text of exceptions that frameworks raise in this case.
     """
     if problem is not None:
-        _is_oom_itself(problem)  # it is an exception
+        _is_oom_itself(problem)  # `problem` is an exception
     return any(_of_a_framework(type(one)) and _STICKY.search(_said(one)) is not None for one in _chain(problem))
 
 

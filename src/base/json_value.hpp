@@ -1,5 +1,5 @@
 // Reads values from untrusted JSON. nlohmann converts a number like 1e300 to an integer by a cast
-// with undefined behaviour, so json_value reads an integer only if it was written as one.
+// with undefined behaviour. So json_value reads an integer only if it was written as one.
 #pragma once
 
 #include <cstdint>

@@ -37,7 +37,7 @@ inline constexpr double kSlowerPercent = 5;
 [[nodiscard]] Result<EarlierResults> parse_results(std::string_view document,
                                                    const std::string& file);
 /// `newer` with the results that only `older` has, so that a run on one device keeps those of the
-/// others. `older` is left out if it is no such document.
+/// others. `older` is ignored if it is not a document of results.
 [[nodiscard]] std::string with_results_of(std::string_view newer, std::string_view older);
 
 /// The files of `berth bench --keep` in a state folder: the newest results, and the first ones.

@@ -72,7 +72,7 @@ void run_program(const Words& words, const Words& variables, bool is_shown, mill
     ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
     const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     ::dup2(null, 0);
-    ::dup2(is_shown ? 2 : null, 1);  // this process has closed its standard output
+    ::dup2(is_shown ? 2 : null, 1);  // the command has closed its standard output
     if (!is_shown) ::dup2(null, 2);
     for (const std::string& one : variables) ::putenv(const_cast<char*>(one.c_str()));
     ::execvp(arguments.front(), arguments.data());

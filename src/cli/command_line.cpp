@@ -29,8 +29,8 @@ void add(CLI::App& app, const Option& option, std::vector<std::string>& into) {
   }
 }
 
-/// Whether a word may mean this option. Only such options are passed to CLI11, because it compares
-/// each new option with all earlier ones, which would take longer than the rest of a short command.
+/// Whether a word may mean this option. Only such options are passed to CLI11. It compares each new
+/// option with all earlier ones, which would take longer than the rest of a short command.
 bool is_mentioned(const Option& option, const std::vector<std::string>& words) {
   for (const std::string_view name : split(option.names, ','))
     for (const std::string_view word : words) {

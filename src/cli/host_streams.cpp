@@ -160,7 +160,7 @@ void HostStreams::read(Stream& stream, std::size_t position) {
   if (count != 0) return;
   int status = 0;
   const pid_t pid = std::exchange(stream.pid, -1);
-  ::kill(-pid, SIGKILL);  // it has closed its output, so nothing else will come
+  ::kill(-pid, SIGKILL);  // the program has closed its output, so nothing else will come
   ::waitpid(pid, &status, 0);
   stream.read_errors();
   const std::string why = why_no_answer(status, stream.errors);

@@ -41,7 +41,7 @@ class KubeQueue : public OtherQueue {
     };
     if (!closed && is_lend) return closed.error();
     engines::NodeState now;
-    // A command that was killed has closed all or none; GPUs may have been added since.
+    // A killed command has closed all GPUs or none. GPUs may have been added since then.
     now.drained = is_lend ? std::any_of(gpus_.begin(), gpus_.end(), is_closed)
                           : closed && std::all_of(gpus_.begin(), gpus_.end(), is_closed);
     if (now.drained) now.reason = engines::kOwnQueueMark;

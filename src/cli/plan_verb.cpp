@@ -195,7 +195,7 @@ class Ways {
   bool is_full_;
 };
 
-/// The precision of the weights: that of most weights of a file, unless one was asked for.
+/// The precision of the weights: the requested one, else that of most weights of a file.
 std::string precision_of(const Answer& answer) {
   return answer.work.as_stored ? answer.model.stored_type
                                : std::string(plan::name(answer.work.precision));
@@ -332,7 +332,7 @@ std::string text_of(const Answer& answer, const output::Terminal& terminal) {
 
 namespace {
 
-/// A model file is served as it is, unless another precision is asked for.
+/// A model file is served as it is, unless another precision is requested.
 void use_stored_weights(const plan::Model& model, plan::Work& work) {
   using plan::Precision;
   work.as_stored = true;

@@ -75,7 +75,7 @@ Result<serve::DaemonOptions> for_all_users(const Arguments& arguments) {
     return std::move(folder).error();
   if (made)
     static_cast<void>(
-        ::chmod(runtime.c_str(), 0755));  // all users must be able to reach the socket
+        ::chmod(runtime.c_str(), 0755));  // because all users must be able to reach the socket
   serve::DaemonOptions options;
   options.socket = runtime + "/berth.sock";
   options.state_folder =

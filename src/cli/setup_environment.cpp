@@ -62,8 +62,8 @@ class NotedSignals {
   std::array<struct sigaction, kEnding.size()> before_{};
 };
 
-/// A folder in which the environment is created, and which the destructor removes. A complete
-/// environment is moved out of the folder by renaming.
+/// A folder in which the environment is created. The destructor removes the folder. A complete
+/// environment is moved out of it by renaming.
 struct UnfinishedFolder {
   std::string path;
   ~UnfinishedFolder() {

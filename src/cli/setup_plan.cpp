@@ -168,7 +168,7 @@ Result<std::vector<SetupPart>> compatible_parts(const Context& context, const Se
     if (!others) continue;
     pair = first_clash(*others);
     if (pair.clash == Clash::kNone) return others;
-    parts = std::move(others);  // they exclude each other even with one CUDA version
+    parts = std::move(others);  // the frameworks exclude each other even with one CUDA version
   }
   return conflict(context, request, *parts, pair);
 }

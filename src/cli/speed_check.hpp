@@ -8,9 +8,9 @@
 
 namespace berth::cli {
 
-/// Fails if a case is slower than in `baseline`, or than the median of the other devices with this
-/// name, by more than 5 % and by more than the spreads of both results. Not checked if `latest` has
-/// no result of this device that can be compared.
+/// Fails if a case is slower than in `baseline`, or slower than the median of the other devices
+/// with this name. The difference must be more than 5 %, and more than the spreads of both results.
+/// Not checked if `latest` has no result of this device that can be compared.
 [[nodiscard]] watch::HealthCheck speed_check(const model::Device& device,
                                              const bench::EarlierResults& latest,
                                              const bench::EarlierResults& baseline);

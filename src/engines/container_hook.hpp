@@ -1,6 +1,6 @@
 // The lease of a container that people start without Berth (`docker run --gpus all …`): which GPUs
-// its runtime configuration gives it, and how the engines are told to call Berth. Pure; all input
-// is JSON of other programs.
+// its runtime configuration gives it, and the settings with which the engines call Berth. Pure;
+// all input is JSON of other programs.
 #pragma once
 
 #include <cstdint>

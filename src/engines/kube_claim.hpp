@@ -122,7 +122,7 @@ struct JournalledClaim {
 struct ApiAddress {
   std::string host, port;
 };
-/// "https://10.96.0.1:443", "https://[fd00::1]". nullopt if it is no such address.
+/// "https://10.96.0.1:443", "https://[fd00::1]". nullopt if the text has another form.
 [[nodiscard]] std::optional<ApiAddress> api_address(std::string_view url);
 /// Whether Kubernetes allows this name for a node.
 [[nodiscard]] bool is_node_name(const std::string& name);

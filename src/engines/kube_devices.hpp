@@ -24,7 +24,7 @@ struct KubeUnit {
   std::optional<std::uint64_t> memory_bytes;  // healthy, so jobs may use it
   bool healthy = true;
   std::string why;    // if it is unhealthy: the reason for people; otherwise ""
-  std::string fault;  // the same as a word for programs: "no-answer", "memory-errors", "xid-79"
+  std::string fault;  // the reason as a word for programs: "no-answer", "memory-errors", "xid-79"
 };
 
 enum class KubePass : unsigned char {

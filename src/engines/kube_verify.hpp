@@ -34,7 +34,7 @@ struct PodState {
   std::string phase;         // "Pending", "Running", "Succeeded", "Failed"
   std::string node;          // "" until it is scheduled
   std::string waiting;       // why it has not started, in Kubernetes' words; "" if not known
-  bool is_hopeless = false;  // it waits for something that will not change, such as an image
+  bool is_hopeless = false;  // the pod waits for something that will not change, such as an image
 
   [[nodiscard]] bool is_scheduled() const { return !node.empty(); }
   [[nodiscard]] bool is_over() const { return phase == "Succeeded" || phase == "Failed"; }
@@ -67,7 +67,7 @@ enum class VerifyProblem : unsigned char {
   kNotScheduled,
   kNotStarted,
   kNoDevice,  // the container runs without a device
-  kNoGuard,   // it has a device and a quota, and no guard
+  kNoGuard,   // the container has a device and a quota, and no guard
   kNoQuota,   // whole GPUs have no limit; a share must have one
   kBroken,    // the quota is not enforced
 };

@@ -29,7 +29,7 @@ enum class LendStep : unsigned char {
   kOpenOther,     // in Slurm: resume the node, or restore the reason of the person who drained it
   kCloseOther,    // in Slurm: drain the node
   kWaitForOther,  // until its jobs have ended
-  kOtherUnknown,  // it does not answer: its jobs may still run
+  kOtherUnknown,  // the scheduler does not answer: its jobs may still run
   kOpenBerth,     // the GPUs get jobs again
 };
 

@@ -17,7 +17,7 @@ void describe_death(int signal, model::Driver& driver);
 /// For a child that sent no data in time. If `loaded`, the library was loaded, so its
 /// initialization hung.
 void describe_silence(bool loaded, std::chrono::milliseconds waited, model::Driver& driver);
-/// For a driver that is initialized, but none of whose devices answered.
+/// For a driver that is initialized, but whose devices did not answer.
 void describe_silent_devices(std::chrono::milliseconds waited, model::Driver& driver);
 /// For a child that could not be started.
 void describe_no_child(model::Driver& driver);

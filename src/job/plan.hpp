@@ -20,7 +20,7 @@ struct Plan {
   model::Request request;    // as placed: it may have moved to the CPU
   model::Snapshot snapshot;  // the state of the machine when the job was placed
   model::Ledger ledger;      // what other jobs hold; only read for a placement without a lease
-  std::optional<client::Lease> lease;  // none: the job uses the CPU, or there is no broker
+  std::optional<client::Lease> lease;  // nullopt: the job uses the CPU, or there is no broker
   model::Placement placement;
   model::Environment environment;
   std::optional<std::chrono::milliseconds>

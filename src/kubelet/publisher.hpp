@@ -58,7 +58,7 @@ class Publisher {
   int looks_ = 0;  // quick comparisons that are left
   /// Whether the API server keeps allowMultipleAllocations; nullopt: not asked yet.
   std::optional<bool> consumable_;
-  std::optional<bool> taints_;  // the same for taints
+  std::optional<bool> taints_;  // whether the API server keeps taints; nullopt: not asked yet
   std::string node_uid_, said_;
   std::vector<std::string> withheld_;  // as last reported
   ApiClient api_;

@@ -12,7 +12,7 @@ namespace berth::model {
 struct TurnRules {
   std::optional<int> cap_permille;  // largest share of the device's time, even if other jobs idle
   std::optional<bool> latency;      // its turns come before those of other jobs
-  std::optional<bool> best_effort;  // it gets only the time that other jobs leave
+  std::optional<bool> best_effort;  // the job gets only the time that other jobs leave
   std::optional<int> slice_milliseconds;  // the length of its turns
   std::optional<bool> keeps_turn;         // a pause of up to a second does not end its turn
   [[nodiscard]] bool any() const {

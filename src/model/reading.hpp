@@ -12,7 +12,7 @@ enum class Absence : unsigned char {
   kNotAsked,          // not requested (it blocks, or it would wake the device)
   kNotSupported,      // the device or its driver does not support it
   kNoPermission,      //
-  kNeedsTwoReadings,  // it is a rate, which needs two readings
+  kNeedsTwoReadings,  // the value is a rate, which needs two readings
   kAsleep,            // reading would wake the device
   kNoAnswer,          // the driver did not answer in time
   kLost,              // the device fell off the bus

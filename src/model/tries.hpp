@@ -27,11 +27,11 @@ enum class TryClass {
 
 /// What a rank contributed to the end of its try.
 enum class RankPart {
-  kOk,           // it ended with exit code 0
-  kFailedFirst,  // it was the first that failed; its exit code is the job's
+  kOk,           // the rank ended with exit code 0
+  kFailedFirst,  // the rank failed first; its exit code is the job's
   kVictim,       // another rank had failed, and so this one failed too or Berth ended it
-  kStopped,      // it ended because the job was ended on purpose
-  kUnkillable    // it still exists after SIGKILL, because it is blocked in the kernel
+  kStopped,      // the rank ended because the job was ended on purpose
+  kUnkillable    // the rank still exists after SIGKILL, because it is blocked in the kernel
 };
 [[nodiscard]] std::string_view name(RankPart part);  // "ok", "failed first", "victim", …
 

@@ -73,7 +73,8 @@ std::string operator_cell(const SettingResult& setting, const std::string& name)
 std::string profile_of(const Comparison& comparison, const Terminal& terminal) {
   constexpr std::size_t kOfEach = 5, kMostRows = 10, kMostColumns = 4;
   std::vector<const SettingResult*> settings;
-  std::vector<std::pair<double, std::string>> names;  // each with its longest time
+  // names of operators, each with its longest time
+  std::vector<std::pair<double, std::string>> names;
   for (const SettingResult& one : comparison.settings) {
     if (one.operators.empty() || settings.size() == kMostColumns) continue;
     settings.push_back(&one);

@@ -67,7 +67,7 @@ struct JobStory {
 
   model::Job job;
   model::JobOutlook outlook;
-  std::vector<model::Job> others;  // other jobs that the text may mention
+  std::vector<model::Job> others;  // further jobs that the text may mention
   std::vector<model::Job> array;   // all jobs of the array, if the user asked for an array
   model::JobId kept_for = 0;  // the first job in the queue that reserves free devices; 0: unknown
   int drained = 0,

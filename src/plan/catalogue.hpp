@@ -68,9 +68,9 @@ struct GpuIds {
 /// Parses a number of parameters: 7e9 for "7B"; also "350M", "6.7e9". Fails with kInvalidArgument
 /// (E0973).
 [[nodiscard]] Result<double> parse_params(std::string_view given);
-/// Finds a GPU by any of its names, by some words of them, or by its PCI id, followed by that of
-/// the subsystem or by the memory if several share it: "10de:25b6:10de:157e", "10de:2d04 16GB".
-/// Fails with kNotFound: E0972, which names the GPUs that match if there are several.
+/// Finds a GPU by any of its names, by some words of a name, or by its PCI id. If several GPUs
+/// share the id, the subsystem's id or the memory follows it: "10de:25b6:10de:157e", "10de:2d04
+/// 16GB". Fails with kNotFound: E0972, which names the GPUs that match if there are several.
 [[nodiscard]] Result<Gpu> find_gpu(std::string_view name, const GpuCommand& command = {});
 /// Finds a GPU by its PCI id, and the subsystem or memory if several share it. Fails like
 /// find_gpu().

@@ -53,7 +53,8 @@ def _size_of(batch):
 
 
 def _cut(batch, old, new):
-    """The batch with new[0] of old[0] sequences of new[1] of old[1] tokens. Always a copy, so that every recording has the same operations."""
+    """A part of the batch: new[0] of its old[0] sequences, with new[1] of their old[1] tokens. It is always a copy, so that every recording has the same
+    operations."""
     import torch
 
     def change(tensor):

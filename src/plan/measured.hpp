@@ -24,11 +24,12 @@ struct Recording {
 
 struct Measurement {
   std::string framework, device;     // "PyTorch 1.13.0"; "cpu" or "cuda"
-  bool is_training = false;          // it has an optimizer
+  bool is_training = false;          // the program has an optimizer
   std::optional<double> batch, seq;  // sizes of the program itself; nullopt: unknown
   double weights = 0, gradients = 0, optimizer = 0, other = 0;  // what stays between steps
   std::vector<Recording> recordings;  // the first recording is of the unchanged program
-  bool sizes_differ = false;          // it ended early: batches have different sizes
+  // the recording ended early, because batches have different sizes
+  bool sizes_differ = false;
 };
 
 /// The Python code that records. It runs after `import torch`. Its variable `torch` is that module.

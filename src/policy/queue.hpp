@@ -67,9 +67,9 @@ struct Start {
 
 /// Why a waiting job does not start.
 enum class Obstruction : unsigned char {
-  kNothing,    // it can start now
-  kBusy,       // it does not fit next to the running jobs
-  kReserved,   // it fits, but it would delay the job that has a reservation
+  kNothing,    // the job can start now
+  kBusy,       // the job does not fit next to the running jobs
+  kReserved,   // the job fits, but it would delay the job that has a reservation
   kUserLimit,  // its user has reached a limit
   kNever       // this machine is too small for it
 };

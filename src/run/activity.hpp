@@ -27,7 +27,8 @@ struct MainActivity {
   double on_disk = 0;            // how long its main thread waited in the kernel, as for a disk
   double waits_for_workers = 0;  // how long it waited while a process below it ran
   double workers = 0;            // the number of processes below it, multiplied by the seconds
-  double busy_workers = 0;       // the same, but only processes that ran while it waited for them
+  // like `workers`, but only processes that ran while it waited for them
+  double busy_workers = 0;
 
   [[nodiscard]] double part(double what) const { return seconds > 0 ? what / seconds : 0; }
   void operator+=(const MainActivity& other);

@@ -102,7 +102,7 @@ class SymbolSearch {
 
   static constexpr std::uint64_t kNameCost = 4096;
   int file_;
-  std::vector<Wanted> wanted_;  // those without a name, by address
+  std::vector<Wanted> wanted_;  // addresses without a name, sorted by address
   std::vector<std::string>& names_;
   std::uint64_t left_ = kMostSymbolBytes;
 };

@@ -1,7 +1,7 @@
 // ForkServer: a small process that forks the keepers of queued jobs. It is forked while the broker
-// has one thread, because a fork of a multi-threaded program may inherit a locked lock, and an exec
-// per job costs too much. If it is killed, a Standby forks the next one. It lives until its last
-// keeper has ended, and ends jobs whose keeper was killed.
+// has one thread, because a fork of a multi-threaded program may inherit a locked lock. An exec
+// per job would cost too much. If it is killed, a Standby forks the next one. It lives until its
+// last keeper has ended, and ends jobs whose keeper was killed.
 #pragma once
 
 #include <sys/resource.h>

@@ -238,7 +238,7 @@ class Front {
     if (continued_) return;
     const auto stat = read_stat("/proc", workload);
     if (!stat || (stat->state != 'T' && stat->state != 't'))
-      return;  // it has been continued already
+      return;  // the process has been continued already
     struct sigaction action = {};
     ::sigaction(signal, nullptr, &action);
     if (signal == SIGSTOP || action.sa_handler != SIG_DFL) {

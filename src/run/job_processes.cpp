@@ -150,7 +150,7 @@ void JobProcesses::look(Clock::time_point now) {
   for (const Resident& one : residents) {
     if (residents.size() > 1 && (has_changed || now >= one.member->weigh_at) &&
         !weigh(one.pid, *one.member, now))
-      continue;  // it has ended
+      continue;  // the process has ended
     const bool is_known = residents.size() > 1 && one.member->own_part;
     is_pss = is_pss && is_known;
     sum += static_cast<double>(one.bytes) * (is_known ? *one.member->own_part : 1);
@@ -211,7 +211,7 @@ bool JobProcesses::weigh(pid_t pid, Member& member, Clock::time_point now) {
   if (!told && problem == ESRCH) return false;
   const double rss = told ? kib_of(*told, "Rss:").value_or(0) : 0;
   const double pss = told ? kib_of(*told, "Pss:").value_or(-1) : -1;
-  if (told && rss <= 0) return false;  // it is exiting and has no memory left
+  if (told && rss <= 0) return false;  // the process is exiting and has no memory left
   if (rss > 0 && pss >= 0) member.own_part = std::min(1.0, pss / rss);
   member.weigh_at =
       now + std::max<Clock::duration>(milliseconds(200), 100 * (processor_time() - begin));

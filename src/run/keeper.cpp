@@ -217,7 +217,8 @@ class Keeper {
       std::memcpy(&value, &order.value, sizeof value);
       ::sigqueue(workload_, order.signal, value);
     } else if (order.seen_by_group != 0 && group == workload_) {
-      ::kill(-workload_, order.signal);  // it has its own process group, which corresponds to ours
+      // the workload has its own process group, which corresponds to ours
+      ::kill(-workload_, order.signal);
     } else {
       ::kill(workload_, order.signal);
     }

@@ -112,7 +112,7 @@ std::vector<Place> places_of(const NativeThread& thread, const std::vector<Mappi
   const auto said =
       slurp(folder + "/task/" + std::to_string(thread.thread) + "/syscall").value_or("");
   const auto words = split(std::string_view(said).substr(0, said.find('\n')), ' ');
-  if (words.size() < 3) return {};  // it runs, or it belongs to another user
+  if (words.size() < 3) return {};  // the thread runs, or it belongs to another user
   const auto stack = hexadecimal(words[words.size() - 2]);
   const auto instruction = hexadecimal(words.back());
   if (!stack || !instruction) return {};

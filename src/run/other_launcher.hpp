@@ -13,7 +13,7 @@ struct OtherLauncher {
   std::vector<std::string> instead;   // an equivalent `berth run …` command; empty: there is none
 };
 
-/// nullopt if the command is no such launcher.
+/// nullopt if the command is not one of these launchers.
 [[nodiscard]] std::optional<OtherLauncher> other_launcher(const std::vector<std::string>& command);
 /// A sentence for users: which options are not needed, and what to run instead.
 [[nodiscard]] std::string needless_sentence(const OtherLauncher& launcher);

@@ -14,7 +14,7 @@ void set_process_name(const std::string& name) {
   ::prctl(PR_SET_NAME, name.c_str());
   // The kernel shows the memory in which argv was stored; glibc has a pointer to its beginning.
   char* begin = ::program_invocation_name;
-  static std::size_t room = 0;  // the same in all children, so computed once
+  static std::size_t room = 0;  // the size is the same in all children, so it is computed once
   if (room == 0) {
     constexpr std::size_t kMost = 4 << 20;
     const auto words = slurp("/proc/self/cmdline", kMost);

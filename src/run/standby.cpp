@@ -74,7 +74,7 @@ void stand_by(const Standby::Life& life, int kind, int channel) {
   ::setsid();
   set_process_name("job-fork-standby");
   for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
-  ::signal(SIGCHLD, SIG_IGN);  // it does not wait for its children
+  ::signal(SIGCHLD, SIG_IGN);  // this process does not wait for its children
   close_all_but({channel});
   redirect_standard_streams(0, 2);
   for (char asked = 0;;) {

@@ -54,9 +54,8 @@ class Checkpoint {
   /// Sends the signal, if it was asked for and was not sent yet. Returns how much time is left
   /// until SIGTERM; 0 also if no process handles the signal.
   std::chrono::milliseconds send();
-  /// How to end a job that was told to end: time to save, then SIGTERM and this grace time. Sends
-  /// the signal, and continues stopped processes, so that they can save. `has_ended` is read until
-  /// the end.
+  /// How to end a job: time to save, then SIGTERM and this grace time. Sends the signal, and
+  /// continues stopped processes, so that they can save. `has_ended` is read until the end.
   [[nodiscard]] EndingPlan plan_of_end(std::chrono::milliseconds grace, const bool& has_ended);
   [[nodiscard]] bool is_wanted() const { return wish_.signal != 0; }
   [[nodiscard]] int signal() const { return wish_.signal; }

@@ -41,8 +41,8 @@ void say_trouble(int to, StartTrouble::Step step);
 void ignore_signals(std::uint64_t mask);
 
 /// Call it in a new child of `keeper`. Waits for a byte from `go`, because the command must not run
-/// before the keeper has left its process group, whose signals would also reach the keeper. Reports
-/// failures to `trouble`, which a successful exec closes.
+/// before the keeper has left its process group. Otherwise the signals of that group would also
+/// reach the keeper. Reports failures to `trouble`, which a successful exec closes.
 [[noreturn]] void become_workload(const Launch& launch, const Inherited& inherited, pid_t keeper,
                                   int go, int trouble);
 

@@ -37,7 +37,7 @@ struct Mended {
 struct Told {
   std::string sentence, hint;
 };
-/// What users are told about it (E0945).
+/// The notice for users about it (E0945).
 [[nodiscard]] std::vector<Told> words_of(const broker::Salvage& salvaged,
                                          const std::vector<model::JobId>& held);
 

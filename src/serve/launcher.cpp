@@ -93,7 +93,7 @@ Result<model::ProcessId> Launcher::start_job(const Job& job, run::Launch launch,
   const auto environment = policy::environment_for(*placement, snapshot, variables, {});
   policy::set_variables(environment, variables);
   for (const char* name : {"BERTH_ARRAY", "BERTH_ARRAY_INDEX", "BERTH_RESTARTS"})
-    variables.erase(name);  // it may come from the surrounding job
+    variables.erase(name);  // the variable may come from the surrounding job
   variables["BERTH_JOB"] = std::to_string(job.id);
   if (job.requeue) variables["BERTH_RESTARTS"] = std::to_string(job.restarts);
   if (job.task) {

@@ -1,7 +1,7 @@
 // Server: HTTP/1.1 over a Unix socket, on the caller's event loop. It knows nothing about jobs.
-// Clients are untrusted: headers and bodies have size limits, slow clients are dropped, a user with
-// too many connections loses the oldest idle one, a user with too much data in memory is told to
-// retry later, and no client delays another.
+// Clients are untrusted: headers and bodies have size limits, and slow clients are dropped. A user
+// with too many connections loses the oldest idle one. A user with too much data in memory must
+// retry later. No client delays another.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@ struct QueuedJob {
   std::uint64_t id = 0;
   std::string user, what;
   std::string state;   // as in JSON: "running", "waiting", "held"
-  double seconds = 0;  // it runs, or has waited
+  double seconds = 0;  // how long the job runs, or has waited
   std::string why;     // an obstruction as in `berth why --json`; "": not asked
 };
 

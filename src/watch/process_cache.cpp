@@ -46,7 +46,7 @@ ProcessCache::ProcessCache(Roots roots, bool simulated)
 std::optional<system::StatLine> ProcessCache::stat_of(std::int64_t pid) const {
   const auto text = slurp(roots_.proc + "/" + std::to_string(pid) + "/stat", 4096);
   auto stat = text ? system::parse_stat(*text) : std::nullopt;
-  if (stat) stat->name = {};  // it points into the text
+  if (stat) stat->name = {};  // the name points into the text
   return stat;
 }
 
@@ -62,7 +62,7 @@ std::optional<system::StatLine> ProcessCache::stat_of(Known& known) {
   const ssize_t count = ::pread(known.stat_file.get(), buffer.data(), buffer.size(), 0);
   if (count <= 0) return std::nullopt;
   auto stat = system::parse_stat({buffer.data(), static_cast<std::size_t>(count)});
-  if (stat) stat->name = {};  // it points into the buffer
+  if (stat) stat->name = {};  // the name points into the buffer
   return stat;
 }
 

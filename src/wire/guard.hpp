@@ -32,7 +32,7 @@ struct DeviceLimit {
 };
 enum Flag : std::uint32_t {
   kLatency = 1,     // its turns come before those of other jobs
-  kBestEffort = 2,  // it gets only the time that other jobs leave
+  kBestEffort = 2,  // the job gets only the time that other jobs leave
   kKeepsTurn = 4,   // a short pause does not end its turn
   // The device has neither uuid nor PCI address. Instead, `uuid` contains name_word() of its OpenCL
   // name, and its number among the devices with this name.

@@ -102,7 +102,7 @@ struct Place {
   enum class Names { kAnything, kPerson, kMachine } names = Names::kAnything;
   std::string_view initials;  // "d" in /home/d/dave
   bool has_blanks = false;    // "/mnt/c/Users/Ada Lovelace"
-  bool is_below = false;      // it follows another component
+  bool is_below = false;      // the name follows another component of the path
   bool of_system = false;     // the path begins with /usr, /etc or similar
 
   /// The Place of the component after `part`, which is at this Place. `is_first`: `part` is the

@@ -164,7 +164,7 @@ class NotebookMarks {
 
  private:
   /// The marks of the Python code in all cells. If a cell is not valid Python, for example because
-  /// of an unknown magic, it is reported and left out, and the other cells are parsed again.
+  /// of an unknown magic, it is reported and left out. The other cells are then parsed again.
   Marks marks_of_cells(std::vector<std::string> python, const std::string& interpreter,
                        std::string* no_tree) const {
     constexpr int kMost = 5;

@@ -31,7 +31,7 @@ constexpr std::array<Known, 6> kTpus = {{
     {kGoogle, 0x006f, "TPU v6e"},
 }};
 
-// Vendors all of whose display and processing devices in pci.ids are accelerators.
+// Vendors that build only accelerators: all of their display and processing devices in pci.ids.
 struct Maker {
   std::uint16_t vendor;
   std::string_view name;
