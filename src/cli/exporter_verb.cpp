@@ -65,6 +65,7 @@ Result<int> run_exporter(const Context& context) {
   if (!options) return std::move(options).error();
   if (context.arguments.has("--once")) {
     watch::SamplerOptions sampling;
+    sampling.pcie_throughput = options->metrics.dialect == watch::Dialect::kNvidiaSmi;
     const watch::Sampler sampler(options->sources, sampling);
     const watch::FramePtr frame = sampler.wait(0, std::chrono::minutes(1));
     if (!frame)

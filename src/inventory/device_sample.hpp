@@ -16,6 +16,8 @@ struct SamplePace {
   std::uint32_t all_every = 0;       // all readings, health and partitions; 0: never read
   std::uint32_t throttle_every = 0;  // the reasons for low clocks; 0: never read
   bool xids = false;                 // whether to wait for Xids
+  /// Whether all readings include PCIe throughput, for which the driver waits 20 ms twice.
+  bool pcie_throughput = false;
 };
 
 struct DeviceSample {

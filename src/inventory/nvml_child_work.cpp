@@ -198,7 +198,7 @@ bool sample_once(const Job& job, nvmlDevice_t handle, std::uint64_t number,
   frame.has_throttle = frame.has_all || is_due(number, pace.throttle_every);
   if (frame.has_all) {
     nvml::read_readings(look, frame.device);
-    if (!look.lost) nvml::read_more(look, {}, frame.device);
+    if (!look.lost) nvml::read_more(look, {pace.pcie_throughput}, frame.device);
     if (!look.lost) activity.read_nvlink_rates(look, Look::Clock::now(), frame.device.readings);
     frame.device.partitions.clear();
     if (!look.lost) nvml::read_partitions(look, frame.device);

@@ -44,6 +44,7 @@ class Exporter {
     watch::SamplerOptions sampling;
     sampling.interval = options_.interval;
     sampling.xids = true;
+    sampling.pcie_throughput = options_.metrics.dialect == watch::Dialect::kNvidiaSmi;
     sampling.on_frame = [this](const watch::FramePtr& frame) {
       constexpr std::uint64_t kStarted = 4;  // everything that a frame needs has run
       if (frame->number == kStarted) system::release_startup_memory();

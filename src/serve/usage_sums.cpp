@@ -18,6 +18,7 @@ constexpr double kGiB = 1024.0 * 1024 * 1024;
 
 /// The key under which a usage row is added up.
 std::string group_of(const UsageRow& row, const std::string& by) {
+  if (row.key.user == watch::kNoProcess) return watch::kNoProcess;
   if (by == "job") return row.key.job == 0 ? "-" : std::to_string(row.key.job);
   if (by == "command") return row.key.program.empty() ? "?" : row.key.program;
   return row.key.user.empty() ? "?" : row.key.user;

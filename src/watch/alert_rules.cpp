@@ -8,6 +8,8 @@
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
 #include "base/units.hpp"
+#include "model/busy.hpp"
+#include "model/device_use.hpp"
 #include "watch/health.hpp"
 
 namespace berth::watch {
@@ -118,8 +120,9 @@ void read_limit(TomlTable& table, AlertRule& rule, bool is_new) {
 
 }  // namespace
 
-std::optional<bool> AlertRule::is_broken_by(const Device& device, bool is_active) const {
-  if (kind == Kind::kState) return holds(device);
+std::optional<bool> AlertRule::is_broken_by(const Device& device, const model::Snapshot& snapshot,
+                                            bool is_active) const {
+  if (kind == Kind::kState) return holds(device, snapshot);
   const auto value = reading_of(device, reading);
   if (!value) return std::nullopt;
   const double line = is_active ? end : limit;
@@ -154,7 +157,9 @@ AlertRules built_in_alert_rules() {
   AlertRules rules = {
       state(
           "device_down", "critical", kDownSeconds,
-          [](const Device& device) -> std::optional<bool> { return !answers(device); },
+          [](const Device& device, const model::Snapshot&) -> std::optional<bool> {
+            return !answers(device);
+          },
           msgid("GPU {} is lost or does not answer")),
       limit("memory_errors", "critical", 0, "ecc_uncorrected", 0, 0,
             msgid("GPU {} has uncorrected memory errors")),
@@ -164,18 +169,28 @@ AlertRules built_in_alert_rules() {
             msgid("GPU {} waits for a reset to remap a memory row")),
       state(
           "throttled_by_heat", "warning", 60,
-          [](const Device& device) {
+          [](const Device& device, const model::Snapshot&) {
             return is_slowed_by(device, {"hw_thermal", "sw_thermal"});
           },
           msgid("GPU {} is slowed down by heat")),
       state(
           "power_brake", "warning", 10,
-          [](const Device& device) { return is_slowed_by(device, {"hw_power_brake"}); },
+          [](const Device& device, const model::Snapshot&) {
+            return is_slowed_by(device, {"hw_power_brake"});
+          },
           msgid("GPU {} is slowed down by the power supply")),
       limit("hot", "warning", 60, "temperature_celsius", kTooHot, kTooHot - 5,
             msgid("GPU {} is too hot")),
       limit("memory_full", "info", 900, kMemoryPercent, 97, 93,
             msgid("the memory of GPU {} is nearly full")),
+      state(
+          "memory_without_process", "info", 900,
+          [](const Device& device, const model::Snapshot& snapshot) -> std::optional<bool> {
+            if (!device.readings.memory_used_bytes || model::users_unknown(device))
+              return std::nullopt;
+            return model::has_unseen_users(device, snapshot);
+          },
+          msgid("memory of GPU {} is in use, but no process holds it")),
   };
   AlertRule& idle = rules.emplace_back();
   idle.name = "idle_while_holding_memory";

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/toml_table.hpp"
-#include "model/device.hpp"
+#include "model/snapshot.hpp"
 
 namespace berth::watch {
 
@@ -23,7 +23,8 @@ struct AlertRule {
     kIdle,     // a user holds at least `bytes` without using the device
     kXid,      // changes the severity of one Xid, or switches it off
   };
-  using State = std::optional<bool> (*)(const model::Device& device);
+  using State = std::optional<bool> (*)(const model::Device& device,
+                                        const model::Snapshot& snapshot);
 
   std::string name;
   Kind kind = Kind::kReading;
@@ -41,7 +42,9 @@ struct AlertRule {
 
   [[nodiscard]] bool is_of_device() const { return kind == Kind::kState || kind == Kind::kReading; }
   /// Whether the condition holds. nullopt: not known now, so an alert neither begins nor ends.
-  [[nodiscard]] std::optional<bool> is_broken_by(const model::Device& device, bool is_active) const;
+  [[nodiscard]] std::optional<bool> is_broken_by(const model::Device& device,
+                                                 const model::Snapshot& snapshot,
+                                                 bool is_active) const;
   [[nodiscard]] std::string sentence(int index) const;
   /// For people: "temperature_celsius above 90, ends at 85".
   [[nodiscard]] std::string condition() const;

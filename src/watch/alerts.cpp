@@ -206,7 +206,7 @@ AlertWatch::Changes AlertWatch::add(const Frame& frame) {
     if (answers(device)) known.owners = owners_in(users == parts.end() ? nullptr : &users->second);
     for (const AlertRule& rule : rules_) {
       if (!rule.is_of_device()) continue;
-      judge_rule(place, rule, rule.is_broken_by(device, is_active(rule, place)));
+      judge_rule(place, rule, rule.is_broken_by(device, frame.snapshot, is_active(rule, place)));
     }
     if (users == parts.end() || !idle_->is_on) continue;
     for (const auto& [user, part] : users->second)

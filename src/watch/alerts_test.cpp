@@ -287,3 +287,25 @@ TEST_CASE("an Xid is one alert, from whichever source, until an hour after the l
   CHECK(at(6601, {}).ended.size() == 1);
   CHECK(watch.active().empty());
 }
+
+TEST_CASE("memory without a process is reported after a while, unless the processes are unknown") {
+  for (const bool is_known : {true, false}) {
+    AlertWatch watch;
+    model::Device device = gpu();
+    device.readings.memory_total_bytes = std::uint64_t{80} << 30U;
+    device.readings.memory_used_bytes = std::uint64_t{20} << 30U;
+    if (!is_known) device.processes_unknown = model::Absence::kNoPermission;
+    const auto frame = [&](double seconds) {
+      Frame made = frame_at(seconds, device);
+      made.snapshot.unattributed = {
+          {device.index, std::uint64_t{20} << 30U, is_known ? "zombie" : "list_unknown", {}}};
+      return made;
+    };
+    CHECK(watch.add(frame(0)).begun.empty());
+    CHECK(watch.add(frame(800)).begun.empty());
+    const auto begun = watch.add(frame(901)).begun;
+    REQUIRE(begun.size() == (is_known ? 1 : 0));
+    if (is_known) CHECK(begun[0].rule == "memory_without_process");
+    CHECK(watch.add(frame_at(902, device)).ended.size() == (is_known ? 1 : 0));
+  }
+}

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "base/text_parts.hpp"
@@ -24,6 +26,7 @@ using model::Device;
 struct Values {
   const Device* device = nullptr;
   std::map<std::string_view, double> by_name;
+  std::string labels = {};  // of a partition
 };
 
 Values values_of(const Device& device) {
@@ -194,8 +197,14 @@ void add_info(Writer& out, const Frame& frame, const std::vector<Values>& device
   }
 }
 
-constexpr std::array<std::string_view, 5> kSlowing = {"sw_power_cap", "hw_slowdown", "sw_thermal",
-                                                      "hw_thermal", "hw_power_brake"};
+bool knows_throttling(const Device& device) {
+  return device.vendor == model::Vendor::kNvidia && answers(device) &&
+         device.health != model::Health::kAsleep;
+}
+
+/// Not hw_slowdown, which alone also occurs while clocks change.
+constexpr std::array<std::string_view, 4> kSlowing = {"sw_power_cap", "sw_thermal", "hw_thermal",
+                                                      "hw_power_brake"};
 
 void add_states(Writer& out, const Frame& frame, const std::vector<Values>& devices) {
   const auto labels = [&](const Values& one) {
@@ -217,13 +226,204 @@ void add_states(Writer& out, const Frame& frame, const std::vector<Values>& devi
                  one.device->health == model::Health::kDegraded ? 1 : 0);
   out.family("berth_device_throttled", "", "gauge", "1: this reason keeps the clocks low now.");
   for (const Values& one : devices) {
-    const bool is_known = one.device->vendor == model::Vendor::kNvidia && answers(*one.device) &&
-                          one.device->health != model::Health::kAsleep;
-    if (!is_known) continue;
+    if (!knows_throttling(*one.device)) continue;
     const auto& now = one.device->throttle_reasons;
     for (const std::string_view reason : kSlowing)
       out.sample("berth_device_throttled", labels(one) + ",reason=" + label_value(reason),
                  std::find(now.begin(), now.end(), reason) != now.end() ? 1 : 0);
+  }
+}
+
+/// Memory in use that no process accounts for. Absent if the processes or their memory are unknown.
+void add_unattributed(Writer& out, const Frame& frame, const std::vector<Values>& devices) {
+  out.family("berth_device_memory_without_process_bytes", "bytes", "gauge",
+             "Memory in use that no process of the driver's list accounts for.");
+  for (const Values& one : devices) {
+    const Device& device = *one.device;
+    if (!device.readings.memory_used_bytes || device.memory_unified || !answers(device) ||
+        model::users_unknown(device))
+      continue;
+    std::optional<double> bytes = 0;
+    for (const model::Unattributed& row : frame.snapshot.unattributed)
+      if (row.device == device.index)
+        bytes = row.cause == "list_unknown" || row.cause == "not_reported"
+                    ? std::nullopt
+                    : std::optional(static_cast<double>(row.memory_bytes));
+    if (bytes)
+      out.sample("berth_device_memory_without_process_bytes",
+                 labels_of(device, frame, Dialect::kBerth), *bytes);
+  }
+}
+
+/// Calls each(device, partition) for all MIG partitions.
+template <typename Each>
+void for_each_partition(const std::vector<Values>& devices, Each&& each) {
+  for (const Values& one : devices)
+    for (const model::Partition& partition : one.device->partitions) each(*one.device, partition);
+}
+
+std::string number_or_empty(const std::optional<std::uint32_t>& number) {
+  return number ? std::to_string(*number) : "";
+}
+
+/// "1g.10gb" of "MIG 1g.10gb"
+std::string_view profile_of(const model::Partition& partition) {
+  const std::string_view name = partition.name;
+  return name.starts_with("MIG ") ? name.substr(4) : name;
+}
+
+void add_partitions(Writer& out, const Frame& frame, const std::vector<Values>& devices) {
+  const auto labels = [&](const Device& device, const model::Partition& partition) {
+    return labels_of(device, frame, Dialect::kBerth) +
+           ",partition=" + label_value(std::to_string(partition.index));
+  };
+  bool has_any = false;
+  for_each_partition(devices, [&](const Device&, const auto&) { has_any = true; });
+  if (!has_any) return;
+  out.family("berth_partition_info", "", "gauge", "What does not change of a MIG partition.");
+  for_each_partition(devices, [&](const Device& device, const model::Partition& partition) {
+    Labels more;
+    more.add("partition_uuid", partition.uuid)
+        .add("profile", profile_of(partition))
+        .add("gpu_instance", number_or_empty(partition.gpu_instance))
+        .add("compute_instance", number_or_empty(partition.compute_instance));
+    out.sample("berth_partition_info",
+               labels(device, partition) + (more.text().empty() ? "" : ",") + more.text(), 1);
+  });
+  const auto add = [&](std::string_view name, std::string_view unit, std::string_view help,
+                       auto&& value) {
+    out.family(name, unit, "gauge", help);
+    for_each_partition(devices, [&](const Device& device, const model::Partition& partition) {
+      if (const std::optional<double> known = value(partition))
+        out.sample(name, labels(device, partition), *known);
+    });
+  };
+  const auto number = [](const auto& reading) {
+    return reading ? std::optional(static_cast<double>(*reading)) : std::nullopt;
+  };
+  add("berth_partition_memory_total_bytes", "bytes",
+      "Memory of the GPU instance of a MIG partition, which its compute instances share.",
+      [&](const model::Partition& one) { return number(one.memory_total_bytes); });
+  add("berth_partition_memory_used_bytes", "bytes",
+      "Memory in use in the GPU instance of a MIG partition.",
+      [&](const model::Partition& one) { return number(one.memory_used_bytes); });
+}
+
+/// What nvidia_gpu_exporter calls the reasons for low clocks.
+constexpr auto kReasonNames = std::to_array<std::pair<std::string_view, std::string_view>>(
+    {{"idle", "gpu_idle"},
+     {"applications_clocks", "applications_clocks_setting"},
+     {"sw_power_cap", "sw_power_cap"},
+     {"hw_slowdown", "hw_slowdown"},
+     {"sync_boost", "sync_boost"},
+     {"sw_thermal", "sw_thermal_slowdown"},
+     {"hw_thermal", "hw_thermal_slowdown"},
+     {"hw_power_brake", "hw_power_brake_slowdown"}});
+
+/// NVML's number of a compute mode.
+std::optional<double> compute_mode_of(const Device& device) {
+  if (device.compute_mode == "default") return 0;
+  if (device.compute_mode == "exclusive process") return 3;
+  if (device.compute_mode == "prohibited") return 2;
+  return std::nullopt;
+}
+
+/// The largest compute processes of each device. Only on request, because series by pid pile up.
+void add_compute_apps(Writer& out, const Frame& frame, const std::vector<Values>& devices,
+                      std::size_t most) {
+  const auto each = [&](std::string_view name, auto&& value) {
+    out.family(name, "", "gauge", "Compute processes.");
+    for (const Values& one : devices) {
+      std::size_t count = 0;  // the list is sorted by memory
+      for (const model::DeviceProcess& process : frame.snapshot.processes) {
+        if (process.device != one.device->index || !process.kind.compute || !process.host_pid)
+          continue;
+        if (++count > most) break;
+        const std::optional<double> known = value(process);
+        if (!known) continue;
+        out.sample(name,
+                   Labels()
+                       .add("uuid", without_prefix(one.device->uuid))
+                       .add("pid", std::to_string(*process.host_pid))
+                       .add("process_name", process.command.substr(0, process.command.find(' ')))
+                       .text(),
+                   *known);
+      }
+    }
+  };
+  each("nvidia_smi_compute_app_info", [](const auto&) { return std::optional<double>(1); });
+  each("nvidia_smi_compute_app_used_memory_bytes", [](const model::DeviceProcess& process) {
+    return process.memory_bytes ? std::optional(static_cast<double>(*process.memory_bytes))
+                                : std::nullopt;
+  });
+  out.family("nvidia_smi_compute_apps_last_collect_success", "", "gauge",
+             "1: the processes of all devices could be read.");
+  out.sample("nvidia_smi_compute_apps_last_collect_success", "",
+             std::none_of(devices.begin(), devices.end(),
+                          [](const Values& one) { return model::users_unknown(*one.device); })
+                 ? 1
+                 : 0);
+}
+
+/// The metrics of nvidia_gpu_exporter that are not readings.
+void add_nvidia_smi(Writer& out, const Frame& frame, const std::vector<Values>& devices) {
+  const auto labels = [&](const Device& device) {
+    return labels_of(device, frame, Dialect::kNvidiaSmi);
+  };
+  const auto add = [&](const std::string& name, std::string_view help, auto&& value) {
+    out.family(name, "", "gauge", help);
+    for (const Values& one : devices)
+      if (const std::optional<double> known = value(*one.device))
+        out.sample(name, labels(*one.device), *known);
+  };
+  add("nvidia_smi_index", "index", [](const Device& device) {
+    return device.vendor_index ? std::optional<double>(*device.vendor_index) : std::nullopt;
+  });
+  add("nvidia_smi_compute_mode", "compute_mode", compute_mode_of);
+  add("nvidia_smi_mig_mode_current", "mig.mode.current", [](const Device& device) {
+    return device.mig_enabled ? std::optional<double>(*device.mig_enabled ? 1 : 0) : std::nullopt;
+  });
+  // Drivers since 535 call them event reasons; dashboards read either.
+  for (const std::string_view word : {"event", "throttle"})
+    for (const auto& [reason, name] : kReasonNames)
+      add(fmt::format("nvidia_smi_clocks_{}_reasons_{}", word, name),
+          fmt::format("clocks_{}_reasons.{}", word, name),
+          [&, wanted = reason](const Device& device) -> std::optional<double> {
+            if (!knows_throttling(device)) return std::nullopt;
+            const auto& now = device.throttle_reasons;
+            return std::find(now.begin(), now.end(), wanted) != now.end() ? 1 : 0;
+          });
+  bool has_any = false;
+  for_each_partition(devices, [&](const Device&, const auto&) { has_any = true; });
+  if (!has_any) return;
+  out.family("nvidia_smi_mig_info", "", "gauge", "MIG devices.");
+  for_each_partition(devices, [&](const Device& device, const model::Partition& partition) {
+    const std::string uuid =
+        partition.uuid.starts_with("MIG-") ? partition.uuid.substr(4) : partition.uuid;
+    out.sample("nvidia_smi_mig_info",
+               Labels()
+                   .add("uuid", without_prefix(device.uuid))
+                   .add("mig_uuid", uuid)
+                   .add("gpu_instance_id", number_or_empty(partition.gpu_instance))
+                   .add("compute_instance_id", number_or_empty(partition.compute_instance))
+                   .add("profile", profile_of(partition))
+                   .text(),
+               1);
+  });
+  for (const bool is_total : {true, false}) {
+    const char* const name =
+        is_total ? "nvidia_smi_mig_memory_total_bytes" : "nvidia_smi_mig_memory_used_bytes";
+    std::set<std::string> seen;  // compute instances share the memory of their GPU instance
+    out.family(name, "", "gauge", "Memory of a GPU instance.");
+    for_each_partition(devices, [&](const Device& device, const model::Partition& partition) {
+      const auto& bytes = is_total ? partition.memory_total_bytes : partition.memory_used_bytes;
+      const std::string all = Labels()
+                                  .add("uuid", without_prefix(device.uuid))
+                                  .add("gpu_instance_id", number_or_empty(partition.gpu_instance))
+                                  .text();
+      if (bytes && partition.gpu_instance && seen.insert(all).second)
+        out.sample(name, all, static_cast<double>(*bytes));
+    });
   }
 }
 
@@ -273,6 +473,37 @@ void add_users(Writer& out, const Frame& frame, const std::vector<Values>& devic
   });
 }
 
+/// The jobs on each device. A job without a series on a device has no process there.
+void add_jobs(Writer& out, const Frame& frame, const std::vector<Values>& devices) {
+  std::map<int, std::map<std::string, Part>> jobs;
+  for (const model::DeviceProcess& process : frame.snapshot.processes) {
+    if (!process.job) continue;
+    Part& part =
+        jobs[process.device]
+            [Labels().add("job_id", std::to_string(*process.job)).add("user", process.user).text()];
+    // A sum without a part of it would be too small.
+    part.has_memory = (part.processes == 0 || part.has_memory) && process.memory_bytes;
+    part.memory_bytes += static_cast<double>(process.memory_bytes.value_or(0));
+    part.has_share = (part.processes == 0 || part.has_share) && process.sm_percent;
+    part.share += process.sm_percent.value_or(0);
+    ++part.processes;
+  }
+  const auto each = [&](std::string_view name, auto&& value) {
+    for (const Values& one : devices)
+      for (const auto& [labels, part] : jobs[one.device->index])
+        if (const std::optional<double> known = value(part))
+          out.sample(name, labels_of(*one.device, frame, Dialect::kBerth) + "," + labels, *known);
+  };
+  out.family("berth_job_memory_bytes", "bytes", "gauge", "Memory of a job on a device.");
+  each("berth_job_memory_bytes", [](const Part& part) {
+    return part.has_memory ? std::optional(part.memory_bytes) : std::nullopt;
+  });
+  out.family("berth_job_utilization_ratio", "ratio", "gauge", "Time share of a job on a device.");
+  each("berth_job_utilization_ratio", [](const Part& part) {
+    return part.has_share ? std::optional(part.share * 0.01) : std::nullopt;
+  });
+}
+
 /// Combines processes of one user, job and program into one series: series per pid would pile up.
 void add_processes(Writer& out, const Frame& frame, std::size_t most) {
   struct Group {
@@ -284,7 +515,7 @@ void add_processes(Writer& out, const Frame& frame, std::size_t most) {
     if (!process.memory_bytes) continue;
     Labels labels;
     labels.add("user", process.user.empty() ? "unknown" : process.user)
-        .add("job", process.job ? std::to_string(*process.job) : "")
+        .add("job_id", process.job ? std::to_string(*process.job) : "")
         .add("program", program_of(process.command))
         .add("pod", process.pod);
     Group& group = groups[process.device][labels.text()];
@@ -407,6 +638,31 @@ void add_queue(Writer& out, const QueueNumbers& queue) {
   out.sample("berth_jobs_longest_wait_seconds", "", queue.longest_wait_seconds);
 }
 
+/// dcgm-exporter has the memory of a MIG partition under the same names, with two more labels.
+std::vector<Values> with_partitions(const std::vector<Values>& devices) {
+  std::vector<Values> rows;
+  for (const Values& one : devices) {
+    rows.push_back(one);
+    for (const model::Partition& partition : one.device->partitions) {
+      Values part;
+      part.device = one.device;
+      part.labels = "," + Labels()
+                              .add("GPU_I_PROFILE", profile_of(partition))
+                              .add("GPU_I_ID", number_or_empty(partition.gpu_instance))
+                              .text();
+      const auto& total = partition.memory_total_bytes;
+      const auto& used = partition.memory_used_bytes;
+      if (!partition.gpu_instance) continue;
+      if (total) part.by_name.emplace("memory_total_bytes", static_cast<double>(*total));
+      if (used) part.by_name.emplace("memory_used_bytes", static_cast<double>(*used));
+      if (total && used && *total >= *used)
+        part.by_name.emplace("memory_free_bytes", static_cast<double>(*total - *used));
+      rows.push_back(std::move(part));
+    }
+  }
+  return rows;
+}
+
 }  // namespace
 
 std::optional<Dialect> dialect_named(std::string_view name) {
@@ -441,23 +697,32 @@ std::string render_metrics(const Frame& frame, const MetricsOptions& options) {
   std::vector<Values> devices;
   for (const Device& device : frame.snapshot.devices)
     if (is_exported(device, options.dialect)) devices.push_back(values_of(device));
+  const std::vector<Values> rows =
+      options.dialect == Dialect::kDcgm ? with_partitions(devices) : devices;
   Writer out(options.exposition);
   add_info(out, frame, devices, options.dialect);
   for (const ReadingMetric& metric : metrics_of(options.dialect)) {
     bool is_first = true;
-    for (const Values& one : devices) {
+    for (const Values& one : rows) {
       const auto value = one.by_name.find(metric.reading);
       if (value == one.by_name.end()) continue;
       if (std::exchange(is_first, false))
         out.family(metric.name, metric.unit, metric.is_counter ? "counter" : "gauge", metric.help);
-      out.sample(metric.name, labels_of(*one.device, frame, options.dialect),
+      out.sample(metric.name, labels_of(*one.device, frame, options.dialect) + one.labels,
                  value->second * metric.scale);
     }
   }
   add_xids(out, frame, devices, options);
+  if (options.dialect == Dialect::kNvidiaSmi) {
+    add_nvidia_smi(out, frame, devices);
+    if (options.processes > 0) add_compute_apps(out, frame, devices, options.processes);
+  }
   if (options.dialect == Dialect::kBerth) {
     add_states(out, frame, devices);
+    add_unattributed(out, frame, devices);
+    add_partitions(out, frame, devices);
     add_users(out, frame, devices);
+    add_jobs(out, frame, devices);
     if (options.processes > 0) add_processes(out, frame, options.processes);
     if (options.queue) add_queue(out, *options.queue);
     add_self(out, frame, options);

@@ -221,3 +221,60 @@ TEST_CASE("the format follows what Prometheus accepts") {
   CHECK(exposition_for("application/openmetrics-text;q=0.2, text/plain;version=0.0.4;q=0.9") ==
         Exposition::kText);
 }
+
+TEST_CASE("memory without a process has a series, except where the processes are not known") {
+  Frame frame = sample_frame();
+  const std::string name = "berth_device_memory_without_process_bytes";
+  const std::string labels = "{device=\"0\",uuid=\"GPU-abc\"} ";
+  CHECK(has(render_metrics(frame, {}), name + labels + "0"));
+  frame.snapshot.unattributed = {{0, 4096, "zombie", {}}};
+  CHECK(has(render_metrics(frame, {}), name + labels + "4096"));
+  frame.snapshot.unattributed[0].cause = "not_reported";
+  CHECK_FALSE(render_metrics(frame, {}).find(name + "{") != std::string::npos);
+  frame.snapshot.unattributed.clear();
+  frame.snapshot.devices[0].processes_unknown = Absence::kNoPermission;
+  CHECK_FALSE(render_metrics(frame, {}).find(name + "{") != std::string::npos);
+}
+
+TEST_CASE("MIG partitions have series in every dialect") {
+  Frame frame = sample_frame();
+  for (const std::uint32_t instance : {0U, 1U}) {
+    model::Partition partition;
+    partition.index = instance;
+    partition.name = "MIG 1c.3g.40gb";
+    partition.uuid = "MIG-" + std::to_string(instance);
+    partition.gpu_instance = 2;
+    partition.compute_instance = instance;
+    partition.memory_total_bytes = std::uint64_t{40} << 30U;
+    partition.memory_used_bytes = std::uint64_t{1} << 30U;
+    frame.snapshot.devices[0].partitions.push_back(partition);
+  }
+  const std::string own = render_metrics(frame, {});
+  CHECK(has(own,
+            "berth_partition_memory_used_bytes{device=\"0\",uuid=\"GPU-abc\","
+            "partition=\"1\"} 1073741824"));
+  CHECK(has(own,
+            "berth_partition_info{device=\"0\",uuid=\"GPU-abc\",partition=\"0\","
+            "partition_uuid=\"MIG-0\",profile=\"1c.3g.40gb\",gpu_instance=\"2\","
+            "compute_instance=\"0\"} 1"));
+  const std::string smi = render_metrics(frame, {.dialect = Dialect::kNvidiaSmi});
+  CHECK(has(smi,
+            "nvidia_smi_mig_info{uuid=\"abc\",mig_uuid=\"1\",gpu_instance_id=\"2\","
+            "compute_instance_id=\"1\",profile=\"1c.3g.40gb\"} 1"));
+  const std::string used = "nvidia_smi_mig_memory_used_bytes{uuid=\"abc\",gpu_instance_id=\"2\"}";
+  CHECK(smi.find(used) != std::string::npos);
+  CHECK(smi.find(used) == smi.rfind(used));  // compute instances share the memory
+  const std::string dcgm = render_metrics(frame, {.dialect = Dialect::kDcgm});
+  CHECK(dcgm.find("GPU_I_PROFILE=\"1c.3g.40gb\",GPU_I_ID=\"2\"} 1024\n") != std::string::npos);
+}
+
+TEST_CASE("a job has series on each of its devices, and none of a value that is partly unknown") {
+  Frame frame = sample_frame();
+  for (model::DeviceProcess& process : frame.snapshot.processes) process.job = 7;
+  const std::string labels = "{device=\"0\",uuid=\"GPU-abc\",job_id=\"7\",user=\"lin\"} ";
+  CHECK(has(render_metrics(frame, {}), "berth_job_memory_bytes" + labels + "2147483648"));
+  CHECK(has(render_metrics(frame, {}), "berth_job_utilization_ratio" + labels + "0.4"));
+  frame.snapshot.processes[0].sm_percent = Absence::kFailed;
+  const std::string text = render_metrics(frame, {});
+  CHECK(text.find("berth_job_utilization_ratio{") == std::string::npos);
+}

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "inventory/attribution.hpp"
 #include "inventory/numbering.hpp"
 #include "inventory/nvml_reader.hpp"
 #include "inventory/sysfs_sampler.hpp"
@@ -131,6 +132,7 @@ class Sampler::Work {
     options.process_details = options.process_users = false;  // ProcessCache reads them
     options.holders = false;
     options.opencl = inventory::OpenCl::kNever;
+    options.pcie_throughput = options_.pcie_throughput;
     options.initialisation_deadline = patience;
     return inventory::observe(sources_, options);
   }
@@ -197,7 +199,8 @@ class Sampler::Work {
     };
     driver_ = std::make_unique<inventory::NvmlSampler>(
         sources_, std::move(wanted), options_.interval,
-        inventory::SamplePace{ticks(seconds(2)), ticks(seconds(10)), 1, options_.xids});
+        inventory::SamplePace{ticks(seconds(2)), ticks(seconds(10)), 1, options_.xids,
+                              options_.pcie_throughput});
     silence_.begin(Clock::now());
   }
 
@@ -296,6 +299,30 @@ class Sampler::Work {
     return has_new;
   }
 
+  /// Memory without a process, of the new lists. Other devices keep what the full snapshot found.
+  void find_unattributed() {
+    std::vector<model::Unattributed> rows;
+    for (const Device& device : snapshot_.devices) {
+      const auto before =
+          std::find_if(snapshot_.unattributed.begin(), snapshot_.unattributed.end(),
+                       [&](const model::Unattributed& one) { return one.device == device.index; });
+      const bool is_kept = before != snapshot_.unattributed.end();
+      if (!is_sampled_by_driver(device)) {
+        if (is_kept) rows.push_back(std::move(*before));
+        continue;
+      }
+      const auto bytes = inventory::unaccounted_bytes(device, snapshot_.processes);
+      if (bytes == 0) continue;
+      const bool is_foreign =
+          (is_kept && before->cause == "other_namespace") ||
+          std::any_of(snapshot_.processes.begin(), snapshot_.processes.end(),
+                      [&](const auto& one) { return one.device == device.index && !one.pid; });
+      rows.push_back(
+          inventory::explain(device, bytes, snapshot_.processes, {}, {is_foreign, false}));
+    }
+    snapshot_.unattributed = std::move(rows);
+  }
+
   void read_cpu(Clock::time_point now) {
     for (Device& device : snapshot_.devices) {
       if (device.kind != model::DeviceKind::kCpu) continue;
@@ -331,6 +358,7 @@ class Sampler::Work {
         snapshot_.processes.insert(snapshot_.processes.end(), rows.begin(), rows.end());
       cache_.fill(snapshot_.processes, now);
       inventory::sort_processes(snapshot_.processes);
+      find_unattributed();
       plausibility_.check(snapshot_);
       snapshot_.notes = notes_;
       if (options_.decorate) options_.decorate(snapshot_);

@@ -22,6 +22,7 @@ struct SamplerOptions {
   std::function<void(const FramePtr&)> on_frame = {};
   std::chrono::milliseconds initialisation_deadline{30'000};
   bool xids = false;  // whether frames have Xids, from NVML and the kernel log
+  bool pcie_throughput = false;
   /// Whether to publish the devices first, while /proc is read (Frame::is_early).
   bool early_frame = false;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "model/busy.hpp"
 #include "watch/join.hpp"
 
 namespace berth::watch {
@@ -60,6 +61,22 @@ std::optional<double> UsageMeter::joules_of(const model::Device& device, double 
   return std::nullopt;
 }
 
+/// Whether it is used is not known. Its energy is that of the device, if there is no other holder.
+void UsageMeter::add_unaccounted(const Frame& frame, const model::Device& device, double seconds,
+                                 const std::optional<double>& joules) {
+  Usage& usage = usage_[{key_of(device), kNoProcess, 0, kNoProcess}];
+  usage.held_seconds += seconds;
+  usage.energy_joules += joules.value_or(0);
+  for (const model::Unattributed& row : frame.snapshot.unattributed) {
+    if (row.device != device.index) continue;
+    const auto bytes = static_cast<double>(row.memory_bytes);
+    usage.memory_byte_seconds += bytes * seconds;
+    keep_most(usage.peak_memory_bytes, bytes);
+  }
+  if (const auto& total = device.readings.memory_total_bytes)
+    keep_most(usage.device_memory_bytes, static_cast<double>(*total));
+}
+
 void UsageMeter::add(const Frame& frame, const AskedMemory& asked) {
   const double seconds = last_seconds_ ? frame.seconds - *last_seconds_ : 0;
   last_seconds_ = frame.seconds;
@@ -77,6 +94,9 @@ void UsageMeter::add(const Frame& frame, const AskedMemory& asked) {
   for (const model::Device& device : frame.snapshot.devices) {
     const auto joules = joules_of(device, seconds);
     const auto found = holders.find(device.index);
+    if (counts && model::holds_unaccounted(device, frame.snapshot))
+      add_unaccounted(frame, device, seconds,
+                      found == holders.end() ? joules : std::optional<double>());
     if (!counts || found == holders.end()) continue;
     double all = 0;
     for (const auto& [key, holder] : found->second) all += holder.share;

@@ -21,6 +21,9 @@ struct UsageKey {
   auto operator<=>(const UsageKey&) const = default;
 };
 
+/// User and program of memory that no process accounts for.
+inline constexpr const char* kNoProcess = "(no process)";
+
 struct Usage {
   double held_seconds = 0;         // with a compute process on the device
   double used_seconds = 0;         // part of known_seconds, weighted by time share
@@ -48,6 +51,8 @@ class UsageMeter {
 
  private:
   [[nodiscard]] std::optional<double> joules_of(const model::Device& device, double seconds);
+  void add_unaccounted(const Frame& frame, const model::Device& device, double seconds,
+                       const std::optional<double>& joules);
 
   std::map<UsageKey, Usage> usage_;
   std::map<std::string, std::uint64_t> energy_;  // last counter of each device, in mJ

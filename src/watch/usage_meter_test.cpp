@@ -108,3 +108,27 @@ TEST_CASE("a whole device is more than any part of one") {
   part.add(whole);
   CHECK(part.asked_memory_bytes == 0.0);
 }
+
+TEST_CASE("memory without a process is held by nobody that is known, and its use is not known") {
+  UsageMeter meter;
+  const auto frame = [](double seconds, std::uint64_t bytes) {
+    Frame made = frame_at(seconds, 0, {});
+    model::Device& device = made.snapshot.devices[0];
+    device.readings.memory_total_bytes = std::uint64_t{80} << 30U;
+    device.readings.power_milliwatts = std::uint64_t{100'000};
+    device.readings.energy_millijoules = Absence::kNotSupported;
+    made.snapshot.unattributed = {{device.index, bytes, "zombie", {}}};
+    return made;
+  };
+  meter.add(frame(0, std::uint64_t{20} << 30U));
+  meter.add(frame(1, std::uint64_t{20} << 30U));
+  meter.add(frame(2, std::uint64_t{2} << 30U));  // as much as a desktop may take
+  const auto usage = meter.take();
+  REQUIRE(usage.size() == 1);
+  const auto& [key, one] = *usage.begin();
+  CHECK(key.user == kNoProcess);
+  CHECK(one.held_seconds == 1);
+  CHECK(one.known_seconds == 0);
+  CHECK(one.peak_memory_bytes == static_cast<double>(std::uint64_t{20} << 30U));
+  CHECK(one.energy_joules == 100);
+}

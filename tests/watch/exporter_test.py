@@ -113,11 +113,32 @@ class Exporter(unittest.TestCase):
         for name in ("DEV_GPU_TEMP", "DEV_POWER_USAGE", "DEV_SM_CLOCK", "DEV_GPU_UTIL", "DEV_FB_USED", "PROF_PIPE_TENSOR_ACTIVE"):
             value(text, "DCGM_FI_" + name, gpu=7)
         self.assertNotIn("# EOF", text)
+
+    def test_the_dashboard_of_nvidia_gpu_exporter_finds_what_it_asks_for(self):
+        """The names of Grafana dashboard 14574 (revision of 2026-08), which it joins by uuid, and which it asks for job and instance by nvidia_smi_index."""
+        self.start("dgx-h100-8", sim=("--processes", "16"))
+        done = subprocess.run([BERTH, "exporter", "--once", "--dialect", "nvidia_smi", "--processes", "3"], env=self.variables, capture_output=True, text=True)
+        reasons = ("gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_thermal_slowdown", "sw_thermal_slowdown", "hw_power_brake_slowdown",
+                   "sync_boost")
+        for name in ("index", "gpu_info", "utilization_gpu_ratio", "utilization_memory_ratio", "memory_used_bytes", "memory_total_bytes", "power_draw_watts",
+                     "enforced_power_limit_watts", "power_limit_watts", "energy_joules_total", "temperature_gpu", "clocks_current_sm_clock_hz",
+                     "clocks_current_graphics_clock_hz", "clocks_current_memory_clock_hz", "clocks_max_graphics_clock_hz", "clocks_max_memory_clock_hz",
+                     "pstate", "compute_mode", "pcie_throughput_rx_bytes_per_second", "pcie_throughput_tx_bytes_per_second",
+                     "ecc_errors_uncorrected_volatile_total", *(f"clocks_event_reasons_{one}" for one in reasons),
+                     *(f"clocks_throttle_reasons_{one}" for one in reasons)):
+            self.assertEqual(done.stdout.count(f"\nnvidia_smi_{name}{{uuid="), 8, name)
+        self.assertIn("\nnvidia_smi_compute_apps_last_collect_success 1\n", done.stdout)
+        for name in ("compute_app_info", "compute_app_used_memory_bytes"):
+            self.assertRegex(done.stdout, rf'\nnvidia_smi_{name}{{uuid="[^"]+",pid="\d+",process_name="[^"]+"}} \d')
+
+    def test_partitions_have_series(self):
+        self.start("dgx-a100-mig")
+        own = self.metrics()[1]
+        self.assertRegex(own, r'\nberth_partition_info{device="\d+",uuid="GPU-[^"]+",partition="0",partition_uuid="MIG-[^"]+",profile="\dg')
+        self.assertIn("\nberth_partition_memory_used_bytes{", own)
         done = subprocess.run([BERTH, "exporter", "--once", "--dialect", "nvidia_smi"], env=self.variables, capture_output=True, text=True)
-        # Grafana dashboard 14574 joins these by uuid.
-        for name in ("utilization_gpu_ratio", "memory_used_bytes", "memory_total_bytes", "power_draw_watts", "temperature_gpu",
-                     "clocks_current_sm_clock_hz", "pstate", "gpu_info"):
-            self.assertEqual(done.stdout.count(f"\nnvidia_smi_{name}{{"), 8, name)
+        self.assertRegex(done.stdout, r'\nnvidia_smi_mig_info{uuid="[^"]+",mig_uuid="[^"]+",gpu_instance_id="\d+",compute_instance_id="\d+",profile="\dg')
+        self.assertIn("\nnvidia_smi_mig_memory_used_bytes{", done.stdout)
 
     def test_a_real_prometheus_scrapes_it_and_evaluates_the_shipped_rules(self):
         prometheus = shutil.which("prometheus")
