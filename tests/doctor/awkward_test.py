@@ -122,7 +122,7 @@ def bundles(berth, folder):
     for place in ("usr/lib", "etc", "proc"):
         (bare / place).mkdir(parents=True)
     found = document(berth, folder, "--from", "bare")
-    assert "whether there is a GPU was not checked" in found["verdict"], found["verdict"]
+    assert "it was not checked whether there is a GPU" in found["verdict"], found["verdict"]
     missing = {one["id"]: one["why"] for one in found["not_checked"]}
     assert missing["HW01"] == "/sys is empty or not mounted here" and "HW01" not in found["checked"], missing
     assert "/proc is empty or not mounted here" in missing.values()

@@ -403,7 +403,7 @@ class Dra(unittest.TestCase):
     def test_hostile_claims_change_nothing(self):
         device = self.ready()[0]["name"]
         self.api.allocate("c", FIRST, device)
-        self.assertIn("impossible uid", self.kubelet.prepare(("c", "../../x"))["../../x"].error)
+        self.assertIn("invalid uid", self.kubelet.prepare(("c", "../../x"))["../../x"].error)
         self.assertIn("another one", self.kubelet.prepare(("c", SECOND))[SECOND].error)
         self.api.allocate("none", SECOND, "gpu-of-nobody")
         self.assertIn("E1031", self.kubelet.prepare(("none", SECOND))[SECOND].error)
