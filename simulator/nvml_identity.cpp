@@ -130,9 +130,7 @@ NVML(nvmlDeviceGetMemoryBusWidth)(nvmlDevice_t device, std::uint32_t* bits) {
   return give_if_known(call.device().memory_bus_width, bits);
 }
 
-NVML(nvmlDeviceGetPciInfo_v3)(nvmlDevice_t device, nvmlPciInfo_t* info) {
-  ENTER(nvmlDeviceGetPciInfo_v3, device, info != nullptr, kIdentity);
-  const wire::Device& d = call.device();
+static nvmlReturn_t give_pci(const wire::Device& d, nvmlPciInfo_t* info) {
   put_addresses(d, info->busIdLegacy, info->busId);
   info->domain = d.pci_domain;
   info->bus = d.pci_bus;
@@ -140,6 +138,10 @@ NVML(nvmlDeviceGetPciInfo_v3)(nvmlDevice_t device, nvmlPciInfo_t* info) {
   info->pciDeviceId = d.pci_id;
   info->pciSubSystemId = d.pci_subsystem;
   return NVML_SUCCESS;
+}
+NVML(nvmlDeviceGetPciInfo_v3)(nvmlDevice_t device, nvmlPciInfo_t* info) {
+  ENTER(nvmlDeviceGetPciInfo_v3, device, info != nullptr, kIdentity);
+  return give_pci(call.device(), info);
 }
 NVML(nvmlDeviceGetPciInfo_v2)(nvmlDevice_t device, nvmlPciInfo_v2_t* info) {
   ENTER(nvmlDeviceGetPciInfo_v2, device, info != nullptr, kIdentity);
@@ -274,6 +276,27 @@ NVML(nvmlDeviceGetNvLinkState)(nvmlDevice_t device, std::uint32_t link, nvmlEnab
   if (link >= call.device().nvlinks) return NVML_ERROR_INVALID_ARGUMENT;
   *active = NVML_FEATURE_ENABLED;
   return NVML_SUCCESS;
+}
+NVML(nvmlDeviceGetNvLinkRemoteDeviceType)
+(nvmlDevice_t device, std::uint32_t link, nvmlIntNvLinkDeviceType_t* type) {
+  ENTER(nvmlDeviceGetNvLinkRemoteDeviceType, device, type != nullptr);
+  if (call.device().nvlinks == 0) return NVML_ERROR_NOT_SUPPORTED;
+  if (link >= call.device().nvlinks) return NVML_ERROR_INVALID_ARGUMENT;
+  *type =
+      call.device().nvlink_to < 0 ? NVML_NVLINK_DEVICE_TYPE_SWITCH : NVML_NVLINK_DEVICE_TYPE_GPU;
+  return NVML_SUCCESS;
+}
+NVML(nvmlDeviceGetNvLinkRemotePciInfo_v2)
+(nvmlDevice_t device, std::uint32_t link, nvmlPciInfo_t* pci) {
+  ENTER(nvmlDeviceGetNvLinkRemotePciInfo_v2, device, pci != nullptr);
+  if (call.device().nvlinks == 0) return NVML_ERROR_NOT_SUPPORTED;
+  if (link >= call.device().nvlinks) return NVML_ERROR_INVALID_ARGUMENT;
+  const std::int32_t to = call.device().nvlink_to;
+  if (to >= 0) return give_pci(view().device(static_cast<std::uint32_t>(to)), pci);
+  wire::Device nvswitch{};  // a DGX has six; these addresses are made up
+  nvswitch.pci_bus = 0xc0 + link % 6;
+  nvswitch.pci_id = 0x1af110deU;
+  return give_pci(nvswitch, pci);
 }
 NVML(nvmlDeviceGetNvLinkVersion)(nvmlDevice_t device, std::uint32_t link, std::uint32_t* version) {
   ENTER(nvmlDeviceGetNvLinkVersion, device, version != nullptr);

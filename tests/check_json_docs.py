@@ -138,6 +138,19 @@ def trace_of(berth):
     return json.loads(done.stdout)
 
 
+def topology(berth):
+    """What `berth ls --topology` prints on a machine with NVLink bridges."""
+    done = subprocess.run([berth, "sim", "--machine", "server-8xa6000", "--", berth, "ls", "--topology", "--json"], capture_output=True, text=True,
+                          timeout=60, check=True)
+    return json.loads(done.stdout)
+
+
+def rows_of_both(rows):
+    """The rows that `berth top` shares with `ls` and `ps`."""
+    devices = {key: row for key, row in rows["berth ls --json"].items() if not key.startswith("links")}
+    return devices | {key: row for key, row in rows["berth ps --json"].items() if key.startswith("processes")}
+
+
 def busy_top(berth):
     """What it prints on a machine with processes."""
     done = subprocess.run([berth, "sim", "--machine", "lab-4x3090", "--processes", "2", "--", berth, "top", "--once", "--json"], capture_output=True,
@@ -153,12 +166,12 @@ def check(arguments):
         return [json.loads(path.read_text()) for path in sorted(recorded.glob(f"*.{verb}.json"))]
 
     berth = arguments.berth
-    yield from problems_of("berth ls --json", rows["berth ls --json"], documents("ls") + [printed(berth, "ls")])
+    yield from problems_of("berth ls --json", rows["berth ls --json"], documents("ls") + [printed(berth, "ls"), topology(berth)])
     yield from problems_of("berth ps --json", rows["berth ps --json"], documents("ps") + [printed(berth, "ps")])
     yield from problems_of("berth --json", rows["berth --json"], documents("berth") + [printed(berth)])
-    both = rows["berth ls --json"] | {key: row for key, row in rows["berth ps --json"].items() if key.startswith("processes")}
+    both = rows_of_both(rows)
     # This machine may have no partitions and no processes. The recorded documents show those keys.
-    parts = [{key: one[key] for key in ("devices", "processes") if key in one} for one in documents("ls") + documents("ps")]
+    parts = [{key: one[key] for key in ("devices", "processes") if key in one} for one in [*documents("ls"), *documents("ps"), topology(berth)]]
     yield from problems_of("berth top --json", rows["berth top --json"] | both, [printed(berth, "top", "--once"), busy_top(berth), *parts])
     machines = [{}, *({"BERTH_ROOT": machine_file.unpacked(name), "CUDA_VISIBLE_DEVICES": "0"}
                       for name in ("amd-7900xtx", "grace-hopper"))]

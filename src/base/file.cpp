@@ -89,12 +89,17 @@ std::vector<std::string> list_folder(const std::string& path, std::size_t most) 
   return names;
 }
 
-std::optional<std::string> link_name(const std::string& path) {
+std::optional<std::string> link_target(const std::string& path) {
   std::array<char, 4096> target;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   const ssize_t n = ::readlink(path.c_str(), target.data(), target.size());
   if (n <= 0) return std::nullopt;
-  const std::string_view whole(target.data(), static_cast<std::size_t>(n));
-  return std::string(whole.substr(whole.rfind('/') + 1));
+  return std::string(target.data(), static_cast<std::size_t>(n));
+}
+
+std::optional<std::string> link_name(const std::string& path) {
+  auto whole = link_target(path);
+  if (whole) whole->erase(0, whole->rfind('/') + 1);
+  return whole;
 }
 
 }  // namespace berth

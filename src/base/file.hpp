@@ -43,6 +43,8 @@ struct Roots {
 /// `most` names.
 [[nodiscard]] std::vector<std::string> list_folder(const std::string& path,
                                                    std::size_t most = SIZE_MAX);
+/// The target of a symbolic link, as it is written.
+[[nodiscard]] std::optional<std::string> link_target(const std::string& path);
 /// The last component of a symbolic link's target: "amdgpu" for the link …/driver.
 [[nodiscard]] std::optional<std::string> link_name(const std::string& path);
 

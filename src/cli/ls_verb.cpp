@@ -27,10 +27,13 @@ Result<int> run_ls(const Context& context) {
   add_leases(*seen);
   const auto shown = output::devices_in(view_of(context.arguments), *std::move(seen));
   if (!shown) return shown.error();
+  const bool topology = context.arguments.has("--topology");
   const bool details = context.arguments.has("--details");
   const auto software = details ? software_here(shown->driver) : model::Software{};
   if (context.json)
-    context.out(output::ls_json(*shown, details ? &software : nullptr));
+    context.out(output::ls_json(*shown, {details ? &software : nullptr, topology}));
+  else if (topology)
+    context.out(output::topology_text(*shown, context.out_terminal));
   else if (details)
     context.out(output::details_text(*shown, context.out_terminal) + "\n" +
                 output::software_text(software, context.out_terminal));

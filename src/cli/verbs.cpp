@@ -46,6 +46,7 @@ constexpr auto kLsOptions = std::to_array<Option>({
     {"-s,--sort", output::kDeviceSortKeys, "order of the rows; numbers largest first"},
     kWide,
     {"-l,--details", nullptr, "every field of every device, and why a reading is absent"},
+    {"--topology", nullptr, "how the GPUs are connected: NVLink, PCIe switches, NUMA nodes"},
     {"--pcie-throughput", nullptr, "measure PCIe traffic; this takes the driver 40 ms per GPU"},
     kOpenCl,
     kNoOpenCl,
@@ -53,6 +54,7 @@ constexpr auto kLsOptions = std::to_array<Option>({
 });
 constexpr auto kLsExamples = std::to_array<Example>({
     {"berth ls", "every device in one table"},
+    {"berth ls --topology", "which GPUs are near each other, as `nvidia-smi topo -m`"},
     {"berth ls --host lab1,lab2", "the devices of other machines, through your ssh"},
     {"berth ls --details --device 0", "all that is known about one device"},
     {"berth ls --json | jq '.devices[].uuid'", "JSON for a program"},

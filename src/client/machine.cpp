@@ -72,6 +72,7 @@ Device device_of(const Json& json) {
   take(json, "name", device.name);
   take(json, "uuid", device.uuid);
   take(json, "pci_address", device.pci_address);
+  take(json, "pci_path", device.pci_path);
   take(json, "kernel_driver", device.kernel_driver);
   take(json, "numa_node", device.numa_node);
   take(json, "local_cpus", device.local_cpus);
@@ -91,6 +92,11 @@ Device device_of(const Json& json) {
   model::for_each_reading(device.readings, [&](std::string_view key, auto& reading) {
     take(json, std::string(key).c_str(), reading);
   });
+  for (const Json& one : rows(json, "nvlink_peers")) {
+    model::NvLinkPeer& peer = device.nvlink_peers.emplace_back();
+    take(one, "pci_address", peer.pci_address);
+    take(one, "links", peer.links);
+  }
   for (const Json& one : rows(json, "partitions")) device.partitions.push_back(partition_of(one));
   return device;
 }

@@ -49,16 +49,21 @@ Json amount(std::uint64_t mebibytes) {
   return std::to_string(mebibytes) + "Mi";
 }
 
-Json attributes_of(const KubeUnit& unit) {
+Json attributes_of(const KubeUnit& unit, const std::string& nvlink_group) {
   // If a selector uses an attribute that one device lacks, the scheduler reports an error. So every
-  // device has all of these attributes; only `numa` is absent if it is not known, as is the
-  // capacity `memory`.
+  // device has all of these attributes; only `numa`, the PCIe root and the NVLink group are absent
+  // if they are not known or there is none, as is the capacity `memory`.
   Json all{{"uuid", {{"string", unit.uuid.substr(0, 64)}}},
            {"model", {{"string", unit.model.substr(0, 64)}}},
            {"kind", {{"string", unit.profile.empty() ? "gpu" : "mig"}}},
            {"profile", {{"string", unit.profile.substr(0, 64)}}},
            {"pciAddress", {{"string", unit.pci.substr(0, 64)}}}};
   if (unit.numa) all["numa"] = {{"int", *unit.numa}};
+  if (!nvlink_group.empty()) all["nvlinkGroup"] = {{"string", nvlink_group.substr(0, 64)}};
+  // Kubernetes defines this name, so that a claim can ask for a GPU and a network card of one root.
+  if (const std::string root = unit.pci_path.substr(0, unit.pci_path.find('/'));
+      !root.empty() && root.size() <= 64)
+    all["resource.kubernetes.io/pcieRoot"] = {{"string", root}};
   return all;
 }
 
@@ -79,8 +84,9 @@ bool is_shared(const KubeUnit& unit, int shares) {
   return unit.profile.empty() && share_of(unit, shares).value_or(0) > 0;
 }
 
-void add_devices(const KubeUnit& unit, const SliceSettings& settings, Json& out) {
-  Json device{{"name", device_name(unit.uuid)}, {"attributes", attributes_of(unit)}};
+void add_devices(const KubeUnit& unit, const std::string& nvlink_group,
+                 const SliceSettings& settings, Json& out) {
+  Json device{{"name", device_name(unit.uuid)}, {"attributes", attributes_of(unit, nvlink_group)}};
   const bool is_own = unit.fault == kOwnQueueFault;
   if (!unit.healthy)
     device["taints"] = {{{"key", is_own ? kOwnQueueTaint : kUnhealthyTaint},
@@ -220,8 +226,9 @@ std::string Slice::json(std::uint64_t generation, std::size_t slices, const std:
 std::vector<Slice> resource_slices(const std::vector<KubeUnit>& units,
                                    const SliceSettings& settings) {
   Json all = Json::array();
+  auto nvlink = nvlink_groups(units);
   for (const KubeUnit& unit : units)
-    if (unit.healthy || settings.taints) add_devices(unit, settings, all);
+    if (unit.healthy || settings.taints) add_devices(unit, nvlink[unit.uuid], settings, all);
   std::vector<Slice> slices;
   for (std::size_t first = 0; first == 0 || first < all.size(); first += kMostDevices) {
     Json part = Json::array();

@@ -59,8 +59,24 @@ TEST_CASE("a slice names what a claim may select by, and leaves out what is not 
   CHECK(devices[0]["attributes"]["numa"]["int"] == 1);
   CHECK(devices[0]["capacity"]["memory"]["value"] == "24576Mi");
   CHECK_FALSE(devices[1]["attributes"].contains("numa"));
+  CHECK_FALSE(devices[1]["attributes"].contains("nvlinkGroup"));
+  CHECK_FALSE(devices[1]["attributes"].contains("resource.kubernetes.io/pcieRoot"));
   CHECK_FALSE(devices[1]["capacity"].contains("memory"));
   CHECK_FALSE(devices[0].contains("allowMultipleAllocations"));
+}
+
+TEST_CASE("GPUs of one group of NVLinks can be claimed together") {
+  auto units = two_gpus();
+  units[0].pci = "0000:01:00.0";
+  units[1].pci = "0000:02:00.0";
+  units[0].pci_path = "pci0000:00/0000:00:01.0";
+  units[0].nvlink_peers = {{units[1].pci, 4}};
+  units[1].nvlink_peers = {{units[0].pci, 4}};
+  const Json object = Json::parse(resource_slices(units, settings(0, true))[0].json(7, 1, "99"));
+  const Json devices = object["spec"]["devices"];
+  CHECK(devices[0]["attributes"]["nvlinkGroup"]["string"] == units[0].uuid);
+  CHECK(devices[1]["attributes"]["nvlinkGroup"]["string"] == units[0].uuid);
+  CHECK(devices[0]["attributes"]["resource.kubernetes.io/pcieRoot"]["string"] == "pci0000:00");
 }
 
 TEST_CASE("a shared GPU is one device with consumable capacity, or several where there is none") {

@@ -1,6 +1,7 @@
 #include "engines/kube_devices.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -8,6 +9,7 @@
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
 #include "engines/fitness.hpp"
+#include "model/topology.hpp"
 
 namespace berth::engines {
 namespace {
@@ -107,6 +109,62 @@ std::vector<std::string> packed(const std::vector<std::string>& available,
   return chosen;
 }
 
+model::Device device_of(const KubeUnit& unit) {
+  model::Device device;
+  device.pci_address = unit.pci;
+  device.pci_path = unit.pci_path;
+  device.numa_node = unit.numa;
+  if (unit.profile.empty()) device.nvlink_peers = unit.nvlink_peers;  // slices cannot use NVLink
+  return device;
+}
+
+/// uuid → the name of its group: the uuid of the group's first unit.
+using Groups = std::map<std::string, std::string>;
+Groups groups_of(const std::vector<KubeUnit>& units, model::Connection grade) {
+  std::vector<model::Device> devices;
+  for (const KubeUnit& unit : units) devices.push_back(device_of(unit));
+  std::vector<const model::Device*> pointers;
+  for (const model::Device& device : devices) pointers.push_back(&device);
+  const auto numbers = model::groups_at(pointers, grade);
+  Groups groups;
+  for (std::size_t i = 0; i < units.size(); ++i) groups[units[i].uuid] = units[numbers[i]].uuid;
+  return groups;
+}
+
+/// Grades of connections at which GPUs are grouped, from the nearest on. Each group is part of one
+/// of the next grade.
+constexpr std::array kGrades{model::Connection::kNvLink, model::Connection::kSwitch,
+                             model::Connection::kSwitches, model::Connection::kHostBridge,
+                             model::Connection::kNode};
+
+/// The group of groups[at] that has `size` of the available ids and all that are required. Of
+/// several, the one with the fewest available ids; of equal ones, the one in the smaller group of
+/// the next grade, so that large groups stay whole.
+std::optional<std::string> best_group(const std::vector<Groups>& groups, std::size_t at,
+                                      const std::vector<std::string>& available,
+                                      const std::vector<std::string>& required, std::size_t size) {
+  const auto group_of = [&](std::size_t grade, const std::string& id) {
+    const auto found = groups[grade].find(id);
+    return found == groups[grade].end() ? id : found->second;
+  };
+  std::vector<std::map<std::string, std::size_t>> counts(groups.size());
+  for (std::size_t grade = at; grade < groups.size(); ++grade)
+    for (const std::string& id : available) ++counts[grade][group_of(grade, id)];
+  std::optional<std::pair<std::vector<std::size_t>, std::string>> best;
+  for (const std::string& id : available) {
+    const std::string group = group_of(at, id);
+    const bool has_required =
+        std::all_of(required.begin(), required.end(),
+                    [&](const std::string& other) { return group_of(at, other) == group; });
+    if (!has_required || counts[at][group] < size) continue;
+    std::vector<std::size_t> sizes;
+    for (std::size_t grade = at; grade < groups.size(); ++grade)
+      sizes.push_back(counts[grade][group_of(grade, id)]);
+    if (!best || sizes < best->first) best = {sizes, group};
+  }
+  return best ? std::optional(best->second) : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> share_of(const KubeUnit& unit, int shares) {
@@ -124,6 +182,8 @@ std::vector<KubeUnit> kube_units(const model::Snapshot& snapshot) {
     unit.uuid = device.uuid;
     unit.model = device.name;
     unit.pci = device.pci_address;
+    unit.pci_path = device.pci_path;
+    unit.nvlink_peers = device.nvlink_peers;
     unit.minor = device.minor_number;
     unit.numa = device.numa_node && *device.numa_node >= 0 ? device.numa_node : std::nullopt;
     unit.memory_bytes = usable_memory(device);
@@ -158,6 +218,8 @@ std::vector<KubeUnit> with_missing(std::vector<KubeUnit> seen,
     if (const KubeUnit* old = unit.healthy ? nullptr : unit_of(before, unit.uuid)) {
       if (unit.model.empty()) unit.model = old->model;
       if (unit.pci.empty()) unit.pci = old->pci;
+      if (unit.pci_path.empty()) unit.pci_path = old->pci_path;
+      if (unit.nvlink_peers.empty()) unit.nvlink_peers = old->nvlink_peers;
       if (!unit.minor) unit.minor = old->minor;
       if (!unit.numa) unit.numa = old->numa;
       if (!unit.memory_bytes) unit.memory_bytes = old->memory_bytes;
@@ -203,17 +265,38 @@ std::vector<KubeResource> kube_resources(const std::vector<KubeUnit>& units,
   return resources;
 }
 
+std::map<std::string, std::string> nvlink_groups(const std::vector<KubeUnit>& units) {
+  std::map<std::string, std::size_t> sizes;
+  std::map<std::string, std::string> groups;
+  for (const auto& [uuid, group] : groups_of(units, model::Connection::kNvLink)) {
+    groups[uuid] = group;
+    ++sizes[group];
+  }
+  std::erase_if(groups, [&](const auto& one) { return sizes[one.second] < 2; });
+  return groups;
+}
+
 std::vector<std::string> preferred(const std::vector<KubeUnit>& units,
                                    const std::vector<std::string>& available,
                                    const std::vector<std::string>& required, std::size_t size) {
   const bool shares = std::any_of(available.begin(), available.end(), [](const std::string& id) {
     return id.find(kShareMark) != std::string::npos;
   });
-  return packed(available, required, size, [&](const std::string& id) {
-    if (shares) return uuid_of(id);
-    const KubeUnit* unit = unit_of(units, id);
-    return unit != nullptr && unit->numa ? std::to_string(*unit->numa) : std::string();
-  });
+  if (shares) return packed(available, required, size, uuid_of);
+  std::vector<Groups> groups;
+  for (const auto grade : kGrades) groups.push_back(groups_of(units, grade));
+  for (std::size_t at = 0; at < groups.size(); ++at) {
+    const auto group = best_group(groups, at, available, required, size);
+    if (!group) continue;
+    std::vector<std::string> near;
+    for (const std::string& id : available)
+      if (groups[at][id] == *group) near.push_back(id);
+    // All of the nearest grade are equally near: they differ only in their NUMA node.
+    Groups& inner = at == 0 ? groups.back() : groups[at - 1];
+    return packed(near, required, size, [&](const std::string& id) { return inner[id]; });
+  }
+  return packed(available, required, size,
+                [&](const std::string& id) { return groups.back()[id]; });
 }
 
 Result<KubeAnswer> kube_answer(const std::vector<std::string>& ids,
@@ -255,6 +338,16 @@ void add_guard(KubeAnswer& answer, const KubeGuard& files) {
   answer.mounts.push_back({folder + "/usage", files.usage, false});
 }
 
+namespace {
+
+Json nvlinks_json(const KubeUnit& unit) {
+  Json out = Json::object();
+  for (const model::NvLinkPeer& peer : unit.nvlink_peers) out[peer.pci_address] = peer.links;
+  return out;
+}
+
+}  // namespace
+
 std::string units_line(const std::vector<KubeUnit>& units) {
   const auto nullable = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
   Json all = Json::array();
@@ -263,6 +356,8 @@ std::string units_line(const std::vector<KubeUnit>& units) {
                    {"profile", unit.profile},
                    {"model", unit.model},
                    {"pci", unit.pci},
+                   {"pci_path", unit.pci_path},
+                   {"nvlinks", nvlinks_json(unit)},
                    {"minor", nullable(unit.minor)},
                    {"numa", nullable(unit.numa)},
                    {"memory", nullable(unit.memory_bytes)},
@@ -281,6 +376,9 @@ Result<std::vector<KubeUnit>> units_in(const std::string& line) {
       unit.profile = one.at("profile");
       unit.model = one.at("model");
       unit.pci = one.at("pci");
+      unit.pci_path = one.at("pci_path");
+      for (const auto& [address, links] : one.at("nvlinks").items())
+        unit.nvlink_peers.push_back({address, links.get<std::uint32_t>()});
       if (!one.at("minor").is_null()) unit.minor = one.at("minor").get<std::uint32_t>();
       if (!one.at("numa").is_null()) unit.numa = one.at("numa").get<int>();
       if (!one.at("memory").is_null()) unit.memory_bytes = one.at("memory").get<std::uint64_t>();

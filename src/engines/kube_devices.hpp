@@ -16,9 +16,11 @@ namespace berth::engines {
 /// A GPU, or a MIG slice of a GPU.
 struct KubeUnit {
   std::string uuid;
-  std::string profile;  // "1g.10gb"; "" for a whole GPU
-  std::string model;    // "NVIDIA GeForce RTX 4090"
-  std::string pci;      // "0000:01:00.0"; "" if it is not known
+  std::string profile;   // "1g.10gb"; "" for a whole GPU
+  std::string model;     // "NVIDIA GeForce RTX 4090"
+  std::string pci;       // "0000:01:00.0"; "" if it is not known
+  std::string pci_path;  // as model::Device has it
+  std::vector<model::NvLinkPeer> nvlink_peers;
   std::optional<std::uint32_t> minor;
   std::optional<int> numa;
   std::optional<std::uint64_t> memory_bytes;  // healthy, so jobs may use it
@@ -61,8 +63,13 @@ struct KubeResource {
 [[nodiscard]] std::vector<KubeResource> kube_resources(const std::vector<KubeUnit>& units,
                                                        const KubeConfig& config);
 
-/// Chooses devices from `available` for a container. Prefers shares of one GPU, and GPUs of one
-/// NUMA node, so that other GPUs stay whole. The result contains `required`.
+/// uuid → the name of the group of GPUs that NVLinks connect, which is the uuid of its first GPU.
+/// Without GPUs that have no NVLink to another one.
+[[nodiscard]] std::map<std::string, std::string> nvlink_groups(const std::vector<KubeUnit>& units);
+
+/// Chooses devices from `available` for a container. Prefers shares of one GPU, and GPUs that are
+/// near each other (NVLink, PCIe switch, NUMA node), so that other GPUs and groups stay whole. The
+/// result contains `required`.
 [[nodiscard]] std::vector<std::string> preferred(const std::vector<KubeUnit>& units,
                                                  const std::vector<std::string>& available,
                                                  const std::vector<std::string>& required,

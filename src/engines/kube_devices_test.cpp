@@ -142,8 +142,36 @@ TEST_CASE("shares are packed on one GPU, GPUs on one NUMA node") {
   CHECK(preferred(units, {uuid(0)}, {}, 2) == Ids{uuid(0)});
 }
 
+TEST_CASE("GPUs that NVLinks or a switch connect are given together") {
+  auto seen = machine_of(6);
+  // Bridges join 0 and 5, and 1 and 4. A switch joins 2 and 3.
+  for (const auto& [one, other] : {std::pair{0, 5}, {5, 0}, {1, 4}, {4, 1}})
+    seen.devices[static_cast<std::size_t>(one)].nvlink_peers = {
+        {seen.devices[static_cast<std::size_t>(other)].pci_address, 4}};
+  for (const std::size_t i : {2U, 3U})
+    seen.devices[i].pci_path =
+        "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:0" + std::to_string(i) + ".0";
+  const auto units = kube_units(seen);
+  const auto ids = [&](std::initializer_list<std::size_t> numbers) {
+    Ids out;
+    for (const std::size_t i : numbers) out.push_back(units[i].uuid);
+    return out;
+  };
+  CHECK(preferred(units, ids({0, 1, 2, 3, 4, 5}), {}, 2) == ids({0, 5}));
+  CHECK(preferred(units, ids({1, 2, 3, 4, 5}), {}, 1) == ids({5}));
+  CHECK(preferred(units, ids({0, 1, 2, 3}), {}, 2) == ids({2, 3}));
+  CHECK(preferred(units, ids({0, 1, 2, 3, 4, 5}), ids({4}), 2) == ids({4, 1}));
+  const auto groups = nvlink_groups(units);
+  CHECK(groups.size() == 4);
+  CHECK(groups.at(units[5].uuid) == units[0].uuid);
+  CHECK(groups.at(units[4].uuid) == units[1].uuid);
+}
+
 TEST_CASE("units survive their line of JSON") {
-  auto units = kube_units(machine_of(2));
+  auto seen = machine_of(2);
+  seen.devices[0].pci_path = "pci0000:00/0000:00:01.0";
+  seen.devices[0].nvlink_peers = {{"", 12}, {"0000:02:00.0", 4}};
+  auto units = kube_units(seen);
   units[0].memory_bytes.reset();
   units[0].healthy = false;
   units[0].why = "\"\xff\n";
@@ -154,6 +182,10 @@ TEST_CASE("units survive their line of JSON") {
   CHECK_FALSE((*again)[0].healthy);
   CHECK((*again)[1].memory_bytes == units[1].memory_bytes);
   CHECK((*again)[1].minor == units[1].minor);
+  CHECK((*again)[0].pci_path == units[0].pci_path);
+  REQUIRE((*again)[0].nvlink_peers.size() == 2);
+  CHECK((*again)[0].nvlink_peers[0].pci_address.empty());
+  CHECK((*again)[0].nvlink_peers[1].links == 4);
   CHECK(units_in("[{}]").error().id == "E1033");
   CHECK(units_in("x").error().id == "E1033");
 }

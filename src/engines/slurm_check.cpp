@@ -196,6 +196,14 @@ class Comparison {
             text("gres.conf calls {} {}; it is {}", file, printable(line.type), gpu->type),
             line_for(file));
       compare_cores(line, *gpu, file);
+      // A line for several GPUs gives all of them the same links.
+      if (!gpu->links.empty() && line.links != gpu->links)
+        add("links_differ",
+            line.links.empty()
+                ? text("gres.conf does not say which GPUs NVLinks of {} lead to", file)
+                : text("gres.conf gives {} Links={}; its NVLinks are {}", file,
+                       printable(line.links), gpu->links),
+            line_for(file));
     }
   }
 

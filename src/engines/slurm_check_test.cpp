@@ -18,12 +18,16 @@ constexpr const char* kGres =
 
 /// The ids of the differences, separated by blanks.
 std::string found(std::string_view slurm, std::optional<std::string_view> gres = kGres,
-                  const char* cgroup = "ConstrainDevices=yes", bool nvml = true) {
+                  const char* cgroup = "ConstrainDevices=yes", bool nvml = true,
+                  bool nvlinks = false) {
   SlurmConfig config;
   parse_slurm(slurm, config);
   if (gres) config.gres = parse_gres(*gres);
   if (cgroup != nullptr) config.cgroup = words_of_line(cgroup);
-  SlurmMachine machine{gres_node(machine_of(4), two_sockets(), {}),
+  auto seen = machine_of(4);
+  for (std::size_t i = 0; nvlinks && i < 4; ++i)
+    seen.devices[i].nvlink_peers = {{seen.devices[i ^ 1U].pci_address, 4}};
+  SlurmMachine machine{gres_node(seen, two_sockets(), {}),
                        [](const std::string& file) { return file <= "/dev/nvidia3"; },
                        "/usr/lib/slurm", nvml};
   std::string ids;
@@ -74,6 +78,18 @@ TEST_CASE("every difference is found by its own change") {
   CHECK(found(kSlurm, changed(kGres, "Type=rtx_3090", "Type=a100")) == "type_differs type_differs");
   CHECK(found(kSlurm, changed(kGres, "Cores=0-1", "Cores=0-3")) == "cores_differ cores_differ");
   CHECK(found(changed(kSlurm, "3090:4", "3090:4,shard:8")) == "gres_types shards_missing");
+}
+
+TEST_CASE("NVLinks that gres.conf lacks, or has for another GPU, are a difference of each GPU") {
+  const auto links = [](const std::string& gres) {
+    return found(kSlurm, gres, "ConstrainDevices=yes", true, true);
+  };
+  CHECK(links(kGres) == "links_differ links_differ links_differ links_differ");
+  CHECK(links("Name=gpu Type=rtx_3090 File=/dev/nvidia0 Cores=0-1 Links=-1,4,0,0\n"
+              "Name=gpu Type=rtx_3090 File=/dev/nvidia1 Cores=0-1 Links=-1,4,0,0\n"
+              "Name=gpu Type=rtx_3090 File=/dev/nvidia2 Cores=2-3 Links=0,0,-1,4\n"
+              "Name=gpu Type=rtx_3090 File=/dev/nvidia3 Cores=2-3 Links=0,0,4,-1\n") ==
+        "links_differ");
 }
 
 TEST_CASE("lines of other nodes, and settings that switch a check off, say nothing") {

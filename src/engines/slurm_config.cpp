@@ -122,6 +122,7 @@ std::vector<GresLine> parse_gres(std::string_view text) {
     const std::string slice = value_of(words, "multiplefiles");
     one.is_slice = !slice.empty();
     one.files = expand_names(one.is_slice ? slice : value_of(words, "file"));
+    one.links = value_of(words, "links");
     one.cores = value_of(words, "cores");
     if (one.cores.empty()) one.cores = value_of(words, "cpus");
     one.autodetect = lower_case(value_of(words, "autodetect"));

@@ -23,6 +23,7 @@ struct GresLine {
   std::vector<std::string> files;
   bool is_slice = false;  // the line has MultipleFiles: all its files are one resource
   std::string cores;      // as written
+  std::string links;      // as written
   std::string autodetect;
   std::optional<std::uint64_t> count;
 };

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 #include <string_view>
 
 #include "base/text.hpp"
 #include "engines/slurm_config.hpp"
 #include "model/device_use.hpp"
+#include "model/topology.hpp"
 
 namespace berth::engines {
 namespace {
@@ -123,12 +125,36 @@ bool is_consecutive(const std::string& one, const std::string& next) {
   return joined_files({one, next}).find('[') != std::string::npos;
 }
 
+/// Sets `links` of the GPUs. A node with slices has none: they cannot use NVLink.
+void add_links(const std::vector<const model::Device*>& devices, GresNode& node) {
+  std::vector<const model::Device*> listed;
+  for (const Gres& one : node.gpus) {
+    if (one.is_slice) return;
+    listed.push_back(*std::find_if(devices.begin(), devices.end(), [&](const auto* device) {
+      return device->index == one.device;
+    }));
+  }
+  std::vector<std::string> links;
+  std::set<std::uint32_t> counts;
+  for (const model::Device* one : listed) {
+    std::string& line = links.emplace_back();
+    for (const model::Device* other : listed) {
+      const std::uint32_t count = model::link_between(*one, *other).nvlinks;
+      if (one != other) counts.insert(count);
+      line += (line.empty() ? "" : ",") + (one == other ? "-1" : std::to_string(count));
+    }
+  }
+  if (counts.size() < 2) return;
+  for (std::size_t i = 0; i < links.size(); ++i) node.gpus[i].links = links[i];
+}
+
 /// Combines adjacent GPUs of one kind into one line.
 std::vector<Gres> grouped(const std::vector<Gres>& gpus) {
   std::vector<Gres> groups;
   for (const Gres& one : gpus) {
     const bool joins = !groups.empty() && !one.is_slice && !groups.back().is_slice &&
                        groups.back().type == one.type && groups.back().cores == one.cores &&
+                       groups.back().links == one.links &&
                        is_consecutive(groups.back().files.back(), one.files.front());
     if (joins)
       groups.back().files.push_back(one.files.front());
@@ -190,6 +216,7 @@ GresNode gres_node(const model::Snapshot& snapshot, const std::optional<CpuTopol
     return std::pair(a->vendor, a->pci_address) < std::pair(b->vendor, b->pci_address);
   });
   for (const model::Device* device : devices) add_device(*device, node, minors, node);
+  add_links(devices, node);
   return node;
 }
 
@@ -201,6 +228,7 @@ std::vector<std::string> gres_lines(const GresNode& node, const GresOptions& opt
         fmt::format("{}Name=gpu Type={} {}={}", begin, one.type,
                     one.is_slice ? "MultipleFiles" : "File", joined_files(one.files));
     if (!one.cores.empty()) line += " Cores=" + one.cores;
+    if (!one.links.empty()) line += " Links=" + one.links;
     lines.push_back(std::move(line));
   }
   if (options.shards < 1) return lines;

@@ -31,6 +31,9 @@ struct Gres {
   std::vector<std::string> files;  // device files; a slice has several
   bool is_slice = false;
   std::string cores;  // Slurm's cores near it; "": all, or unknown
+  /// NVLinks to each GPU of the node, in their order, as Slurm writes them: "-1,4,0,0". "" if none
+  /// are known, or if all pairs have the same number, which tells Slurm nothing.
+  std::string links;
 };
 
 struct GresNode {

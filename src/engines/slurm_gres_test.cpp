@@ -32,6 +32,20 @@ TEST_CASE("GPUs stand in the order of PCI, those of one kind on one line") {
         Lines{"NodeName=n1 Name=gpu Type=rtx_3090 File=/dev/nvidia[0-3]"});
 }
 
+TEST_CASE("NVLinks are written where they differ between pairs") {
+  auto seen = machine_of(4);
+  for (std::size_t i = 0; i < 4; ++i)
+    seen.devices[i].nvlink_peers = {{seen.devices[i ^ 1U].pci_address, 4}};
+  CHECK(gres_lines(gres_node(seen, std::nullopt, {}), {}) ==
+        Lines{"Name=gpu Type=rtx_3090 File=/dev/nvidia0 Links=-1,4,0,0",
+              "Name=gpu Type=rtx_3090 File=/dev/nvidia1 Links=4,-1,0,0",
+              "Name=gpu Type=rtx_3090 File=/dev/nvidia2 Links=0,0,-1,4",
+              "Name=gpu Type=rtx_3090 File=/dev/nvidia3 Links=0,0,4,-1"});
+  for (auto& device : seen.devices) device.nvlink_peers = {{"", 12}};
+  CHECK(gres_lines(gres_node(seen, std::nullopt, {}), {}) ==
+        Lines{"Name=gpu Type=rtx_3090 File=/dev/nvidia[0-3]"});
+}
+
 TEST_CASE("shards are of each GPU, and slurm.conf has their sum") {
   const auto node = gres_node(machine_of(2), two_sockets(), {});
   const auto lines = gres_lines(node, {"", 4});

@@ -32,6 +32,7 @@ bool is_gpu(const PciDevice& device) {
 
 void add_bus_facts(const PciDevice& pci, Device& device) {
   device.pci_address = pci.address;
+  device.pci_path = pci.path;
   device.pci_id = pci.id();
   device.kernel_driver = pci.driver;
   device.numa_node = pci.numa_node;

@@ -27,7 +27,7 @@ enum class Kind : unsigned char {
 };
 
 constexpr std::uint32_t kMostProcesses = 1U << 18U;
-constexpr std::uint32_t kMostListed = 64;  // most partitions, and most reasons
+constexpr std::uint32_t kMostListed = 64;  // most partitions, reasons and NVLink peers
 constexpr std::uint32_t kMostXid = 100'000;
 constexpr std::size_t kMostText = 512;
 
@@ -101,6 +101,11 @@ void put(Writer& out, const model::Device& device) {
   out.put(static_cast<std::uint32_t>(device.partitions.size()));
   for (const model::Partition& partition : device.partitions) put(out, partition);
   put(out, device.partitions_unknown);
+  out.put(static_cast<std::uint32_t>(device.nvlink_peers.size()));
+  for (const model::NvLinkPeer& peer : device.nvlink_peers) {
+    put(out, peer.pci_address);
+    out.put(peer.links);
+  }
   for_each_reading(device.readings, [&out](std::string_view, const auto& r) { put(out, r); });
 }
 
@@ -254,6 +259,12 @@ void get(Input& in, model::Device& device) {
   for (std::uint32_t i = 0; i < partitions && in.sound; ++i)
     get(in, device.partitions.emplace_back());
   get(in, device.partitions_unknown);
+  const std::uint32_t peers = in.count(kMostListed);
+  for (std::uint32_t i = 0; i < peers && in.sound; ++i) {
+    model::NvLinkPeer& peer = device.nvlink_peers.emplace_back();
+    get(in, peer.pci_address);
+    peer.links = in.in.get<std::uint32_t>();
+  }
   for_each_reading(device.readings, [&in](std::string_view, auto& reading) { get(in, reading); });
 }
 

@@ -92,6 +92,12 @@ struct Partition {
                                         // Hopper and later, so usually absent
 };
 
+/// Where NVLinks of a device lead.
+struct NvLinkPeer {
+  std::string pci_address;  // of the GPU at the other end; "": NVSwitches
+  std::uint32_t links = 0;  // active links
+};
+
 struct Device {
   int index = -1;  // Berth's number: GPUs first, by vendor, then PCI address; the CPU last
   std::optional<std::uint32_t> vendor_index;  // the driver's own number of the device
@@ -99,8 +105,10 @@ struct Device {
   Vendor vendor = Vendor::kOther;
   std::string vendor_name;  // name for people: "NVIDIA", "AMD", "Huawei Ascend"
   std::string name;
-  std::string uuid;                     // "" if the device has none
-  std::string pci_address;              // "0000:81:00.0", lower case; "" if it is not on PCI
+  std::string uuid;         // "" if the device has none
+  std::string pci_address;  // "0000:81:00.0", lower case; "" if it is not on PCI
+  /// the host bridge and the bridges above it: "pci0000:00/0000:00:01.0"; "" unknown
+  std::string pci_path;
   std::optional<std::uint32_t> pci_id;  // PCI id: vendor << 16 | device
   std::string kernel_driver;            // "nvidia", "amdgpu", "i915", "xe"; "" unknown or none
   std::optional<int> numa_node;
@@ -120,6 +128,7 @@ struct Device {
   std::vector<std::string> throttle_reasons;  // stable identifiers of the reasons for low clocks:
                                               // "hw_thermal", "sw_power_cap", "idle", …
   std::vector<Partition> partitions;
+  std::vector<NvLinkPeer> nvlink_peers;  // by address; empty: none, or not known
   /// why its processes could not be read; an empty or short list then proves nothing
   std::optional<Absence> processes_unknown = {};
   /// why some or all MIG partitions could not be read

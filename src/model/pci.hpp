@@ -10,6 +10,7 @@ namespace berth::model {
 
 struct PciDevice {
   std::string address;  // "0000:81:00.0", lower case
+  std::string path;     // as Device::pci_path
   std::uint16_t vendor = 0, device = 0, subsystem_vendor = 0, subsystem_device = 0;
   std::optional<std::uint8_t>
       revision;  // read only for vendors where it distinguishes products (AMD)

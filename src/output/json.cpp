@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "model/device_use.hpp"
+#include "model/topology.hpp"
 #include "output/json_writer.hpp"
 #include "output/screens.hpp"
 #include "output/software.hpp"
@@ -123,6 +124,7 @@ void add_identity(JsonWriter& json, const model::Device& device) {
   json.text_field("name", device.name);
   json.text_field("uuid", device.uuid);
   json.text_field("pci_address", device.pci_address);
+  json.text_field("pci_path", device.pci_path);
   json.text_field("pci_id", device.pci_id ? fmt::format("{:04x}:{:04x}", *device.pci_id >> 16U,
                                                         *device.pci_id & 0xFFFFU)
                                           : "");
@@ -197,6 +199,10 @@ void add_device(JsonWriter& json, const model::Device& device, const Snapshot& s
   json.text_field("partitions_unknown", absence_or_nothing(device.partitions_unknown));
   json.rows("partitions", device.partitions,
             [&](const model::Partition& part) { add_partition(json, part); });
+  json.rows("nvlink_peers", device.nvlink_peers, [&](const model::NvLinkPeer& peer) {
+    json.text_field("pci_address", peer.pci_address);
+    json.field("links", peer.links);
+  });
   json.text_field("note", device.note);
 }
 
@@ -273,13 +279,33 @@ void add_machine(JsonWriter& json, const Snapshot& snapshot) {
   json.field("notes", snapshot.notes);
 }
 
+void add_links(JsonWriter& json, const Snapshot& snapshot) {
+  json.key("links");
+  json.open('[');
+  for (const model::Device& one : snapshot.devices)
+    for (const model::Device& other : snapshot.devices) {
+      if (one.kind != model::DeviceKind::kGpu || other.kind != one.kind ||
+          one.pci_address.empty() || other.pci_address.empty() || one.index >= other.index)
+        continue;
+      const model::DeviceLink link = model::link_between(one, other);
+      json.open('{');
+      json.field("devices", std::vector<int>{one.index, other.index});
+      json.field("connection", model::name(link.connection));
+      json.field("nvlinks", link.nvlinks);
+      json.field("code", link.code());
+      json.close('}');
+    }
+  json.close(']');
+}
+
 }  // namespace
 
-std::string ls_json(const Snapshot& snapshot, const model::Software* software) {
+std::string ls_json(const Snapshot& snapshot, const LsExtras& extras) {
   JsonWriter json;
   begin(json, snapshot);
   add_machine(json, snapshot);
-  if (software != nullptr) add_software(json, *software);
+  if (extras.software != nullptr) add_software(json, *extras.software);
+  if (extras.topology) add_links(json, snapshot);
   json.close('}');
   return json.finish();
 }

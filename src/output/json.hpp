@@ -13,9 +13,12 @@
 
 namespace berth::output {
 
-/// The document of `berth ls`. `software` is for --details; nullptr: the key is left out.
-[[nodiscard]] std::string ls_json(const model::Snapshot& snapshot,
-                                  const model::Software* software = nullptr);
+/// What `berth ls` adds to its document for some options.
+struct LsExtras {
+  const model::Software* software = nullptr;  // --details; nullptr: the key is left out
+  bool topology = false;                      // --topology: "links", one for each pair of GPUs
+};
+[[nodiscard]] std::string ls_json(const model::Snapshot& snapshot, const LsExtras& extras = {});
 /// Describes the machine for programs that place jobs: ls_json(), and how each process uses its
 /// device. Contains no command lines.
 [[nodiscard]] std::string machine_json(const model::Snapshot& snapshot);

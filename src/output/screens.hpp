@@ -13,6 +13,8 @@ namespace berth::output {
 /// width.
 [[nodiscard]] std::string ls_text(const model::Snapshot& snapshot, const Terminal& given,
                                   bool wide);
+/// How each pair of GPUs is connected, as `nvidia-smi topo -m` prints it, and what the codes mean.
+[[nodiscard]] std::string topology_text(const model::Snapshot& snapshot, const Terminal& terminal);
 /// Every field of every device, one per line, with the reason for each absent reading.
 [[nodiscard]] std::string details_text(const model::Snapshot& snapshot, const Terminal& terminal);
 /// Sentences about what the process list does not show and why, from the snapshot's notes and other

@@ -11,6 +11,7 @@
 #include "base/units.hpp"
 #include "model/busy.hpp"
 #include "model/device_use.hpp"
+#include "model/topology.hpp"
 #include "policy/placement.hpp"
 
 namespace berth::policy {
@@ -18,6 +19,7 @@ namespace {
 
 using model::Device;
 using model::DeviceKind;
+using model::DeviceLink;
 using model::Health;
 using model::Partition;
 using model::Vendor;
@@ -185,11 +187,23 @@ auto identity(const Candidate& c) {
                     c.unit().partition_uuid);
 }
 
-auto cost_of_one(const Candidate& c, std::optional<std::uint64_t> need) {
+/// The number of unused devices that have NVLinks or a PCIe switch in common with this one. A job
+/// for one device takes one with few, so that groups stay whole for jobs that need several.
+int unused_neighbours(const Candidate& c, const std::vector<Candidate>& pool) {
+  if (c.partition != nullptr) return 0;
+  return static_cast<int>(std::count_if(pool.begin(), pool.end(), [&](const Candidate& other) {
+    if (other.busy || other.partition != nullptr || other.device == c.device) return false;
+    return model::link_between(*c.device, *other.device).connection <= model::Connection::kSwitch;
+  }));
+}
+
+auto cost_of_one(const Candidate& c, const std::vector<Candidate>& pool,
+                 std::optional<std::uint64_t> need) {
   const int tpu = c.device->kind == DeviceKind::kTpu ? 1 : 0;
   const int part = c.partition == nullptr ? 0 : 1;
   return std::tuple(integrated(c), c.busy, health_rank(c), tpu, need ? 1 - part : part,
-                    load(c, need), smallness(c), identity(c));
+                    need ? 0 : unused_neighbours(c, pool), load(c, need), smallness(c),
+                    identity(c));
 }
 
 /// Domain, bus and device number, combined into one number. A device without an address is far from
@@ -206,23 +220,61 @@ std::int64_t place_on_bus(const Device& device) {
   return place;
 }
 
-std::vector<Candidate> with_companions(const Candidate& seed, std::vector<Candidate> pool,
-                                       std::size_t count, std::optional<std::uint64_t> need) {
-  const std::int64_t home = place_on_bus(*seed.device);
-  const auto distance = [&](const Candidate& c) {
-    const Device& d = *c.device;
-    return std::tuple(d.index == seed.device->index ? 0 : 1, integrated(c), c.busy, health_rank(c),
-                      d.name == seed.device->name ? 0 : 1,
-                      d.numa_node == seed.device->numa_node ? 0 : 1,
-                      std::abs(place_on_bus(d) - home), load(c, need), d.index);
+/// The links between all candidates of a pool, computed once.
+class Links {
+ public:
+  explicit Links(const std::vector<Candidate>& pool) : count_(pool.size()), all_(count_ * count_) {
+    for (std::size_t i = 0; i < count_; ++i)
+      for (std::size_t k = i; k < count_; ++k)
+        all_[i * count_ + k] = all_[k * count_ + i] =
+            model::link_between(*pool[i].device, *pool[k].device);
+  }
+  [[nodiscard]] const DeviceLink& between(std::size_t i, std::size_t k) const {
+    return all_[i * count_ + k];
+  }
+
+ private:
+  std::size_t count_;
+  std::vector<DeviceLink> all_;
+};
+
+using Set = std::vector<std::size_t>;  // positions in the pool
+
+/// The seed, and those devices that join it one by one: each time the nearest to all before it.
+/// Fewer than `count` if the pool has no more of this vendor.
+Set with_companions(std::size_t seed, const std::vector<Candidate>& pool, const Links& links,
+                    std::size_t count, std::optional<std::uint64_t> need) {
+  const Device& first = *pool[seed].device;
+  const std::int64_t home = place_on_bus(first);
+  Set set{seed};
+  std::vector<DeviceLink> weakest(pool.size(), DeviceLink{model::Connection::kSame});
+  std::vector<bool> is_open(pool.size());
+  for (std::size_t i = 0; i < pool.size(); ++i)
+    is_open[i] =
+        i != seed && pool[i].partition == nullptr && pool[i].device->vendor == first.vendor;
+  const auto distance = [&](std::size_t i) {
+    const Device& d = *pool[i].device;
+    return std::tuple(integrated(pool[i]), pool[i].busy, health_rank(pool[i]),
+                      d.name == first.name ? 0 : 1, weakest[i],
+                      d.numa_node == first.numa_node ? 0 : 1, std::abs(place_on_bus(d) - home),
+                      load(pool[i], need), d.index);
   };
-  std::sort(pool.begin(), pool.end(),
-            [&](const Candidate& a, const Candidate& b) { return distance(a) < distance(b); });
-  pool.resize(std::min(pool.size(), count));
-  return pool;
+  while (set.size() < count) {
+    std::optional<std::size_t> nearest;
+    for (std::size_t i = 0; i < pool.size(); ++i) {
+      if (!is_open[i]) continue;
+      weakest[i] = std::max(weakest[i], links.between(i, set.back()));
+      if (!nearest || distance(i) < distance(*nearest)) nearest = i;
+    }
+    if (!nearest) break;
+    is_open[*nearest] = false;
+    set.push_back(*nearest);
+  }
+  return set;
 }
 
-auto cost_of_set(const std::vector<Candidate>& set, std::optional<std::uint64_t> need) {
+auto cost_of_set(const Set& set, const std::vector<Candidate>& pool, const Links& links,
+                 std::optional<std::uint64_t> need) {
   int small = 0;
   int in_use = 0;
   int health = 0;
@@ -232,7 +284,10 @@ auto cost_of_set(const std::vector<Candidate>& set, std::optional<std::uint64_t>
   std::vector<int> indices;
   std::int64_t first = std::numeric_limits<std::int64_t>::max();
   std::int64_t last = 0;
-  for (const Candidate& c : set) {
+  DeviceLink weakest{model::Connection::kSame};
+  int far = 0;
+  for (std::size_t at = 0; at < set.size(); ++at) {
+    const Candidate& c = pool[set[at]];
     small += integrated(c);
     in_use += c.busy ? 1 : 0;
     health += health_rank(c);
@@ -242,9 +297,15 @@ auto cost_of_set(const std::vector<Candidate>& set, std::optional<std::uint64_t>
     indices.push_back(c.device->index);
     first = std::min(first, place_on_bus(*c.device));
     last = std::max(last, place_on_bus(*c.device));
+    for (std::size_t other = 0; other < at; ++other) {
+      const DeviceLink& link = links.between(set[at], set[other]);
+      weakest = std::max(weakest, link);
+      far += static_cast<int>(link.connection);
+    }
   }
   std::sort(indices.begin(), indices.end());
-  return std::tuple(small, in_use, health, models.size(), nodes.size(), last - first, sum, indices);
+  return std::tuple(small, in_use, health, models.size(), weakest, far, nodes.size(), last - first,
+                    sum, indices);
 }
 
 }  // namespace
@@ -399,24 +460,24 @@ std::vector<Candidate> choose(const std::vector<Candidate>& pool, int count,
   if (count == 1)
     return {
         *std::min_element(pool.begin(), pool.end(), [&](const Candidate& a, const Candidate& b) {
-          return cost_of_one(a, need_bytes) < cost_of_one(b, need_bytes);
+          return cost_of_one(a, pool, need_bytes) < cost_of_one(b, pool, need_bytes);
         })};
   constexpr std::size_t kMostSeeds = 256;  // more than any machine has
-  std::vector<Candidate> best;
-  std::size_t seeds = 0;
-  for (const Candidate& seed : pool) {
-    if (seed.partition != nullptr || ++seeds > kMostSeeds) continue;
-    std::vector<Candidate> same;
-    for (const Candidate& c : pool)
-      if (c.partition == nullptr && c.device->vendor == seed.device->vendor) same.push_back(c);
-    auto set = with_companions(seed, std::move(same), static_cast<std::size_t>(count), need_bytes);
+  const Links links(pool);
+  Set best;
+  for (std::size_t seed = 0; seed < std::min(pool.size(), kMostSeeds); ++seed) {
+    if (pool[seed].partition != nullptr) continue;
+    Set set = with_companions(seed, pool, links, static_cast<std::size_t>(count), need_bytes);
     if (set.size() < static_cast<std::size_t>(count)) continue;
-    if (best.empty() || cost_of_set(set, need_bytes) < cost_of_set(best, need_bytes))
+    if (best.empty() ||
+        cost_of_set(set, pool, links, need_bytes) < cost_of_set(best, pool, links, need_bytes))
       best = std::move(set);
   }
-  std::sort(best.begin(), best.end(),
+  std::vector<Candidate> chosen;
+  for (const std::size_t at : best) chosen.push_back(pool[at]);
+  std::sort(chosen.begin(), chosen.end(),
             [](const Candidate& a, const Candidate& b) { return identity(a) < identity(b); });
-  return best;
+  return chosen;
 }
 
 }  // namespace berth::policy

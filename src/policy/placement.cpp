@@ -11,6 +11,7 @@
 #include "model/busy.hpp"
 #include "model/device_selector.hpp"
 #include "model/device_use.hpp"
+#include "model/topology.hpp"
 #include "policy/affinity.hpp"
 #include "policy/candidates.hpp"
 #include "policy/demand.hpp"
@@ -290,6 +291,13 @@ Result<model::Placement> place(const model::Request& request, const model::Snaps
     placement.partitions.push_back(c.unit().partition_uuid);
     placement.reasons.push_back(why(c, search));
   }
+  std::vector<const model::Device*> devices;
+  for (const Candidate& c : *chosen) devices.push_back(c.device);
+  const model::DeviceLink weakest = model::weakest_link(devices);
+  if (devices.size() > 1 && weakest.connection != model::Connection::kSame &&
+      weakest.connection != model::Connection::kUnknown)
+    placement.reasons.push_back(
+        text("the weakest connection among these devices: {}", model::words(weakest)));
   const auto other_model = [&](const Candidate& c) {
     return c.device->name != chosen->front().device->name;
   };

@@ -159,6 +159,24 @@ void check(std::vector<Row> rows) {
   }
 }
 
+/// Four GPUs of two NUMA nodes. Bridges join 0 and 2, and 1 and 3: across the nodes.
+Snapshot bridged() {
+  Snapshot snapshot = nvidia(4, 2);
+  for (std::size_t i = 0; i < 4; ++i)
+    snapshot.devices[i].nvlink_peers = {{snapshot.devices[(i + 2) % 4].pci_address, 4}};
+  return snapshot;
+}
+
+/// Four GPUs of one NUMA node. A switch joins 0 and 2, another one 1 and 3.
+Snapshot switched() {
+  Snapshot snapshot = nvidia(4);
+  for (std::size_t i = 0; i < 4; ++i)
+    snapshot.devices[i].pci_path = (i % 2 == 0 ? "pci0000:00/0000:00:01.0/0000:05:00.0/0000:06:0"
+                                               : "pci0000:00/0000:00:03.0/0000:07:00.0/0000:08:0") +
+                                   std::to_string(i) + ".0";
+  return snapshot;
+}
+
 const Device kRadeon = gpu(Vendor::kAmd, "RX 7900", 24);
 const Device kGeforce = gpu(Vendor::kNvidia, "RTX 4060", 8);
 const Device kOther = gpu(Vendor::kNvidia, "B", 24);
@@ -249,6 +267,12 @@ TEST_CASE("a number of GPUs is a number of free ones that go together") {
        nvidia(3),
        {bus(0, "0000:01:00.0"), bus(1, "0000:81:00.0"), bus(2, "0000:82:00.0"), gpus(2)},
        "1,2"},
+      {"NVLink before one NUMA node", bridged(), {gpus(2)}, "0,2"},
+      {"the pair of bridged GPUs that is free", bridged(), {uses(0, 1), gpus(2)}, "1,3"},
+      {"no pair is free: one node", bridged(), {uses(0, 1), uses(1, 1), gpus(2)}, "2,3"},
+      {"a PCIe switch before neighbours on the bus", switched(), {gpus(2)}, "0,2"},
+      {"one GPU leaves the free pair alone", switched(), {uses(1, 1), gpus(1)}, "3"},
+      {"without an option too", bridged(), {uses(3, 1)}, "1"},
       {"healthy ones before neighbours",
        nvidia(4, 2),
        {is(0, Health::kDegraded), is(3, Health::kDegraded), gpus(2)},
@@ -490,6 +514,22 @@ TEST_CASE("a refusal says who holds what and names a command that works now") {
   Request hint;
   hint.memory_bytes = 60 * kGiB;
   CHECK(shown(place(hint, s)) == "1");
+}
+
+TEST_CASE("a placement on several GPUs says how they are connected") {
+  const auto reasons = [](const Snapshot& machine, int count) {
+    Request request;
+    request.gpus = count;
+    const auto placement = place(request, machine);
+    REQUIRE(placement);
+    std::string all;
+    for (const std::string& reason : placement->reasons) all += reason + "\n";
+    return all;
+  };
+  CHECK(reasons(bridged(), 2).find("NVLink, 4 links") != std::string::npos);
+  CHECK(reasons(bridged(), 3).find("between NUMA nodes") != std::string::npos);
+  CHECK(reasons(switched(), 2).find("one PCIe switch") != std::string::npos);
+  CHECK(reasons(bridged(), 1).find("connection") == std::string::npos);
 }
 
 TEST_CASE("a placement on different GPU models says so") {

@@ -31,6 +31,7 @@ struct MachineDevices {
               compute_mode = "default";
   std::string pci_id, pci_subsystem, pci_class = "3d";
   std::vector<std::string> pci;
+  std::vector<std::string> pci_path;    // bridges above: one for all or one per device, or none
   std::vector<std::int64_t> numa;       // NUMA node: one for all, or one per device; empty: unknown
   std::vector<std::string> local_cpus;  // one for all or one per device, as numa
   std::uint64_t memory_bytes = 0, memory_reserved_bytes = 0, bar1_bytes = 256U << 20U;
@@ -43,6 +44,8 @@ struct MachineDevices {
   std::int64_t fans = 0, pcie_generation = 4, pcie_generation_idle = 0, pcie_width = 16,
                pcie_width_now = 0;
   std::int64_t nvlinks = 0, cores = 0, multiprocessors = 0, memory_bus_width = 0, load_percent = 0;
+  /// numbers of the devices at the other end of the NVLinks, as numa; empty: NVSwitches
+  std::vector<std::int64_t> nvlink_to;
   bool ecc = false, persistence = false, mig_capable = false, display = false, asleep = false,
        on_bus = true, unified = false, retired_pages_pending = false, peer_access = true;
   std::string fabric;                 // "not started", "in progress", "completed"; "": no fabric

@@ -104,14 +104,32 @@ std::optional<std::string> state_problem(const MachineDevices& d) {
   return std::nullopt;
 }
 
+/// A host bridge, and the bridges below it.
+bool is_pci_path(const std::string& path) {
+  constexpr std::size_t kLongest = 123;  // as in wire/sim_state.hpp
+  const auto parts = split(path, '/');
+  return path.size() <= kLongest && parts.size() > 1 && parts.front().starts_with("pci") &&
+         std::all_of(parts.begin() + 1, parts.end(), [](std::string_view bridge) {
+           // The functions of a bridge are 0 to 7, those of a simulated GPU only 0.
+           return bridge.size() > 2 &&
+                  parse_pci_address(std::string(bridge.substr(0, bridge.size() - 1)) + "0")
+                      .has_value();
+         });
+}
+
 std::optional<std::string> place_problem(const MachineDevices& d) {
   if (d.pci.empty()) return text("pci: a device needs an address");
   for (const std::string& address : d.pci)
     if (!parse_pci_address(address))
       return text("'{}' is not a PCI address such as 0000:81:00.0", address);
   const auto one_or_each = [&d](std::size_t n) { return n <= 1 || n == d.pci.size(); };
-  if (!one_or_each(d.numa.size()) || !one_or_each(d.local_cpus.size()))
-    return text("numa and local_cpus: give one value for all devices, or one for each PCI address");
+  if (!one_or_each(d.numa.size()) || !one_or_each(d.local_cpus.size()) ||
+      !one_or_each(d.pci_path.size()) || !one_or_each(d.nvlink_to.size()))
+    return text("{}: give one value for all devices, or one for each PCI address",
+                "numa, local_cpus, pci_path, nvlink_to");
+  for (const std::string& path : d.pci_path)
+    if (!is_pci_path(path))
+      return text("'{}' is not a path of bridges such as pci0000:80/0000:80:01.0", path);
   for (const std::string& list : d.local_cpus)
     if (!model::parse_cpu_list(list))
       return text("'{}' is not a list of CPU cores such as 0-15,64-79", list);
@@ -276,6 +294,9 @@ std::optional<std::string> problem_of(const Machine& machine) {
   for (const MachineDevices& group : machine.groups) {
     if (group.vendor == "nvidia" && !machine.driver)
       return text("an NVIDIA device needs a [driver]");
+    for (const std::int64_t to : group.nvlink_to)
+      if (to >= static_cast<std::int64_t>(count))
+        return text("nvlink_to {}: the machine has {} devices", to, count);
     for (const std::string& address : group.pci)
       if (!addresses.insert(address).second) return text("two devices at PCI address {}", address);
   }

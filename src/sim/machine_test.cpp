@@ -44,7 +44,7 @@ std::string plus(const std::string& line) {
 }  // namespace
 
 TEST_CASE("every shipped machine can be read and has the name of its file") {
-  CHECK(sim::built_in_machines().size() == 17);
+  CHECK(sim::built_in_machines().size() == 18);
   for (const sim::BuiltIn& built_in : sim::built_in_machines()) {
     CAPTURE(built_in.name);
     const auto machine = sim::parse_machine(built_in.text, std::string(built_in.name));
@@ -107,6 +107,9 @@ std::vector<Row> bad_machines() {
       {plus("kernel_driver = \"../x\""), "E0605", "6", "kernel_driver"},
       {plus("local_cpus = [\"a\"]"), "E0605", "6", "CPU cores"},
       {plus("numa = [0, 1]"), "E0605", "6", "numa"},
+      {plus("pci_path = [\"pci0000:00/../../etc\"]"), "E0605", "6", "bridges"},
+      {plus("pci_path = [\"\"]"), "E0605", "6", "bridges"},
+      {plus("nvlink_to = [7]"), "E0605", "1", "nvlink_to"},
       {plus("unsupported = [\"colour\"]"), "E0605", "6", "colour"},
       {plus("power_idle_watts = 72"), "E0605", "6", "power_idle_watts"},
       {plus("power_max_watts = 60"), "E0605", "6", "power_limit_watts"},

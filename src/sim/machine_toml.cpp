@@ -51,6 +51,7 @@ void read_bus(Reader& reader, MachineDevices& d) {
   reader.string("pci_id", d.pci_id, true);
   reader.string("pci_subsystem", d.pci_subsystem);
   reader.string("pci_class", d.pci_class);
+  reader.strings("pci_path", d.pci_path);
   reader.numbers("numa", d.numa, -1, 1023);
   reader.strings("local_cpus", d.local_cpus);
   reader.number("pcie_generation", d.pcie_generation, 1, 7);
@@ -76,6 +77,7 @@ void read_devices(Reader& reader, Machine& machine) {
   read_power_and_clocks(reader, d);
   reader.number("fans", d.fans, 0, 16);
   reader.number("nvlinks", d.nvlinks, 0, 36);
+  reader.numbers("nvlink_to", d.nvlink_to, -1, 1023);
   reader.number("cores", d.cores, 0, 1'000'000);
   reader.number("multiprocessors", d.multiprocessors, 0, 10'000);
   reader.number("memory_bus_width", d.memory_bus_width, 0, 65'536);

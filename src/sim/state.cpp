@@ -66,6 +66,8 @@ void put_bus(const MachineDevices& d, std::size_t i, wire::Device& out) {
   out.pci_class = parse_pci_class(d.pci_class).value_or(0);
   out.numa_node = static_cast<std::int32_t>(each<std::int64_t>(d.numa, i, -1));
   copy_text(out.local_cpus, each<std::string>(d.local_cpus, i, ""));
+  copy_text(out.pci_path, each<std::string>(d.pci_path, i, ""));
+  out.nvlink_to = static_cast<std::int32_t>(each<std::int64_t>(d.nvlink_to, i, -1));
   out.pcie_generation_idle = u32(d.pcie_generation_idle);
   out.pcie_generation_max = u32(d.pcie_generation);
   out.pcie_width = u32(d.pcie_width_now);

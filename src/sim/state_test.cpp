@@ -200,7 +200,7 @@ TEST_CASE("a state with wrong sizes is invalid") {
     return !wire::valid(reinterpret_cast<const wire::State*>(bytes.data()), bytes.size());
   };
   CHECK(broken([](wire::State& s) { s.magic = 0; }));
-  CHECK(broken([](wire::State& s) { s.version = 2; }));
+  CHECK(broken([](wire::State& s) { s.version = wire::kVersion + 1; }));
   CHECK(broken([](wire::State& s) { s.total_bytes += 8; }));
   CHECK(broken([](wire::State& s) { s.devices = 65; }));
   CHECK(broken([](wire::State& s) { s.processes += 1000; }));

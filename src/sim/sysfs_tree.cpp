@@ -9,6 +9,8 @@
 #include <array>
 #include <string>
 
+#include "base/text_parts.hpp"
+
 namespace berth::sim {
 namespace {
 
@@ -45,8 +47,12 @@ std::string address_of(const wire::Device& d) {
   return fmt::format("{:04x}:{:02x}:{:02x}.0", d.pci_domain, d.pci_bus, d.pci_slot);
 }
 
+/// The folder of a device. If the bridges above it are known, this is a folder below them, to which
+/// /sys/bus/pci/devices has a link, as on a real machine.
 std::string device_folder(const wire::Device& d) {
-  return "sys/bus/pci/devices/" + address_of(d);
+  const std::string path = d.pci_path;
+  return path.empty() ? "sys/bus/pci/devices/" + address_of(d)
+                      : "sys/devices/" + path + "/" + address_of(d);
 }
 
 std::string link_speed(std::uint32_t generation) {
@@ -80,7 +86,13 @@ void put_pci(Tree& tree, const wire::Device& d, bool bound) {
   tree.put("power/runtime_status", d.asleep != 0 ? "suspended\n" : "active\n");
   tree.put("power/control", d.asleep != 0 ? "auto\n" : "on\n");
   tree.put("power_state", d.asleep != 0 ? "D3cold\n" : "D0\n");
-  if (bound) tree.link("driver", fmt::format("../../drivers/{}", d.kernel_driver));
+  if (!bound) return;
+  std::string up = "../../";
+  if (const std::string path = d.pci_path; !path.empty()) {
+    for (std::size_t i = 0; i < split(path, '/').size(); ++i) up += "../";
+    up += "bus/pci/";
+  }
+  tree.link("driver", fmt::format("{}drivers/{}", up, d.kernel_driver));
 }
 
 void put_drm(Tree& tree, std::uint32_t number) {
@@ -277,6 +289,10 @@ Status write_sysfs(const Folder& folder, const wire::View& view, bool nvidia_bou
     if (d.on_bus == 0) continue;
     root.folder(std::string("bus/pci/drivers/") + d.kernel_driver);
     Tree tree(folder, device_folder(d));
+    tree.folder("");
+    if (d.pci_path[0] != '\0')
+      root.link("bus/pci/devices/" + address_of(d),
+                "../../../" + device_folder(d).substr(std::string_view("sys/").size()));
     put_pci(tree, d, d.vendor != wire::kNvidia || nvidia_bound);
     if (!tree.status()) return tree.status();
   }

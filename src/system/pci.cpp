@@ -167,7 +167,21 @@ bool sleeps(const std::string& folder) {
   return read_line(folder + "/power_state") == "D3cold";
 }
 
+/// The bridges above a device, from where the link in `folder` leads:
+/// "../../../devices/pci0000:00/0000:00:01.0/0000:01:00.0" → "pci0000:00/0000:00:01.0". "" if the
+/// tree has a plain folder, as recorded ones do.
+std::string path_above(const std::string& folder) {
+  constexpr std::size_t kLongest = 256;  // 18 bridges; machines have up to 6
+  std::string target;
+  if (const auto link = link_target(folder)) target = printable(*link);
+  const auto begin = target.find("/pci");
+  const auto end = target.rfind('/');
+  if (begin == std::string::npos || end <= begin || end - begin > kLongest) return "";
+  return target.substr(begin + 1, end - begin - 1);
+}
+
 void read_rest(const std::string& folder, PciDevice& device) {
+  device.path = path_above(folder);
   device.suspended = sleeps(folder);
   const auto node = read_number(folder + "/numa_node");
   if (node && *node >= 0 && *node < 65536) device.numa_node = static_cast<int>(*node);

@@ -82,6 +82,20 @@ TEST_CASE("the link of a suspended device is not read") {
   CHECK(!devices[0].numa_node);
 }
 
+TEST_CASE("the bridges above a device are where the link in the bus folder leads") {
+  const Tree tree;
+  const std::string target = tree.root + "/devices/pci0000:00/0000:00:01.0/0000:01:00.0";
+  std::filesystem::create_directories(target);
+  std::ofstream(target + "/uevent") << kUevent;
+  tree.write("0000:41:00.0/uevent", kUevent);
+  std::filesystem::create_symlink("../../../devices/pci0000:00/0000:00:01.0/0000:01:00.0",
+                                  tree.root + "/bus/pci/devices/0000:01:00.0");
+  const auto devices = tree.scan();
+  REQUIRE(devices.size() == 2);
+  CHECK(devices[0].path == "pci0000:00/0000:00:01.0");
+  CHECK(devices[1].path.empty());
+}
+
 TEST_CASE("a tree without uevent is read from single files") {
   const Tree tree;
   tree.write("0000:c1:00.0/class", "0x030000\n");

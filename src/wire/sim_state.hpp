@@ -10,7 +10,7 @@ namespace berth::wire::sim {
 
 inline constexpr std::uint64_t kStateMagic = 0x4d49534854524542;   // "BERTHSIM"
 inline constexpr std::uint64_t kSharedMagic = 0x4e554f4348545242;  // "BRTHCOUN"
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 inline constexpr std::uint32_t kMaxDevices = 64, kMaxPartitions = 512, kMaxProcesses = 4096,
                                kMaxFaults = 64, kMaxFunctions = 1024;
 inline constexpr std::uint32_t kNone = 0xffffffff;
@@ -112,12 +112,14 @@ struct Device {
   std::uint32_t vgpu;       // 0: not a guest; 1: a guest with a licence, 2: without
   std::uint32_t retired_pending, no_peer_access;
   std::uint32_t clock_application;  // MHz; 0: default
+  std::int32_t nvlink_to;           // the device at the other end of all NVLinks; -1: NVSwitches
   char name[96], uuid[96];
   char serial[32], vbios[32], part_number[32], kernel_driver[16], architecture_name[32];
   char local_cpus[128];
+  char pci_path[124];  // "pci0000:00/0000:00:01.0"; "": not known
 };
-static_assert(offsetof(Device, vendor) == 48 && offsetof(Device, name) == 280 &&
-              sizeof(Device) == 744);
+static_assert(offsetof(Device, vendor) == 48 && offsetof(Device, name) == 284 &&
+              sizeof(Device) == 872);
 
 struct Partition {  // a MIG device
   std::uint64_t memory_total;

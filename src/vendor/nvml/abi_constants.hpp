@@ -62,6 +62,12 @@ inline constexpr std::uint64_t NVML_VALUE_NOT_AVAILABLE_64 = ~std::uint64_t{0};
 inline constexpr std::uint32_t NVML_VALUE_NOT_AVAILABLE_32 = ~std::uint32_t{0};
 
 enum nvmlEnableState_t : std::uint32_t { NVML_FEATURE_DISABLED = 0, NVML_FEATURE_ENABLED = 1 };
+enum nvmlIntNvLinkDeviceType_t : std::uint32_t {
+  NVML_NVLINK_DEVICE_TYPE_GPU = 0,
+  NVML_NVLINK_DEVICE_TYPE_IBMNPU = 1,
+  NVML_NVLINK_DEVICE_TYPE_SWITCH = 2,
+  NVML_NVLINK_DEVICE_TYPE_UNKNOWN = 255
+};
 enum nvmlDriverModel_t : std::uint32_t {
   NVML_DRIVER_WDDM = 0,
   NVML_DRIVER_WDM = 1,

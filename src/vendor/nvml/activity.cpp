@@ -1,5 +1,7 @@
 #include "vendor/nvml/activity.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -60,9 +62,27 @@ Reading<std::uint64_t> rate_of(const Reading<std::uint64_t>& before,
   return Reading<std::uint64_t>(static_cast<std::uint64_t>(rate)).over(seconds);
 }
 
+/// The address of the GPU at the other end of a link; "": an NVSwitch. nullopt: anything else, or
+/// the driver does not tell. A driver without the function for types is older than NVSwitches.
+std::optional<std::string> peer_of(Look& look, std::uint32_t link) {
+  nvmlIntNvLinkDeviceType_t type = NVML_NVLINK_DEVICE_TYPE_UNKNOWN;
+  const nvmlReturn_t code =
+      look(look.api.DeviceGetNvLinkRemoteDeviceType, look.device, link, &type);
+  if (code == NVML_SUCCESS && type == NVML_NVLINK_DEVICE_TYPE_SWITCH) return "";
+  const bool is_gpu = code == NVML_SUCCESS ? type == NVML_NVLINK_DEVICE_TYPE_GPU
+                                           : code == NVML_ERROR_FUNCTION_NOT_FOUND;
+  nvmlPciInfo_t pci{};
+  if (!is_gpu ||
+      look(look.api.DeviceGetNvLinkRemotePciInfo, look.device, link, &pci) != NVML_SUCCESS)
+    return std::nullopt;
+  if (pci.bus > 0xff || pci.device > 0x1f) return std::nullopt;
+  return fmt::format("{:04x}:{:02x}:{:02x}.0", pci.domain, pci.bus, pci.device);
+}
+
 }  // namespace
 
-void read_nvlinks(Look& look, model::DeviceReadings& readings) {
+void read_nvlinks(Look& look, model::Device& device) {
+  model::DeviceReadings& readings = device.readings;
   nvmlFieldValue_t field = field_of(NVML_FI_DEV_NVLINK_LINK_COUNT, 0);
   const nvmlReturn_t code = look(look.api.DeviceGetFieldValues, look.device, 1, &field);
   readings.nvlink_links_max = number_in(field, code);
@@ -83,7 +103,15 @@ void read_nvlinks(Look& look, model::DeviceReadings& readings) {
       readings.nvlink_links = absence(answer);
       return;
     }
-    if (state == NVML_FEATURE_ENABLED) ++active;
+    if (state != NVML_FEATURE_ENABLED) continue;
+    ++active;
+    const auto peer = peer_of(look, link);
+    if (!peer) continue;
+    auto known = std::find_if(device.nvlink_peers.begin(), device.nvlink_peers.end(),
+                              [&](const auto& one) { return one.pci_address == *peer; });
+    if (known == device.nvlink_peers.end())
+      known = device.nvlink_peers.insert(known, model::NvLinkPeer{*peer, 0});
+    ++known->links;
   }
   readings.nvlink_links = active;
 }

@@ -12,8 +12,9 @@
 
 namespace berth::nvml {
 
-/// The number of NVLinks, and how many of them are active. Needs a call per link.
-void read_nvlinks(Look& look, model::DeviceReadings& readings);
+/// The number of NVLinks, how many of them are active, and where these lead. Needs up to three
+/// calls per link.
+void read_nvlinks(Look& look, model::Device& device);
 
 class Activity {
  public:

@@ -135,11 +135,44 @@ TEST_CASE("what NVLinks carry is the difference of two counts in KiB") {
 TEST_CASE("NVLinks that are down are not counted as active") {
   Test test;
   links_down = 1;
-  model::DeviceReadings readings;
-  nvml::read_nvlinks(test.look, readings);
-  CHECK(*readings.nvlink_links == 3);
-  CHECK(*readings.nvlink_links_max == 4);
+  model::Device device;
+  nvml::read_nvlinks(test.look, device);
+  CHECK(*device.readings.nvlink_links == 3);
+  CHECK(*device.readings.nvlink_links_max == 4);
+  CHECK(device.nvlink_peers.empty());
   test.api.DeviceGetFieldValues = nullptr;
-  nvml::read_nvlinks(test.look, readings);
-  CHECK(readings.nvlink_links.why == Absence::kNotSupported);
+  nvml::read_nvlinks(test.look, device);
+  CHECK(device.readings.nvlink_links.why == Absence::kNotSupported);
+}
+
+TEST_CASE("active NVLinks are counted by the GPU at the other end") {
+  Test test;
+  links_down = 1;
+  test.api.DeviceGetNvLinkRemotePciInfo = [](nvmlDevice_t, std::uint32_t link,
+                                             nvmlPciInfo_t* info) {
+    info->bus = link < 3 ? 0x81 : 0xc1;
+    return NVML_SUCCESS;
+  };
+  const auto peers = [&] {
+    model::Device device;
+    nvml::read_nvlinks(test.look, device);
+    std::string out;
+    for (const model::NvLinkPeer& peer : device.nvlink_peers)
+      out += "[" + peer.pci_address + "]=" + std::to_string(peer.links) + " ";
+    return out;
+  };
+  // An old driver cannot tell what is at the other end; it knows no NVSwitches.
+  CHECK(peers() == "[0000:81:00.0]=2 [0000:c1:00.0]=1 ");
+  test.api.DeviceGetNvLinkRemoteDeviceType = [](nvmlDevice_t, std::uint32_t link,
+                                                nvmlIntNvLinkDeviceType_t* type) {
+    *type = link == 3 ? NVML_NVLINK_DEVICE_TYPE_SWITCH : NVML_NVLINK_DEVICE_TYPE_GPU;
+    return NVML_SUCCESS;
+  };
+  CHECK(peers() == "[0000:81:00.0]=2 []=1 ");
+  test.api.DeviceGetNvLinkRemoteDeviceType = [](nvmlDevice_t, std::uint32_t,
+                                                nvmlIntNvLinkDeviceType_t* type) {
+    *type = NVML_NVLINK_DEVICE_TYPE_IBMNPU;
+    return NVML_SUCCESS;
+  };
+  CHECK(peers().empty());
 }

@@ -443,7 +443,7 @@ void read_more(Look& look, const Wanted& wanted, Device& device) {
   read_clocks(look, readings);
   read_pcie(look, wanted.pcie_throughput, readings);
   read_performance_state(look, readings);
-  read_nvlinks(look, readings);
+  read_nvlinks(look, device);
   if (look.lost) mark_unreadable(NVML_ERROR_GPU_IS_LOST, device);
 }
 

@@ -24,8 +24,8 @@ struct Wanted {
 };
 /// Memory, load, power, and the values for health: 9 calls. Call after read_identity.
 void read_readings(Look& look, model::Device& device);
-/// The other readings, which are skipped if a slow driver leaves no time: 15 calls, and one for
-/// each NVLink.
+/// The other readings, which are skipped if a slow driver leaves no time: 15 calls, and up to
+/// three for each NVLink.
 void read_more(Look& look, const Wanted& wanted, model::Device& device);
 /// The values that `berth run` monitors: memory, utilization, power, energy, temperature.
 void read_sample(Look& look, model::Device& device);

@@ -131,6 +131,7 @@ std::vector<model::Device> read_tpus(const Roots& roots, const std::vector<model
     model::Device device = new_tpu();
     const model::Device on_bus = sysfs::device_from(chip);
     device.pci_address = on_bus.pci_address;
+    device.pci_path = on_bus.pci_path;
     device.pci_id = on_bus.pci_id;
     device.kernel_driver = on_bus.kernel_driver;
     device.numa_node = on_bus.numa_node;

@@ -37,6 +37,7 @@ model::Device device_from(const model::PciDevice& pci) {
                         pci.suspended ? model::Absence::kAsleep : model::Absence::kNotSupported);
   if (pci.suspended) device.health = model::Health::kAsleep;
   device.pci_address = pci.address;
+  device.pci_path = pci.path;
   device.pci_id = pci.id();
   device.kernel_driver = pci.driver;
   device.numa_node = pci.numa_node;
