@@ -58,6 +58,7 @@ struct Collective {
   std::string group;         // "default_pg"; "" not known
   std::int64_t number = -1;  // its number within the group; -1 not known
   std::string state;         // "scheduled", "started", "completed"; "" not known
+  friend bool operator==(const Collective&, const Collective&) = default;
 };
 
 /// What was observed when no rank made progress, or when ranks waited for a long time for busy

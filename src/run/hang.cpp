@@ -71,6 +71,17 @@ std::optional<model::HangSeen> find_hang(const std::vector<RankState>& ranks) {
   return hang;
 }
 
+model::HangSeen describe(const std::vector<RankState>& ranks) {
+  model::HangSeen seen;
+  for (const RankState& one : ranks) {
+    const auto threads = parse_stacks(one.stack);
+    const std::string where =
+        innermost_user_line(threads.empty() ? PythonThread() : threads.back());
+    seen.ranks.push_back({one.rank, one.waits_in, one.stack, where, one.has_ended, one.native});
+  }
+  return seen;
+}
+
 std::optional<model::HangSeen> find_slow_ranks(const std::vector<RankState>& ranks) {
   model::HangSeen slow;
   slow.is_slow = true;
@@ -90,6 +101,41 @@ std::optional<model::HangSeen> find_slow_ranks(const std::vector<RankState>& ran
   }
   if (!has_waiting || slow.odd_ranks.empty()) return std::nullopt;
   return slow;
+}
+
+std::optional<StuckCollective> find_stuck_collective(const std::vector<RankCollective>& before,
+                                                     const std::vector<RankCollective>& now) {
+  if (before.size() != now.size()) return std::nullopt;
+  using Key = std::pair<std::string, std::int64_t>;
+  const auto key_of = [](const RankCollective& one) {
+    return Key{one.last->group, one.last->number};
+  };
+  const auto is_pending = [](const RankCollective& one) {
+    return !one.has_ended && (one.last->state == "started" || one.last->state == "scheduled");
+  };
+  std::map<Key, int> pending;
+  StuckCollective stuck;
+  stuck.is_started = true;
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    if (now[i].rank != before[i].rank || now[i].has_ended != before[i].has_ended)
+      return std::nullopt;
+    if (now[i].has_ended) continue;
+    if (!now[i].last || before[i].last != now[i].last) return std::nullopt;
+    if (!is_pending(now[i])) continue;
+    ++pending[key_of(now[i])];
+    stuck.is_started = stuck.is_started && now[i].last->state == "started";
+  }
+  if (pending.empty()) return std::nullopt;
+  const auto most =
+      std::max_element(pending.begin(), pending.end(), [](const auto& a, const auto& b) {
+        return a.second < b.second;
+      })->first;
+  for (const RankCollective& one : now) {
+    if (is_pending(one) && key_of(one) == most) continue;
+    stuck.odd_ranks.push_back(one.rank);
+    stuck.is_slow = stuck.is_slow || (!one.has_ended && !one.is_idle && !is_pending(one));
+  }
+  return stuck;
 }
 
 Movement movement_of(pid_t pid) {

@@ -28,9 +28,33 @@ struct RankState {
 /// may just be idle.
 [[nodiscard]] std::optional<model::HangSeen> find_hang(const std::vector<RankState>& ranks);
 
+/// What the ranks are seen at, without a judgement.
+[[nodiscard]] model::HangSeen describe(const std::vector<RankState>& ranks);
+
 /// Finds busy ranks for which all other ranks wait in a collective. Such a job is slow, not hung.
 /// nullopt if there are none, or if the stack of no busy rank is known.
 [[nodiscard]] std::optional<model::HangSeen> find_slow_ranks(const std::vector<RankState>& ranks);
+
+/// Where a rank is, by PyTorch's flight recorder.
+struct RankCollective {
+  int rank = 0;
+  bool has_ended = false;                 // with exit code 0
+  bool is_idle = false;                   // it does not even use the CPU
+  std::optional<model::Collective> last;  // nullopt: its recorder did not answer
+};
+
+/// A collective that some ranks have begun, and that does not end.
+struct StuckCollective {
+  std::vector<int> odd_ranks;  // the ranks that are not in it; empty: all are
+  bool is_slow = false;        // an odd rank is busy, so it may come yet
+  /// False: whether the GPUs have begun it is not known, so they may still compute what is before
+  /// it.
+  bool is_started = false;
+};
+/// Compares what the ranks answered at two times. nullopt if a collective has ended in between, if
+/// none is pending, or if an answer is missing.
+[[nodiscard]] std::optional<StuckCollective> find_stuck_collective(
+    const std::vector<RankCollective>& before, const std::vector<RankCollective>& now);
 
 /// What a process and its children have used so far: processor time, bytes read and written.
 struct Movement {

@@ -115,3 +115,57 @@ TEST_CASE("a rank that has ended is named as such") {
   CHECK(berth::model::hang_sentence(*hang).find("rank 1 has ended with exit code 0") !=
         std::string::npos);
 }
+
+namespace {
+
+RankCollective in(int rank, std::int64_t number, const char* state, bool is_idle = false) {
+  return {rank, false, is_idle,
+          berth::model::Collective{"all_reduce", "default_pg", number, state}};
+}
+
+using Answers = std::vector<RankCollective>;
+std::optional<StuckCollective> stuck(const Answers& same) {
+  return find_stuck_collective(same, same);
+}
+
+}  // namespace
+
+TEST_CASE("a collective that all ranks have started and that does not end is a hang") {
+  const auto all = stuck({in(0, 7, "started"), in(1, 7, "started")});
+  REQUIRE(all);
+  CHECK(all->odd_ranks.empty());
+  CHECK(all->is_started);
+  CHECK_FALSE(all->is_slow);
+  const auto unknown = stuck({in(0, 7, "scheduled"), in(1, 7, "started")});
+  REQUIRE(unknown);
+  CHECK_FALSE(unknown->is_started);
+}
+
+TEST_CASE("a rank that is not in the collective is named, and is slow if it is busy") {
+  const auto busy = stuck({in(0, 7, "started"), in(1, 6, "completed"), in(2, 7, "started")});
+  REQUIRE(busy);
+  CHECK(busy->odd_ranks == std::vector<int>{1});
+  CHECK(busy->is_slow);
+  const auto idle = stuck({in(0, 7, "started"), in(1, 6, "completed", true)});
+  REQUIRE(idle);
+  CHECK(idle->odd_ranks == std::vector<int>{1});
+  CHECK_FALSE(idle->is_slow);
+  const auto left = stuck({in(0, 7, "started"), {1, true, false, std::nullopt}});
+  REQUIRE(left);
+  CHECK(left->odd_ranks == std::vector<int>{1});
+  CHECK_FALSE(left->is_slow);
+  // The order of collectives differs: rank 2 is in another one.
+  const auto other = stuck({in(0, 7, "started"), in(1, 7, "started"), in(2, 9, "started")});
+  REQUIRE(other);
+  CHECK(other->odd_ranks == std::vector<int>{2});
+  CHECK_FALSE(other->is_slow);
+}
+
+TEST_CASE("progress, work between collectives and a missing answer are no hang") {
+  CHECK_FALSE(find_stuck_collective({in(0, 7, "started"), in(1, 7, "started")},
+                                    {in(0, 8, "started"), in(1, 8, "started")}));
+  CHECK_FALSE(find_stuck_collective({in(0, 7, "scheduled")}, {in(0, 7, "started")}));
+  CHECK_FALSE(stuck({in(0, 7, "completed"), in(1, 7, "completed")}));
+  CHECK_FALSE(stuck({in(0, 7, "started"), {1, false, false, std::nullopt}}));
+  CHECK_FALSE(find_stuck_collective({}, {in(0, 7, "started")}));
+}

@@ -14,9 +14,14 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kNativePatience(2'000);  // of all ranks together
 constexpr milliseconds kFlightPatience(3'000);  // of all ranks together
-constexpr milliseconds kLook(1'000);            // between two checks of the ranks' activity
-constexpr milliseconds kHangSeen(10'000);       // without any activity: inspect the ranks' stacks
-constexpr milliseconds kSlowSeen(20'000);  // other ranks are idle this long: a busy rank is slow
+constexpr milliseconds kQuickFlight(300);       // of all ranks together, while they seem busy
+constexpr milliseconds kSilent(10'000);         // without output: ask the flight recorders
+constexpr milliseconds kAskAgain(12'000);       // between two questions
+constexpr milliseconds kStuckSeen(12'000);    // the GPUs have begun a collective and do not end it
+constexpr milliseconds kUnknownSeen(60'000);  // the GPUs may not have begun it yet
+constexpr milliseconds kLook(1'000);          // between two checks of the ranks' activity
+constexpr milliseconds kHangSeen(10'000);     // without any activity: inspect the ranks' stacks
+constexpr milliseconds kSlowSeen(20'000);     // other ranks are idle this long: a busy rank is slow
 
 }  // namespace
 
@@ -24,7 +29,7 @@ void HangWatch::begin(std::string stack_folder, std::string flight_stem, Time no
   *this = {};
   stack_folder_ = std::move(stack_folder);
   flight_stem_ = std::move(flight_stem);
-  begun_ = moved_ = looked_ = now;
+  begun_ = moved_ = looked_ = written_ = asked_ = now;
 }
 
 HangWatch::Time HangWatch::next_look() const {
@@ -40,6 +45,7 @@ std::optional<model::HangSeen> HangWatch::look(const std::vector<WatchedRank>& r
     moved_ = now;
     is_hang_.reset();
     if (!is_ending) seen = slow_rank(ranks, now);
+    if (!is_ending && !seen) seen = stuck_collective(ranks, now);
   } else if (!is_hang_ && now - moved_ >= kHangSeen) {
     seen = find_hang(states(ranks));
     is_hang_ = seen.has_value();
@@ -61,7 +67,51 @@ void HangWatch::add_collectives(model::HangSeen& seen) const {
 }
 
 bool HangWatch::has_hung_for(milliseconds time, Time now) const {
+  if (is_stuck_ && stuck_since_ && now - *stuck_since_ >= time) return true;
   return is_hang_ == true && now - moved_ >= time;
+}
+
+std::vector<RankCollective> HangWatch::collectives_of(const std::vector<WatchedRank>& ranks,
+                                                      Time now) const {
+  std::vector<int> running;
+  for (const WatchedRank& rank : ranks)
+    if (rank.pid >= 0) running.push_back(rank.number);
+  const auto found = ask_for_collectives(flight_stem_, running, kQuickFlight);
+  std::vector<RankCollective> all;
+  for (const WatchedRank& rank : ranks) {
+    RankCollective& one = all.emplace_back();
+    one.rank = rank.number;
+    one.has_ended = rank.pid < 0;
+    if (one.has_ended) continue;
+    one.is_idle = now - activity_.at(rank.number).last >= kHangSeen;
+    if (const auto at = found.find(rank.number); at != found.end()) one.last = at->second;
+  }
+  return all;
+}
+
+std::optional<model::HangSeen> HangWatch::stuck_collective(const std::vector<WatchedRank>& ranks,
+                                                           Time now) {
+  if (flight_stem_.empty() || now - written_ < kSilent || now - asked_ < kAskAgain)
+    return std::nullopt;
+  const Time asked_before = std::exchange(asked_, now);
+  auto answers = collectives_of(ranks, now);
+  const auto stuck = find_stuck_collective(collectives_, answers);
+  collectives_ = std::move(answers);
+  if (!stuck) {
+    stuck_since_.reset();
+    is_stuck_ = is_stuck_slow_ = false;
+    return std::nullopt;
+  }
+  if (!stuck_since_) stuck_since_ = asked_before;
+  const bool is_new = stuck->is_slow ? !is_stuck_slow_ : !is_stuck_;
+  const auto needed = stuck->is_slow ? kSlowSeen : stuck->is_started ? kStuckSeen : kUnknownSeen;
+  if (!is_new || now - *stuck_since_ < needed) return std::nullopt;
+  (stuck->is_slow ? is_stuck_slow_ : is_stuck_) = true;
+  model::HangSeen seen = describe(states(ranks));
+  seen.odd_ranks = stuck->odd_ranks;
+  seen.is_slow = stuck->is_slow;
+  seen.silent = duration_cast<milliseconds>(now - *stuck_since_);
+  return seen;
 }
 
 bool HangWatch::has_moved_since_last_look(const std::vector<WatchedRank>& ranks, Time now) {
@@ -71,6 +121,7 @@ bool HangWatch::has_moved_since_last_look(const std::vector<WatchedRank>& ranks,
     if (rank.pid < 0) continue;
     Activity& before = activity_.try_emplace(rank.number, Activity{{}, 0, begun_}).first->second;
     const Movement seen = movement_of(rank.pid);
+    if (rank.written > before.written) written_ = now;
     if (rank.written > before.written || has_moved(before.movement, seen, passed))
       before.last = now;
     moved = moved || before.last == now;

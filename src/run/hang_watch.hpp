@@ -52,12 +52,23 @@ class HangWatch {
 
   void add_collectives(model::HangSeen& seen) const;
 
+  // Ranks that wait for their GPU, as in a collective of NCCL, use a whole core. Only the flight
+  // recorder shows that they make no progress. It is asked while the job writes no output.
+  [[nodiscard]] std::optional<model::HangSeen> stuck_collective(
+      const std::vector<WatchedRank>& ranks, Time now);
+  [[nodiscard]] std::vector<RankCollective> collectives_of(const std::vector<WatchedRank>& ranks,
+                                                           Time now) const;
+
   std::string stack_folder_, flight_stem_;
   Time begun_{}, moved_{}, looked_{};  // moved_: when a rank was last active
   std::map<int, Activity> activity_;   // activity of each rank
   std::optional<bool>
       is_hang_;  // whether the stacks show a hang since moved_; nullopt: not inspected
   std::vector<int> slow_seen_;  // idle ranks whose stacks were inspected while others were busy
+  Time written_{}, asked_{};    // when a rank last wrote output; when the recorders were asked
+  std::vector<RankCollective> collectives_;        // their last answers
+  std::optional<Time> stuck_since_;                // since when the answers are the same
+  bool is_stuck_ = false, is_stuck_slow_ = false;  // what was reported of it
 };
 
 }  // namespace berth::run

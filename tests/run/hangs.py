@@ -70,13 +70,26 @@ assert int(os.environ["TORCH_FR_BUFFER_SIZE"]) > 0 and os.environ["TORCH_NCCL_DU
 os.mkfifo(f"{stem}{rank}.pipe")
 pipe = os.open(f"{stem}{rank}.pipe", os.O_RDWR)
 def serve():
-    os.read(pipe, 1)
+    while os.read(pipe, 1):
+        dump()
+def dump():
     frames = [{"name": "step", "filename": "train.py", "line": 7}]
     entries = [{"frames": frames, "record_id": i, "profiling_name": "nccl:all_reduce", "collective_seq_id": i, "is_p2p": False,
-                "process_group": ("0", "default_pg"), "state": "started" if i == 4 else "completed"} for i in range(1, 5 - rank)]
+                "process_group": ("0", "default_pg"), "state": "started" if i == 4 else "completed"} for i in range(1, 5 - rank * int(os.environ.get("BEHIND", "1")))]
     with open(f"{stem}{rank}", "wb") as file:
         file.write(pickle.dumps({"version": "2.10", "entries": entries, "pg_config": {}}, protocol=2))
 threading.Thread(target=serve, daemon=True).start()
+"""
+
+# Ranks that wait for their GPU use a whole core.
+SPINS = RECORDER + """
+import time
+def wait():
+    while True:
+        pass
+if rank == 1 and "SLEEPS" in os.environ:
+    time.sleep(600)
+wait()
 """
 
 
@@ -265,6 +278,31 @@ class Hang(unittest.TestCase):
                           {"name": "all_reduce", "group": "default_pg", "number": 3, "state": "completed"}])
         self.assertIn("last collectives: rank 0: all_reduce 4 (default_pg), started; rank 1: all_reduce 3 (default_pg), completed", done.stderr)
         self.assertEqual([name for name in sorted(os.listdir(logs)) if "flight" in name], ["flight-recorder-0", "flight-recorder-1"])
+
+    def spin(self, **variables):
+        if subprocess.run([BERTH, "sim", "--machine", "lab-4x3090", "--", "true"], env=environment(), stdout=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("no simulator in this build")
+        with open(self.program, "w") as file:
+            file.write(SPINS)
+        done = subprocess.run([BERTH, "sim", "--machine", "lab-4x3090", "--", BERTH, "run", "--ranks", "2", "--hang-action", "kill", "--hang-timeout", "14s",
+                               "--report", self.file, "--", "python3", self.program],
+                              env=environment(TORCH_NCCL_DUMP_ON_TIMEOUT="0", **variables), capture_output=True, text=True, timeout=120)
+        one, = self.report()["tries"]
+        self.assertEqual(one["class"], "hang", done.stderr)
+        self.assertLess(one["hangs"][0]["after_seconds"], 40)
+        return one["hangs"][0], done.stderr
+
+    def test_ranks_that_spin_in_one_collective_hang(self):
+        hang, told = self.spin(BEHIND="0")
+        self.assertEqual(hang["odd_ranks"], [])
+        self.assertRegex(told, "no rank has made progress for [0-9.]+ s: all wait for each other")
+        self.assertIn("last collectives: ranks 0-1: all_reduce 4 (default_pg), started", told)
+        self.assertRegex(hang["ranks"][0]["where"], r"hangs\.py:[0-9]+ in wait")
+
+    def test_a_rank_that_sleeps_while_the_others_spin_is_named(self):
+        hang, told = self.spin(SLEEPS="1")
+        self.assertEqual(hang["odd_ranks"], [1])
+        self.assertRegex(told, "rank 1 is at hangs.py:[0-9]+ in <module>; the others wait for it")
 
     def test_a_hung_job_is_started_again(self):
         # The second try finds the file of the first, and does not sleep.
