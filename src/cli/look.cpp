@@ -85,6 +85,7 @@ void add_device(model::Snapshot& snapshot, const guard::LiveJob& job, std::size_
   for (const guard::LiveProcess& process : job.processes) {
     const guard::LiveCounts& counts = process.devices[at];
     sum.memory_bytes += counts.memory_bytes;
+    sum.spilled_bytes += counts.spilled_bytes;
     sum.device_nanoseconds += counts.device_nanoseconds;
     for (model::DeviceProcess& shown : snapshot.processes) {
       const model::Device* device = output::find_device(snapshot, shown.device);
@@ -95,6 +96,8 @@ void add_device(model::Snapshot& snapshot, const guard::LiveJob& job, std::size_
         continue;
       // A process that uses CUDA and OpenCL under the guard has two entries, so add their numbers.
       shown.guard_memory_bytes = shown.guard_memory_bytes.value_or(0) + counts.memory_bytes;
+      if (limits.may_spill)
+        shown.guard_spilled_bytes = shown.guard_spilled_bytes.value_or(0) + counts.spilled_bytes;
       if (is_timed(counts))
         shown.guard_device_seconds = shown.guard_device_seconds.value_or(0) + seconds(counts);
     }
@@ -103,6 +106,7 @@ void add_device(model::Snapshot& snapshot, const guard::LiveJob& job, std::size_
   for (model::Holding& lease : *snapshot.leases) {
     if (lease.job != job.job || plain_uuid(lease.unit) != limits.uuid) continue;
     lease.guard_memory_bytes = sum.memory_bytes;
+    if (limits.may_spill) lease.guard_spilled_bytes = sum.spilled_bytes;
     if (is_timed(sum)) lease.guard_device_seconds = seconds(sum);
   }
 }

@@ -144,11 +144,18 @@ void TraceEvents::add(const guard::LiveJob& job, std::chrono::microseconds at) {
   for (std::size_t d = 0; d < job.devices.size() && d < sums_.devices.size(); ++d) {
     TraceDevice& device = sums_.devices[d];
     std::uint64_t used = job.devices[d].hidden_bytes;
-    for (const guard::LiveProcess& process : job.processes)
-      if (d < process.devices.size()) used += process.devices[d].memory_bytes;
+    std::uint64_t spilled = 0;
+    for (const guard::LiveProcess& process : job.processes) {
+      if (d >= process.devices.size()) continue;
+      used += process.devices[d].memory_bytes;
+      spilled += process.devices[d].spilled_bytes;
+    }
     device.peak_bytes = std::max(device.peak_bytes, used);
+    if (job.devices[d].may_spill)
+      device.spilled_peak_bytes = std::max(device.spilled_peak_bytes.value_or(0), spilled);
     std::string values = fmt::format("\"used, bytes\":{}", used);
     if (device.limit_bytes) values += fmt::format(",\"limit, bytes\":{}", *device.limit_bytes);
+    if (device.spilled_peak_bytes) values += fmt::format(",\"spilled, bytes\":{}", spilled);
     put(kJob, device.name + " memory", values);
   }
   ++sums_.samples;

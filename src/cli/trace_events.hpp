@@ -17,9 +17,10 @@ namespace berth::cli {
 struct TraceDevice {
   std::string name;
   std::optional<std::uint64_t> limit_bytes;
-  std::uint64_t peak_bytes = 0;  // peak of the job in the samples
-  bool is_timed = false;         // the job has a share, so its device time is measured
-  guard::LiveCounts sum;         // during the trace; memory_bytes is not used
+  std::uint64_t peak_bytes = 0;                     // peak of the job in the samples
+  std::optional<std::uint64_t> spilled_peak_bytes;  // beyond the limit; nullopt: no --spill
+  bool is_timed = false;  // the job has a share, so its device time is measured
+  guard::LiveCounts sum;  // during the trace; memory_bytes is not used
 };
 struct TraceProcess {
   std::int64_t pid = 0;

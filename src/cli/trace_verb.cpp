@@ -121,6 +121,8 @@ std::string device_lines(const TraceDevice& device, milliseconds took) {
   out += device.limit_bytes ? text("memory {} of {} at most", show_bytes(device.peak_bytes),
                                    show_bytes(*device.limit_bytes))
                             : text("memory {} at most", show_bytes(device.peak_bytes));
+  if (device.spilled_peak_bytes)
+    out += text(", and {} beyond it", show_bytes(*device.spilled_peak_bytes));
   out += text("; {} allocations, {} frees, {} refused", sum.allocations, sum.frees, sum.refusals);
   const std::string indent = "\n" + std::string(9, ' ');
   out += indent +
@@ -184,6 +186,7 @@ std::string json_of(const Traced& traced) {
     put("index", traced.indices[i]);
     put("memory_limit_bytes", device.limit_bytes);
     put("memory_peak_bytes", device.peak_bytes);
+    put("spilled_peak_bytes", device.spilled_peak_bytes);
     put("allocations", device.sum.allocations);
     put("frees", device.sum.frees);
     put("refusals", device.sum.refusals);

@@ -16,6 +16,7 @@ namespace wire = berth::wire::guard;
 LiveCounts counts_of(const wire::Counters& own, bool lives) {
   LiveCounts out;
   out.memory_bytes = lives ? own.used : 0;
+  out.spilled_bytes = lives ? own.spilled : 0;
   out.allocations = own.allocations;
   out.frees = own.frees;
   out.refusals = own.refusals;
@@ -46,6 +47,7 @@ std::optional<LiveJob> live_job(const LiveLimits& of) {
     if (limit.memory_bytes != wire::kNoLimit) device.memory_bytes = limit.memory_bytes;
     if (limit.permille != 0) device.share_permille = static_cast<int>(limit.permille);
     device.hidden_bytes = limit.hidden_bytes;
+    device.may_spill = (limit.flags & wire::kSpill) != 0;
     out.devices.push_back(std::move(device));
   }
   for (std::uint32_t i = 0; i < wire::places_of(*usage); ++i) {

@@ -12,7 +12,8 @@ namespace berth::guard {
 
 /// What one process did on one device. Sums since its start, except `memory_bytes`.
 struct LiveCounts {
-  std::uint64_t memory_bytes = 0;  // now; 0 if the process has ended
+  std::uint64_t memory_bytes = 0;   // now; 0 if the process has ended
+  std::uint64_t spilled_bytes = 0;  // now, beyond the quota (--spill); not part of memory_bytes
   std::uint64_t allocations = 0, frees = 0, refusals = 0, launches = 0, copies = 0, fills = 0;
   std::uint64_t copied_to_bytes = 0, copied_from_bytes = 0, copied_on_bytes = 0,
                 copied_other_bytes = 0, filled_bytes = 0;
@@ -31,6 +32,7 @@ struct LiveDevice {
   std::optional<std::uint64_t> memory_bytes;  // the limit
   std::optional<int> share_permille;
   std::uint64_t hidden_bytes = 0;  // memory of the job in addition to what its processes counted
+  bool may_spill = false;          // --spill
 };
 struct LiveJob {
   std::uint64_t job = 0;  // 0: it has no lease

@@ -119,7 +119,7 @@ TEST_CASE("a container whose limits the guard cannot hold gets no files") {
     return berth::guard::files_for_container(folder + "/files", folder + "/lib", limits);
   };
   std::map<std::string, std::uint64_t> limits;
-  for (int i = 0; i < berth::wire::guard::kMaxDevices; ++i)
+  for (std::uint32_t i = 0; i < berth::wire::guard::kMaxDevices; ++i)
     limits["GPU-00000000-0000-4000-8000-0000000000" + std::to_string(10 + i)] = 1U << 30U;
   CHECK(files_for(limits));
   auto odd = limits;

@@ -19,8 +19,9 @@ struct Holding {
   int share_permille = 0;          // share of the device's time; 0: none was requested
   std::string number = {};         // the job's number for people: "7_3"; "" same as `job`
   // What the guard counted, if this is a running, guarded job of the caller.
-  std::optional<std::uint64_t> guard_memory_bytes = {};  // with contexts and modules
-  std::optional<double> guard_device_seconds = {};       // also nullopt for a job without a share
+  std::optional<std::uint64_t> guard_memory_bytes = {};   // with contexts and modules
+  std::optional<std::uint64_t> guard_spilled_bytes = {};  // also nullopt for a job without --spill
+  std::optional<double> guard_device_seconds = {};        // also nullopt for a job without a share
 
   [[nodiscard]] std::string job_words() const {
     return number.empty() ? std::to_string(job) : number;

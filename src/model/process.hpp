@@ -47,8 +47,9 @@ struct DeviceProcess {
   std::optional<std::uint64_t>
       job;  // the job that has a lease on the device, according to Snapshot::leases
   // What the guard counted, if it is a process of a guarded job of the caller.
-  std::optional<std::uint64_t> guard_memory_bytes;  // allocations, without contexts and modules
-  std::optional<double> guard_device_seconds;       // nullopt also if the job has no share
+  std::optional<std::uint64_t> guard_memory_bytes;   // allocations, without contexts and modules
+  std::optional<std::uint64_t> guard_spilled_bytes;  // nullopt also if the job has no --spill
+  std::optional<double> guard_device_seconds;        // nullopt also if the job has no share
 };
 
 /// A visible process that has a device node open, but is not in the driver's list.

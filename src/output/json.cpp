@@ -159,6 +159,7 @@ void add_leases(JsonWriter& json, const model::Device& device, const Snapshot& s
     json.key("share_permille");
     one.share_permille == 0 ? json.value(nullptr) : json.value(one.share_permille);
     json.field("guard_memory_bytes", one.guard_memory_bytes);
+    json.field("guard_spilled_bytes", one.guard_spilled_bytes);
     json.field("guard_device_seconds", one.guard_device_seconds);
     json.close('}');
   }
@@ -246,6 +247,7 @@ void add_process(JsonWriter& json, const Snapshot& snapshot, const model::Device
   json.text_field("pod", process.pod);
   json.field("job", process.job);
   if (!is_frame) json.field("guard_memory_bytes", process.guard_memory_bytes);
+  if (!is_frame) json.field("guard_spilled_bytes", process.guard_spilled_bytes);
   if (!is_frame) json.field("guard_device_seconds", process.guard_device_seconds);
   add_absent(json, absent);
 }

@@ -100,6 +100,7 @@ void add_process(Table& table, const DeviceProcess& process, const model::Snapsh
              shape.host_pids ? number(process.host_pid) : "",
              process.user.empty() ? "-" : printable(process.user), job_of(process, snapshot),
              process.memory_bytes ? show_bytes(*process.memory_bytes) : "-",
+             process.guard_spilled_bytes ? show_bytes(*process.guard_spilled_bytes) : "",
              show_percent(process.sm_percent), show_percent(process.cpu_percent),
              process.rss_bytes ? show_bytes(*process.rss_bytes) : "-",
              process.age_seconds ? show_age(*process.age_seconds) : "-",
@@ -110,7 +111,7 @@ void add_process(Table& table, const DeviceProcess& process, const model::Snapsh
 void add_unattributed(Table& table, const model::Unattributed& memory) {
   if (is_usual(memory)) return;
   table.add({Cell(std::to_string(memory.device), Style::kBold), "", "", "-", "", "-", "",
-             Cell(show_bytes(memory.memory_bytes), Style::kYellow), "", "", "", "", "", "",
+             Cell(show_bytes(memory.memory_bytes), Style::kYellow), "", "", "", "", "", "", "",
              Cell(std::string(memory.cause == kListUnknown ? tr("users unknown")
                                                            : tr("no process accounts for it")),
                   Style::kYellow)});
@@ -199,6 +200,7 @@ std::string ps_text(const model::Snapshot& snapshot, const Terminal& given, bool
                {std::string(tr("user"))},
                {std::string(tr("job")), true},
                {std::string(tr("memory")), true},
+               {std::string(tr("spilled")), true},
                {"SM", true, 0, 1},
                {"CPU", true, 0, 4},
                {"RSS", true, 0, 6},

@@ -3,6 +3,7 @@
 
 usage: spill_test.py BERTH"""
 import functools
+import json
 import os
 import sys
 import unittest
@@ -75,6 +76,20 @@ else:
                          sys.executable, "-c", START + script)
         self.assertEqual(done.stdout, "0 0\n", done.stderr)
         self.assertIn("spilled at most 4.00 GiB", done.stderr)
+
+    def test_lists_and_traces_show_what_is_spilled_now(self):
+        script = f"""
+held = allocate({GIB})[1], allocate({2 * GIB})[1]
+for words in ("ps --json", "ls --json", "ps"):
+    print(subprocess.run(["{BERTH}", *words.split()], capture_output=True, text=True).stdout.replace("\\n", "|"))
+"""
+        ps, ls, shown = self.printed(script, "--memory", "2GiB", "--spill")
+        process, = (one for one in json.loads(ps.rstrip("|"))["processes"] if one["guard_spilled_bytes"])
+        self.assertEqual((process["guard_memory_bytes"], process["guard_spilled_bytes"]), (GIB, 2 * GIB))
+        lease, = (lease for device in json.loads(ls.rstrip("|"))["devices"] for lease in device["leases"])
+        self.assertEqual(lease["guard_spilled_bytes"], 2 * GIB)
+        self.assertRegex(shown, r"memory +spilled")
+        self.assertIn("2.00 GiB", shown)
 
     def test_rows_and_managed_memory_of_the_program_are_spilled_too(self):
         script = f"""
