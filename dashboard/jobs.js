@@ -59,9 +59,10 @@ function followLog(id, root) {
     isReading = true;
     try {
       for (;;) {
-        const part = new Uint8Array(await (await call("GET", `/v1/jobs/${id}/log?from=${from}`)).arrayBuffer());
+        const answer = await call("GET", `/v1/jobs/${id}/log?from=${from}`);
+        const part = new Uint8Array(await answer.arrayBuffer());
         if (part.length === 0) break;
-        from += part.length;
+        from = Number(answer.headers.get("Berth-Next"));
         all += decoder.decode(part, { stream: true });
         if (all.length > MOST_LOG) { all = all.slice(-MOST_LOG); isCut = true; }
         const isAtEnd = text.hidden || text.scrollTop + text.clientHeight >= text.scrollHeight - 8;

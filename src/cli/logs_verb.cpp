@@ -18,6 +18,7 @@
 #include "cli/job_calls.hpp"
 #include "cli/verbs.hpp"
 #include "output/json_writer.hpp"
+#include "run/output_file.hpp"
 
 namespace berth::cli {
 namespace {
@@ -75,13 +76,11 @@ class LogFile {
     struct stat status = {};
     if (::fstat(file_.get(), &status) != 0) return false;
     if (status.st_size < at_) at_ = 0;
-    std::array<char, 1 << 16> bytes;  // NOLINT(cppcoreguidelines-pro-type-member-init)
     while (context.write_error == 0) {
-      const ssize_t n = ::pread(file_.get(), bytes.data(), bytes.size(), at_);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return n == 0;
-      context.out({bytes.data(), static_cast<std::size_t>(n)});
-      at_ += n;
+      const run::OutputPart part = run::read_output(file_.get(), at_, 1 << 16);
+      if (part.bytes.empty()) return true;
+      context.out(part.bytes);
+      at_ = part.next;
     }
     return false;
   }
@@ -108,6 +107,10 @@ class LogFile {
       }
       block = from;
       at_ = from;
+      if (const auto next = run::skip_removed(file_.get(), from); next != from) {
+        at_ = next;
+        return;
+      }
     }
   }
 
@@ -125,7 +128,7 @@ class LogFile {
       if (!more || more->status != 200) return false;
       if (more->body.empty()) return true;
       context.out(more->body);
-      at_ += static_cast<off_t>(more->body.size());
+      at_ = more->next.value_or(at_ + static_cast<off_t>(more->body.size()));
     }
     return false;
   }

@@ -206,7 +206,10 @@ Result<std::optional<Response>> Client::answer(std::chrono::milliseconds within)
   if (!parts_->loop.stopped()) return std::optional<Response>();
   if (parts_->problem) return gone(parts_->path, parts_->problem);
   auto message = parts_->response->release();
-  return std::optional(Response{static_cast<int>(message.result_int()), std::move(message.body())});
+  const auto field = message["Berth-Next"];
+  const auto next = to_number(std::string_view(field.data(), field.size()));
+  return std::optional(
+      Response{static_cast<int>(message.result_int()), std::move(message.body()), next});
 }
 
 Error Client::does_not_answer() const {

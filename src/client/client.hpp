@@ -14,7 +14,8 @@ namespace berth::client {
 
 struct Response {
   int status = 0;
-  std::string body;  // JSON
+  std::string body;                       // JSON
+  std::optional<std::int64_t> next = {};  // where a file that is read in parts continues
 };
 
 /// Time limit for answers that only depend on the broker, and not on a driver.

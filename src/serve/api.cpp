@@ -332,7 +332,10 @@ void Api::log(JobId id, const Call& call, const Answer& answer) {
     return answer.send(
         refusal({ErrorCode::kInvalidArgument, "E0919",
                  text("'{}' is not a number of bytes", printable(from->second)), ""}));
-  answer.send({200, execution_.output_of(*job, *at, kMost), kAnyBytes});
+  run::OutputPart part = execution_.output_of(*job, *at, kMost);
+  Reply reply{200, std::move(part.bytes), kAnyBytes};
+  reply.next = part.next;
+  answer.send(std::move(reply));
 }
 
 /// What a job used and what limited it.

@@ -235,6 +235,7 @@ class Daemon {
       if (is_restored_) execution_.keep_daily_copy();
       if (is_restored_) execution_.mind_clock();
       execution_.mind_time();
+      execution_.limit_output();
       std::vector<JobRoot> roots = execution_.roots();
       auto asked = asked_memory(roots, execution_.broker().jobs());
       feed_.set_jobs(std::move(roots), std::move(asked));

@@ -790,14 +790,12 @@ void Execution::keep_shares() {
   is_dirty_ = true;
 }
 
-void Execution::note_long_output() {
+void Execution::limit_output() {
   for (const JobRoot& root : watches_.roots()) {
     const Job* job = broker_.job(root.job);
     if (job == nullptr || !job->queued) continue;
-    if (const std::uint64_t bytes = retention_.long_output_of(root.job); bytes > 0)
-      notes_.push_back(text(
-          "running job {} has written {}, more than the limit for the output of all ended jobs",
-          root.job, show_bytes(bytes)));
+    if (std::string note = retention_.limit_running(root.job); !note.empty())
+      notes_.push_back(std::move(note));
   }
 }
 
@@ -829,7 +827,6 @@ void Execution::mind_clock() {
 }
 
 void Execution::forget_old() {
-  note_long_output();
   // The clock was just set, so the age may be wrong.
   const std::int64_t too_old =
       clock_.was_set_lately() ? 0 : now().unix_milliseconds - options_.settings.keep.count();

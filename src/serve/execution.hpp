@@ -59,10 +59,10 @@ class Execution {
   /// runs or was queued, because its own keeper writes that report; with kInvalidArgument (E1084)
   /// if this is no report; as write errors.
   [[nodiscard]] Status keep_report(const model::Job& job, const std::string& stored);
-  /// At most `most` bytes of that log, starting at `from`.
-  [[nodiscard]] std::string output_of(const model::Job& job, std::int64_t from,
-                                      std::size_t most) const {
-    return job.queued ? launcher_.output(job.id, from, most) : "";
+  /// At most `most` bytes of that log, starting at `from`, and where it continues.
+  [[nodiscard]] run::OutputPart output_of(const model::Job& job, std::int64_t from,
+                                          std::size_t most) const {
+    return job.queued ? launcher_.output(job.id, from, most) : run::OutputPart{"", from};
   }
 
   /// The device nodes of the machine's GPUs, if the kernel restricts jobs to their own.
@@ -129,6 +129,8 @@ class Execution {
   void mind_clock();
   /// Saves the users' past use for the next broker.
   void keep_shares();
+  /// Limits the disk space of the output of running jobs. See Retention::limit_running.
+  void limit_output();
   /// Deletes jobs that ended long ago, and the oldest ones above the limits, with their output.
   void forget_old();
   /// Whether something was written but not yet synced. Reading it clears it.
@@ -155,7 +157,6 @@ class Execution {
   void know_user(const model::Job& job);
   [[nodiscard]] Status keep_launch(const broker::Submission& asked, const Peer& peer);
   [[nodiscard]] Result<run::Launch> launch_of(const model::Job& job);
-  void note_long_output();
   void find_again(const model::Job& job, bool is_restarted);
   void enclose(model::JobId id);
   /// Lets the driver limit the memory of the job's control group, if it can.

@@ -134,8 +134,12 @@ Status Launcher::keep_report(model::JobId job, const std::string& stored,
                "df -h " + folder_};
 }
 
-std::string Launcher::output(model::JobId job, std::int64_t from, std::size_t most) const {
-  return slurp_regular(log(job), most, from).value_or("");
+run::OutputPart Launcher::output(model::JobId job, std::int64_t from, std::size_t most) const {
+  const Descriptor file(
+      ::open(log(job).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+  struct stat about = {};
+  if (!file || ::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)) return {"", from};
+  return run::read_output(file.get(), from, most);
 }
 
 }  // namespace berth::serve

@@ -9,6 +9,7 @@
 #include "model/job.hpp"
 #include "model/snapshot.hpp"
 #include "run/fork_server.hpp"
+#include "run/output_file.hpp"
 #include "run/queued.hpp"
 #include "run/queued_watch.hpp"
 #include "serve/retention.hpp"
@@ -46,7 +47,7 @@ class Launcher {
   }
   [[nodiscard]] std::string log(model::JobId job) const { return run::log_of(files(job)); }
   /// Part of the job's output from a byte on; "": no more yet.
-  [[nodiscard]] std::string output(model::JobId job, std::int64_t from, std::size_t most) const;
+  [[nodiscard]] run::OutputPart output(model::JobId job, std::int64_t from, std::size_t most) const;
   /// What it used and what limited it, as output::stored_report; "": there is none.
   [[nodiscard]] std::string report(model::JobId job,
                                    const std::optional<model::Outcome>& outcome) const;

@@ -1,12 +1,19 @@
 #include "serve/retention.hpp"
 
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
+#include <utility>
+
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "run/output_file.hpp"
 
 namespace berth::serve {
 namespace {
 
+constexpr std::uint64_t kLeastLimit = 1 << 20;                      // a shorter output is never cut
 constexpr std::size_t kMostLeases = 20'000, kMostQueued = 100'000;  // ended ones, of a user
 
 std::uint64_t bytes_on_disk(const std::string& path) {
@@ -52,16 +59,28 @@ std::map<broker::UserJobs, std::int64_t> Retention::too_many_before(const Jobs& 
   return before;
 }
 
-std::uint64_t Retention::long_output_of(model::JobId running) {
-  const std::uint64_t bytes = bytes_on_disk(files_of_(running).log);
-  std::uint64_t& reported = reported_bytes_[running];
-  if (bytes <= std::max(most_bytes_, 2 * reported)) return 0;
-  return reported = bytes;
+std::string Retention::limit_running(model::JobId running) {
+  const std::string log = files_of_(running).log;
+  const std::uint64_t used = bytes_on_disk(log);
+  if (used < kLeastLimit) return "";
+  std::uint64_t most = most_bytes_;
+  struct statvfs disk = {};
+  if (::statvfs(log.c_str(), &disk) == 0)
+    most = std::min(most, (std::uint64_t{disk.f_bavail} * disk.f_frsize + used) / 2);
+  Removed& removed = removed_[running];
+  const auto done = run::limit_output(log, std::max(most, kLeastLimit));
+  if (!done) return std::exchange(removed.is_refused, true) ? "" : done.error().message;
+  removed.bytes += *done;
+  if (removed.bytes == 0 || removed.bytes < 2 * removed.reported) return "";
+  removed.reported = removed.bytes;
+  return text(
+      "running job {} has written more than {}: {} in the middle of its output were removed",
+      running, show_bytes(std::max(most, kLeastLimit)), show_bytes(removed.bytes));
 }
 
 void Retention::forget(model::JobId id) {
   ended_bytes_.erase(id);
-  reported_bytes_.erase(id);
+  removed_.erase(id);
 }
 
 }  // namespace berth::serve

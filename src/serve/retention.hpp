@@ -28,18 +28,22 @@ class Retention {
   /// For users with too many ended jobs: the time before which these jobs are deleted. Leases count
   /// separately from queued jobs, because they have no results.
   [[nodiscard]] static std::map<broker::UserJobs, std::int64_t> too_many_before(const Jobs& jobs);
-  /// How much a running job has written, if that is more than the limit and has at least doubled
-  /// since this was last reported; else 0. Such a log is never truncated, because the job may need
-  /// it, but the disk is shared.
-  [[nodiscard]] std::uint64_t long_output_of(model::JobId running);
+  /// Removes the middle of a running job's output if it is larger than the limit, or than the space
+  /// that is left beside it on the disk. Returns a sentence for people when that was done first,
+  /// and each time when the removed bytes have doubled; else "".
+  [[nodiscard]] std::string limit_running(model::JobId running);
   /// The job is deleted, or its files have changed.
   void forget(model::JobId id);
 
  private:
   std::function<Files(model::JobId)> files_of_;
   std::uint64_t most_bytes_;
-  std::map<model::JobId, std::uint64_t> ended_bytes_;     // files of jobs that ended
-  std::map<model::JobId, std::uint64_t> reported_bytes_;  // reported sizes of running jobs
+  std::map<model::JobId, std::uint64_t> ended_bytes_;  // files of jobs that ended
+  struct Removed {
+    std::uint64_t bytes = 0, reported = 0;
+    bool is_refused = false;  // the file system cannot do it; this was reported
+  };
+  std::map<model::JobId, Removed> removed_;  // of running jobs
 };
 
 }  // namespace berth::serve

@@ -66,18 +66,24 @@ TEST_CASE("reports count as output, also those of leases") {
   CHECK(retention.too_much_output_before(jobs) == 11);
 }
 
-TEST_CASE("a running job's long output is reported again only when it has doubled") {
+TEST_CASE(
+    "the middle of a running job's long output is removed, and reported when it has doubled") {
   const Logs logs;
-  Retention retention([&](model::JobId id) { return logs.files(id); }, 100'000);
-  logs.write(7, 90'000);
-  CHECK(retention.long_output_of(7) == 0);
-  logs.write(7, 150'000);
-  CHECK(retention.long_output_of(7) >= 150'000);
-  logs.write(7, 200'000);
-  CHECK(retention.long_output_of(7) == 0);
-  logs.write(7, 400'000);
-  CHECK(retention.long_output_of(7) >= 400'000);
-  CHECK(retention.long_output_of(8) == 0);
+  Retention retention([&](model::JobId id) { return logs.files(id); }, 2'000'000);
+  const auto append = [&](std::size_t bytes) {
+    std::ofstream(logs.of(7), std::ios::app) << std::string(bytes, 'x');
+  };
+  append(1'900'000);
+  CHECK(retention.limit_running(7).empty());
+  append(1'900'000);
+  CHECK(retention.limit_running(7).find("running job 7 has written more than 1.91 MiB") == 0);
+  CHECK(retention.limit_running(7).empty());
+  append(1'500'000);
+  CHECK(retention.limit_running(7).empty());
+  append(9'000'000);
+  CHECK_FALSE(retention.limit_running(7).empty());
+  CHECK(std::filesystem::file_size(logs.of(7)) == 14'300'000);
+  CHECK(retention.limit_running(8).empty());
 }
 
 TEST_CASE("a user's many leases are deleted without their queued jobs") {

@@ -343,6 +343,7 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     response_.version(11);
     response_.result(static_cast<unsigned>(reply.status));
     response_.set(http::field::content_type, reply.type);
+    if (reply.next) response_.set("Berth-Next", std::to_string(*reply.next));
     if (*reply.policy != '\0') {
       response_.set("Content-Security-Policy", reply.policy);
       response_.set("X-Content-Type-Options", "nosniff");

@@ -52,6 +52,8 @@ struct Reply {
   std::string body;  // "": none
   const char* type = "application/json";
   const char* policy = "";  // Content-Security-Policy of a page
+  /// where a file that is read in parts continues, if a part of it is missing
+  std::optional<std::int64_t> next = {};
 };
 
 /// The answer to one call, sent now or later. Copies refer to the same answer; only the first send
