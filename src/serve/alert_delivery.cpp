@@ -45,11 +45,17 @@ Json json_of(const Alert& alert) {
   Json owners = Json::array();
   for (const watch::AlertOwner& one : alert.owners)
     owners.push_back({{"user", one.user}, {"uid", one.uid}, {"pids", one.pids}});
-  return {{"owners", owners},           {"rule", alert.rule},
-          {"severity", alert.severity}, {"device", alert.device},
-          {"place", alert.place},       {"index", alert.index},
-          {"user", alert.user},         {"message", alert.message},
-          {"hint", alert.hint},         {"since", alert.since_unix_milliseconds}};
+  return {{"owners", owners},
+          {"rule", alert.rule},
+          {"severity", alert.severity},
+          {"device", alert.device},
+          {"place", alert.place},
+          {"index", alert.index},
+          {"user", alert.user},
+          {"message", alert.message},
+          {"hint", alert.hint},
+          {"since", alert.since_unix_milliseconds},
+          {"job", alert.job}};
 }
 
 Alert alert_in(const Json& json) {
@@ -64,6 +70,7 @@ Alert alert_in(const Json& json) {
     *into = printable(json_value<std::string>(json.at(key)));
   alert.index = json_value<int>(json.at("index"));
   alert.since_unix_milliseconds = json_value<std::int64_t>(json.at("since"));
+  if (json.contains("job")) read_json(json["job"], alert.job);
   if (!json.contains("owners")) return alert;  // an older Berth wrote it
   for (const Json& one : json["owners"]) {
     watch::AlertOwner& owner = alert.owners.emplace_back();

@@ -165,9 +165,10 @@ std::string alerts_json(const std::vector<watch::Alert>& alerts) {
   json.rows("alerts", alerts, [&](const watch::Alert& one) {
     json.field("rule", one.rule);
     json.field("severity", one.severity);
-    json.field("device", one.index);
-    json.field("uuid", one.device);
+    json.field("device", one.index < 0 ? std::nullopt : std::optional(one.index));
+    json.text_field("uuid", one.device);
     json.text_field("user", one.user);
+    json.field("job", one.job == 0 ? std::nullopt : std::optional(one.job));
     json.field("since", output::show_time(one.since_unix_milliseconds));
     json.field("message", one.message);
     json.field("hint", one.hint);
@@ -260,9 +261,10 @@ std::string document_of(const AlertEvent& event) {
   json.field("time", output::show_time(event.unix_milliseconds));
   json.text_field("rule", alert.rule);
   json.text_field("severity", alert.severity);
-  json.field("device", is_test ? std::nullopt : std::optional(alert.index));
+  json.field("device", is_test || alert.index < 0 ? std::nullopt : std::optional(alert.index));
   json.text_field("uuid", alert.device);
   json.text_field("user", alert.user);
+  json.field("job", alert.job == 0 ? std::nullopt : std::optional(alert.job));
   json.field("since", is_test ? std::nullopt
                               : std::optional(output::show_time(alert.since_unix_milliseconds)));
   json.field("message", is_test ? sentence_of(event) : alert.message);

@@ -239,6 +239,7 @@ class Daemon {
       std::vector<JobRoot> roots = execution_.roots();
       auto asked = asked_memory(roots, execution_.broker().jobs());
       feed_.set_jobs(std::move(roots), std::move(asked));
+      feed_.mind_sampler();
       if (options_.for_all) server_->file().mark_time();
       if (++ticks_ % kBeat == 0) api_.beat();
       note(execution_.keep_fences());

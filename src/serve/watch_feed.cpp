@@ -269,13 +269,25 @@ std::string WatchFeed::event_for(uid_t view, const std::map<uid_t, std::string>&
              : "event: change\ndata: " + frame_change(known->second, document) + "\n";
 }
 
-void WatchFeed::note_alerts(const watch::Frame& frame) {
-  const auto changes = alerts_.add(frame);
+void WatchFeed::mind_sampler() {
+  if (!sampler_ || !frame_) return;
+  const auto changes = alerts_.add_silence(++seconds_without_frame_,
+                                           std::chrono::duration_cast<std::chrono::milliseconds>(
+                                               std::chrono::system_clock::now().time_since_epoch())
+                                               .count());
+  if (!changes.begun.empty()) tell_alerts(changes);
+}
+
+void WatchFeed::tell_alerts(const watch::AlertWatch::Changes& changes) {
   // The doctor's result may be different now.
   if (!changes.begun.empty() || !changes.ended.empty()) diagnosis_.reset();
   if (!changes.begun.empty() || !changes.ended.empty())
     for (const Asker& one : listeners_) one.answer.stream(alerts_event(alerts_.active()));
-  if (delivery_) delivery_->add(changes, alerts_.active(), frame.snapshot.unix_milliseconds);
+  if (delivery_)
+    delivery_->add(changes, alerts_.active(),
+                   std::chrono::duration_cast<std::chrono::milliseconds>(
+                       std::chrono::system_clock::now().time_since_epoch())
+                       .count());
   if (!note_) return;
   for (const watch::Alert& one : changes.begun)
     note_(text("alert: {}; look: {}", one.message, one.hint));
@@ -285,7 +297,10 @@ void WatchFeed::note_alerts(const watch::Frame& frame) {
 void WatchFeed::take(const watch::FramePtr& frame) {
   frame_ = frame;
   const auto before = std::exchange(documents_, {});
-  note_alerts(*frame);
+  seconds_without_frame_ = 0;
+  constexpr std::uint64_t kQueueEvery = 10;  // it is counted over all jobs
+  if (queue_ && frame->number % kQueueEvery == 0) longest_wait_ = queue_().longest_wait_seconds;
+  tell_alerts(alerts_.add(*frame, longest_wait_));
   for (const Asker& one : early_)
     if (one.answer.is_wanted()) answer_from_frame(one);
   early_.clear();

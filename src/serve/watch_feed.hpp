@@ -48,6 +48,8 @@ class WatchFeed {
                     const std::vector<AlertTarget>& targets, const OtlpOptions& otlp);
   /// True if the call is about watching; it is answered now or with the next frame.
   [[nodiscard]] bool act(const Call& call, const Answer& answer);
+  /// Call it once a second: notes if the sampler makes no frames any more.
+  void mind_sampler();
   /// Sets the root processes of jobs, and what the jobs requested.
   void set_jobs(std::vector<JobRoot> roots, watch::AskedMemory asked);
 
@@ -58,7 +60,7 @@ class WatchFeed {
     Answer answer;
   };
   void take(const watch::FramePtr& frame);
-  void note_alerts(const watch::Frame& frame);
+  void tell_alerts(const watch::AlertWatch::Changes& changes);
   void send_metrics(const Asker& asker);
   void answer_from_frame(const Asker& asker);
   void read_history(const Asker& asker);
@@ -75,6 +77,7 @@ class WatchFeed {
   std::function<watch::QueueNumbers()> queue_;
   watch::RenderedMetrics rendered_;
   watch::FramePtr frame_;
+  double seconds_without_frame_ = 0, longest_wait_ = 0;
   watch::AlertWatch alerts_;
   std::optional<AlertDelivery> delivery_;
   std::optional<OtlpExport> otlp_;

@@ -142,6 +142,9 @@ std::string AlertRule::condition() const {
       return text(message, "N");
     case Kind::kIdle:
       return text("a user holds {} or more without using the GPU", show_bytes(bytes));
+    case Kind::kGrowth:
+    case Kind::kMachine:
+      return std::string(tr(words_of_kind));
     case Kind::kXid:
       return text("NVIDIA's driver reports Xid {}", name.substr(kXidRule.size()));
     case Kind::kReading:
@@ -192,6 +195,19 @@ AlertRules built_in_alert_rules() {
           },
           msgid("memory of GPU {} is in use, but no process holds it")),
   };
+  const auto add = [&](const char* name, Kind kind, const char* severity, double seconds,
+                       const char* condition) {
+    AlertRule& rule = rules.emplace_back();
+    rule.name = name;
+    rule.kind = kind;
+    rule.severity = severity;
+    rule.seconds = seconds;
+    rule.words_of_kind = condition;
+  };
+  add("job_memory_grows", Kind::kGrowth, "info", 3600,
+      msgid("the memory of a job grows and fills its GPU within four hours"));
+  add("queue_waits", Kind::kMachine, "info", 3600, msgid("a job waits in the queue"));
+  add("sampler_stale", Kind::kMachine, "warning", 30, msgid("the devices are not read"));
   AlertRule& idle = rules.emplace_back();
   idle.name = "idle_while_holding_memory";
   idle.kind = Kind::kIdle;

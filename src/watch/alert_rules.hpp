@@ -22,6 +22,8 @@ struct AlertRule {
     kReading,  // a reading above or below a limit
     kIdle,     // a user holds at least `bytes` without using the device
     kXid,      // changes the severity of one Xid, or switches it off
+    kMachine,  // for as long as `seconds`: the queue or the sampler
+    kGrowth,   // the memory of a job grows and will fill the device
   };
   using State = std::optional<bool> (*)(const model::Device& device,
                                         const model::Snapshot& snapshot);
@@ -35,8 +37,9 @@ struct AlertRule {
   bool is_below = false;  // true: the alert holds below the limit; false: above
   double limit = 0, end = 0;
   std::uint64_t bytes = 0;
-  const char* message = nullptr;  // msgid with {} for the index; nullptr: `words`
-  std::string words;              // of the settings; "": made from the reading and the limit
+  const char* words_of_kind = "";  // msgid: the condition of a machine's or a job's rule
+  const char* message = nullptr;   // msgid with {} for the index; nullptr: `words`
+  std::string words;               // of the settings; "": made from the reading and the limit
   bool is_on = true;
   bool is_changed = false;  // the settings have changed it
 

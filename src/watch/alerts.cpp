@@ -85,6 +85,26 @@ Alert idle_alert(const AlertRule& rule, const std::string& user, const std::stri
   return alert;
 }
 
+Alert growth_alert(const AlertRule& rule, const std::string& user, std::uint64_t job,
+                   const std::string& key, int index) {
+  Alert alert;
+  alert.rule = rule.name;
+  alert.severity = rule.severity;
+  alert.device = key;
+  alert.index = index;
+  alert.user = user;
+  alert.job = job;
+  alert.message =
+      text("the memory of job {} grows, and fills GPU {} within four hours", job, index);
+  alert.hint = fmt::format("berth trace {}", job);
+  return alert;
+}
+
+/// Jobs of one user are different alerts.
+std::string subject_of(const Alert& alert) {
+  return alert.job == 0 ? alert.user : fmt::format("{}#{}", alert.user, alert.job);
+}
+
 /// "Lost" is the driver's own word, and the sampler has waited for an answer. The settings may
 /// still require a longer time.
 double seconds_of(const AlertRule& rule, bool is_certain) {
@@ -98,8 +118,12 @@ AlertWatch::AlertWatch(std::function<XidWords(int code)> words_of_xid, AlertRule
     : words_of_xid_(std::move(words_of_xid)),
       rules_(std::move(rules)),
       down_(find_rule(rules_, "device_down")),
-      idle_(find_rule(rules_, "idle_while_holding_memory")) {
-  BERTH_CHECK(down_ != nullptr && idle_ != nullptr);
+      idle_(find_rule(rules_, "idle_while_holding_memory")),
+      queue_(find_rule(rules_, "queue_waits")),
+      stale_(find_rule(rules_, "sampler_stale")),
+      growth_(find_rule(rules_, "job_memory_grows")) {
+  BERTH_CHECK(down_ != nullptr && idle_ != nullptr && queue_ != nullptr && stale_ != nullptr &&
+              growth_ != nullptr);
 }
 
 std::string AlertWatch::severity_of_xid(int code) const {
@@ -163,28 +187,71 @@ bool AlertWatch::is_active(const AlertRule& rule, const std::string& place) cons
   return state != states_.end() && state->second.active;
 }
 
-AlertWatch::Changes AlertWatch::add(const Frame& frame) {
+void AlertWatch::judge_machine(const AlertRule& rule, double seconds,
+                               std::int64_t unix_milliseconds, Changes& changes) {
+  State& state = states_[{rule.name, "", ""}];
+  const bool holds = rule.is_on && seconds >= rule.seconds;
+  if (holds == state.active.has_value()) return;
+  if (!holds) return changes.ended.push_back(*std::exchange(state.active, std::nullopt));
+  Alert alert;
+  alert.rule = rule.name;
+  alert.severity = rule.severity;
+  const auto duration =
+      show_duration(std::chrono::seconds(static_cast<std::int64_t>(rule.seconds)));
+  alert.message = &rule == queue_ ? text("a job has waited in the queue for {}", duration)
+                                  : text("the devices have not been read for {}", duration);
+  alert.hint = &rule == queue_ ? "berth jobs" : "berth doctor";
+  alert.since_unix_milliseconds = unix_milliseconds;
+  changes.begun.push_back(alert);
+  state.active = std::move(alert);
+}
+
+AlertWatch::Changes AlertWatch::add_silence(double seconds, std::int64_t unix_milliseconds) {
+  Changes changes;
+  judge_machine(*stale_, seconds, unix_milliseconds, changes);
+  return changes;
+}
+
+AlertWatch::Known& AlertWatch::note_device(const Device& device, const std::string& place,
+                                           std::vector<AlertOwner> owners) {
+  Known& known = known_[place];
+  if (known.key.empty() || !device.uuid.empty()) known.key = key_of(device);
+  known.index = device.index;
+  known.is_down = !answers(device);
+  if (answers(device)) known.owners = std::move(owners);
+  return known;
+}
+
+void AlertWatch::judge(const Frame& frame, const std::string& place, Alert&& alert, bool holds,
+                       double seconds, Changes& changes) {
+  State& state = states_[{alert.rule, place, subject_of(alert)}];
+  if (!holds) {
+    state.true_since.reset();
+    if (state.active) changes.ended.push_back(*std::exchange(state.active, std::nullopt));
+    return;
+  }
+  if (!state.true_since) state.true_since = frame.seconds;
+  if (state.active || frame.seconds - *state.true_since < seconds) return;
+  alert.place = place;
+  for (const AlertOwner& one : known_.at(place).owners)
+    if (alert.user.empty() || alert.user == one.user) alert.owners.push_back(one);
+  alert.since_unix_milliseconds = frame.snapshot.unix_milliseconds;
+  changes.begun.push_back(alert);
+  state.active = std::move(alert);
+}
+
+AlertWatch::Changes AlertWatch::add(const Frame& frame, double longest_wait) {
   Changes changes;
   std::set<Key> seen;
+  for (const auto& [rule, seconds] : {std::pair{stale_, 0.0}, {queue_, longest_wait}}) {
+    judge_machine(*rule, seconds, frame.snapshot.unix_milliseconds, changes);
+    seen.insert({rule->name, "", ""});
+  }
+  const auto growing = growing_.add(frame);
   const auto judge = [&](const std::string& place, Alert&& alert, std::optional<bool> holds,
                          double seconds) {
-    const Key key(alert.rule, place, alert.user);
-    seen.insert(key);
-    State& state = states_[key];
-    if (!holds) return;
-    if (!*holds) {
-      state.true_since.reset();
-      if (state.active) changes.ended.push_back(*std::exchange(state.active, std::nullopt));
-      return;
-    }
-    if (!state.true_since) state.true_since = frame.seconds;
-    if (state.active || frame.seconds - *state.true_since < seconds) return;
-    alert.place = place;
-    for (const AlertOwner& one : known_.at(place).owners)
-      if (alert.user.empty() || alert.user == one.user) alert.owners.push_back(one);
-    alert.since_unix_milliseconds = frame.snapshot.unix_milliseconds;
-    changes.begun.push_back(alert);
-    state.active = std::move(alert);
+    seen.insert({alert.rule, place, subject_of(alert)});
+    if (holds) this->judge(frame, place, std::move(alert), *holds, seconds, changes);
   };
   const auto judge_rule = [&](const std::string& place, const AlertRule& rule,
                               std::optional<bool> holds) {
@@ -198,16 +265,17 @@ AlertWatch::Changes AlertWatch::add(const Frame& frame) {
     const std::string& place = *there.insert(place_of(device)).first;
     if (!is_watched(device)) continue;
     watched.insert(place);
-    Known& known = known_[place];
-    if (known.key.empty() || !device.uuid.empty()) known.key = key_of(device);
-    known.index = device.index;
-    known.is_down = !answers(device);
     const auto users = parts.find(device.index);
-    if (answers(device)) known.owners = owners_in(users == parts.end() ? nullptr : &users->second);
+    const Known& known =
+        note_device(device, place, owners_in(users == parts.end() ? nullptr : &users->second));
     for (const AlertRule& rule : rules_) {
       if (!rule.is_of_device()) continue;
       judge_rule(place, rule, rule.is_broken_by(device, frame.snapshot, is_active(rule, place)));
     }
+    for (const auto& [at, job] : growing)
+      if (growth_->is_on && at.first == device.index)
+        judge(place, growth_alert(*growth_, job.user, at.second, known.key, device.index),
+              job.grows, growth_->seconds);
     if (users == parts.end() || !idle_->is_on) continue;
     for (const auto& [user, part] : users->second)
       judge(place, idle_alert(*idle_, user, known.key, known.index),
@@ -235,6 +303,9 @@ AlertWatch::Changes AlertWatch::add(const Frame& frame) {
 
 void AlertWatch::restore(const std::vector<Alert>& alerts) {
   for (const Alert& one : alerts) {
+    State& restored = states_[{one.rule, one.place, subject_of(one)}];
+    restored.active = one;
+    if (one.index < 0) continue;
     Known& known = known_[one.place];
     known.key = one.device;
     known.index = one.index;
@@ -244,11 +315,10 @@ void AlertWatch::restore(const std::vector<Alert>& alerts) {
       if (std::none_of(known.owners.begin(), known.owners.end(),
                        [&](const AlertOwner& other) { return other.uid == owner.uid; }))
         known.owners.push_back(owner);
-    State& state = states_[{one.rule, one.place, one.user}];
-    state.active = one;
     // If the rule of an Xid has been switched off, its alert ends with the next frame.
     const AlertRule* const rule = find_rule(rules_, one.rule);
-    state.last_unix_milliseconds = rule == nullptr || rule->is_on ? one.since_unix_milliseconds : 0;
+    restored.last_unix_milliseconds =
+        rule == nullptr || rule->is_on ? one.since_unix_milliseconds : 0;
   }
 }
 

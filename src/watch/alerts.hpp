@@ -2,6 +2,7 @@
 // they are clearly over. Pure: the frames carry the time.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -13,6 +14,7 @@
 
 #include "watch/alert_rules.hpp"
 #include "watch/frame.hpp"
+#include "watch/job_growth.hpp"
 
 namespace berth::watch {
 
@@ -24,14 +26,15 @@ struct AlertOwner {
 };
 
 struct Alert {
-  std::string rule;      // "device_down", "xid_79"
-  std::string severity;  // "critical", "warning", "info"
-  std::string device;    // key_of()
-  std::string place;     // its PCI address if known, else its uuid
-  int index = -1;        // Berth's index of the device
-  std::string user;      // the user concerned; "": none
-  std::string message;   // translated
-  std::string hint;      // a command for details
+  std::string rule;       // "device_down", "xid_79"
+  std::string severity;   // "critical", "warning", "info"
+  std::string device;     // key_of()
+  std::string place;      // its PCI address if known, else its uuid
+  int index = -1;         // Berth's index of the device; -1: it concerns the machine
+  std::string user;       // the user concerned; "": none
+  std::uint64_t job = 0;  // the job concerned; 0: none
+  std::string message;    // translated
+  std::string hint;       // a command for details
   std::int64_t since_unix_milliseconds = 0;
   std::vector<AlertOwner> owners;  // who computed on the device when the alert began
 };
@@ -53,7 +56,10 @@ class AlertWatch {
   };
   /// Frames must be in time order. An alert about a device ends only if the device is in the frame;
   /// a device that was there before and is missing in the frames now is down.
-  Changes add(const Frame& frame);
+  /// `longest_wait`: of the jobs in the broker's queue, in seconds.
+  Changes add(const Frame& frame, double longest_wait = 0);
+  /// There has been no frame for that long.
+  Changes add_silence(double seconds, std::int64_t unix_milliseconds);
   /// Alerts that an earlier program reported and that may still hold. Call it before add().
   void restore(const std::vector<Alert>& alerts);
   /// Sorted by rule, device, user.
@@ -67,8 +73,8 @@ class AlertWatch {
     std::optional<Alert> active;
     std::int64_t last_unix_milliseconds = 0;  // for an Xid: time of its last event
   };
-  /// The rule, the address of the device, and the user. The address is the PCI address if known,
-  /// because a lost device has no uuid.
+  /// The rule, the address of the device, and the user or job. The address is the PCI address if
+  /// known, because a lost device has no uuid.
   using Key = std::tuple<std::string, std::string, std::string>;
   struct Known {
     std::string key;  // key_of(), with the uuid if it was ever seen
@@ -76,16 +82,25 @@ class AlertWatch {
     bool is_down = false;            // lost, or without an answer
     std::vector<AlertOwner> owners;  // of the last frame in which the device answered
   };
+  Known& note_device(const model::Device& device, const std::string& place,
+                     std::vector<AlertOwner> owners);
+  /// Begins or ends an alert about a device.
+  void judge(const Frame& frame, const std::string& place, Alert&& alert, bool holds,
+             double seconds, Changes& changes);
   [[nodiscard]] bool is_active(const AlertRule& rule, const std::string& place) const;
   void add_xids(const Frame& frame, Changes& changes);
   /// Ends alerts whose device or user does not have the condition any more.
   void end_unseen(const Frame& frame, const std::set<Key>& seen, Changes& changes);
   [[nodiscard]] Alert xid_alert(int code, const Known& device) const;
+  /// Begins or ends the alert of a rule for the machine.
+  void judge_machine(const AlertRule& rule, double seconds, std::int64_t unix_milliseconds,
+                     Changes& changes);
 
   std::function<XidWords(int code)> words_of_xid_;
   const AlertRules rules_;
   const AlertRule* down_;
-  const AlertRule* idle_;
+  const AlertRule *idle_, *queue_, *stale_, *growth_;
+  JobGrowth growing_;
   std::map<Key, State> states_;
   std::map<std::string, Known> known_;  // known devices by PCI address
 };

@@ -309,3 +309,60 @@ TEST_CASE("memory without a process is reported after a while, unless the proces
     CHECK(watch.add(frame_at(902, device)).ended.size() == (is_known ? 1 : 0));
   }
 }
+
+TEST_CASE("a job that waits long is an alert of the machine, and survives a restart") {
+  AlertWatch watch;
+  CHECK(watch.add(frame_at(0, gpu()), 3599).begun.empty());
+  const auto begun = watch.add(frame_at(1, gpu()), 3600).begun;
+  REQUIRE(begun.size() == 1);
+  CHECK(begun[0].rule == "queue_waits");
+  CHECK(begun[0].index == -1);
+  CHECK(watch.add(frame_at(2, gpu()), 3700).begun.empty());
+  AlertWatch later;
+  later.restore(watch.active());
+  const auto changes = later.add(frame_at(3, gpu()), 3800);
+  CHECK(changes.begun.empty());
+  CHECK(changes.ended.empty());
+  CHECK(later.add(frame_at(4, gpu()), 0).ended.size() == 1);
+  CHECK(later.add(frame_at(100, gpu()), 0).begun.empty());  // the machine is no device that is gone
+}
+
+TEST_CASE("a sampler that makes no frames is an alert until the next frame") {
+  AlertWatch watch;
+  CHECK(watch.add(frame_at(0, gpu())).begun.empty());
+  CHECK(watch.add_silence(29, 1).begun.empty());
+  CHECK(watch.add_silence(30, 1).begun.size() == 1);
+  CHECK(watch.add_silence(31, 1).begun.empty());
+  CHECK(watch.active().size() == 1);
+  CHECK(watch.add(frame_at(40, gpu())).ended.size() == 1);
+}
+
+TEST_CASE("jobs whose memory grows are reported each, after an hour of growth") {
+  AlertWatch watch;
+  std::vector<Alert> begun, ended;
+  for (int second = 0; second < 2 * 3600; second += 30) {
+    model::Device device = gpu();
+    device.readings.memory_total_bytes = std::uint64_t{80} << 30U;
+    const std::uint64_t each =
+        (std::uint64_t{5} << 30U) + static_cast<std::uint64_t>(second) * 5'000'000;
+    device.readings.memory_used_bytes = 2 * each;
+    Frame frame = frame_at(second, device);
+    for (const std::uint64_t job : {7U, 8U}) {
+      model::DeviceProcess process;
+      process.device = device.index;
+      process.user = "lin";
+      process.job = job;
+      process.memory_bytes = each;
+      if (second < 6600) frame.snapshot.processes.push_back(process);
+    }
+    const auto changes = watch.add(frame);
+    for (const Alert& one : changes.begun) begun.push_back(one);
+    for (const Alert& one : changes.ended) ended.push_back(one);
+    if (second < 3600) CHECK(begun.empty());
+  }
+  REQUIRE(begun.size() == 2);
+  CHECK(begun[0].rule == "job_memory_grows");
+  CHECK(begun[0].job == 7);
+  CHECK(begun[1].job == 8);
+  CHECK(ended.size() == 2);
+}

@@ -257,14 +257,17 @@ TEST_CASE("MIG partitions have series in every dialect") {
             "berth_partition_info{device=\"0\",uuid=\"GPU-abc\",partition=\"0\","
             "partition_uuid=\"MIG-0\",profile=\"1c.3g.40gb\",gpu_instance=\"2\","
             "compute_instance=\"0\"} 1"));
-  const std::string smi = render_metrics(frame, {.dialect = Dialect::kNvidiaSmi});
+  MetricsOptions options;
+  options.dialect = Dialect::kNvidiaSmi;
+  const std::string smi = render_metrics(frame, options);
   CHECK(has(smi,
             "nvidia_smi_mig_info{uuid=\"abc\",mig_uuid=\"1\",gpu_instance_id=\"2\","
             "compute_instance_id=\"1\",profile=\"1c.3g.40gb\"} 1"));
   const std::string used = "nvidia_smi_mig_memory_used_bytes{uuid=\"abc\",gpu_instance_id=\"2\"}";
   CHECK(smi.find(used) != std::string::npos);
   CHECK(smi.find(used) == smi.rfind(used));  // compute instances share the memory
-  const std::string dcgm = render_metrics(frame, {.dialect = Dialect::kDcgm});
+  options.dialect = Dialect::kDcgm;
+  const std::string dcgm = render_metrics(frame, options);
   CHECK(dcgm.find("GPU_I_PROFILE=\"1c.3g.40gb\",GPU_I_ID=\"2\"} 1024\n") != std::string::npos);
 }
 

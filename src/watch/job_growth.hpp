@@ -1,0 +1,34 @@
+// JobGrowth: finds jobs whose memory on a device grows without a pause, and would fill the device
+// soon. Pure: the frames carry the time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "watch/frame.hpp"
+
+namespace berth::watch {
+
+class JobGrowth {
+ public:
+  struct Found {
+    std::string user;
+    /// nullopt: not known now. Judged once in ten minutes.
+    std::optional<bool> grows;
+  };
+  /// By index of the device, and job. Jobs without a process on a device are not in it.
+  using Jobs = std::map<std::pair<int, std::uint64_t>, Found>;
+  Jobs add(const Frame& frame);
+
+ private:
+  struct Step {
+    double begun = 0, most = 0;  // seconds, bytes
+    std::optional<double> before;
+  };
+  std::map<std::pair<int, std::uint64_t>, Step> steps_;
+};
+
+}  // namespace berth::watch
