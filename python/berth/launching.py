@@ -44,6 +44,19 @@ def _call_of(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[
                              text("pass a function of a module, not one inside another function")) from problem
 
 
+def _hide_own_frames() -> None:
+    """A traceback begins with the caller's own code, not with ours, unless the error is in ours."""
+    show = sys.excepthook
+
+    def show_from_function(kind: Any, problem: BaseException, trace: Any) -> None:
+        first = trace
+        while first is not None and first.tb_frame.f_code.co_filename in ("<string>", __file__):
+            first = first.tb_next
+        show(kind, problem.with_traceback(first or trace), first or trace)
+
+    sys.excepthook = show_from_function
+
+
 def _run_rank(folder: str, data: Mapping[str, Any]) -> None:
     """Runs in the rank: calls the function, and writes its result to a file."""
     global _loads_main
@@ -51,6 +64,7 @@ def _run_rank(folder: str, data: Mapping[str, Any]) -> None:
     spawn.prepare(dict(data["preparation"]))
     _loads_main = False
     function, args, kwargs = pickle.loads(data["call"])
+    _hide_own_frames()
     result = function(*args, **kwargs)
     path = os.path.join(folder, "result-" + os.environ["RANK"])
     with open(path + ".new", "wb") as file:
