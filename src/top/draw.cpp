@@ -445,6 +445,7 @@ std::vector<Line> help_lines(const watch::Frame& frame, int width) {
       text("watching costs {:.2f} % of a core, and {:.1f} ms of the driver's time a second",
            frame.cost.cpu_seconds / std::max(frame.cost.wall_seconds, 1.0) * 100,
            frame.cost.driver_seconds / std::max(frame.cost.wall_seconds, 1.0) * 1000)};
+  for (const std::string& note : frame.snapshot.notes) rows.push_back(printable(note));
   std::vector<Line> lines;
   for (const std::string& row : rows) {
     Line line;

@@ -14,10 +14,11 @@ namespace berth::watch {
 
 /// The cost of watching since the sampler started.
 struct Cost {
-  double cpu_seconds = 0;     // CPU time of the sampler's thread
-  double driver_seconds = 0;  // elapsed time in vendors' drivers, all devices together
-  std::uint64_t looks = 0;    // full snapshots
-  double wall_seconds = 0;    // time since the sampler started
+  double cpu_seconds = 0;       // CPU time of the sampler's thread
+  double driver_seconds = 0;    // elapsed time in vendors' drivers, all devices together
+  std::uint64_t looks = 0;      // full snapshots
+  double wall_seconds = 0;      // time since the sampler started
+  double interval_seconds = 1;  // between two frames; longer than asked for if they cost too much
 };
 
 struct Frame {

@@ -623,6 +623,9 @@ void add_self(Writer& out, const Frame& frame, const MetricsOptions& options) {
   one("berth_sampler_last_frame_timestamp_seconds", "seconds", "gauge",
       "When the newest frame was made.",
       static_cast<double>(frame.snapshot.unix_milliseconds) / 1000);
+  one("berth_sampler_interval_seconds", "seconds", "gauge",
+      "Time between two frames; longer than asked for if they cost more than the budget.",
+      frame.cost.interval_seconds);
   one("berth_sampler_cpu_seconds_total", "seconds", "counter", "CPU time of the sampler.",
       frame.cost.cpu_seconds);
   one("berth_sampler_driver_seconds_total", "seconds", "counter",

@@ -9,11 +9,14 @@
 #include <optional>
 #include <string>
 
+#include "base/text.hpp"
+#include "base/units.hpp"
 #include "inventory/attribution.hpp"
 #include "inventory/numbering.hpp"
 #include "inventory/nvml_reader.hpp"
 #include "inventory/sysfs_sampler.hpp"
 #include "system/host.hpp"
+#include "watch/budget.hpp"
 #include "watch/cpu_load.hpp"
 #include "watch/join.hpp"
 #include "watch/kernel_log.hpp"
@@ -91,7 +94,7 @@ class Sampler::Work {
     mind_driver();
     for (auto due = Clock::now();;) {
       tick(Clock::now());
-      due += options_.interval;
+      due += interval();
       due = std::max(due, Clock::now());
       if (wait_until(due)) return;
     }
@@ -112,6 +115,19 @@ class Sampler::Work {
       take_samples(now);
       if (mark_silent_devices(now)) publish_frame(now);
     }
+  }
+
+  [[nodiscard]] milliseconds interval() const { return options_.interval * budget_.stretch(); }
+
+  /// Samples less often if that costs more than the budget, and as often as asked for when it does
+  /// not any more.
+  void keep_budget(const Cost& cost) {
+    const auto devices = static_cast<int>(
+        std::count_if(snapshot_.devices.begin(), snapshot_.devices.end(), is_sampled_by_driver));
+    if (!budget_.add(cost.wall_seconds, cost.cpu_seconds, cost.driver_seconds, devices)) return;
+    silence_.set_interval(interval());
+    driver_.reset();
+    mind_driver();
   }
 
   [[nodiscard]] Clock::time_point next_silence() const {
@@ -195,10 +211,10 @@ class Sampler::Work {
     driver_.reset();
     const auto ticks = [this](milliseconds every) {
       return static_cast<std::uint32_t>(
-          std::max<std::int64_t>(1, every.count() / options_.interval.count()));
+          std::max<std::int64_t>(1, every.count() / interval().count()));
     };
     driver_ = std::make_unique<inventory::NvmlSampler>(
-        sources_, std::move(wanted), options_.interval,
+        sources_, std::move(wanted), interval(),
         inventory::SamplePace{ticks(seconds(2)), ticks(seconds(10)), 1, options_.xids,
                               options_.pcie_throughput});
     silence_.begin(Clock::now());
@@ -222,8 +238,7 @@ class Sampler::Work {
       const Clock::duration passed = milliseconds(unix_now() - sample.unix_milliseconds);
       const auto took = std::chrono::microseconds(sample.driver_microseconds);
       silence_.sampled(key_of(sample.device),
-                       now - std::clamp<Clock::duration>(passed, took, took + options_.interval),
-                       took);
+                       now - std::clamp<Clock::duration>(passed, took, took + interval()), took);
       take_sample(std::move(sample));
     }
     if (driver_->is_ready()) silence_.ready(now);
@@ -361,6 +376,10 @@ class Sampler::Work {
       find_unattributed();
       plausibility_.check(snapshot_);
       snapshot_.notes = notes_;
+      if (budget_.stretch() > 1)
+        snapshot_.notes.push_back(
+            text("readings are taken every {} because they cost more than their budget",
+                 show_duration(interval())));
       if (options_.decorate) options_.decorate(snapshot_);
       frame->has_new_processes = true;
     }
@@ -370,8 +389,11 @@ class Sampler::Work {
     frame->snapshot = snapshot_;
     frame->xids = std::exchange(xids_, {});
     frame->xid_totals = totals_;
-    frame->cost = {thread_seconds(), driver_seconds_, looks_, seconds_of(now - start_)};
+    frame->cost = {thread_seconds(), driver_seconds_, looks_, seconds_of(now - start_),
+                   seconds_of(interval())};
+    const Cost cost = frame->cost;
     owner_.publish(std::move(frame));
+    keep_budget(cost);
   }
 
   Sampler& owner_;
@@ -379,6 +401,7 @@ class Sampler::Work {
   const SamplerOptions& options_;
   Clock::time_point start_, looked_at_, driver_started_, cpu_read_at_, cpu_used_at_;
   Silence silence_;
+  Budget budget_{seconds_of(options_.interval)};
   model::Snapshot snapshot_;
   std::vector<std::string> notes_;                         // of the last full snapshot
   std::map<int, std::vector<model::DeviceProcess>> rows_;  // the driver's lists, by device

@@ -16,6 +16,7 @@ class Silence {
   /// `initialisation`: how long the driver may need until it can be sampled.
   Silence(Clock::duration interval, Clock::duration initialisation);
 
+  void set_interval(Clock::duration interval) { interval_ = interval; }
   /// The driver is initialized again, and then samples its devices.
   void begin(Clock::time_point now);
   /// It is initialized.
