@@ -2,6 +2,7 @@
  *
  * It starts `berth slurm task` when a task begins and when it has ended, as the user of the job.
  * The first prints variables that put Berth's guard into the task; the second writes the report.
+ * With --berth-hang-timeout=10m the first also leaves a process that watches the task.
  * A job without these options is not touched.
  *
  * It calls functions of spank.h only, none of libslurm, and is built on the machine that runs it:
@@ -30,7 +31,7 @@
 
 SPANK_PLUGIN(berth, 1);
 
-enum { MEMORY, SHARE, REPORT, OPTIONS };
+enum { MEMORY, SHARE, REPORT, HANG_TIMEOUT, OPTIONS };
 enum { MOST_TEXT = 4096, MOST_VARIABLES = 8192, MOST_SECONDS = 15 };
 
 static char g_value[OPTIONS][MOST_TEXT];
@@ -48,10 +49,13 @@ static struct spank_option g_options[] = {
     {"berth-memory", "SIZE", "Berth: hold each task to this much GPU memory (8G)", 1, MEMORY, set_option},
     {"berth-share", "PART", "Berth: hold each task to this part of a GPU's time (30%)", 1, SHARE, set_option},
     {"berth-report", "FILE", "Berth: write a report of each task, as JSON (%j job, %t task)", 1, REPORT, set_option},
+    {"berth-hang-timeout", "TIME", "Berth: say where a task is that makes no progress for this long (10m)", 1, HANG_TIMEOUT, set_option},
 };
 
 static int is_wanted(void) {
-  return g_value[MEMORY][0] != 0 || g_value[SHARE][0] != 0 || g_value[REPORT][0] != 0;
+  for (int i = 0; i < OPTIONS; ++i)
+    if (g_value[i][0] != 0) return 1;
+  return 0;
 }
 
 int slurm_spank_init(spank_t spank, int count, char **words) {
@@ -159,7 +163,7 @@ static void set_variable(spank_t spank, const char *name, const char *value) {
 int slurm_spank_task_init(spank_t spank, int count, char **arguments) {
   static char output[4 * MOST_TEXT];
   char name[64];
-  char *words[16], **command = NULL;
+  char *words[20], **command = NULL;
   int n = 0, word_count = 0;
   (void)count;
   (void)arguments;
@@ -181,13 +185,17 @@ int slurm_spank_task_init(spank_t spank, int count, char **arguments) {
     words[n++] = "--report";
     words[n++] = g_value[REPORT];
   }
+  if (g_value[HANG_TIMEOUT][0] != 0) {
+    words[n++] = "--hang-timeout";
+    words[n++] = g_value[HANG_TIMEOUT];
+  }
   if (spank_get_item(spank, S_JOB_ARGV, &word_count, &command) == ESPANK_SUCCESS && word_count > 0) {
     words[n++] = "--command";
     words[n++] = command[0];
   }
   words[n] = NULL;
   if (run(spank, words, output, sizeof(output)) < 0) {
-    fprintf(stderr, "berth: %s cannot hold this task to --berth-memory or --berth-share; nothing is enforced\n", g_berth);
+    fprintf(stderr, "berth: %s cannot hold this task to --berth-memory or --berth-share, nor notice hangs; nothing is enforced\n", g_berth);
     return ESPANK_SUCCESS;
   }
   for (char *line = output, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {

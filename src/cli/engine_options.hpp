@@ -36,6 +36,7 @@ inline constexpr auto kSlurmOptions = std::to_array<Option>({
     {"--share", "PART", "task: part of a GPU's time"},
     {"--report", "FILE", "task: file of the report; %j: job, %t: task"},
     {"--command", "NAME", "task: what runs, for the report"},
+    {"--hang-timeout", "DURATION", "task: say where it is if it makes no progress for so long"},
     {"--status", "N", "task: its exit status, as wait(2) returns it"},
 });
 inline constexpr auto kSlurmExamples = std::to_array<Example>({

@@ -18,12 +18,15 @@
 #include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/units.hpp"
 #include "cli/request_options.hpp"
+#include "cli/slurm_hang.hpp"
 #include "engines/allocation.hpp"
 #include "guard/setup.hpp"
 #include "inventory/observe.hpp"
 #include "output/report.hpp"
 #include "policy/placement.hpp"
+#include "run/stacks.hpp"
 #include "system/runtime_folder.hpp"
 
 namespace berth::cli {
@@ -31,6 +34,8 @@ namespace {
 
 using Json = nlohmann::json;
 using engines::Variables;
+
+constexpr const char* kHangs = "/hangs";
 
 Error wrong(std::string message) {
   return {ErrorCode::kInvalidArgument, "E1002", std::move(message), "berth help slurm"};
@@ -80,6 +85,7 @@ struct Begun {
   std::string not_enforced;  // if nothing is enforced: the reason, translated
   bool is_guarded = false;
   std::int64_t started = 0;  // CLOCK_BOOTTIME in milliseconds
+  std::string stack_folder;  // with --hang-timeout; "" without
 };
 
 Json record_of(const Begun& begun) {
@@ -105,6 +111,7 @@ Json record_of(const Begun& begun) {
           {"guarded", guarded},
           {"is_guarded", begun.is_guarded},
           {"not_enforced", begun.not_enforced},
+          {"stack_folder", begun.stack_folder},
           {"gpus_here", begun.report.gpus_here}};
 }
 
@@ -139,6 +146,7 @@ Begun begun_of(const Json& record) {
   }
   begun.is_guarded = record.at("is_guarded");
   begun.not_enforced = record.at("not_enforced");
+  begun.stack_folder = record.at("stack_folder");
   begun.report.gpus_here = record.at("gpus_here");
   return begun;
 }
@@ -174,6 +182,26 @@ void set_up_guard(Begun& begun, const std::string& folder, const model::Request&
   begun.is_guarded = true;
   begun.guarded = setup->devices();
   setup->set_variables(set);
+}
+
+/// Starts the process that watches the task for hangs, if that was asked for.
+Status set_up_watch(const Context& context, const model::EngineJob& job, const std::string& folder,
+                    const Variables& variables, Begun& begun, Variables& set) {
+  const auto given = context.arguments.value("--hang-timeout");
+  if (!given) return Done{};
+  const auto timeout = parse_duration(*given);
+  if (!timeout) return Error(timeout.error()).during("--berth-hang-timeout");
+  begun.stack_folder = run::make_stack_folder();
+  const auto path = variables.find("PYTHONPATH");
+  if (!begun.stack_folder.empty())
+    run::add_stack_variables(begun.stack_folder, set, path == variables.end() ? "" : path->second);
+  // The plugin calls us from the process that becomes the task.
+  const bool is_watched = watch_task(
+      {::getppid(), job.rank.value_or(0), begun.stack_folder, folder + kHangs, *timeout});
+  if (!is_watched)
+    context.err(
+        text("note: {}", text("hangs of the task are not noticed: {}", error_words(errno))) + "\n");
+  return Done{};
 }
 
 void remove_folder(const std::string& folder) {
@@ -232,6 +260,8 @@ Result<int> begin_task(const Context& context, const std::string& task) {
     begun.report_file = report_path(*path, *job, variables);
   Variables set;
   set_up_guard(begun, *folder, *request, *placement, snapshot, set);
+  if (auto watched = set_up_watch(context, *job, *folder, variables, begun, set); !watched)
+    return std::move(watched).error();
   std::ofstream file(*folder + "/task.json");
   file << record_of(begun).dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
   file.close();
@@ -275,6 +305,23 @@ void fill(Begun& begun, const std::string& folder) {
   }
 }
 
+/// A task that hung and then failed is taken to have failed for that.
+void add_hangs(Begun& begun, const std::string& folder) {
+  if (begun.stack_folder.empty()) return;
+  remove_folder(begun.stack_folder);
+  model::Tries seen = hangs_of_task(folder + kHangs);
+  if (seen.all.empty()) return;
+  model::Try& task = seen.all.front();
+  const model::Outcome& outcome = begun.report.outcome;
+  task.kind = outcome.exit_code == 0 ? model::TryClass::kOk : model::TryClass::kHang;
+  task.wall = begun.report.wall;
+  if (outcome.signal)
+    task.signal = outcome.signal;
+  else
+    task.exit_code = outcome.exit_code;
+  begun.report.tries = std::make_shared<const model::Tries>(std::move(seen));
+}
+
 Result<int> end_task(const Context& context, const std::string& task) {
   const auto folder = folder_of(task);
   if (!folder) return folder.error();
@@ -294,6 +341,7 @@ Result<int> end_task(const Context& context, const std::string& task) {
   begun.report.cpu_known = false;
   begun.report.outcome = outcome_of(static_cast<int>(*status));
   fill(begun, *folder);
+  add_hangs(begun, *folder);
   remove_folder(*folder);
   if (begun.report_file.empty()) return 0;
   std::ofstream file(begun.report_file);

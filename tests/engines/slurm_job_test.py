@@ -110,6 +110,20 @@ srun {sys.executable} {PROGRAM} quota {2 * GIB}
         self.assertNotEqual(done.returncode, 0)
         self.assertEqual(self.report("killed.json")["outcome"]["signal"], 9)
 
+    def test_a_task_that_hangs_says_where_it_is(self):
+        program = self.slurm.path("stuck.py")
+        with open(program, "w") as file:
+            file.write("import time\ndef step():\n    time.sleep(9)\nstep()\n")
+        done = self.srun("--gres=gpu:1", "--berth-hang-timeout=2s", "--berth-report=hang.json", "python3", program)
+        self.assertEqual(done.returncode, 0, done.stderr + self.slurm.logs())
+        self.assertRegex(done.stderr, r"task 0 has made no progress for [2-4](\.\d)? s: it is at stuck\.py:3 in step")
+        one, = self.report("hang.json")["tries"]
+        hang, = one["hangs"]
+        self.assertEqual((one["class"], hang["ranks"][0]["where"]), ("ok", "stuck.py:3 in step"))
+        self.assertIn("in step", hang["ranks"][0]["stack"])
+        done = self.srun("--gres=gpu:1", "--berth-hang-timeout=soon", "true")
+        self.assertIn("nothing is enforced", done.stderr)
+
     def test_each_of_several_tasks_has_a_report_of_its_own(self):
         done = self.srun("-n2", "--overcommit", "--gpus-per-task=1", "--berth-report=many.json", "true")
         self.assertEqual(done.returncode, 0, done.stderr)
