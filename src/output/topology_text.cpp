@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <set>
 
 #include "base/text.hpp"
@@ -55,6 +56,13 @@ std::string topology_text(const model::Snapshot& snapshot, const Terminal& termi
   }
   out += table.render(terminal);
   if (devices.size() > 1) out += "\n" + legend(devices, terminal);
+  const auto amd = std::count_if(devices.begin(), devices.end(), [](const Device* one) {
+    return one->vendor == model::Vendor::kAmd;
+  });
+  if (amd > 1)
+    out +=
+        labelled("", text("note: {}", text("AMD's XGMI links are not read, so they are not shown")),
+                 0, terminal);
   return terminal.spell(std::move(out));
 }
 

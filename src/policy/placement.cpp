@@ -294,7 +294,9 @@ Result<model::Placement> place(const model::Request& request, const model::Snaps
   std::vector<const model::Device*> devices;
   for (const Candidate& c : *chosen) devices.push_back(c.device);
   const model::DeviceLink weakest = model::weakest_link(devices);
-  if (devices.size() > 1 && weakest.connection != model::Connection::kSame &&
+  // XGMI links of AMD's GPUs are not read, and may be the better connection.
+  if (devices.size() > 1 && devices.front()->vendor == model::Vendor::kNvidia &&
+      weakest.connection != model::Connection::kSame &&
       weakest.connection != model::Connection::kUnknown)
     placement.reasons.push_back(
         text("the weakest connection among these devices: {}", model::words(weakest)));
