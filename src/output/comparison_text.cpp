@@ -217,9 +217,10 @@ std::vector<std::string> output_sentences(const Comparison& comparison) {
     varying = std::max(varying, one.output->varying);
   }
   if (same > 1)
-    sentences.push_back(text_n("{} setting has an identical output ({} numbers compared).",
-                               "{} settings have identical outputs ({} numbers compared).",
-                               static_cast<long long>(same), same, compared));
+    sentences.push_back(
+        text_n("The outputs of {} settings agree, within the tolerance ({} number compared).",
+               "The outputs of {} settings agree, within the tolerance ({} numbers compared).",
+               static_cast<long long>(compared), same, compared));
   if (varying > 0)
     sentences.push_back(
         text_n("{} number varies between runs of one setting, and was not compared.",
