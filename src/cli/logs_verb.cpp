@@ -50,11 +50,41 @@ Error unreadable(const Job& job, int problem) {
           "ls -l " + printable(job.log)};
 }
 
+/// Selects the lines of one rank, without the "[rank 3] " in front of each.
+class RankLines {
+ public:
+  explicit RankLines(std::int64_t rank) : prefix_(fmt::format("[rank {}] ", rank)) {}
+
+  /// Returns the text of the rank in the next bytes of the log.
+  std::string of(std::string_view bytes) {
+    std::string text;
+    for (const char c : bytes) {
+      if (matched_ == prefix_.size()) {
+        text += c;
+        found_ = true;
+      } else if (matched_ != kOther) {
+        matched_ = c == prefix_[matched_] ? matched_ + 1 : kOther;
+      }
+      if (c == '\n') matched_ = 0;
+    }
+    return text;
+  }
+  [[nodiscard]] bool found() const { return found_; }
+
+ private:
+  static constexpr std::size_t kOther = std::string::npos;  // this line is not of the rank
+
+  std::string prefix_;
+  std::size_t matched_ = 0;  // length of the prefix that this line has so far
+  bool found_ = false;
+};
+
 /// A log file that grows. It may not exist yet, and is truncated if the job restarts. If the caller
 /// is an administrator who may not open it, the broker reads it.
 class LogFile {
  public:
-  LogFile(const Job& job, JobCalls& calls) : path_(job.log), job_(job.id), calls_(calls) {}
+  LogFile(const Job& job, JobCalls& calls, RankLines* rank)
+      : path_(job.log), job_(job.id), calls_(calls), rank_(rank) {}
 
   /// Opens the file. Returns an errno, or 0 on success. Rejects pipes and links.
   int open() {
@@ -79,7 +109,7 @@ class LogFile {
     while (context.write_error == 0) {
       const run::OutputPart part = run::read_output(file_.get(), at_, 1 << 16);
       if (part.bytes.empty()) return true;
-      context.out(part.bytes);
+      show(context, part.bytes);
       at_ = part.next;
     }
     return false;
@@ -121,13 +151,17 @@ class LogFile {
   }
 
  private:
+  void show(const Context& context, const std::string& bytes) {
+    context.out(rank_ ? rank_->of(bytes) : bytes);
+  }
+
   bool copy_told(const Context& context) {
     while (context.write_error == 0) {
       const auto more = calls_.call("GET", job_path(job_, fmt::format("/log?from={}", at_)),
                                     std::chrono::seconds(30));
       if (!more || more->status != 200) return false;
       if (more->body.empty()) return true;
-      context.out(more->body);
+      show(context, more->body);
       at_ = more->next.value_or(at_ + static_cast<off_t>(more->body.size()));
     }
     return false;
@@ -136,6 +170,7 @@ class LogFile {
   std::string path_;
   model::JobId job_;
   JobCalls& calls_;
+  RankLines* rank_;  // null: all lines
   Descriptor file_;
   bool is_told_ = false;  // the broker reads the file
   off_t at_ = 0;
@@ -148,6 +183,23 @@ Result<std::optional<std::int64_t>> lines_wanted(const Context& context) {
   const auto number = parse_integer(*given, 0, 1'000'000'000);
   if (!number) return Error(number.error()).during("--lines");
   return std::optional(*number);
+}
+
+/// --rank
+Result<std::optional<RankLines>> rank_wanted(const Context& context) {
+  const auto given = context.arguments.value("--rank");
+  if (!given) return std::optional<RankLines>();
+  const auto number = parse_integer(*given, 0, 10'000'000);
+  if (!number) return Error(number.error()).during("--rank");
+  if (const auto lines = context.arguments.value("--lines"))
+    return Error{ErrorCode::kInvalidArgument, "E0010",
+                 text("{} and {} contradict each other", "--rank", "--lines"),
+                 fmt::format("berth logs {} --rank {} | tail -n {}",
+                             context.arguments.positional.empty()
+                                 ? "JOB"
+                                 : printable(context.arguments.positional.front()),
+                             *number, printable(*lines))};
+  return std::optional(RankLines(*number));
 }
 
 /// The JSON document. Programs read the file themselves, because a log may be larger than memory.
@@ -181,13 +233,15 @@ Result<Job> follow(const Context& context, JobCalls& calls, Job job, LogFile& lo
 Result<int> run_logs(const Context& context) {
   const auto lines = lines_wanted(context);
   if (!lines) return lines.error();
+  auto rank = rank_wanted(context);
+  if (!rank) return std::move(rank).error();
   auto found = find_job(context, "logs");
   if (!found) return std::move(found).error();
   JobCalls* const calls = &found->calls;
   auto job = calls->job(found->id);
   if (!job) return std::move(job).error();
   if (job->log.empty()) return no_log(*job);
-  LogFile log(*job, *calls);
+  LogFile log(*job, *calls, *rank ? &**rank : nullptr);
   if (*lines && log.open() == 0) log.go_to_last(**lines);
   if (context.arguments.has("--follow")) {
     job = follow(context, *calls, *std::move(job), log);
@@ -209,6 +263,10 @@ Result<int> run_logs(const Context& context) {
   if (problem != 0) return unreadable(*job, problem);
   if (!log.copy_new(context) && log.is_told() && context.write_error == 0)
     return unreadable(*job, EACCES);
+  if (*rank && !(*rank)->found())
+    context.err(text("note: {}", text("the output of job {} has no line of that rank",
+                                      model::job_number(*job))) +
+                "\n");
   return 0;
 }
 

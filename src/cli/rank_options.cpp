@@ -19,16 +19,18 @@ Result<run::RankWish> parse_ranks(const Arguments& arguments, const std::string&
   run::RankWish wish;
   wish.own_cores = arguments.has("--cpus");
   wish.count = 0;
-  if (given != "gpu") {
+  wish.or_cores = given == "auto";
+  if (given != "gpu" && given != "auto") {
     const auto colon = given.find(':');
     const auto least = parse_integer(given.substr(0, colon), 1, kMostRanks);
     const auto most =
         colon == std::string::npos ? least : parse_integer(given.substr(colon + 1), 1, kMostRanks);
     if (!least || !most || *most < *least)
-      return Error{ErrorCode::kInvalidArgument, "E0104",
-                   text("--ranks: '{}' is neither a number from 1 to {}, two such as 2:4, nor gpu",
-                        printable(given), kMostRanks),
-                   "--ranks 2, --ranks 2:4, --ranks gpu"};
+      return Error{
+          ErrorCode::kInvalidArgument, "E0104",
+          text("--ranks: '{}' is neither a number from 1 to {}, two such as 2:4, gpu, nor auto",
+               printable(given), kMostRanks),
+          "--ranks 2, --ranks 2:4, --ranks gpu, --ranks auto"};
     wish.count = static_cast<int>(*most);
     if (*least < *most) wish.least = static_cast<int>(*least);
   }

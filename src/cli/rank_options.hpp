@@ -13,9 +13,9 @@
 namespace berth::cli {
 
 inline constexpr std::array<Option, 13> kRankOptions{{
-    {"--ranks", "N|MIN:MAX|gpu",
+    {"--ranks", "N|MIN:MAX|gpu|auto",
      "start N ranks with RANK and the other variables of torchrun; MIN:MAX: as many as GPUs are "
-     "free (not with --queue); gpu: one for each GPU"},
+     "free; gpu: one for each GPU; auto: the same, or one for each core if there is no GPU"},
     {"--gpus-per-rank", "K",
      "with --ranks: each rank has K GPUs, and with K above 1 sees only them"},
     {"--nodes", "N",

@@ -62,6 +62,9 @@ Result<std::vector<pid_t>> roots_of(const Context& context) {
       return answer ? no_process(words.front()) : answer.error();
     if (!answer && answer.error().id == "E0922")
       client::say_wait(text("{}; {} is read as a process number", answer.error().message, *number));
+    if (answer && answer->status == 200)
+      client::say_wait(text("{}; {} is read as a process number",
+                            text("job {} is not running", *number), *number));
     return std::vector<pid_t>{static_cast<pid_t>(*number)};
   }
   auto found = find_job(context, "stacks");

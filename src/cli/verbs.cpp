@@ -247,11 +247,13 @@ constexpr auto kWhyExamples = std::to_array<Example>({
 constexpr auto kLogsOptions = std::to_array<Option>({
     {"-f,--follow", nullptr, "keep printing until the job has ended"},
     {"-n,--lines", "N", "only the last N lines"},
+    {"--rank", "N", "only the lines of this rank"},
 });
 constexpr auto kLogsExamples = std::to_array<Example>({
     {"berth logs 7", "print the output of job 7 until now"},
     {"berth logs -f 7", "also print what job 7 writes until its end"},
     {"berth logs -n 50", "the last 50 lines of your last job"},
+    {"berth logs 7 --rank 3", "the lines of rank 3"},
 });
 constexpr auto kWaitExamples = std::to_array<Example>({
     {"berth wait 7", "wait until job 7 has ended, and return its exit code"},

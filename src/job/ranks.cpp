@@ -40,7 +40,8 @@ model::Request request_for_ranks(model::Request request, const SupervisionWish& 
     wanted.gpus = --count * each;
     enough = policy::place(wanted, snapshot);
   }
-  const bool asks_for_gpus = wish.ranks->count == 0 || wish.ranks->gpus_per_rank;
+  const bool asks_for_gpus =
+      (wish.ranks->count == 0 && !wish.ranks->or_cores) || wish.ranks->gpus_per_rank;
   if (enough || enough.error().code != ErrorCode::kNoDevice || asks_for_gpus) return wanted;
   // If there are fewer devices than ranks, the error names both numbers. If there is no device, the
   // job uses the CPU, as it does without ranks.

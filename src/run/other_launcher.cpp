@@ -108,7 +108,7 @@ void take_option(const KnownOption& known, const std::string& value, Reading& re
     case Becomes::kRanks: {
       const bool is_number = to_number(value).value_or(0) > 0;
       if (is_number || value == "gpu" || value == "auto")
-        reading.options.insert(reading.options.end(), {"--ranks", is_number ? value : "gpu"});
+        reading.options.insert(reading.options.end(), {"--ranks", value});
       else
         reading.is_whole = false;
       break;

@@ -35,6 +35,8 @@ TEST_CASE(
       {"/opt/x/bin/torchrun --nproc-per-node gpu --max-restarts 3 -m a.train", "torchrun",
        "--nproc-per-node gpu|--max-restarts 3",
        "berth run --ranks gpu --retries 3 -- python -m a.train"},
+      {"torchrun --nproc_per_node auto t.py", "torchrun", "--nproc_per_node auto",
+       "berth run --ranks auto -- python t.py"},
       {"python3 -m torch.distributed.run --nnodes 1 --nproc_per_node 4 t.py", "torchrun",
        "--nnodes 1|--nproc_per_node 4", "berth run --ranks 4 -- python t.py"},
       {"torchrun --nnodes 2 --nproc_per_node 4 t.py", "torchrun", "--nnodes 2|--nproc_per_node 4",

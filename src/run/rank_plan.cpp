@@ -122,11 +122,15 @@ Result<std::vector<RankSpec>> plan_ranks(const RankWish& wish, const model::Plac
   const auto each_wanted = static_cast<std::size_t>(wish.gpus_per_rank.value_or(1));
   const std::size_t possible = devices / std::max<std::size_t>(1, each_wanted);
   std::size_t count = wish.count > 0 ? static_cast<std::size_t>(wish.count) : possible;
+  if (wish.or_cores && devices == 0) {
+    const auto cores = model::parse_cpu_list(environment.cpus).value_or(Cpus()).size();
+    count = cores > 0 ? cores : static_cast<std::size_t>(std::max(1, environment.threads));
+  }
   if (wish.least && devices > 0)
     count = std::clamp(possible, static_cast<std::size_t>(*wish.least), count);
   const std::size_t each = count == 0 ? 0 : devices / count;
   const bool fits = count > 0 && each * count == devices &&
-                    (devices == 0 ? wish.count > 0 : each > 0) &&
+                    (devices == 0 ? wish.count > 0 || wish.or_cores : each > 0) &&
                     (devices == 0 || !wish.gpus_per_rank || each == each_wanted);
   if (!fits) return not_divisible(devices, wish);
   std::vector<RankSpec> ranks(count);

@@ -20,6 +20,7 @@ struct RankWish {
   bool own_cores = false;   // the job has its own processors, which are divided among the ranks
   int node = 0, nodes = 1;  // of a job on several nodes, each with as many ranks
   std::optional<int> least = {};  // the MIN of --ranks MIN:MAX; `count` is MAX
+  bool or_cores = false;          // with count 0, on the CPU: as many as cores
 };
 
 /// One spec per rank, in order. Rank r has the devices r*K to r*K+K-1 of the placement. With one

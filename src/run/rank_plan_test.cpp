@@ -43,6 +43,19 @@ model::Placement on(std::vector<int> devices) {
 
 }  // namespace
 
+TEST_CASE("on the CPU, auto is one rank for each core, and gpu is refused") {
+  RankWish wish;
+  wish.count = 0;
+  CHECK_FALSE(plan_ranks(wish, on({}), {}, variables("-1", 2)));
+  wish.or_cores = true;
+  const auto cores = plan_ranks(wish, on({}), {}, variables("-1", 2));
+  REQUIRE(cores);
+  CHECK(cores->size() == 8);
+  const auto gpus = plan_ranks(wish, on({0, 1}), machine(), variables("0,1", 8));
+  REQUIRE(gpus);
+  CHECK(gpus->size() == 2);
+}
+
 TEST_CASE("ranks on the CPU have torchrun's variables and a part of the threads") {
   const auto ranks = plan_ranks({2, std::nullopt, false}, on({}), {}, variables("-1", 8));
   REQUIRE(ranks);

@@ -501,6 +501,13 @@ class Queue(WithFolder):
         self.assertIn("[rank 0] here 0\n", log)
         self.assertIn("[rank 1] here 1\n", log)
         self.assertIn("rank 1 failed first", log)
+        one = berth("logs", number, "--rank", "1")
+        self.assertEqual((one.stdout, one.stderr), ("here 1\n", ""))
+        none = berth("logs", number, "--rank", "2")
+        self.assertEqual((none.stdout, f"the output of job {number} has no line of that rank" in none.stderr), ("", True), none.stderr)
+        self.assertIn("E0010", berth("logs", number, "--rank", "1", "--lines", "2").stderr)
+        ended = berth("stacks", number)
+        self.assertRegex(ended.stderr, f"job {number} is not running; {number} is read as a process number|E0532")
         self.assertEqual([one["part"] for one in self.report()["ranks"]], ["ok", "failed first"])
 
 
