@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks the rules of docs/writing.md: no line of prose over 160 characters, no table cell over 120, no docstring over 25 lines, no word of
-the list below, and no commit subject over 72 characters. Also that the paths and links that pages name exist, for example in the table
+the list below, no comment that begins with "it", and no commit subject over 72 characters. Also that the paths and links that pages name exist, for example in the table
 "Which files to change" of CONTRIBUTING.md."""
 import ast
 import io
@@ -16,6 +16,7 @@ PAGES = ("*.md", "docs/**/*.md", "examples/*.md", "benchmarks/*.md")
 GENERATED = {"docs/cli.md"}
 SOURCES = {".hpp", ".cpp", ".h", ".c", ".py", ".sh", ".js", ".cmake", ".txt"}
 HELD = ("cmake", "dashboard", "examples", "fuzz", "include", "preload", "python", "scripts", "simulator", "src", "tests")
+NOUNS = ("include", "preload", "python", "scripts", "simulator", "src")  # where a comment must not begin with a pronoun
 # The subjects of older commits are not checked.
 SUBJECTS_SINCE = "2026-11-24T03:00:00Z"
 
@@ -59,6 +60,9 @@ MESSAGE_WORDS = {
 }
 FORBIDDEN = [(re.compile(rf"(?<![\w-])(?:{word})(?![\w-])", re.I), instead) for word, instead in WORDS.items()]
 FORBIDDEN_IN_MESSAGES = FORBIDDEN + [(re.compile(rf"(?<![\w-]){word}(?![\w-])", re.I), instead) for word, instead in MESSAGE_WORDS.items()]
+# A comment of its own lines that begins with "it" or "whether it" does not say what it is about. "Whether it is known" needs no noun.
+BEGINS_WITH_IT = re.compile(r"\s*(?:///?|#) (?:(?:whether|what|how|when|why|where) )?(?:it|they|its|their)\b"
+                            r"(?! (?:is|was) (?:un)?(?:known|certain|clear))", re.I)
 CELL_BORDER = re.compile(r"(?<!\\)\|")
 WEB_ADDRESS = re.compile(r"https?://\S+")
 # Paths of this repository in backquotes. Paths with a placeholder ("src/vendor/NAME/") and paths of other trees ("include/crt/…") are not
@@ -124,6 +128,14 @@ def source_problems(name, code):
             yield f"{where}: a line of {len(line)} characters, at most {LINE}"
 
 
+def pronoun_problems(name, code):
+    before = ""
+    for number, line in enumerate(code.splitlines(), 1):
+        if BEGINS_WITH_IT.match(line) and "//" not in before and "#" not in before:
+            yield f"{name}:{number}: the comment begins with a pronoun: name the thing"
+        before = line
+
+
 def docstring_problems(name, code):
     """Long docstrings. What does not fit belongs to a page in docs/."""
     for node in ast.walk(ast.parse(code)):
@@ -169,6 +181,8 @@ def check(arguments):
         for path in sorted((root / folder).rglob("*")):
             if path.suffix in SOURCES and path.is_file() and path.resolve() != pathlib.Path(__file__).resolve():
                 yield from source_problems(str(path.relative_to(root)), path.read_text())
+                if folder in NOUNS and not path.name.endswith("_test.cpp"):
+                    yield from pronoun_problems(str(path.relative_to(root)), path.read_text())
                 if path.suffix == ".py":
                     yield from docstring_problems(str(path.relative_to(root)), path.read_text())
     for path in sorted((root / "po").rglob("*.po")):
@@ -182,10 +196,11 @@ def self_test():
     page = paths + (f"{long_words}\n```\n{long_words} of which\n```\n| {long_words[:119]} | a |\n| {long_words[:125]} | a |\n"
             f"<https://example.org/{'a' * 160}>\nWhoever reads this\n")
     files = {"docs/a.md": page, "src/a.cpp": f"// {long_words}\n// of which\nauto text = \"{long_words}\";\n",
-             "scripts/a.py": "# of which\nx = nursery_\n", "python/a.py": '"""' + "a\n" * 25 + '"""\n', "po/zh_CN/a.po": 'msgid "mend it"\nmsgstr "nobody"\n'}
+             "scripts/a.py": "# of which\nx = nursery_\n", "src/b.cpp": "// Whether it is known.\n// It is.\n\n// What they\n// are.\nint a;  // its\n// it\n", "python/a.py": '"""' + "a\n" * 25 + '"""\n', "po/zh_CN/a.po": 'msgid "mend it"\nmsgstr "nobody"\n'}
     with checking.tree(files) as root:
         found = list(check(type("Arguments", (), {"root": root})))
-    assert len(found) == 10, found  # two long lines, a long cell, a long docstring, four words, two paths that do not exist
+    # Two long lines, a long cell, a long docstring, four words, two paths that do not exist, a comment that begins with a pronoun.
+    assert len(found) == 11, found
     assert len(list(subject_problems(f"abc {'x' * 73}\ndef {'x' * 72}\n"))) == 1
 
 

@@ -75,7 +75,7 @@ bool is_live(CUdeviceptr address) {
   return find_memory(address, Kind::kGraph, found);
 }
 
-/// Call it, and everything below, with the lock held.
+/// Callers of this and of the functions below must hold the lock.
 bool free_live(CUdeviceptr address) {
   Allocation gone = {};
   if (!forget_memory(address, Kind::kGraph, gone)) return false;

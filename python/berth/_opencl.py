@@ -156,7 +156,7 @@ class Memory:
         block = self._block
         free = self.device.free.get(block.size)
         if free is not None and len(free) * block.size < _MOST_KEPT:
-            free.append(block)  # kernels that still use it run before those of its next owner
+            free.append(block)  # kernels that still use the block finish before kernels of its next owner start
         else:
             block.release()
 

@@ -235,8 +235,8 @@ class Lease:
             _library.library().berth_lease_end(one, how)
 
     def _hand_over(self, later: "Lease", ends: List[Tuple[ctypes.c_void_p, int]]) -> None:
-        """Lets a later lease that is still in use end this one as well: at its own end, it restores the environment and returns the devices
-        of both."""
+        """Leaves the end of this lease to a later lease that is still in use. At its end, the later lease restores the environment and returns
+        the devices of both."""
         later._later = ends + later._later
         later._before = {**later._before, **self._before}
         if self._affinity is not None:

@@ -1,4 +1,4 @@
-"""One training step that fits: split into as many parts as memory needs, with the gradients of the whole batch, and stepped once."""
+"""One training step in as many parts as memory needs. The gradients are those of the whole batch, and the optimizer steps once."""
 
 from __future__ import annotations
 

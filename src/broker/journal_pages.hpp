@@ -45,8 +45,7 @@ struct StoredRecord {
   std::int64_t sum = 0;
   std::string bytes;
   bool is_good = false;  // the record matches its checksum
-  bool is_live =
-      false;  // it is one of the rows that its page counts; otherwise it may be an old version
+  bool is_live = false;  // its page counts this row; otherwise the row may be an old version
 };
 /// Rows on every page that looks like part of a table, even if no page of the tree points to it.
 [[nodiscard]] std::vector<StoredRecord> records_in(std::string_view image, std::uint32_t page_size);

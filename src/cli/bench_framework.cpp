@@ -30,8 +30,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::int64_t kMostBatch = 100'000, kMostSeconds = 600;
-// A precision is proposed if its outputs differ by at most this much, and if it is faster by more
-// than measurements usually vary.
+// A precision is proposed if its outputs differ by at most this much, and if its speedup is
+// larger than the usual variation of measurements.
 constexpr double kMostDrift = 0.02, kLeastGain = 1.05;
 
 struct Wish {

@@ -32,7 +32,7 @@ struct BenchRow {
   [[nodiscard]] std::optional<bool> is_right() const;
   /// Change of the speed: -10 means a tenth slower than earlier.
   [[nodiscard]] std::optional<double> change_percent() const;
-  /// Whether it is slower by more than 5 %, and by more than both spreads.
+  /// Whether the new result is slower by more than 5 %, and by more than both spreads.
   [[nodiscard]] bool is_slower() const;
 };
 

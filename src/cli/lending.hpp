@@ -25,13 +25,14 @@ class OtherQueue {
   OtherQueue(const OtherQueue&) = delete;
   OtherQueue& operator=(const OtherQueue&) = delete;
 
-  /// Reads its state. If it is drained with Berth's reason, it gives the GPUs to no new jobs.
+  /// Reads the node's state in the queue. While the node is drained with Berth's reason, the queue
+  /// gives its GPUs to no new jobs.
   [[nodiscard]] virtual Result<engines::NodeState> look(bool is_lend) = 0;
   [[nodiscard]] virtual Status close(const engines::NodeState& now) = 0;
   [[nodiscard]] virtual Status open(const engines::NodeState& now) = 0;
-  /// Its jobs that still have the GPUs, for people.
+  /// The queue's jobs that still have the GPUs, for people.
   [[nodiscard]] virtual std::string running() const = 0;
-  /// It is not known whether it has such jobs.
+  /// The error if it is unknown whether the queue has such jobs.
   [[nodiscard]] virtual Error unknown() const = 0;
   /// Options that the command needs again: " --node n1".
   [[nodiscard]] virtual std::string options() const = 0;

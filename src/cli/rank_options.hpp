@@ -26,7 +26,7 @@ inline constexpr std::array<Option, 13> kRankOptions{{
     {"--preflight", nullptr,
      "with --ranks: before the program, the ranks meet and add numbers with its PyTorch"},
     {"--nccl-debug", nullptr,
-     "with --ranks: the report says how NCCL connects the ranks; with --log-dir, its log stays"},
+     "with --ranks: the report says how NCCL connects the ranks; --log-dir also keeps its log"},
     {"--retries", "N", "start it again, up to N times, unless the program itself is wrong"},
     {"--backoff", "TIME..MOST",
      "with --retries: wait before a retry, doubled each time (default: 1s..60s)"},

@@ -153,8 +153,8 @@ constexpr auto kEnvOptions = join(
     kRequestOptions,
     std::to_array<Option>({
         {"--format", "shell|json|dotenv|docker|cdi|k8s|pip|conda|dockerfile",
-         "output for a shell (eval), --env-file, docker run, CDI or Kubernetes; or what to install "
-         "(default: shell)"},
+         "output for a shell (eval), --env-file, docker run, CDI or Kubernetes, or a recipe for "
+         "pip, conda or a Dockerfile (default: shell)"},
         {"--framework", "torch|tensorflow|jax|cupy|onnxruntime",
          "with pip, conda, dockerfile: what to install, in a version that is known to work "
          "with this driver, GPU and Python"},

@@ -328,8 +328,8 @@ bool has_tainted(const std::vector<Slice>& slices) {
 
 std::string trial_slice(const Slice& slice) {
   Slice trial = slice;
-  // Its name is different from that of the real slice, because the server refuses to create a slice
-  // that exists.
+  // The trial's name differs from that of the real slice, because the server refuses to create a
+  // slice that exists.
   trial.name += "-trial";
   return trial.json(1, 1, "");
 }

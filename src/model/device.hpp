@@ -129,7 +129,7 @@ struct Device {
                                               // "hw_thermal", "sw_power_cap", "idle", …
   std::vector<Partition> partitions;
   std::vector<NvLinkPeer> nvlink_peers;  // by address; empty: none, or not known
-  /// why its processes could not be read; an empty or short list then proves nothing
+  /// why the device's processes could not be read; an empty or short list then proves nothing
   std::optional<Absence> processes_unknown = {};
   /// why some or all MIG partitions could not be read
   std::optional<Absence> partitions_unknown = {};

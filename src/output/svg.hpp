@@ -41,7 +41,7 @@ struct CostLine {
   std::string name;
   double start = 0, per_x = 0;
   std::optional<double>
-      meets_at{};  // x at which the first line crosses this one: it is above before and below after
+      meets_at{};  // x at which the first line, until then above this one, goes below it
 };
 /// Lines from x = 0 to `most_x`. The others are compared with the first one.
 [[nodiscard]] std::string cost_lines_svg(std::string_view title, std::string_view subtitle,

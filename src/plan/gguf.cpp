@@ -154,7 +154,8 @@ Result<Checkpoint> read_gguf(const FileBytes& file) {
   const std::size_t digits = std::string_view("-00001").size();
   if (count->second > static_cast<double>(kMostShards) || !file.name.ends_with(end) ||
       file.name.size() < end.size() + digits)
-    return damaged(file, text("it is one of {} parts, but is not named like one", count->second));
+    return damaged(
+        file, text("it is one of {} parts, but its name is not that of a part", count->second));
   const std::string stem = file.name.substr(0, file.name.size() - end.size() - digits);
   const auto own = first->numbers.find("split.no");
   for (int i = 0; i < static_cast<int>(count->second); ++i) {

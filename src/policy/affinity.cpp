@@ -158,7 +158,7 @@ Status set_processors(model::Placement& placement, const model::Request& request
     if (picked.size() == count) placement.cpus = model::show_cpu_list(picked);
   } else if (request.cpus && *request.cpus < usable) {
     placement.reasons.push_back(
-        text_n("{} thread, not pinned to cores: another job may choose the same ones",
+        text_n("{} thread, not pinned to cores: another job may use the same cores",
                "{} threads, not pinned to cores: another job may use the same cores", *request.cpus,
                *request.cpus));
   }

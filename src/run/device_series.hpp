@@ -85,7 +85,7 @@ class DeviceSeries {
   std::optional<std::uint64_t> early_millijoules_;  // read_before()
   std::int64_t early_time_ = 0;
   std::int64_t counter_time_ = 0, last_sample_ = 0;
-  // it decreased, or rose by more than any device can use
+  // the energy counter decreased, or rose by more than any device can use
   bool counter_jumped_ = false;
   std::optional<double> power_millijoules_;  // if the device has no energy counter
   std::optional<std::uint64_t> last_milliwatts_;

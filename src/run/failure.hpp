@@ -29,8 +29,8 @@ struct Classified {
   model::TryClass kind = model::TryClass::kOk;
   std::string evidence;  // the deciding output line, signal or count; not translated
 };
-/// Why it ended. The kernel's counts take precedence over any text. In the text, only the exception
-/// that ended a Python program counts, or the last lines of another program.
+/// Why the program ended. The kernel's counts take precedence over any text. In the text, only the
+/// exception that ended a Python program counts, or the last lines of another program.
 [[nodiscard]] Classified classify(const EndEvidence& evidence);
 
 /// Whether the exception `line` ("torch.OutOfMemoryError: …") means that memory ran out: by its

@@ -168,7 +168,7 @@ class ForkServerLoop {
 };
 
 [[noreturn]] void serve_forks(int channel, const rlimit& files, const WriteReport& write) {
-  ::setsid();  // a Ctrl-C is meant for the broker
+  ::setsid();  // so that a Ctrl-C in the terminal reaches only the broker
   // A `pkill berth` must not also kill the process that cleans up after it.
   set_process_name("job-fork-server");
   ::setrlimit(RLIMIT_NOFILE, &files);

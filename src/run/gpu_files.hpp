@@ -28,8 +28,8 @@ void add_descriptor(std::string_view target, GpuFiles& gpu_files);
 /// Whether only work on a device needs this node: NVIDIA's unified memory (NVML does not use it),
 /// AMD's and Intel's compute and render nodes, WSL's /dev/dxg, TPUs.
 [[nodiscard]] bool is_work_node(std::string_view path);
-/// Whether it is one of NVIDIA's nodes. A CUDA program opens these even if it only checks for a
-/// GPU.
+/// Whether the path is one of NVIDIA's nodes. A CUDA program opens these even if it only checks for
+/// a GPU.
 [[nodiscard]] bool is_nvidia_node(std::string_view path);
 
 }  // namespace berth::run

@@ -13,7 +13,7 @@ bool allow_reuse(const Descriptor& socket) {
   return ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0;
 }
 
-/// Binds it, and stores the address that it got.
+/// Binds the socket, and stores the address that it got.
 template <typename Address>
 bool bind_to(const Descriptor& made, Address& address, Reuse reuse) {
   socklen_t size = sizeof address;

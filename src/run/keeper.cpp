@@ -109,7 +109,7 @@ class Keeper {
   }
 
   /// A SIGTERM to the keeper alone comes from the broker: the job was cancelled, or its time limit
-  /// is over. One that arrived while we were in the front's group was not meant for us.
+  /// is over. A SIGTERM that arrived while we were in the front's group was meant for the front.
   void listen_for_the_end() {
     sigset_t end;
     ::sigemptyset(&end);

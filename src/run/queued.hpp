@@ -26,14 +26,14 @@ namespace berth::run {
 
 /// The job's keeper; nullopt if none has started.
 [[nodiscard]] std::optional<model::ProcessId> keeper_of(const std::string& job_files);
-/// How it ended; nullopt if it has not ended, or the status could not be written.
+/// How the job ended; nullopt if it has not ended, or the status could not be written.
 [[nodiscard]] std::optional<model::Outcome> outcome_of(const std::string& job_files);
 /// Whether the broker or a shutdown asked the keeper to end the job before it ended by itself.
 [[nodiscard]] bool was_told_to_end(const std::string& job_files);
 /// The job's resource usage; empty if the job has not ended, or if an older keeper wrote the
 /// status.
 [[nodiscard]] model::JobUsage usage_of(const std::string& job_files);
-/// When it ended, in milliseconds of the wall clock; if it has not ended, when it began.
+/// When the job ended, in milliseconds of the wall clock; if it has not ended, when it began.
 [[nodiscard]] std::optional<std::int64_t> ended_at(const std::string& job_files);
 [[nodiscard]] std::string log_of(const std::string& job_files);
 /// The value of Launch::job_record; "" if it is missing.

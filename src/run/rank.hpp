@@ -40,7 +40,7 @@ struct Rank {
 
   [[nodiscard]] bool is_running() const { return pid > 0 && !ended && !is_unkillable; }
   [[nodiscard]] bool has_failed() const { return ended && status != 0; }
-  /// What it has written to its error file so far.
+  /// What the rank has written to its error file so far.
   [[nodiscard]] std::string text_of_error_file() const;
   /// Takes over its error file when it has ended. `keeps_file`: the file stays.
   void read_error_file(bool keeps_file);

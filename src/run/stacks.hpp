@@ -25,7 +25,7 @@ struct PythonThread {
 [[nodiscard]] std::string innermost_user_line(const PythonThread& thread);
 /// Whether the rank waits for other ranks.
 [[nodiscard]] bool is_in_collective(const PythonThread& thread);
-/// Whether it waits in the call with which ranks first connect, such as init_process_group().
+/// Whether the rank waits in the call with which ranks first connect, such as init_process_group().
 [[nodiscard]] bool is_connecting(const PythonThread& thread);
 
 /// Creates the folder in which processes register, and writes sitecustomize.py into it. Returns its

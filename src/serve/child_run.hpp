@@ -13,7 +13,7 @@ struct ChildRun {
   std::vector<std::string> words;
   std::string input = {};           // its stdin
   std::chrono::seconds longest{0};  // after this, it and the processes it started are killed
-  std::size_t most_bytes = 0;       // output after this is not kept; of stderr as well
+  std::size_t most_bytes = 0;       // kept of stdout, and of stderr; the rest is discarded
   std::vector<std::string> variables = {};  // "NAME=value", besides this program's
   std::string file = {};  // what the program finds in /dev/fd/3; "": there is none
 };

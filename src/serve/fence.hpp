@@ -52,7 +52,7 @@ class Fence {
   /// Restores filters that were removed, and deletes groups whose processes have died. Returns
   /// problems as sentences for the log.
   [[nodiscard]] std::vector<std::string> keep();
-  /// Removes its folder if no job is left in it.
+  /// Removes the fence's folder if no job is left in it.
   void leave() const;
 
  private:

@@ -48,7 +48,7 @@ class Launcher {
   [[nodiscard]] std::string log(model::JobId job) const { return run::log_of(files(job)); }
   /// Part of the job's output from a byte on; "": no more yet.
   [[nodiscard]] run::OutputPart output(model::JobId job, std::int64_t from, std::size_t most) const;
-  /// What it used and what limited it, as output::stored_report; "": there is none.
+  /// What the job used and what limited it, as output::stored_report; "": there is none.
   [[nodiscard]] std::string report(model::JobId job,
                                    const std::optional<model::Outcome>& outcome) const;
   /// Stores what `report` returns later. Fails with kInvalidArgument (E1084) if it is no report,

@@ -509,8 +509,8 @@ Server::~Server() {
     error_code ignored;
     parts_->acceptor.close(ignored);
     parts_->again.cancel();
-    // Their handlers run and the connections are deleted in the loop's next turn, or when the loop
-    // is deleted.
+    // The connections' handlers run, and the connections are deleted, in the loop's next turn or
+    // when the loop is deleted.
     for (Answer::Connection* one : parts_->open) one->close();
   } catch (const std::exception&) {  // a timer's cancel() never throws in practice
   }

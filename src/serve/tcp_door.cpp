@@ -195,8 +195,8 @@ class Stranger : public std::enable_shared_from_this<Stranger> {
                             });
   }
 
-  /// Only what the server needs, in a form that the server cannot interpret differently, and what
-  /// has arrived of the body.
+  /// The parts of the call that the server needs, in a form that it cannot interpret differently,
+  /// followed by the part of the body that has arrived.
   [[nodiscard]] std::string checked_call() const {
     const Header& header = parser_.get();
     const auto method = header.method_string(), target = header.target();

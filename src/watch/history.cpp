@@ -24,7 +24,7 @@ using sqlite::Database;
 using sqlite::execute;
 using sqlite::Statement;
 
-/// Raise it when an older Berth would misread the file.
+/// The version of the file format. Raise it when an older Berth would misread the file.
 constexpr int kFormat = 1;
 constexpr std::int64_t kWriteEvery = 10;    // seconds
 constexpr std::int64_t kForgetEvery = 600;  // seconds

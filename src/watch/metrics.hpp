@@ -50,7 +50,7 @@ struct MetricsOptions {
 struct ReadingMetric {
   std::string_view reading;  // of BERTH_DEVICE_READINGS
   std::string_view name;     // with its unit; a counter ends in "_total"
-  std::string_view unit;     // as in the name; "": none
+  std::string_view unit;     // the unit in the name; "" if it has none
   bool is_counter;
   double scale;  // the metric is the reading times this
   std::string_view help;

@@ -34,8 +34,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr seconds kLookEvery(60);
-/// How often to take a full snapshot, if only this lists the processes (AMD, Intel), or if a device
-/// has a problem.
+/// How often to take a full snapshot if a device has a problem, or if only a snapshot lists its
+/// processes (AMD, Intel).
 constexpr seconds kLookOften(5);
 /// How often to restart a reader child that exited, or that does not see a device that has
 /// returned.
@@ -137,7 +137,7 @@ class Sampler::Work {
     return next;
   }
 
-  /// Whether it is sampled, and has answered.
+  /// Whether the device is sampled and has answered.
   static bool is_heard(const Device& device) {
     return is_sampled_by_driver(device) && device.health != Health::kLost &&
            device.health != Health::kNoAnswer;

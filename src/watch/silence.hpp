@@ -19,7 +19,7 @@ class Silence {
   void set_interval(Clock::duration interval) { interval_ = interval; }
   /// The driver is initialized again, and then samples its devices.
   void begin(Clock::time_point now);
-  /// It is initialized.
+  /// The driver is initialized.
   void ready(Clock::time_point now);
   /// Nothing samples the devices; only full snapshots read them.
   void stop() { is_sampled_ = false; }
@@ -33,7 +33,7 @@ class Silence {
   [[nodiscard]] Clock::duration age(const std::string& key, Clock::time_point now) const;
   /// Whether the readings are so old that their age must be shown beside them.
   [[nodiscard]] bool is_old(const std::string& key, Clock::time_point now) const;
-  /// Whether they are so old that the device counts as one that does not answer.
+  /// Whether the readings are so old that the device counts as one that does not answer.
   [[nodiscard]] bool is_silent(const std::string& key, Clock::time_point now) const;
   /// When the device counts as silent if there is no further answer.
   [[nodiscard]] Clock::time_point silent_at(const std::string& key) const;

@@ -18,7 +18,7 @@ struct FoundLibrary {
   std::string by;  // how the loader finds it, in words: "LD_LIBRARY_PATH", "the loader's cache", …
   bool is_empty = false;  // "file too short": the loader stops at this file
 
-  /// Whether it is one of the toolkit's stub libraries. They are only for linking: every call
+  /// Whether the file is one of the toolkit's stub libraries. They are only for linking: every call
   /// fails.
   [[nodiscard]] bool is_stub() const {
     return resolved.find("/stubs/") != std::string::npos ||

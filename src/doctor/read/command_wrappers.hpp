@@ -12,7 +12,8 @@ struct Wrapper {
   std::string_view name;
   std::string_view with_value;  // options whose next word is their value, " -n -s "
   int operands = 0;             // number of arguments before the command
-  /// It has too many options to list, so its command begins at the first word that is a program.
+  /// The wrapper has too many options to list, so its command begins at the first word that is a
+  /// program.
   bool loose = false;
 };
 inline constexpr std::string_view kOfMpi =

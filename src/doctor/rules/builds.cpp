@@ -311,7 +311,7 @@ void ggml_program(Examination& look) {
   finding.evidence.push_back(text("none of its libraries is for a GPU: {}",
                                   fmt::format("{}", fmt::join(program->libraries, ", "))));
   finding.fix.push_back({"cmake -B build -DGGML_CUDA=ON && cmake --build build --config Release -j",
-                         text("in the folder of its sources; or use a release archive or image "
+                         text("run this in its source folder; or use a release archive or image "
                               "built for CUDA or Vulkan: package managers have CPU builds")});
 }
 
@@ -452,8 +452,8 @@ void flashinfer_without_nvcc(Examination& look) {
            look.facts.python,
            {"flashinfer-cubin==" + one->version, "flashinfer-jit-cache==" + one->version},
            "--extra-index-url https://flashinfer.ai/whl/" + tag_of_cuda(torch_cuda(look))),
-       text("its precompiled kernels; or install a CUDA toolkit (an image whose tag ends in "
-            "-devel)")});
+       text("installs its precompiled kernels; or install a CUDA toolkit (an image whose tag "
+            "ends in -devel)")});
 }
 
 }  // namespace

@@ -180,9 +180,10 @@ void not_the_default(Examination& look) {
                                        "--set-as-default\nsudo systemctl restart {0}",
                                        by_docker ? "docker" : "containerd"),
                            ""});
-  finding.fix.push_back({install_device_plugin("--set runtimeClassName=nvidia"),
-                         text("or without a default: runtimeClassName: nvidia in the device "
-                              "plugin's pods and in all pods with a GPU")});
+  finding.fix.push_back(
+      {install_device_plugin("--set runtimeClassName=nvidia"),
+       text("or set no default, and write runtimeClassName: nvidia into the device "
+            "plugin's pods and all pods with a GPU")});
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ void aer_errors(Examination& look) {
                           static_cast<long long>(grave), grave, gpu->address));
     finding.evidence.push_back(folder_of(*gpu) + "/aer_dev_nonfatal, aer_dev_fatal");
     finding.fix.push_back({"", text("seat the card again, without a riser; check its cables")});
-    finding.fix.push_back({"sudo dmesg | grep -i aer", text("shows which errors they were")});
+    finding.fix.push_back({"sudo dmesg | grep -i aer", text("shows the errors")});
   }
 }
 

@@ -48,18 +48,20 @@ constexpr auto kSourceRows = std::to_array<Row>({
 constexpr auto kRows = std::to_array<Row>({
     {"HW14",
      {msgid("the results that berth bench --keep has stored; nothing is measured"),
-      msgid("cooling, power limit, clocks or slot of the device; or a new baseline after a change"),
+      msgid("check the device's cooling, power limit, clocks and slot; or keep a new baseline "
+            "after a change"),
       msgid("berth bench --keep, repeated on the idle device, is as fast as the baseline")}},
     {"HW05 HW06 HW07 HW09 HW11 HW12 HW13",
      {msgid("each PCIe link's width, speed and error counters, ACS, the IOMMU and the NUMA node, "
             "in /sys/bus/pci"),
-      msgid("the slot or riser, a setting of the BIOS, a parameter of the kernel, or cores near "
-            "the GPU"),
+      msgid("change the slot or riser, a setting of the BIOS, a parameter of the kernel, or use "
+            "cores near the GPU"),
       msgid("under load, a transfer reaches the link's full speed")}},
     {"HW*",
      {msgid("the PCI bus: which GPUs it shows, their drivers, memory windows and power states; the "
             "kernel's log"),
-      msgid("slot, power and BIOS, what the hypervisor passes through, or which driver is bound"),
+      msgid("check the slot, the power cables and the BIOS; or change what the hypervisor passes "
+            "through or which driver is bound"),
       msgid("the driver lists every GPU: nvidia-smi -L, rocminfo")}},
     {"DRV11 DRV12 DRV13 DRV14 DRV22",
      {msgid(
@@ -69,11 +71,11 @@ constexpr auto kRows = std::to_array<Row>({
     {"DRV15 DRV16 DRV19 DRV20 DRV21 DRV25 DRV26 DRV27 DRV28 DRV29 DRV30",
      {msgid("the driver's answers to calls of NVML, made in a child process with a deadline, and "
             "the driver's services"),
-      msgid("the service, mode or reset that the finding names"),
+      msgid("start the service, set the mode or do the reset that the finding names"),
       msgid("nvidia-smi -q shows another value than the finding")}},
     {"DRV23 DRV24 RT12",
      {msgid("the kernel's log since boot, compared with the catalogue of messages"),
-      msgid("the catalogue's fix for that message"),
+      msgid("do what the catalogue says about that message"),
       msgid(
           "after that line the GPU was reset or the machine rebooted, and no new line followed")}},
     {"DRV*",
@@ -89,17 +91,19 @@ constexpr auto kRows = std::to_array<Row>({
     {"AMD*",
      {msgid("ROCm's list of GPUs (/sys/class/kfd), /dev/kfd and the render nodes, ROCm's "
             "libraries, the kernel's log"),
-      msgid("the groups of the nodes, firmware or kernel, or a build that has code for the GPU"),
+      msgid("change the groups of the nodes, the firmware or the kernel, or install a build that "
+            "has code for the GPU"),
       msgid("rocminfo lists the GPU, and a kernel runs: --deep")}},
     {"XPU*",
      {msgid("the render nodes, Level Zero's libraries, i915 and xe in the kernel's log, PyTorch's "
             "build"),
-      msgid("the groups of the nodes, the compute runtime, a newer kernel, or PyTorch's XPU build"),
+      msgid("change the groups of the nodes, or install the compute runtime, a newer kernel or "
+            "PyTorch's XPU build"),
       msgid("sycl-ls lists the GPU under level_zero")}},
     {"CTR03 CTR04 CTR05 CTR08 CTR09 CTR10",
      {msgid("the container engines of this machine, the container toolkit's settings, CDI's "
             "descriptions, what an image requires"),
-      msgid("the toolkit's setup (nvidia-ctk) and a restart of the engine"),
+      msgid("set up the toolkit (nvidia-ctk) and restart the engine"),
       msgid("nvidia-smi lists the GPU in a container that this engine starts")}},
     {"CTR15 CTR16",
      {msgid("the size of /dev/shm and the locked memory limit of the container"),
@@ -127,7 +131,8 @@ constexpr auto kRows = std::to_array<Row>({
     {"FW02 FW03 FW04 FW08 FW09 FW11 FW12 FW15 FW16 FW22 FW23",
      {msgid(
           "the CUDA and GPUs that packages were built for, compared with the driver and the GPUs"),
-      msgid("a suitable build, or a newer driver"), msgid("a kernel runs on every GPU: --deep")}},
+      msgid("install a suitable build or a newer driver"),
+      msgid("a kernel runs on every GPU: --deep")}},
     {"FW*",
      {msgid("what is installed in the Python, from its files: dist-info, conda-meta, extensions"),
       msgid("reinstall the package with the build in the finding"),
@@ -135,7 +140,7 @@ constexpr auto kRows = std::to_array<Row>({
     {"CPU*",
      {msgid("the cores that the process may use, its CPU quota, thread variables, the CPU's "
             "instruction sets, copies of OpenMP"),
-      msgid("the number of threads, the quota, or a build for this processor"),
+      msgid("change the number of threads or the quota, or install a build for this processor"),
       msgid("the report of berth run shows every core in use")}},
     {"RT02",
      {msgid("the amount in the pasted message, and the GPUs' memory as it is now"),
@@ -143,7 +148,7 @@ constexpr auto kRows = std::to_array<Row>({
       msgid("GPU memory use was different when the error occurred")}},
     {"ERR01",
      {msgid("the messages in the pasted text, and what the other rules found"),
-      msgid("the next step in the finding"),
+      msgid("do the next step in the finding"),
       msgid("a later message in the same text shows another cause")}},
     {"RT14",
      {msgid("the free space and inodes of the file systems that programs write to"),

@@ -339,8 +339,9 @@ void onnx_libraries(Examination& look, const Distribution& gpu) {
   finding.fix.push_back(
       {install_command(look.facts.python, {"-U", stays ? "onnxruntime-gpu[cuda,cudnn]<1.27"
                                                        : "onnxruntime-gpu[cuda,cudnn]"}),
-       text("installs CUDA's libraries as wheels (CUDA 12 up to release 1.26, then CUDA 13); call "
-            "{} before the first session",
+       text("installs CUDA's libraries as wheels: CUDA 12 for releases up to 1.26, CUDA 13 for "
+            "later "
+            "ones. Call {} before the first session",
             "onnxruntime.preload_dlls()")});
 }
 

@@ -85,7 +85,7 @@ void advise(Examination& look, const Event& event, Finding& finding) {
   const std::string version = look.facts.nvidia.module_version.value_or("");
   if (event.code == kGspTimeout && branch_of(version) == 525 && is_older(version, "525.105.17")) {
     finding.evidence.push_back(
-        text("driver {}: a defect of the first 525 drivers does this", printable(version)));
+        text("driver {}: a defect of early drivers of series 525 causes this", printable(version)));
     finding.fix.push_back(on_system(look, "driver_update",
                                     text("install 525.105.17 or later, which fixes it"), "525"));
   }
