@@ -65,7 +65,7 @@ class Paths(unittest.TestCase):
 
     def test_a_function_of_a_newer_driver_is_named_in_the_report_if_it_may_take_memory(self):
         program = "import ctypes, sys; cuda = ctypes.CDLL('libcuda.so.1'); cuda.cuInit(0); print(getattr(cuda, sys.argv[1]) is not None)"
-        for name, not_counted in (("cuMemAllocTomorrow", "what cuMemAllocTomorrow may have allocated: Berth does not know this function, so a "
+        for name, not_counted in (("cuMemAllocTomorrow", "memory that cuMemAllocTomorrow may have allocated: Berth does not know this function, so a "
                                                          "program may exceed the quota"), ("cuDeviceLookTomorrow", None)):
             with tempfile.TemporaryDirectory() as folder:
                 report = os.path.join(folder, "report.json")
