@@ -168,7 +168,7 @@ class Search {
       add("cores",
           text_n("its threads had work for its {} core",
                  "its threads had work for all of its {} cores", seen_.cores, seen_.cores),
-          text("use more cores or a GPU: {} compares them", "berth compare"));
+          text("more cores, or a GPU: {} compares them", "berth compare"));
       return unknown(text("it was not measured whether computing or memory limits the cores"));
     }
     if (main_runs() >= kMostly)
