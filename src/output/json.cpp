@@ -249,6 +249,7 @@ void add_process(JsonWriter& json, const Snapshot& snapshot, const model::Device
   if (!is_frame) json.field("guard_memory_bytes", process.guard_memory_bytes);
   if (!is_frame) json.field("guard_spilled_bytes", process.guard_spilled_bytes);
   if (!is_frame) json.field("guard_device_seconds", process.guard_device_seconds);
+  if (is_frame) json.field("guard_percent", process.guard_percent);
   add_absent(json, absent);
 }
 

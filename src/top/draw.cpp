@@ -292,6 +292,8 @@ Line process_line(const Row& row, bool is_selected, const model::Snapshot& snaps
         : kColumns[i].title == std::string_view("user") ? Style::kCyan
                                                         : Style::kPlain,
         column(cells[i], kColumns[i].width, kColumns[i].to_the_right));
+  if (process.guard_percent)
+    put(line, width, Style::kCyan, text("guard {:.0f} %", *process.guard_percent) + " ");
   if (!process.container.empty())
     put(line, width, Style::kDim, output::clip(printable(process.container), 20) + " ");
   put(line, width, is_selected ? Style::kBold : Style::kPlain,
@@ -441,6 +443,7 @@ std::vector<Line> help_lines(const watch::Frame& frame, int width) {
       text("left, right  with --host: another machine"),
       "",
       text("SM is the driver's time share of a process; a device in use by several shares 100 %."),
+      text("guard: the device time that Berth's guard measured, of your own guarded processes."),
       text("A reading that the driver does not have is \"-\", never 0."),
       text("watching costs {:.2f} % of a core, and {:.1f} ms of the driver's time a second",
            frame.cost.cpu_seconds / std::max(frame.cost.wall_seconds, 1.0) * 100,

@@ -121,6 +121,7 @@ DeviceProcess process_in(const Json& json) {
   }
   read(json, "memory_bytes", process.memory_bytes);
   read(json, "sm_percent", process.sm_percent);
+  process.guard_percent = number_in<double>(json, "guard_percent");
   read(json, "cpu_percent", process.cpu_percent);
   read(json, "rss_bytes", process.rss_bytes);
   read(json, "age_seconds", process.age_seconds);

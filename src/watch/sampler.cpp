@@ -18,6 +18,7 @@
 #include "system/host.hpp"
 #include "watch/budget.hpp"
 #include "watch/cpu_load.hpp"
+#include "watch/guard_shares.hpp"
 #include "watch/join.hpp"
 #include "watch/kernel_log.hpp"
 #include "watch/process_cache.hpp"
@@ -381,6 +382,7 @@ class Sampler::Work {
             text("readings are taken every {} because they cost more than their budget",
                  show_duration(interval())));
       if (options_.decorate) options_.decorate(snapshot_);
+      guard_shares_.fill(snapshot_.processes, now);
       frame->has_new_processes = true;
     }
     snapshot_.unix_milliseconds = unix_now();
@@ -413,6 +415,7 @@ class Sampler::Work {
   KernelLog kernel_log_;
   ProcessCache cache_;
   Plausibility plausibility_;
+  GuardShares guard_shares_;
   CpuLoad cpu_;
   bool lists_are_new_ = false;
   std::uint64_t number_ = 0, looks_ = 0;

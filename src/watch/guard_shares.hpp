@@ -1,0 +1,27 @@
+// GuardShares: the share of a device's time that a process of a guarded job had since the last list
+// of processes, from the device time that the guard counts. Pure.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "model/process.hpp"
+
+namespace berth::watch {
+
+class GuardShares {
+ public:
+  using Clock = std::chrono::steady_clock;
+  /// Sets guard_percent of the processes that have guard_device_seconds now and had it before.
+  void fill(std::vector<model::DeviceProcess>& processes, Clock::time_point now);
+
+ private:
+  using Key = std::pair<int, std::pair<std::int64_t, std::uint64_t>>;  // device, pid, start
+  std::map<Key, double> seconds_;
+  Clock::time_point at_{};
+};
+
+}  // namespace berth::watch
