@@ -165,7 +165,7 @@ Result<int> explain(const Context& context, const std::string& word) {
   const doctor::RuleWords words = doctor::words_of_rule(rule->id);
   std::string more;
   for (const auto& [label, says] :
-       {std::pair(tr("looks at"), words.looks_at), std::pair(tr("fixed by"), words.mended_by),
+       {std::pair(tr("looks at"), words.looks_at), std::pair(tr("to fix it"), words.mended_by),
         std::pair(tr("refuted by"), words.refuted_by)})
     if (*says != '\0')
       more += output::folded(std::string(label) + "   ", std::string(tr(says)),

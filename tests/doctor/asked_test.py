@@ -227,7 +227,7 @@ def which_python(berth, folder):
     assert "no Python was found in PATH" in run(berth, "doctor", "--static", PATH="/nonexistent", VIRTUAL_ENV="", CONDA_PREFIX="").stdout or \
         pathlib.Path("/usr/lib/python3").exists()
     told = run(berth, "doctor", "--explain", "fw02", code=(0,)).stdout
-    assert "looks at   " in told and "fixed by   " in told and "refuted by   " in told, told
+    assert "looks at   " in told and "to fix it   " in told and "refuted by   " in told, told
     assert "berth run … -- python train.py" in run(berth, "doctor", "--explain", "src05", code=(0,)).stdout
     (venv / "bin/python").unlink()
     (venv / "bin/python").symlink_to("/nowhere/python3.9")
