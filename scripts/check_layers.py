@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks includes against the rooms table in docs/architecture.md: a file may include only the rooms that its own may use. The table is in
 floor order, and a room may use only rooms above it in the table, so there are no cycles. Heavy third-party headers may appear only in
-source files, to limit compile time."""
+source files, to limit compile time. Every unit test must be in a CMakeLists.txt."""
 import re
 
 import checking
@@ -60,11 +60,20 @@ def problems_of(path, inner: str, code: str, table):
             yield f'{path}: room {room} may not use {other} ("{name}")'
 
 
+def unbuilt_tests(root):
+    """A test that no CMakeLists.txt names would never run."""
+    for path in sorted(root.glob("src/**/*_test.cpp")):
+        lists = [folder / "CMakeLists.txt" for folder in path.parents if folder.is_relative_to(root)]
+        if not any(path.name in one.read_text() for one in lists if one.is_file()):
+            yield f"{path.relative_to(root)}: in no CMakeLists.txt, so it is never built"
+
+
 def check(arguments):
     root = arguments.root
     page = (root / "docs/architecture.md").read_text()
     table = allowed_rooms(page)
     yield from order_problems(page)
+    yield from unbuilt_tests(root)
     if "base" not in table or "cli" not in table:
         yield "docs/architecture.md: the rooms table is not there, or cannot be read"
     for top, prefix in (("src", ""), ("simulator", "simulator/"), ("preload", "preload/")):
@@ -76,10 +85,11 @@ def check(arguments):
 def self_test():
     page = "| 0 | `base` | x | – |\n| 1 | `model` | x | floors below |\n| 6 | `cli` | x | all below |\n"
     bad = {"docs/architecture.md": page, "src/base/a.hpp": '#include "model/b.hpp"\n#include <CLI/CLI.hpp>\n',
-           "src/model/b.hpp": '#include "base/a.hpp"\n', "src/model/c.cpp": '#include "b.hpp"\n', "src/odd/d.cpp": ""}
+           "src/model/b.hpp": '#include "base/a.hpp"\n', "src/model/c.cpp": '#include "b.hpp"\n', "src/odd/d.cpp": "", "src/base/CMakeLists.txt": "a_test.cpp",
+           "src/base/a_test.cpp": "", "src/base/b_test.cpp": ""}
     with checking.tree(bad) as root:
         found = list(check(type("Arguments", (), {"root": root})))
-    assert len(found) == 4, found
+    assert len(found) == 5, found
     circle = "| 0 | `a` | x | `b` |\n| 1 | `b` | x | `a` |\n| 0 | `c` | x | – |\n"
     assert len(list(order_problems(circle))) == 2, list(order_problems(circle))
 

@@ -21,7 +21,7 @@ std::string join(const std::vector<std::string>& words, const char* with) {
   return all;
 }
 
-struct Case {
+struct LauncherCase {
   const char *command, *name, *needless, *instead;
 };
 
@@ -29,7 +29,7 @@ struct Case {
 
 TEST_CASE(
     "launchers inside the command are recognised, with the options that Berth makes needless") {
-  const std::vector<Case> cases{
+  const std::vector<LauncherCase> cases{
       {"torchrun --standalone --nproc_per_node=2 train.py --lr 1", "torchrun",
        "--standalone|--nproc_per_node=2", "berth run --ranks 2 -- python train.py --lr 1"},
       {"/opt/x/bin/torchrun --nproc-per-node gpu --max-restarts 3 -m a.train", "torchrun",
@@ -49,7 +49,7 @@ TEST_CASE(
        "--num_processes 2|--main_process_port 0", "berth run --ranks 2 -- python t.py"},
       {"deepspeed --num_gpus 2 --master_port 29501 t.py --deepspeed", "deepspeed",
        "--num_gpus 2|--master_port 29501", "berth run --ranks 2 -- python t.py --deepspeed"}};
-  for (const Case& one : cases) {
+  for (const LauncherCase& one : cases) {
     CAPTURE(one.command);
     const auto found = other_launcher(words_of(one.command));
     REQUIRE(found);
