@@ -89,23 +89,35 @@ std::map<std::string, std::string> flight_variables(const std::string& stem) {
           {"TORCH_NCCL_DEBUG_INFO_TEMP_FILE", stem}, {"TORCH_NCCL_DEBUG_INFO_PIPE_FILE", stem}};
 }
 
-std::map<int, model::Collective> ask_for_collectives(const std::string& stem,
-                                                     const std::vector<int>& ranks,
-                                                     milliseconds patience) {
+std::vector<int> request_dumps(const std::string& stem, const std::vector<int>& ranks) {
   std::vector<int> asked;
   for (const int rank : ranks) {
     ::unlink(dump_path(stem, rank).c_str());
     if (ask(pipe_path(stem, rank))) asked.push_back(rank);
   }
+  return asked;
+}
+
+std::map<int, model::Collective> read_dumps(const std::string& stem,
+                                            const std::vector<int>& ranks) {
+  std::map<int, model::Collective> found;
+  for (const int rank : ranks) {
+    const auto dump = slurp_regular(dump_path(stem, rank), kMostDumpBytes);
+    if (!dump || !dump->ends_with('.')) continue;  // not complete yet
+    if (auto collective = last_collective(*dump)) found[rank] = *std::move(collective);
+  }
+  return found;
+}
+
+std::map<int, model::Collective> ask_for_collectives(const std::string& stem,
+                                                     const std::vector<int>& ranks,
+                                                     milliseconds patience) {
+  std::vector<int> asked = request_dumps(stem, ranks);
   std::map<int, model::Collective> found;
   const auto until = Clock::now() + patience;
   while (!asked.empty()) {
-    std::erase_if(asked, [&](int rank) {
-      const auto dump = slurp_regular(dump_path(stem, rank), kMostDumpBytes);
-      if (!dump || !dump->ends_with('.')) return false;  // not complete yet
-      if (auto collective = last_collective(*dump)) found[rank] = *std::move(collective);
-      return found.contains(rank);
-    });
+    found.merge(read_dumps(stem, asked));
+    std::erase_if(asked, [&](int rank) { return found.contains(rank); });
     if (asked.empty() || Clock::now() >= until) break;
     ::poll(nullptr, 0, 50);
   }

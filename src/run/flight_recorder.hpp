@@ -21,6 +21,12 @@ namespace berth::run {
 /// The variables that turn the recorder on. `stem`: start of the path of its files; the rank
 /// follows.
 [[nodiscard]] std::map<std::string, std::string> flight_variables(const std::string& stem);
+/// Asks these ranks for their dumps, and does not wait. PyTorch looks at its pipe once a second.
+/// Returns the ranks that have a pipe which is read.
+std::vector<int> request_dumps(const std::string& stem, const std::vector<int>& ranks);
+/// What the dumps of these ranks say, as far as they are complete by now.
+[[nodiscard]] std::map<int, model::Collective> read_dumps(const std::string& stem,
+                                                          const std::vector<int>& ranks);
 /// Asks these ranks for their dumps, and waits up to `patience`. A rank without
 /// a recorder has no pipe, and is left out.
 [[nodiscard]] std::map<int, model::Collective> ask_for_collectives(

@@ -14,14 +14,21 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kNativePatience(2'000);  // of all ranks together
 constexpr milliseconds kFlightPatience(3'000);  // of all ranks together
-constexpr milliseconds kQuickFlight(300);       // of all ranks together, while they seem busy
+constexpr milliseconds kAnswer(3'000);          // the recorders have written their dumps by then
 constexpr milliseconds kSilent(10'000);         // without output: ask the flight recorders
-constexpr milliseconds kAskAgain(12'000);       // between two questions
-constexpr milliseconds kStuckSeen(12'000);    // the GPUs have begun a collective and do not end it
+constexpr milliseconds kAskAgain(9'000);        // between two questions
+constexpr milliseconds kStuckSeen(9'000);     // the GPUs have begun a collective and do not end it
 constexpr milliseconds kUnknownSeen(60'000);  // the GPUs may not have begun it yet
 constexpr milliseconds kLook(1'000);          // between two checks of the ranks' activity
 constexpr milliseconds kHangSeen(10'000);     // without any activity: inspect the ranks' stacks
 constexpr milliseconds kSlowSeen(20'000);     // other ranks are idle this long: a busy rank is slow
+
+std::vector<int> running(const std::vector<WatchedRank>& ranks) {
+  std::vector<int> numbers;
+  for (const WatchedRank& rank : ranks)
+    if (rank.pid >= 0) numbers.push_back(rank.number);
+  return numbers;
+}
 
 }  // namespace
 
@@ -73,10 +80,7 @@ bool HangWatch::has_hung_for(milliseconds time, Time now) const {
 
 std::vector<RankCollective> HangWatch::collectives_of(const std::vector<WatchedRank>& ranks,
                                                       Time now) const {
-  std::vector<int> running;
-  for (const WatchedRank& rank : ranks)
-    if (rank.pid >= 0) running.push_back(rank.number);
-  const auto found = ask_for_collectives(flight_stem_, running, kQuickFlight);
+  const auto found = read_dumps(flight_stem_, running(ranks));
   std::vector<RankCollective> all;
   for (const WatchedRank& rank : ranks) {
     RankCollective& one = all.emplace_back();
@@ -91,9 +95,15 @@ std::vector<RankCollective> HangWatch::collectives_of(const std::vector<WatchedR
 
 std::optional<model::HangSeen> HangWatch::stuck_collective(const std::vector<WatchedRank>& ranks,
                                                            Time now) {
-  if (flight_stem_.empty() || now - written_ < kSilent || now - asked_ < kAskAgain)
+  if (!is_asked_) {
+    if (flight_stem_.empty() || now - written_ < kSilent || now - asked_ < kAskAgain)
+      return std::nullopt;
+    asked_before_ = std::exchange(asked_, now);
+    is_asked_ = !request_dumps(flight_stem_, running(ranks)).empty();
     return std::nullopt;
-  const Time asked_before = std::exchange(asked_, now);
+  }
+  if (now - asked_ < kAnswer) return std::nullopt;
+  is_asked_ = false;
   auto answers = collectives_of(ranks, now);
   const auto stuck = find_stuck_collective(collectives_, answers);
   collectives_ = std::move(answers);
@@ -102,7 +112,7 @@ std::optional<model::HangSeen> HangWatch::stuck_collective(const std::vector<Wat
     is_stuck_ = is_stuck_slow_ = false;
     return std::nullopt;
   }
-  if (!stuck_since_) stuck_since_ = asked_before;
+  if (!stuck_since_) stuck_since_ = asked_before_;
   const bool is_new = stuck->is_slow ? !is_stuck_slow_ : !is_stuck_;
   const auto needed = stuck->is_slow ? kSlowSeen : stuck->is_started ? kStuckSeen : kUnknownSeen;
   if (!is_new || now - *stuck_since_ < needed) return std::nullopt;

@@ -64,8 +64,10 @@ class HangWatch {
   std::map<int, Activity> activity_;   // activity of each rank
   std::optional<bool>
       is_hang_;  // whether the stacks show a hang since moved_; nullopt: not inspected
-  std::vector<int> slow_seen_;  // idle ranks whose stacks were inspected while others were busy
-  Time written_{}, asked_{};    // when a rank last wrote output; when the recorders were asked
+  std::vector<int> slow_seen_;     // idle ranks whose stacks were inspected while others were busy
+  Time written_{};                 // when a rank last wrote output
+  Time asked_{}, asked_before_{};  // when the recorders were asked last, and before
+  bool is_asked_ = false;          // their answers have not been read yet
   std::vector<RankCollective> collectives_;        // their last answers
   std::optional<Time> stuck_since_;                // since when the answers are the same
   bool is_stuck_ = false, is_stuck_slow_ = false;  // what was reported of it

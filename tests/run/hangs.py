@@ -62,7 +62,7 @@ dist.init_process_group("gloo")
 
 # Stands for PyTorch's recorder of NCCL, which needs a GPU: a thread that reads the pipe and writes a dump.
 RECORDER = """
-import os, pickle, select, threading
+import os, pickle, select, threading, time
 rank = int(os.environ["RANK"])
 stem = os.environ["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"]
 assert stem == os.environ["TORCH_FR_DUMP_TEMP_FILE"] == os.environ["TORCH_NCCL_DEBUG_INFO_TEMP_FILE"]
@@ -71,6 +71,7 @@ os.mkfifo(f"{stem}{rank}.pipe")
 pipe = os.open(f"{stem}{rank}.pipe", os.O_RDWR)
 def serve():
     while os.read(pipe, 1):
+        time.sleep(1)  # as long as PyTorch may take
         dump()
 def dump():
     frames = [{"name": "step", "filename": "train.py", "line": 7}]
