@@ -50,7 +50,7 @@ struct DeviceProcess {
   std::optional<std::uint64_t> guard_memory_bytes;   // allocations, without contexts and modules
   std::optional<std::uint64_t> guard_spilled_bytes;  // nullopt also if the job has no --spill
   std::optional<double> guard_device_seconds;        // nullopt also if the job has no share
-  std::optional<double> guard_percent;               // its share since the last list, in a live view
+  std::optional<double> guard_percent;               // its share since the last list; live views
 };
 
 /// A visible process that has a device node open, but is not in the driver's list.
