@@ -449,7 +449,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
      kCancelOptions, kCancelExamples, run_cancel},
     {"hold",
      Group::kUse,
-     "keep jobs that wait from starting",
+     "prevent waiting jobs from starting",
      "JOB…",
      false,
      {},

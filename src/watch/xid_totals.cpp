@@ -3,7 +3,7 @@
 namespace berth::watch {
 namespace {
 
-/// "0000:81:00" of "0000:81:00.0": the kernel log has no function.
+/// "0000:81:00" of "0000:81:00.0". The kernel log does not name the PCI function.
 std::string place_of(const std::string& address) {
   return address.substr(0, address.rfind('.'));
 }
@@ -19,7 +19,7 @@ void XidTotals::add(const model::XidEvent& event, std::int64_t start_unix_millis
       (codes.size() >= kMostCodes && !codes.contains(event.code)))
     return;
   Seen& seen = codes[event.code];
-  const std::size_t source = event.device == place ? 1 : 0;  // the kernel log has no function
+  const std::size_t source = event.device == place ? 1 : 0;  // the kernel log does not name the function
   if (event.unix_milliseconds >= start_unix_milliseconds) ++seen.counts.at(source);
   seen.last_unix_milliseconds = std::max(seen.last_unix_milliseconds, event.unix_milliseconds);
 }

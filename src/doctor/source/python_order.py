@@ -133,7 +133,7 @@ def with_calls(source, found):
 
 
 def branches(node):
-    """A dictionary from each enclosing if, try and so on, up to the scope, to its branch that contains the node."""
+    """A dictionary: for each if, try and so on that contains the node, up to the scope, the branch with the node."""
     parts = {}
     for child, parent in climb(node):
         if isinstance(parent, (ast.If, ast.Try, ast.IfExp)):
