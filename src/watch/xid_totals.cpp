@@ -19,7 +19,8 @@ void XidTotals::add(const model::XidEvent& event, std::int64_t start_unix_millis
       (codes.size() >= kMostCodes && !codes.contains(event.code)))
     return;
   Seen& seen = codes[event.code];
-  const std::size_t source = event.device == place ? 1 : 0;  // the kernel log does not name the function
+  const std::size_t source =
+      event.device == place ? 1 : 0;  // the kernel log does not name the function
   if (event.unix_milliseconds >= start_unix_milliseconds) ++seen.counts.at(source);
   seen.last_unix_milliseconds = std::max(seen.last_unix_milliseconds, event.unix_milliseconds);
 }
