@@ -198,6 +198,16 @@ TEST_CASE("inside a lease there are as many ranks as it has devices, if they are
   CHECK(refused.error().id == "E0421");
 }
 
+TEST_CASE("a refusal of ranks names --ranks, and no part of a device") {
+  GivenMachine machine({nvidia(4)});
+  Spec spec = some_ranks(2, 8);
+  spec.supervision.ranks->least.reset();
+  CHECK(make_plan(spec, machine, Notes().note).error().hint == "berth run --ranks 4 …");
+  spec.supervision.ranks->gpus_per_rank = 2;
+  CHECK(make_plan(spec, machine, Notes().note).error().hint ==
+        "berth run --ranks 2 --gpus-per-rank 2 …");
+}
+
 TEST_CASE("a number of ranks is tried only if the machine has the devices") {
   GivenMachine machine({nvidia(4)});
   Notes notes;

@@ -202,7 +202,7 @@ Result<Plan> make_plan(const Spec& spec, Machine& machine, const Note& note) {
   set_mig_only(plan.request, spec.isolation, plan.snapshot);
   if (auto entered = enter_allocation(spec, plan); !entered) return std::move(entered).error();
   auto placement = place_any(spec, machine, note, plan);
-  if (!placement) return std::move(placement).error();
+  if (!placement) return with_ranks_in_hint(std::move(placement).error(), spec.supervision);
   plan.placement = *std::move(placement);
   plan.environment =
       policy::environment_for(plan.placement, plan.snapshot, spec.variables, spec.environment);

@@ -49,6 +49,31 @@ model::Request request_for_ranks(model::Request request, const SupervisionWish& 
   return any && any->devices.empty() ? request : wanted;
 }
 
+Error with_ranks_in_hint(Error refusal, const SupervisionWish& wish) {
+  if (!wish.ranks) return refusal;
+  constexpr std::string_view kGpus = "berth run --gpus ", kMemory = "berth run --memory ";
+  const int each = wish.ranks->gpus_per_rank.value_or(1);
+  std::string hint;
+  for (const std::string_view line : split(refusal.hint, '\n')) {
+    std::string one(line);
+    if (line.starts_with(kMemory)) continue;
+    if (line.starts_with(kGpus)) {
+      const auto end = line.find(' ', kGpus.size());
+      const auto gpus = to_number(line.substr(kGpus.size(), end - kGpus.size())).value_or(0);
+      const auto ranks = static_cast<long long>(gpus) / each;
+      if (ranks == 0) continue;
+      one = fmt::format("berth run --ranks {}", ranks);
+      if (wish.ranks->gpus_per_rank) one += fmt::format(" --gpus-per-rank {}", each);
+      if (end != std::string_view::npos) one += line.substr(end);
+    }
+    hint += (hint.empty() ? "" : "\n") + one;
+  }
+  refusal.hint = hint.empty()
+                     ? fmt::format("berth run --ranks {} --cpu …", std::max(1, wish.ranks->count))
+                     : hint;
+  return refusal;
+}
+
 std::function<std::vector<run::RankSpec>(const std::vector<int>& lost)> fewer_ranks(
     const run::RankWish& wish, const model::Placement& placement, const model::Snapshot& snapshot,
     const std::map<std::string, std::string>& variables,

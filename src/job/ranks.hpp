@@ -43,6 +43,9 @@ struct SupervisionWish {
 /// this machine has no usable GPU.
 [[nodiscard]] model::Request request_for_ranks(model::Request request, const SupervisionWish& wish,
                                                const model::Snapshot& snapshot);
+/// Writes the commands in the hint of a refusal with --ranks instead of --gpus. Leaves out those
+/// with --memory, which is for one device.
+[[nodiscard]] Error with_ranks_in_hint(Error refusal, const SupervisionWish& wish);
 /// For --ranks MIN:MAX: how to continue without some of the devices of the placement.
 [[nodiscard]] std::function<std::vector<run::RankSpec>(const std::vector<int>& lost)> fewer_ranks(
     const run::RankWish& wish, const model::Placement& placement, const model::Snapshot& snapshot,
