@@ -165,7 +165,7 @@ class Stacks(unittest.TestCase):
     def test_the_module_runs_on_every_python(self):
         with open(os.path.join(HERE, "..", "..", "src", "run", "sitecustomize.py")) as file:
             ast.parse(file.read(), feature_version=(3, 9))
-        words = "import time\ndef idle():\n    time.sleep(60)\nprint('ready', flush=True); idle()\n"
+        words = "import time\ndef idle():\n    print('ready', flush=True)\n    time.sleep(60)\nidle()\n"
         for python in pythons():
             with self.subTest(python):
                 job = start(python, "-W", "error", "-c", words, options=["--ranks", "1"])
