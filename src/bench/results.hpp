@@ -28,9 +28,10 @@ using EarlierResults = std::map<std::string, EarlierResult, std::less<>>;  // by
 /// A smaller change is within the usual variation of measurements.
 inline constexpr double kSlowerPercent = 5;
 
-/// A device that is the same in every run: its uuid, else its PCI address, else its name.
+/// A name for a device that does not change between runs: its uuid, else its PCI address, else its
+/// name.
 [[nodiscard]] std::string device_key(const model::Device& device);
-/// A key for a case on a device that is the same in every run.
+/// A name for a case on a device. The name does not change between runs.
 [[nodiscard]] std::string result_key(const model::Device& device, std::string_view case_key);
 /// Reads a document of `berth bench --json`. `file` is for messages. Fails with kInvalidArgument:
 /// E1057.

@@ -224,7 +224,7 @@ void warn_if_too_small(const Context& context, const model::Request& request) {
        {fmt::format("berth run --memory {}MiB", estimate->reserve_bytes / kMib + 1)});
 }
 
-/// Whether the job may get one of NVIDIA's GPUs, which an engine must be prepared for.
+/// Whether the job could be given an NVIDIA GPU. Then the container engine must be set up for it.
 bool needs_nvidia(const model::Request& request, job::Machine& machine) {
   if (request.gpus == 0) return false;
   const model::Snapshot snapshot = machine.look(false);

@@ -15,8 +15,8 @@ class LimitsPage {
  public:
   /// Fails with kUnavailable (E0520).
   [[nodiscard]] static Result<LimitsPage> make(const wire::guard::Limits& limits);
-  /// The same in a new file, for a container, because memory cannot be mounted into it. The mount
-  /// is read-only, so the job cannot write it either. Fails with kUnavailable (E0520).
+  /// Like make(), but in a new file: a page of memory cannot be mounted into a container. The file
+  /// is mounted read-only, so the job cannot change the page. Fails with kUnavailable (E0520).
   [[nodiscard]] static Result<LimitsPage> make_in(const std::string& path,
                                                   const wire::guard::Limits& limits);
   LimitsPage(LimitsPage&& other) noexcept;

@@ -65,7 +65,8 @@ class Setup {
   [[nodiscard]] std::vector<MountedFile> files() const;
   /// Sets BERTH_GUARD, and LD_PRELOAD and OPENCL_LAYERS with the guard before existing entries.
   void set_variables(std::map<std::string, std::string>& variables) const;
-  /// The newest request of `berth resize`, once; nullopt: there is none.
+  /// The newest request of `berth resize`. Each request is returned only once. nullopt: there is no
+  /// new one.
   [[nodiscard]] std::optional<Wish> wish() const;
   /// Answers the request. The job gets what was requested, but at most `memory_bytes` and
   /// `permille`, which the broker has granted. If these are nullopt, it gets at most what it has

@@ -177,8 +177,8 @@ std::vector<std::string> ps_notes(const model::Snapshot& snapshot) {
         foreign, foreign));
   if (unreadable > 0)
     notes.push_back(
-        text_n("the command line of {} process may not be read by you: sudo berth ps",
-               "the command lines of {} processes may not be read by you: sudo berth ps",
+        text_n("you may not read the command line of {} process; root may: sudo berth ps",
+               "you may not read the command lines of {} processes; root may: sudo berth ps",
                unreadable, unreadable));
   return notes;
 }

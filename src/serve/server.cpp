@@ -260,7 +260,8 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
   }
 
-  /// Returns false if this call and this user's other calls in memory exceed the limit.
+  /// Returns false if the bytes of this call, with those of the other calls of this user that are
+  /// held in memory, exceed the limit.
   bool take_bytes(std::size_t more) {
     if (more == 0) return true;
     std::size_t& all = server_->bytes[peer_.uid];

@@ -365,7 +365,8 @@ void add_compute_apps(Writer& out, const Frame& frame, const std::vector<Values>
                  : 0);
 }
 
-/// The metrics of nvidia_gpu_exporter that are not readings.
+/// Adds the metrics of nvidia_gpu_exporter that are not measured values, such as names and
+/// versions.
 void add_nvidia_smi(Writer& out, const Frame& frame, const std::vector<Values>& devices) {
   const auto labels = [&](const Device& device) {
     return labels_of(device, frame, Dialect::kNvidiaSmi);

@@ -246,7 +246,7 @@ void servers_gpus(Examination& look) {
 
 constexpr auto kRocmRules = std::to_array<Rule>({
     {"WSL05", Layer::kLibraries, Severity::kError, true,
-     msgid("PyTorch's own runtime of ROCm inside WSL"), "", runtime_for_wsl},
+     msgid("in WSL, the ROCm runtime that PyTorch brings"), "", runtime_for_wsl},
     {"AMD09", Layer::kRuntime, Severity::kWarning, true,
      msgid("an integrated GPU that gets less memory than possible"), "", half_of_memory},
     {"AMD11", Layer::kDriver, Severity::kWarning, true,

@@ -75,7 +75,7 @@ constexpr auto kRows = std::to_array<Row>({
       msgid("nvidia-smi -q shows another value than the finding")}},
     {"DRV23 DRV24 RT12",
      {msgid("the kernel's log since boot, compared with the catalogue of messages"),
-      msgid("do what the catalogue says about that message"),
+      msgid("follow the advice that the finding gives for that message"),
       msgid(
           "after that line the GPU was reset or the machine rebooted, and no new line followed")}},
     {"DRV*",

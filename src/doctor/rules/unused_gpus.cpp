@@ -59,7 +59,7 @@ void advise_atomics(Finding& finding) {
                               "before Haswell and Ryzen do not support them")});
 }
 
-/// Without the log, reports that ROCm's list is empty although amdgpu drives a card.
+/// If the kernel log cannot be read, reports that ROCm lists no GPU although amdgpu drives a card.
 void list_without_gpus(Examination& look, const std::vector<PciFunction>& cards) {
   const auto* nodes = look.see_whole(look.facts.rocm.nodes);
   if (nodes == nullptr || !nodes->empty() || !look.missing(look.facts.container.kind)) return;

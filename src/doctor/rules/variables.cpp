@@ -76,8 +76,8 @@ bool is_bad(std::string_view bad, const std::string& value) {
           *number > number_in(what.substr(second + 1)).value_or(*number));
 }
 
-/// Whether a list of capabilities such as "7.5;8.0 8.6+PTX" supports none of the installed GPUs. A
-/// list with names of GPU families counts as supporting them.
+/// Returns true if a list of compute capabilities, such as "7.5;8.0 8.6+PTX", supports no installed
+/// GPU. Returns false for a list with names of GPU families.
 bool serves_no_gpu(Examination& look, std::string list) {
   WheelArch held;
   for (char& c : list)

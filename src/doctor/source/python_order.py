@@ -504,7 +504,7 @@ def prunes(source):
 
 def settings_and_commands(source):
     """Returns variables and commands, for the rules that also apply to shell scripts."""
-    # Setting cuBLAS's workspace as well shows that it is intended: it makes results reproducible.
+    # If CUBLAS_WORKSPACE_CONFIG is set as well, CUDA_LAUNCH_BLOCKING is intended: both make results reproducible.
     deterministic = any(name == "CUBLAS_WORKSPACE_CONFIG" for _, name, _ in source.settings)
     for node, name, value in source.settings:
         if name == "CUDA_LAUNCH_BLOCKING" and deterministic:
