@@ -187,6 +187,7 @@ MESSAGES: Dict[str, str] = {
     "policy: {!r} is not one of {}": "policy：{!r} 不是下列之一：{}",
     "reduce_batch_size_fn returned {!r}, which is not a whole number": "reduce_batch_size_fn 给出 {!r}，不是整数",
     "reduce_batch_size_fn returned {} after {} did not fit: it must return a smaller size": "reduce_batch_size_fn 给出 {}，而放不下的是 {}：它必须更小",
+    "goal: {!r} is neither {!r} nor {!r}": "goal：{!r} 既不是 {!r} 也不是 {!r}",
     "memory runs out even with a batch of {}: {}": "批大小为 {} 时内存也会耗尽：{}",
     "use a smaller model, a shorter sequence, less precision, or a GPU with more memory": "更小的模型、更短的序列、更低的精度，或内存更大的 GPU",
     "berth: a batch of {} does not fit in {} ({}); trying {}": "berth：大小为 {} 的批在 {} 中放不下（{}）；改试 {}",

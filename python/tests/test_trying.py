@@ -16,8 +16,10 @@ import random
 import signal
 import sys
 import threading
+import types
 import unittest
 import weakref
+from unittest import mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
@@ -219,6 +221,27 @@ class Batches(unittest.TestCase):
         self.assertIs(type(caught.exception.__cause__), MemoryError)
         for wrong in ({"start": 0}, {"start": 10, "most": 5}, {"margin": 1.5}, {"least": True}):
             self.assertRaises(berth.InvalidRequest, berth.find_batch, print, **wrong)
+
+    def test_the_smallest_size_near_the_best_speed(self):
+        clock = [0.0]
+
+        def found(seconds_of, largest=10**6, **limits):
+            def trial(size):
+                clock[0] += seconds_of(size)
+                if size > largest:
+                    raise MemoryError
+            with mock.patch("berth.batches.time", types.SimpleNamespace(perf_counter=lambda: clock[0])):
+                return berth.find_batch(trial, goal="speed", **limits)
+        # A launch takes 64 times as long as an item: 95 % of the speed of 4096 items is reached with about 840.
+        self.assertTrue(700 <= found(lambda size: 64 + size, most=4096) <= 1000)
+        # More than 100 items at once are no faster.
+        self.assertTrue(90 <= found(lambda size: 1 if size <= 100 else size / 100) <= 128)
+        # Memory ends the search.
+        self.assertTrue(40 <= found(lambda size: 1, largest=50, most=64) <= 50)
+        self.assertEqual(found(lambda size: 1, most=1), 1)
+        self.assertEqual(found(lambda size: 1 + 100 * size, least=8), 8)
+        self.assertRaises(berth.DoesNotFit, found, lambda size: 1, largest=0)
+        self.assertRaises(berth.InvalidRequest, berth.find_batch, print, goal="fast")
 
     def test_the_least_size_is_tried_before_it_is_said_not_to_fit(self):
         for least, start, most, largest in ((1000, 1100, 4000, 1005), (1000, 1100, 4000, 999), (100, 110, 120, 101), (100, 100, 100, 100), (1, 8, 8, 0),
