@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
 #include "base/units.hpp"
+#include "model/cpu_list.hpp"
 
 namespace berth::model {
 

@@ -116,7 +116,7 @@ TEST_CASE("memory without a process is held by nobody that is known, and its use
     model::Device& device = made.snapshot.devices[0];
     device.readings.memory_total_bytes = std::uint64_t{80} << 30U;
     device.readings.power_milliwatts = std::uint64_t{100'000};
-    device.readings.energy_millijoules = Absence::kNotSupported;
+    device.readings.energy_millijoules = model::Absence::kNotSupported;
     made.snapshot.unattributed = {{device.index, bytes, "zombie", {}}};
     return made;
   };
