@@ -6,6 +6,7 @@
 #include <ctime>
 
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "base/units.hpp"
 #include "cli/history_file.hpp"
 #include "cli/verbs.hpp"

@@ -1,6 +1,7 @@
 #include "run/hang_watch.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "run/flight_recorder.hpp"
 #include "run/native_stack.hpp"

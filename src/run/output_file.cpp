@@ -11,6 +11,7 @@
 #include "base/descriptor.hpp"
 #include "base/error_words.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "base/units.hpp"
 
 namespace berth::run {

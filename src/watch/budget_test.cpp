@@ -1,6 +1,7 @@
 #include "watch/budget.hpp"
 
 #include <doctest/doctest.h>
+#include <initializer_list>
 
 using berth::watch::Budget;
 
