@@ -146,7 +146,9 @@ class Search {
   }
 
   void look_at_waiting() {
-    if (main_runs() > kWaits) return unknown(text("nothing stood out"));
+    // A main process that sleeps may wait for child processes that compute.
+    const double used = seen_.cpu_seconds ? *seen_.cpu_seconds / seen_.wall_seconds : 0;
+    if (std::max(main_runs(), used) > kWaits) return unknown(text("nothing stood out"));
     add("waiting",
         text("it neither computed nor read for {} of the time: it slept, or waited for a network, "
              "a lock or another program",

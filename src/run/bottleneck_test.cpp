@@ -97,6 +97,12 @@ TEST_CASE("an input pipeline proposes as many workers as would keep the main pro
   }
 }
 
+TEST_CASE("a main process that sleeps while its children compute is not said to wait") {
+  Evidence evidence = minute(0.02, 0.6);
+  evidence.cpu_seconds = 0.6 * 60;
+  CHECK(find_bottlenecks(evidence).found.empty());
+}
+
 TEST_CASE("a disk is named only if bytes went to it") {
   Evidence evidence = minute(0.1, 0.1);
   evidence.main.on_disk = 50;
@@ -171,6 +177,8 @@ TEST_CASE("a device that waits is told why") {
   }
   SUBCASE("nothing runs at all") {
     evidence.main.runs = 3;
+    evidence.cpu_seconds = 3;
+    evidence.runnable = 0.05;
     CHECK(first_kind(evidence) == "waiting");
   }
   SUBCASE("it was never used") {
