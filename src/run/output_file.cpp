@@ -58,18 +58,22 @@ Result<std::uint64_t> limit_output(const std::string& path, std::uint64_t most) 
   struct stat before = {};
   if (!file || ::fstat(file.get(), &before) != 0 || !S_ISREG(before.st_mode)) return 0U;
   if (bytes_on_disk(before) <= most) return 0U;
-  const std::uint64_t begin = std::max(kStep, most / 8 / kStep * kStep);
+  std::uint64_t begin = std::max(kStep, most / 8 / kStep * kStep);
+  // A part that was removed before grows: a file has one gap, also if `most` changes.
+  if (const off_t gap = ::lseek(file.get(), 0, SEEK_HOLE);
+      gap > 0 && is_removed_from(file.get(), gap))
+    begin = std::min(begin, static_cast<std::uint64_t>(gap));
   const std::uint64_t size = static_cast<std::uint64_t>(before.st_size);
   const std::uint64_t end =
       size / kStep * kStep - std::min(size / kStep * kStep, most / 2 / kStep * kStep);
   if (end <= begin) return 0U;
-  mark(file.get(), begin, most);
   if (::fallocate(file.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
                   static_cast<off_t>(end - begin)) != 0)
     return Error{ErrorCode::kUnsupported, "E1074",
                  text("{} is larger than {}, and no part of it can be removed: {}", printable(path),
                       show_bytes(most), error_words(errno)),
                  "df -h " + printable(path)};
+  mark(file.get(), begin, most);
   struct stat after = {};
   if (::fstat(file.get(), &after) != 0) return 0U;
   return bytes_on_disk(before) - std::min(bytes_on_disk(before), bytes_on_disk(after));

@@ -72,6 +72,20 @@ TEST_CASE("the middle of a long output is removed, and reading skips it") {
   }
 }
 
+TEST_CASE("a limit that changes, as with the free disk space, leaves one gap") {
+  for (const auto& [first, second] : {std::pair{4 * kMiB, 8 * kMiB}, {8 * kMiB, 4 * kMiB}}) {
+    Log log;
+    log.write_lines(12 * kMiB);
+    CHECK(*limit_output(log.path, first) > 0);
+    log.write_lines(9 * kMiB);
+    CHECK(*limit_output(log.path, second) > 0);
+    const std::string all = log.read_all(1 << 16);
+    CHECK(all.find('\0') == std::string::npos);
+    CHECK(count(all, "[berth: the output") == 1);
+    CHECK(all.ends_with("line " + std::to_string(log.lines - 1) + "\n"));
+  }
+}
+
 TEST_CASE("a reader inside of a part that is removed later continues after it") {
   Log log;
   log.write_lines(8 * kMiB);
