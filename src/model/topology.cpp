@@ -4,7 +4,6 @@
 #include <array>
 
 #include "base/text.hpp"
-#include "base/text_parts.hpp"
 
 namespace berth::model {
 namespace {
@@ -31,16 +30,20 @@ std::uint32_t nvlinks_between(const Device& a, const Device& b) {
 /// The first part of a path is the host bridge, the second a port of it. Two devices that share the
 /// port are below a switch: a port without a switch has a single device. Below a switch each device
 /// has one port of its own; more parts belong to further switches.
-Connection by_path(const Device& a, const Device& b) {
-  const auto one = split(a.pci_path, '/');
-  const auto other = split(b.pci_path, '/');
-  const auto [end, end_of_other] =
-      std::mismatch(one.begin(), one.end(), other.begin(), other.end());
-  const auto shared = end - one.begin();
+Connection by_path(std::string_view a, std::string_view b) {
+  std::size_t shared = 0, at = 0;  // parts that are equal; where the first part begins that is not
+  while (at < std::min(a.size(), b.size())) {
+    const std::string_view part = a.substr(at, a.find('/', at) - at);
+    if (part != b.substr(at, b.find('/', at) - at)) break;
+    ++shared;
+    at += part.size() + 1;
+  }
   if (shared == 0) return Connection::kUnknown;
   if (shared == 1) return Connection::kHostBridge;
-  const bool is_one_switch = one.end() - end <= 1 && other.end() - end_of_other <= 1;
-  return is_one_switch ? Connection::kSwitch : Connection::kSwitches;
+  const auto is_last = [&](std::string_view path) {
+    return path.find('/', at) == std::string_view::npos;
+  };
+  return is_last(a) && is_last(b) ? Connection::kSwitch : Connection::kSwitches;
 }
 
 Connection by_node(const Device& a, const Device& b) {
@@ -66,7 +69,8 @@ DeviceLink link_between(const Device& a, const Device& b) {
   if (const std::uint32_t links = nvlinks_between(a, b); links > 0)
     return {Connection::kNvLink, links};
   if (!a.pci_path.empty() && !b.pci_path.empty())
-    if (const Connection found = by_path(a, b); found != Connection::kUnknown) return {found};
+    if (const Connection found = by_path(a.pci_path, b.pci_path); found != Connection::kUnknown)
+      return {found};
   return {by_node(a, b)};
 }
 

@@ -457,11 +457,13 @@ std::string call_with(const model::Request& request, std::string_view options) {
 std::vector<Candidate> choose(const std::vector<Candidate>& pool, int count,
                               std::optional<std::uint64_t> need_bytes) {
   if (count < 1 || pool.size() < static_cast<std::size_t>(count)) return {};
-  if (count == 1)
-    return {
-        *std::min_element(pool.begin(), pool.end(), [&](const Candidate& a, const Candidate& b) {
-          return cost_of_one(a, pool, need_bytes) < cost_of_one(b, pool, need_bytes);
-        })};
+  if (count == 1) {
+    std::vector<decltype(cost_of_one(pool.front(), pool, need_bytes))> costs;
+    costs.reserve(pool.size());
+    for (const Candidate& c : pool) costs.push_back(cost_of_one(c, pool, need_bytes));
+    return {pool[static_cast<std::size_t>(std::min_element(costs.begin(), costs.end()) -
+                                          costs.begin())]};
+  }
   constexpr std::size_t kMostSeeds = 256;  // more than any machine has
   const Links links(pool);
   Set best;

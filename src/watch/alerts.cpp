@@ -59,12 +59,18 @@ bool is_watched(const Device& device) {
          device.kind != model::DeviceKind::kOpenCl && !key_of(device).empty();
 }
 
-Alert alert_of(const AlertRule& rule, const std::string& key, int index) {
+/// An alert about a device, without its words.
+Alert alert_about(const AlertRule& rule, const std::string& key, int index) {
   Alert alert;
   alert.rule = rule.name;
   alert.severity = rule.severity;
   alert.device = key;
   alert.index = index;
+  return alert;
+}
+
+Alert alert_of(const AlertRule& rule, const std::string& key, int index) {
+  Alert alert = alert_about(rule, key, index);
   alert.message = rule.sentence(index);
   alert.hint = fmt::format("berth health --device {}", index);
   return alert;
@@ -72,11 +78,7 @@ Alert alert_of(const AlertRule& rule, const std::string& key, int index) {
 
 Alert idle_alert(const AlertRule& rule, const std::string& user, const std::string& key,
                  int index) {
-  Alert alert;
-  alert.rule = rule.name;
-  alert.severity = rule.severity;
-  alert.device = key;
-  alert.index = index;
+  Alert alert = alert_about(rule, key, index);
   alert.user = user;
   const auto least = std::chrono::seconds(static_cast<std::int64_t>(rule.seconds));
   alert.message = text("{} holds memory on GPU {} but has not used the GPU for {}", printable(user),
@@ -87,11 +89,7 @@ Alert idle_alert(const AlertRule& rule, const std::string& user, const std::stri
 
 Alert growth_alert(const AlertRule& rule, const std::string& user, std::uint64_t job,
                    const std::string& key, int index) {
-  Alert alert;
-  alert.rule = rule.name;
-  alert.severity = rule.severity;
-  alert.device = key;
-  alert.index = index;
+  Alert alert = alert_about(rule, key, index);
   alert.user = user;
   alert.job = job;
   alert.message =
