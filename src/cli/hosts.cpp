@@ -15,7 +15,7 @@
 #include "base/text_parts.hpp"
 #include "cli/end_signals.hpp"
 #include "cli/host_streams.hpp"
-#include "serve/child_run.hpp"
+#include "system/child_run.hpp"
 
 namespace berth::cli {
 namespace {
@@ -26,7 +26,7 @@ constexpr std::size_t kMostHosts = 64, kMostBytes = 16 << 20;
 
 struct Host {
   std::string name;
-  serve::ChildResult result;
+  system::ChildResult result;
   bool has_answered = false;  // berth ran there, even if its exit code reports a problem
   std::string problem;        // why berth did not run there
 };
@@ -52,12 +52,12 @@ std::string command_of(const Context& context, const std::string& verb) {
 }
 
 void ask(Host& host, const std::string& command, const std::atomic<bool>& is_stopped) {
-  const serve::ChildRun run{.program = "ssh",
-                            .words = ssh_words(host.name, command),
-                            .longest = std::chrono::seconds(30),
-                            .most_bytes = kMostBytes};
-  host.result = serve::run_child(run, is_stopped);
-  const serve::ChildResult& result = host.result;
+  const system::ChildRun run{.program = "ssh",
+                             .words = ssh_words(host.name, command),
+                             .longest = std::chrono::seconds(30),
+                             .most_bytes = kMostBytes};
+  host.result = system::run_child(run, is_stopped);
+  const system::ChildResult& result = host.result;
   constexpr int kSshFailed = 255, kNotFound = 127;
   const int code = WIFEXITED(result.status) ? WEXITSTATUS(result.status) : kSshFailed;
   if (result.problem != 0)

@@ -20,7 +20,7 @@
 #include "guard/resize.hpp"
 #include "output/json_writer.hpp"
 #include "output/table.hpp"
-#include "serve/child_run.hpp"
+#include "system/child_run.hpp"
 
 namespace berth::cli {
 namespace {
@@ -191,7 +191,7 @@ Error cannot(std::string message, std::string hint) {
 Result<std::string> kubectl(std::vector<std::string> words, std::string input = {}) {
   words.insert(words.begin(), {"kubectl", "--request-timeout=20s"});
   static const std::atomic<bool> kNever = false;
-  const auto done = serve::run_child(
+  const auto done = system::run_child(
       {"kubectl", words, std::move(input), std::chrono::seconds(30), std::size_t{8} << 20U},
       kNever);
   if (done.problem != 0)

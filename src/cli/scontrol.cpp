@@ -8,7 +8,7 @@
 
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
-#include "serve/child_run.hpp"
+#include "system/child_run.hpp"
 
 namespace berth::cli {
 namespace {
@@ -27,7 +27,7 @@ bool is_node_name(const std::string& text) {
 std::optional<std::string> said_by(std::vector<std::string> words) {
   const std::atomic<bool> never{false};
   const std::string program = words.front();
-  auto result = serve::run_child({program, std::move(words), "", kScontrol, 1 << 20}, never);
+  auto result = system::run_child({program, std::move(words), "", kScontrol, 1 << 20}, never);
   const bool is_good = result.problem == 0 && result.is_over && WIFEXITED(result.status) &&
                        WEXITSTATUS(result.status) == 0;
   return is_good ? std::optional(std::move(result.output)) : std::nullopt;

@@ -16,7 +16,7 @@
 #include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "base/write_file.hpp"
-#include "serve/child_run.hpp"
+#include "system/child_run.hpp"
 #include "system/terminals.hpp"
 
 namespace berth::serve {
@@ -106,8 +106,8 @@ std::string last_line(std::string_view output) {
   return printable(output.substr(end == std::string_view::npos ? 0 : end + 1).substr(0, 300));
 }
 
-ChildRun run_for(const AlertTarget& target, const AlertEvent& event) {
-  ChildRun run;
+system::ChildRun run_for(const AlertTarget& target, const AlertEvent& event) {
+  system::ChildRun run;
   run.most_bytes = kMostAnswer;
   if (target.webhook.empty()) {
     run.words = command_for(target, event);
@@ -126,7 +126,8 @@ ChildRun run_for(const AlertTarget& target, const AlertEvent& event) {
 }
 
 /// Why the command failed; "": it did not fail.
-std::string failure_of(const AlertTarget& target, const ChildRun& run, const ChildResult& result) {
+std::string failure_of(const AlertTarget& target, const system::ChildRun& run,
+                       const system::ChildResult& result) {
   if (result.problem == ENOENT) return text("there is no program {}", printable(run.program));
   if (result.problem != 0) return printable(run.program) + ": " + error_words(result.problem);
   if (!result.is_over)
@@ -163,8 +164,8 @@ Status tell_owners(const AlertEvent& event) {
 Status deliver(const AlertTarget& target, const AlertEvent& event,
                const std::atomic<bool>& is_stopped) {
   if (target.terminals) return tell_owners(event);
-  const ChildRun run = run_for(target, event);
-  const std::string failure = failure_of(target, run, run_child(run, is_stopped));
+  const system::ChildRun run = run_for(target, event);
+  const std::string failure = failure_of(target, run, system::run_child(run, is_stopped));
   if (failure.empty()) return Done{};
   return Error{ErrorCode::kUnavailable, "E0960",
                text("{} did not accept an alert: {}", target.shown(), failure),

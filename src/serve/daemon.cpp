@@ -21,6 +21,7 @@
 #include "serve/tcp_door.hpp"
 #include "serve/token.hpp"
 #include "serve/watch_feed.hpp"
+#include "system/shutdown.hpp"
 
 namespace berth::serve {
 namespace {
@@ -124,7 +125,7 @@ class Daemon {
     tick();
     loop_.run();
     syncing_.join();
-    if (is_told_to_end_ && is_machine_stopping()) execution_.let_jobs_save();
+    if (is_told_to_end_ && system::is_machine_stopping()) execution_.let_jobs_save();
     execution_.keep_shares();
     execution_.sync();
     execution_.leave();

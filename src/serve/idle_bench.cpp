@@ -94,12 +94,12 @@ void IdleBench::begin(const model::Device& device, Instant now) {
   name_ = device.name;
   look_at_ = now + kBetweenChecks;
   is_stopped_ = is_over_ = false;
-  ChildRun run{.program = "/proc/self/exe",
-               .words = {"berth", "bench", "--keep", "--seconds", "1", "--device",
-                         device.uuid.empty() ? std::to_string(device.index) : device.uuid},
-               .longest = kLongest,
-               .most_bytes = kMostOutput,
-               .variables = {"BERTH_STATE_DIR=" + state_folder_}};
+  system::ChildRun run{.program = "/proc/self/exe",
+                       .words = {"berth", "bench", "--keep", "--seconds", "1", "--device",
+                                 device.uuid.empty() ? std::to_string(device.index) : device.uuid},
+                       .longest = kLongest,
+                       .most_bytes = kMostOutput,
+                       .variables = {"BERTH_STATE_DIR=" + state_folder_}};
   thread_ = std::thread([this, run = std::move(run)] {
     result_ = run_(run, is_stopped_);
     is_over_ = true;

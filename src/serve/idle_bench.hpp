@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "model/snapshot.hpp"
-#include "serve/child_run.hpp"
+#include "system/child_run.hpp"
 
 namespace berth::serve {
 
@@ -24,11 +24,12 @@ class IdleBench {
  public:
   using Instant = std::chrono::steady_clock::time_point;
   using Note = std::function<void(const std::string&)>;
-  using Run = std::function<ChildResult(const ChildRun&, const std::atomic<bool>& is_stopped)>;
+  using Run = std::function<system::ChildResult(const system::ChildRun&,
+                                                const std::atomic<bool>& is_stopped)>;
 
   /// `every`: 0 for never. `run` is for tests.
   IdleBench(std::chrono::milliseconds every, std::string state_folder, Note note,
-            Run run = run_child);
+            Run run = system::run_child);
   ~IdleBench();
   IdleBench(const IdleBench&) = delete;
   IdleBench& operator=(const IdleBench&) = delete;
@@ -56,7 +57,7 @@ class IdleBench {
   std::map<std::string, Instant> tried_;
   std::string device_, name_;  // the device that is measured now; "" none
   std::thread thread_;
-  ChildResult result_;
+  system::ChildResult result_;
   std::atomic<bool> is_stopped_{false}, is_over_{false};
   Instant look_at_{};
 };

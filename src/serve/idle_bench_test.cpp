@@ -10,12 +10,12 @@
 #include "system/temporary_tree.hpp"
 
 using namespace berth;
-using serve::ChildResult;
-using serve::ChildRun;
 using serve::IdleBench;
 using std::chrono::hours;
 using std::chrono::minutes;
 using std::chrono::seconds;
+using system::ChildResult;
+using system::ChildRun;
 
 namespace {
 
@@ -41,7 +41,7 @@ struct FakeBench {
   bool may_end = false;
   int stopped = 0;
 
-  ChildResult run(const ChildRun& run, const std::atomic<bool>& is_stopped) {
+  system::ChildResult run(const system::ChildRun& run, const std::atomic<bool>& is_stopped) {
     std::unique_lock lock(mutex);
     devices.push_back(run.words.back());
     changed.notify_all();
@@ -65,7 +65,7 @@ struct Test {
   std::vector<std::string> notes;
   system::TemporaryTree folder;
   IdleBench idle{hours(24), folder.path, [this](const std::string& one) { notes.push_back(one); },
-                 [this](const ChildRun& run, const std::atomic<bool>& is_stopped) {
+                 [this](const system::ChildRun& run, const std::atomic<bool>& is_stopped) {
                    return bench.run(run, is_stopped);
                  }};
   IdleBench::Instant now{hours(1)};

@@ -14,7 +14,7 @@
 #include "base/text_parts.hpp"
 #include "base/toml_table.hpp"
 #include "output/json_writer.hpp"
-#include "serve/child_run.hpp"
+#include "system/child_run.hpp"
 
 namespace berth::serve {
 namespace {
@@ -250,7 +250,7 @@ void OtlpExport::tell(const std::string& why) {
 }
 
 OtlpExport::Sent OtlpExport::send(const std::string& document) {
-  ChildRun run;
+  system::ChildRun run;
   run.program = "curl";
   run.words = {"curl",          "-q",
                "--silent",      "--globoff",
@@ -267,7 +267,7 @@ OtlpExport::Sent OtlpExport::send(const std::string& document) {
   if (!run.file.empty()) run.words.insert(run.words.end(), {"--header", "@/dev/fd/3"});
   run.longest = std::chrono::seconds(15);
   run.most_bytes = 4096;
-  const ChildResult result = run_child(run, is_over_);
+  const system::ChildResult result = system::run_child(run, is_over_);
   if (is_over_) return Sent::kLater;
   if (result.problem != 0) {
     tell(text("there is no program {}", run.program));

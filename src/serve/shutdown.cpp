@@ -1,27 +1,14 @@
 #include "serve/shutdown.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <thread>
 #include <vector>
 
-#include "base/file.hpp"
-#include "serve/child_run.hpp"
 #include "serve/watches.hpp"
 
 namespace berth::serve {
 
 using std::chrono::milliseconds;
-
-bool is_machine_stopping() {
-  const std::atomic<bool> is_stopped{false};
-  const auto answer = run_child({.program = "systemctl",
-                                 .words = {"systemctl", "is-system-running"},
-                                 .longest = std::chrono::seconds(5),
-                                 .most_bytes = 64},
-                                is_stopped);
-  return answer.problem == 0 && answer.is_over && trim(answer.output) == "stopping";
-}
 
 std::size_t let_jobs_save(const std::map<model::JobId, model::Job>& jobs,
                           const std::function<void(model::JobId)>& tell) {

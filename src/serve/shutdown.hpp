@@ -10,9 +10,6 @@
 
 namespace berth::serve {
 
-/// Whether the machine shuts down now. False also if systemd does not answer, or does not run here.
-[[nodiscard]] bool is_machine_stopping();
-
 /// Tells the keepers of these running jobs by `tell` to end their jobs, and waits until they have.
 /// Waits no longer than the longest time to save. The jobs count as ended by the machine. Returns
 /// how many of their keepers have not ended.

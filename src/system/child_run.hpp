@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace berth::serve {
+namespace berth::system {
 
 struct ChildRun {
   std::string program;  // a path, or a name that is looked up in PATH
@@ -28,4 +28,4 @@ struct ChildResult {
 /// Kills the program when `is_stopped` becomes true.
 [[nodiscard]] ChildResult run_child(const ChildRun& run, const std::atomic<bool>& is_stopped);
 
-}  // namespace berth::serve
+}  // namespace berth::system

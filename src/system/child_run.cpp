@@ -1,4 +1,4 @@
-#include "serve/child_run.hpp"
+#include "system/child_run.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -15,7 +15,7 @@
 #include "base/descriptor.hpp"
 #include "system/spawn.hpp"
 
-namespace berth::serve {
+namespace berth::system {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -73,14 +73,14 @@ ChildResult run_child(const ChildRun& run, const std::atomic<bool>& is_stopped) 
   const Descriptor file = run.file.empty() ? Descriptor() : file_with(run.file);
   if (!out.open() || !err.open() || !input || (!run.file.empty() && !file))
     return {.problem = errno};
-  const auto child = system::spawn({.program = run.program,
-                                    .words = run.words,
-                                    .variables = run.variables,
-                                    .out = out.theirs.get(),
-                                    .err = err.theirs.get(),
-                                    .in = input.get(),
-                                    .more = file.get(),
-                                    .is_daemon = true});
+  const auto child = spawn({.program = run.program,
+                            .words = run.words,
+                            .variables = run.variables,
+                            .out = out.theirs.get(),
+                            .err = err.theirs.get(),
+                            .in = input.get(),
+                            .more = file.get(),
+                            .is_daemon = true});
   out.theirs.reset();
   err.theirs.reset();
   if (child.problem != 0) return {.problem = child.problem};
@@ -104,4 +104,4 @@ ChildResult run_child(const ChildRun& run, const std::atomic<bool>& is_stopped) 
   return result;
 }
 
-}  // namespace berth::serve
+}  // namespace berth::system

@@ -1,0 +1,11 @@
+// Whether this machine is shutting down.
+#pragma once
+
+#include <chrono>
+
+namespace berth::system {
+
+/// Asks systemd. False also if it does not answer in this time, or does not run here.
+[[nodiscard]] bool is_machine_stopping(std::chrono::seconds at_most = std::chrono::seconds(5));
+
+}  // namespace berth::system
