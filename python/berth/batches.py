@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import os
 import sys
 import time
 import weakref
@@ -124,7 +125,8 @@ def fit_batch(function: Optional[Callable[..., Any]] = None, start: int = 128, r
     Parameters
     ----------
     start, least : int
-        The first size (`starting_batch_size` is another name for it), and the smallest. If it does not fit, DoesNotFit is raised.
+        The first size (`starting_batch_size` is another name for it), and the smallest. If it does not fit, DoesNotFit is raised. The first size
+        is multiplied by BERTH_BATCH_SCALE, which `berth run --retries` sets after memory ran out.
     policy : {"halve", "x0.9"}
         How to get the next size; `reduce_batch_size_fn`, if given, returns it instead.
     group : torch.distributed group, or False, optional
@@ -143,7 +145,8 @@ def fit_batch(function: Optional[Callable[..., Any]] = None, start: int = 128, r
     if function is None:
         return functools.partial(fit_batch, start=start, reduce_batch_size_fn=reduce_batch_size_fn, least=least, policy=policy, report=report,
                                  starting_batch_size=starting_batch_size, group=group)
-    first = _first(start if starting_batch_size is None else starting_batch_size, least)
+    whole = _first(start if starting_batch_size is None else starting_batch_size, least)
+    first = _scaled(whole, least)
     if policy not in _POLICIES:
         raise InvalidRequest(text("policy: {!r} is not one of {}", policy, ', '.join(_POLICIES)), "E0003")
     check_callable(function, "fit_batch", "start")
@@ -159,6 +162,9 @@ def fit_batch(function: Optional[Callable[..., Any]] = None, start: int = 128, r
         size = sizes.get(getattr(fitted, "batch_size"), args)
         if not size:  # no garbage collection if a size has fitted before, because it takes longer than most calls
             size = first
+            if report and first < whole:
+                print(text("berth: {} starts with a batch of {} instead of {}, because {} is set", name_of(call), first, whole, "BERTH_BATCH_SCALE"),
+                      file=sys.stderr)
             release_memory()
         result, size = _smaller_until_it_fits(sized, size, args, named, (least, smaller, report), agreement(group))
         setattr(fitted, "batch_size", size)
@@ -180,6 +186,18 @@ def _first(start: Any, least: Any) -> int:
     if positive("least", least) > positive("start", start):
         raise InvalidRequest(text("start {} is below least {}", start, least), "E0104")
     return int(start)
+
+
+def _scaled(size: int, least: int) -> int:
+    """The first size of a process whose earlier tries ran out of memory (`berth run --retries`)."""
+    given = os.environ.get("BERTH_BATCH_SCALE", "")
+    try:
+        scale = float(given or 1)
+    except ValueError:
+        scale = math.nan
+    if not 0 < scale <= 1:
+        raise InvalidRequest(text("{}={!r} is not a number above 0 and up to 1", "BERTH_BATCH_SCALE", given), "E0104", "unset BERTH_BATCH_SCALE")
+    return max(least, int(size * scale))
 
 
 def _with_size_first(call: Callable[..., Any], name: str, place: int) -> Callable[..., Any]:

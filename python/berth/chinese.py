@@ -212,6 +212,8 @@ MESSAGES: Dict[str, str] = {
     "a {} cannot be sliced, so it cannot be split": "{} 不能切片，因此无法拆分",
     "a {} is not an exception": "{} 不是异常",
     "start {} is below least {}": "start {} 小于 least {}",
+    "{}={!r} is not a number above 0 and up to 1": "{}={!r} 不是大于 0 且不超过 1 的数",
+    "berth: {} starts with a batch of {} instead of {}, because {} is set": "berth：{} 以批大小 {}（而不是 {}）开始，因为设置了 {}",
     "memory: a {} cannot be called": "memory：{} 不能调用",
     "lengths: {} is below 0": "lengths：{} 小于 0",
     "dataset: a {} is already a loader": "dataset：{} 已在加载数据集",

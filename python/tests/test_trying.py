@@ -329,6 +329,17 @@ class Batches(unittest.TestCase):
                      lambda: fit(lambda self: 1), lambda: fit(lambda **named: 1)):
             self.assertRaises(berth.InvalidRequest, call)
 
+    def test_a_retry_of_berth_run_starts_with_a_smaller_size(self):
+        sizes, said = [], io.StringIO()
+        with mock.patch.dict(os.environ, BERTH_BATCH_SCALE="0.25"), contextlib.redirect_stderr(said):
+            berth.fit_batch(sizes.append, start=64)()
+            berth.fit_batch(sizes.append, start=64, least=32, report=False)()
+        self.assertEqual(sizes, [16, 32])
+        self.assertIn("starts with a batch of 16 instead of 64, because BERTH_BATCH_SCALE is set", said.getvalue())
+        for wrong in ("half", "0", "2", "nan"):
+            with mock.patch.dict(os.environ, BERTH_BATCH_SCALE=wrong), self.assertRaises(berth.InvalidRequest):
+                berth.fit_batch(sizes.append, start=64)
+
     def test_each_object_has_its_own_size(self):
         class Trainer:
             def __init__(self, most):

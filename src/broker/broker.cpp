@@ -206,8 +206,9 @@ bool Broker::is_known(JobId job_or_array) const {
 void Broker::stand_in_line(const Job& job) {
   if (job.task && !arrays_.enter(job)) return;
   const Pending& pending = pending_.at(job.id);
-  queue_.add({job.id, user_of(job), pending.demand, job.time_limit, job.tier, job.priority,
-              pending.queued, job.place});
+  queue_.add({job.id, user_of(job), pending.demand, job.time_limit,
+              job.preemptible ? policy::kPreemptibleTier : job.tier, job.priority, pending.queued,
+              job.place});
 }
 
 /// Call it when the job has left the queue, ended, or will not enter it. Another job of its array
@@ -274,7 +275,8 @@ void Broker::restore(const Job& job, Now now) {
     has.share_permille = kept.grants.empty() ? 0 : kept.grants.front().share_permille;
     has.cpus = takes_a_core(kept, has.devices) ? 1 : static_cast<int>(kept.cpus.size());
     queue_.adopt({kept.id, user_of(kept), has, positions_of(kept), kept.time_limit,
-                  steady(kept.started_unix_milliseconds.value_or(now.unix_milliseconds))});
+                  steady(kept.started_unix_milliseconds.value_or(now.unix_milliseconds)),
+                  kept.preemptible, kept.told_to_end.has_value()});
     take_lease(kept);
     return;
   }
@@ -470,6 +472,7 @@ void Broker::tell_to_end(JobId id, model::ToldToEnd how) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end() || found->second.state != JobState::kRunning) return;
   found->second.told_to_end = std::move(how);
+  queue_.leaves(id);
   changed_.insert(id);
 }
 
@@ -494,6 +497,12 @@ void Broker::end(JobId id, JobState state, std::optional<model::Outcome> outcome
   Job& job = found->second;
   queue_.ended(id, now.steady);
   give_lease_back(job);
+  if (state == JobState::kWaiting) {
+    const auto demand = demand_of(job);
+    if (demand) return put_back(job, *demand, std::move(why), now);
+    state = JobState::kFailed;  // the machine has changed and can never run it again
+    why = demand.error().message;
+  }
   job.state = state;
   job.outcome = job.told_to_end ? model::outcome_of(*job.told_to_end, outcome) : outcome;
   job.why = std::move(why);
@@ -503,6 +512,28 @@ void Broker::end(JobId id, JobState state, std::optional<model::Outcome> outcome
   job.told_to_end.reset();
   changed_.insert(id);
   ended(job, now);
+}
+
+/// A job that ended for another one waits again, as if it had never started.
+void Broker::put_back(Job& job, const policy::Demand& demand, std::string why, Now now) {
+  model::take_back(job, JobState::kWaiting);
+  ++job.preemptions;
+  job.why = std::move(why);
+  job.requeued_unix_milliseconds = now.unix_milliseconds;
+  changed_.insert(job.id);
+  pending_[job.id] = {demand, now.steady};
+  if (job.or_cpu_after && demand.devices > 0) may_turn_.insert(job.id);
+  stand_in_line(job);
+}
+
+std::vector<std::pair<JobId, std::string>> Broker::to_preempt(Now now) const {
+  std::vector<std::pair<JobId, std::string>> out;
+  const auto found = queue_.preemption(now.steady);
+  if (!found) return out;
+  const std::string why =
+      text("job {} of {} needs its devices", number(found->for_job), jobs_.at(found->for_job).user);
+  for (const JobId id : found->jobs) out.emplace_back(id, why);
+  return out;
 }
 
 const Job* Broker::job(JobId id) const {

@@ -113,7 +113,10 @@ class Broker {
   void set_refusals(JobId id, std::uint64_t refusals);
   /// Records that a running job is being ended, so that a restarted broker knows it.
   void tell_to_end(JobId id, model::ToldToEnd how);
-  /// Records that a running job has ended. Does nothing if the job is not running.
+  /// Running preemptible jobs that must end so that another job can start, each with the reason.
+  [[nodiscard]] std::vector<std::pair<JobId, std::string>> to_preempt(Now now) const;
+  /// Records that a running job has ended. With `state` kWaiting it goes back to the queue. Does
+  /// nothing if the job is not running.
   void end(JobId id, JobState state, std::optional<model::Outcome> outcome, std::string why,
            Now now);
   /// Cancels a waiting job. Fails with kNotFound (E0901), kPermissionDenied (E0902: it is another
@@ -192,6 +195,7 @@ class Broker {
   JobId enter(Job job, const policy::Demand& demand, Now now);
   void stand_in_line(const Job& job);
   void leave_line(const Job& job, Now now);
+  void put_back(Job& job, const policy::Demand& demand, std::string why, Now now);
   void ended(const Job& job, Now now);
   void follow(JobId over, Now now);
   void take_lease(const Job& job);

@@ -228,3 +228,53 @@ TEST_CASE("the list of all jobs follows each change") {
   CHECK(is_whole());
   CHECK(broker.all_jobs().size() == 6);
 }
+
+TEST_CASE("a preemptible job ends for another one, waits again and starts when that has ended") {
+  Broker broker = on(gpus(1));
+  Job spare = wants(1);
+  spare.queued = spare.preemptible = true;
+  const JobId one = submit(broker, spare);
+  CHECK(broker.start_what_fits(at(1)) == std::vector{one});
+  CHECK(broker.to_preempt(at(1)).empty());
+  const JobId two = submit(broker, wants(1, 2), 2);
+  CHECK(broker.start_what_fits(at(2)).empty());
+  const auto told = broker.to_preempt(at(2));
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].first == one);
+  CHECK(told[0].second == "job 2 of u2 needs its devices");
+  broker.tell_to_end(one, {JobState::kWaiting, told[0].second, ""});
+  CHECK(broker.to_preempt(at(2)).empty());
+
+  broker.end(one, JobState::kWaiting, {}, told[0].second, at(3));
+  CHECK(broker.job(one)->state == JobState::kWaiting);
+  CHECK(broker.job(one)->preemptions == 1);
+  CHECK_FALSE(broker.job(one)->told_to_end);
+  CHECK_FALSE(broker.job(one)->outcome);
+  CHECK(broker.start_what_fits(at(3)) == std::vector{two});
+
+  Broker restarted = on(gpus(1));
+  restarted.restore(*broker.job(two), at(4));
+  restarted.restore(*broker.job(one), at(4));
+  CHECK(restarted.start_what_fits(at(4)).empty());
+  restarted.end(two, JobState::kDone, {}, "", at(5));
+  CHECK(restarted.start_what_fits(at(5)) == std::vector{one});
+  CHECK(restarted.job(one)->preemptions == 1);
+}
+
+TEST_CASE("a preempted task of an array keeps its place in the array") {
+  Broker broker = on(gpus(1));
+  Job spare = wants(1);
+  spare.queued = spare.preemptible = true;
+  const auto array = broker.submit_array(spare, *berth::model::parse_array_range("1-2%1"), at(0));
+  REQUIRE(array);
+  const auto started = broker.start_what_fits(at(1));
+  REQUIRE(started.size() == 1);
+  const JobId two = submit(broker, wants(1, 2), 2);
+  const auto told = broker.to_preempt(at(2));
+  REQUIRE(told.size() == 1);
+  broker.tell_to_end(told[0].first, {JobState::kWaiting, "", ""});
+  broker.end(told[0].first, JobState::kWaiting, {}, "", at(3));
+  CHECK(broker.start_what_fits(at(3)) == std::vector{two});
+  broker.end(two, JobState::kDone, {}, "", at(4));
+  CHECK(broker.start_what_fits(at(4)) == started);
+}

@@ -61,6 +61,7 @@ Json request_json(const model::Request& request) {
     if (value) out[key] = *value;
   });
   if (!request.devices.empty()) out["devices"] = request.devices;
+  if (!request.without.empty()) out["without"] = request.without;
   return out;
 }
 
@@ -110,6 +111,7 @@ model::Request request_of(const Json& json) {
   model::Request request;
   for_each_optional(request, [&](const char* key, auto& value) { take(json, key, value); });
   take(json, "devices", request.devices);
+  take(json, "without", request.without);
   return request;
 }
 
@@ -128,7 +130,8 @@ model::ToldToEnd told_to_end_of(const Json& json) {
   model::ToldToEnd how;
   std::string state;
   take(json, "state", state);
-  if (const auto known = model::job_state(state); known && model::has_ended(*known))
+  if (const auto known = model::job_state(state);
+      known && (model::has_ended(*known) || *known == model::JobState::kWaiting))
     how.state = *known;
   take(json, "why", how.why);
   take(json, "by", how.by);
@@ -202,6 +205,8 @@ Job parse(const Json& json) {
   take(json, "place", job.place);
   take(json, "requeue", job.requeue);
   take(json, "restarts", job.restarts);
+  take(json, "preemptible", job.preemptible);
+  take(json, "preemptions", job.preemptions);
   if (json.contains("task")) job.task = task_of(json.at("task"));
   std::string state;
   take(json, "state", state);
@@ -408,14 +413,14 @@ Status check_keys(const Json& json) {
       "request", "name", "command", "queued", "priority", "tier", "time_limit_milliseconds",
       "or_cpu_after_milliseconds", "after", "after_any", "after_not_ok", "grace_milliseconds",
       "signal", "signal_before_milliseconds", "signal_at_any_end", "on_end", "notify", "requeue",
-      "array", "owners", "spec", "state", "key",
+      "preemptible", "array", "owners", "spec", "state", "key",
       // record_of() writes these keys for every job, but the broker sets their values itself.
       "id", "uid", "user", "submitted"};
   static const std::set<std::string, std::less<>> of_spec{"folder", "umask",   "environment",
                                                           "limits", "command", "nice"};
   if (auto fits = check_keys_of(json, of_job); !fits) return fits;
   if (const auto request = json.find("request"); request != json.end()) {
-    std::set<std::string, std::less<>> known{"devices"};
+    std::set<std::string, std::less<>> known{"devices", "without"};
     model::Request any;
     for_each_optional(any, [&](const char* key, const auto&) { known.insert(key); });
     if (auto fits = check_keys_of(*request, known); !fits) return fits;
@@ -464,6 +469,8 @@ std::string record_of(const Job& job) {
   if (job.usage.peak_memory_bytes) out["peak_memory_bytes"] = *job.usage.peak_memory_bytes;
   if (job.requeue) out["requeue"] = true;
   if (job.restarts != 0) out["restarts"] = job.restarts;
+  if (job.preemptible) out["preemptible"] = true;
+  if (job.preemptions != 0) out["preemptions"] = job.preemptions;
   add("cpus", job.cpus);
   add("affinity", job.affinity);
   add("why", job.why);

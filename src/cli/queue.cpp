@@ -206,6 +206,7 @@ Result<model::Job> job_of(const Arguments& arguments, const model::Request& requ
   job.command = arguments.command;
   job.queued = arguments.has("--queue");
   job.requeue = arguments.has("--requeue");
+  job.preemptible = arguments.has("--preemptible");
   job.on_end = arguments.value("--on-end").value_or("");
   job.notify = arguments.has("--notify");
   if (arguments.has("--hold")) job.state = model::JobState::kHeld;
@@ -228,9 +229,11 @@ Status check_not_queued(const Arguments& arguments) {
   struct Queued {
     const char *option, *example;
   };
-  for (const Queued& one : {Queued{"--requeue", "berth run --queue --requeue -- python train.py"},
-                            {"--array", "berth run --queue --array 1-100 -- python train.py"},
-                            {"--hold", "berth run --queue --hold -- python train.py"}})
+  for (const Queued& one :
+       {Queued{"--requeue", "berth run --queue --requeue -- python train.py"},
+        Queued{"--preemptible", "berth run --queue --preemptible -- python train.py"},
+        {"--array", "berth run --queue --array 1-100 -- python train.py"},
+        {"--hold", "berth run --queue --hold -- python train.py"}})
     if (arguments.has(one.option))
       return Error{ErrorCode::kInvalidArgument, "E0013", text("{} needs {}", one.option, "--queue"),
                    one.example};

@@ -39,6 +39,11 @@ Result<run::RankWish> parse_ranks(const Arguments& arguments, const std::string&
     if (!number) return Error(number.error()).during("--gpus-per-rank");
     wish.gpus_per_rank = static_cast<int>(*number);
   }
+  wish.oversubscribe = arguments.has("--oversubscribe");
+  if (wish.oversubscribe && (wish.count == 0 || wish.least || wish.gpus_per_rank))
+    return Error{ErrorCode::kInvalidArgument, "E0013",
+                 text("{} needs {}", "--oversubscribe", "--ranks N"),
+                 "berth run --ranks 4 --oversubscribe -- python train.py"};
   return wish;
 }
 
@@ -166,8 +171,8 @@ Result<job::SupervisionWish> parse_supervision(const Arguments& arguments) {
   job::SupervisionWish wish;
   const auto ranks = arguments.value("--ranks");
   for (const char* option :
-       {"--gpus-per-rank", "--nodes", "--tee", "--stdin-rank", "--log-dir", "--log-limit",
-        "--hang-action", "--hang-timeout", "--preflight", "--nccl-debug"})
+       {"--gpus-per-rank", "--oversubscribe", "--nodes", "--tee", "--stdin-rank", "--log-dir",
+        "--log-limit", "--hang-action", "--hang-timeout", "--preflight", "--nccl-debug"})
     if (!ranks && arguments.has(option))
       return Error{ErrorCode::kInvalidArgument, "E0013", text("{} needs {}", option, "--ranks"),
                    fmt::format("berth run --ranks 2 {} {} -- python train.py", option,
@@ -216,7 +221,7 @@ std::vector<std::string> command_in_queue(const Arguments& arguments,
   for (const char* option : {"--container", "--engine", "--mount", "--engine-option"})
     for (const std::string& value : arguments.values(option))
       command.push_back(fmt::format("{}={}", option, value));
-  for (const char* option : {"--preflight", "--nccl-debug"})
+  for (const char* option : {"--preflight", "--nccl-debug", "--oversubscribe"})
     if (arguments.has(option)) command.emplace_back(option);
   command.emplace_back("--");
   command.insert(command.end(), arguments.command.begin(), arguments.command.end());

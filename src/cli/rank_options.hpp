@@ -12,12 +12,14 @@
 
 namespace berth::cli {
 
-inline constexpr std::array<Option, 13> kRankOptions{{
+inline constexpr std::array<Option, 14> kRankOptions{{
     {"--ranks", "N|MIN:MAX|gpu|auto",
      "start N ranks with RANK and the other variables of torchrun; MIN:MAX: as many as GPUs are "
      "free; gpu: one for each GPU; auto: the same, or one for each core if there is no GPU"},
     {"--gpus-per-rank", "K",
      "with --ranks: each rank has K GPUs, and with K above 1 sees only them"},
+    {"--oversubscribe", nullptr,
+     "with --ranks: if there are fewer GPUs than ranks, several ranks share one"},
     {"--nodes", "N",
      "with --ranks: number of nodes, all with the same number of ranks (default: from Slurm or "
      "PET_NNODES, else 1)"},

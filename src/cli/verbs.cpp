@@ -117,6 +117,8 @@ constexpr auto kQueueOptions = std::to_array<Option>({
     {"--array", "RANGE",
      "with --queue: one job for each BERTH_ARRAY_INDEX of 1-100; 1-100%4: four at a time"},
     {"--requeue", nullptr, "with --queue: start it again if the machine restarts while it runs"},
+    {"--preemptible", nullptr,
+     "with --queue: use what is free; if another job needs the GPUs, end and wait again"},
     {"--hold", nullptr, "with --queue: do not start it until `berth release`"},
 });
 constexpr auto kLeaseOptions = join(kRequestOptions, kRunOnlyOptions);

@@ -123,6 +123,10 @@ Job job_of(const Json& json) {
   job.usage.peak_memory_bytes = optional<std::uint64_t>(json, "peak_memory_bytes");
   job.requeue = value<bool>(json, "requeue");
   job.restarts = value<int>(json, "restarts");
+  if (const auto told = model::job_state(value<std::string>(json, "told_to_end")))
+    job.told_to_end = model::ToldToEnd{*told, "", ""};
+  job.preemptible = value<bool>(json, "preemptible");
+  job.preemptions = value<int>(json, "preemptions");
   job.submitted_unix_milliseconds = time_of(json, "submitted").value_or(0);
   job.requeued_unix_milliseconds = time_of(json, "requeued");
   job.started_unix_milliseconds = time_of(json, "started");

@@ -325,7 +325,8 @@ std::optional<model::Outcome> Lease::outcome_if_told_to_end() const {
   return told ? outcome : std::nullopt;
 }
 
-std::optional<model::Grant> Lease::granted_now(milliseconds at_most) {
+/// The job as the broker has it now.
+std::optional<model::Job> Lease::job_now(milliseconds at_most) {
   const auto until = std::chrono::steady_clock::now() + at_most;
   if (asking_) forget_connection();
   if (!client_) {
@@ -337,9 +338,20 @@ std::optional<model::Grant> Lease::granted_now(milliseconds at_most) {
   if (left.count() <= 0) return std::nullopt;
   const auto answer = client_->call("GET", path_of(job_.id, ""), {}, left);
   if (!answer) forget_connection();
-  const auto job = answer ? job_in(*answer) : answer.error();
+  auto job = answer ? job_in(*answer) : answer.error();
+  if (!job) return std::nullopt;
+  return *std::move(job);
+}
+
+std::optional<model::Grant> Lease::granted_now(milliseconds at_most) {
+  const auto job = job_now(at_most);
   if (!job || job->grants.empty()) return std::nullopt;
   return job->grants.front();
+}
+
+bool Lease::is_preempted(milliseconds at_most) {
+  const auto job = job_now(at_most);
+  return job && job->told_to_end && job->told_to_end->state == JobState::kWaiting;
 }
 
 void Lease::forget_connection() {

@@ -63,6 +63,9 @@ class Lease {
   /// nullopt: the broker does not answer within that time. Never waits longer and never starts a
   /// broker, because the caller monitors a job meanwhile.
   [[nodiscard]] std::optional<model::Grant> granted_now(std::chrono::milliseconds at_most);
+  /// Whether the broker is ending this job because another job needs its devices. False also if it
+  /// does not answer within that time.
+  [[nodiscard]] bool is_preempted(std::chrono::milliseconds at_most);
   /// The request as granted: the job may have been moved to the CPU while it waited.
   [[nodiscard]] model::Request request(const model::Request& asked) const;
   /// The devices of the lease in the current snapshot. Fails as place().
@@ -89,6 +92,7 @@ class Lease {
   [[nodiscard]] Result<Response> call(std::string_view method, const std::string& path,
                                       const std::string& body = {});
   [[nodiscard]] Status reconnect();
+  [[nodiscard]] std::optional<model::Job> job_now(std::chrono::milliseconds at_most);
   void forget_connection();
   void share_locks();
 

@@ -127,7 +127,7 @@ ContainerCommand in_docker_or_podman(const ContainerWish& wish, const ContainerP
     out.variables.push_back(fmt::format("{}={}:{}", kJobVariable, place.job, place.token));
   }
   if (place.repeats) {
-    append(out.words, {"-e", "BERTH_TRY"});
+    append(out.words, {"-e", "BERTH_TRY", "-e", "BERTH_BATCH_SCALE"});
     if (docker)
       out.words = after_removal(place, out.words);
     else

@@ -93,7 +93,7 @@ TEST_CASE("a container that may be started again replaces the one before it") {
   place.repeats = true;
   place.id_file = "/run/id";
   CHECK(has(Job().words(wish_for(ContainerEngine::kPodman), place),
-            {"-e", "BERTH_TRY", "--replace"}));
+            {"-e", "BERTH_TRY", "-e", "BERTH_BATCH_SCALE", "--replace"}));
   const Words docker = Job().words(wish_for(ContainerEngine::kDocker), place);
   CHECK(docker[0] == "/bin/sh");
   CHECK(has(docker, {"/usr/bin/docker", "/run/id", "berth-7", "run", "--rm"}));

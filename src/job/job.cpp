@@ -3,18 +3,20 @@
 #include "base/error_words.hpp"
 #include "base/exit_code.hpp"
 #include "base/text.hpp"
-#include "inventory/observe.hpp"
+#include "base/units.hpp"
 #include "job/container.hpp"
-#include "job/guard.hpp"
+#include "job/next_try.hpp"
+#include "job/start.hpp"
 #include "model/cpu_list.hpp"
 #include "model/tries.hpp"
 #include "policy/environment.hpp"
 #include "run/front.hpp"
-#include "run/job_folder.hpp"
 #include "run/other_launcher.hpp"
 #include "run/queued_watch.hpp"
-#include "run/sampler.hpp"
+#include "run/retry.hpp"
+#include "run/supervisor.hpp"
 #include "run/tries_record.hpp"
+#include "system/shutdown.hpp"
 
 namespace berth::job {
 namespace {
@@ -32,97 +34,28 @@ model::Outcome outcome_of(const Error& error) {
   return outcome;
 }
 
-/// Samples the job, and passes the lease on to the keeper, which may live slightly longer than this
-/// process. It also lets the guard compare its counters with the driver's.
-class LeasedJob : public run::Watcher {
- public:
-  LeasedJob(run::Sampler& watcher, std::optional<client::Lease>& lease, Guard& guard)
-      : watcher_(watcher), lease_(lease), guard_(guard) {}
-  void born(pid_t keeper) override {
-    const auto entered = lease_->enter(keeper);
-    if (entered)
-      shared_ = true;
-    else
-      trouble_ = entered.error();
-  }
-  void started(pid_t keeper, pid_t workload) override {
-    watcher_.started(keeper, workload);
-    if (lease_ && !shared_) lease_->share_with(keeper);
-  }
-  /// Why the job could not be moved to its control group.
-  [[nodiscard]] const std::optional<Error>& trouble() const { return trouble_; }
-  [[nodiscard]] std::chrono::steady_clock::time_point due() const override {
-    return watcher_.due();
-  }
-  void look() override {
-    watcher_.look();
-    guard_.look(lease_, watcher_);
-  }
-  void ended() override { watcher_.ended(); }
-  [[nodiscard]] int descriptor() const override { return watcher_.descriptor(); }
+/// What the earlier starts of a job add to its report.
+struct Totals {
+  milliseconds wall{0}, cpu{0};
+  std::uint64_t peak_rss_bytes = 0;
+  std::vector<model::LeftBehind> left_behind;
 
- private:
-  run::Sampler& watcher_;
-  std::optional<client::Lease>& lease_;
-  Guard& guard_;
-  std::optional<Error> trouble_;
-  bool shared_ = false;
+  void add(const run::Ending& ending) {
+    wall += ending.wall;
+    cpu += ending.cpu;
+    peak_rss_bytes = std::max(peak_rss_bytes, ending.peak_rss_bytes);
+    left_behind.insert(left_behind.end(), ending.left_behind.begin(), ending.left_behind.end());
+  }
 };
 
-run::Launch launch_of(const Spec& spec, const Plan& plan) {
-  run::Launch launch;
-  launch.command = spec.job.command;
-  auto variables = spec.variables;
-  policy::set_variables(plan.environment, variables);
-  // Otherwise a `berth run` inside the job would request another lease, and wait for this one for
-  // ever.
-  if (plan.lease) variables["BERTH_JOB"] = std::to_string(plan.lease->job());
-  launch.enclosed = plan.lease && plan.lease->is_enclosed();
-  launch.supervision = plan.supervision;
-  for (const auto& [name, value] : variables)
-    launch.environment.push_back(fmt::format("{}={}", name, value));
-  if (!plan.environment.cpus.empty())
-    launch.cpus = model::parse_cpu_list(plan.environment.cpus).value_or(std::vector<int>{});
-  if (spec.job.grace) launch.grace = *spec.job.grace;
-  if (spec.job.warning && spec.job.warning->at_any_end) launch.checkpoint = *spec.job.warning;
-  return launch;
-}
-
-/// The job's folder, or "". A job also runs without a folder.
-std::string folder_or_note(const Note& note) {
-  auto folder = run::make_job_folder();
-  if (folder) return *std::move(folder);
-  const Error& error = folder.error();
-  note(text("{} ({}); the job runs anyway", error.message, error.id),
-       error.hint.empty() ? std::vector<std::string>() : std::vector{error.hint});
-  return "";
-}
-
-/// The parts of the report that are known before the start.
-model::Report report_of(const Spec& spec, const Plan& plan) {
-  model::Report report;
-  report.command = spec.job.command;
-  report.name = spec.job.name;
-  report.threads = plan.environment.threads;
-  report.cpus = plan.environment.cpus;
-  report.settings = plan.environment.settings;
-  report.on_cpu_by_request = spec.job.request.gpus == 0;
-  if (plan.lease) report.job = plan.lease->job();
-  report.engine = plan.engine;
-  if (spec.container)
-    report.container = {engines::name(spec.container->engine), spec.container->image};
-  report.started_unix_milliseconds =
-      std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch())
-          .count();
-  return report;
-}
-
-void add_ending(model::Report& report, const run::Ending& ending) {
+void add_ending(model::Report& report, const run::Ending& ending, const Totals& earlier) {
   report.outcome = ending.outcome;
-  report.wall = ending.wall;
-  report.cpu = ending.cpu;
-  report.peak_rss_bytes = ending.peak_rss_bytes;
-  report.left_behind = ending.left_behind;
+  report.wall = earlier.wall + ending.wall;
+  report.cpu = earlier.cpu + ending.cpu;
+  report.peak_rss_bytes = std::max(earlier.peak_rss_bytes, ending.peak_rss_bytes);
+  report.left_behind = earlier.left_behind;
+  report.left_behind.insert(report.left_behind.end(), ending.left_behind.begin(),
+                            ending.left_behind.end());
   report.checkpoint = ending.checkpoint;
   if (ending.left > 0)
     report.notes.push_back(
@@ -133,51 +66,6 @@ void add_ending(model::Report& report, const run::Ending& ending) {
     report.notes.push_back(
         text("the CPU affinity could not be set ({}); the job could run on all allowed cores",
              error_words(ending.pin_error)));
-}
-
-/// Whether the kernel restricted the job to its devices, and whether that was required.
-void add_access(model::Report& report, const Plan& plan, const std::optional<Error>& trouble,
-                std::uint64_t refusals) {
-  if (plan.lease) report.access = plan.lease->access();
-  if (trouble)
-    report.notes.push_back(
-        text("only environment variables kept the job from other devices: {} ({})",
-             trouble->message, trouble->id));
-  if (refusals == 0 || !plan.placement.devices.empty() || report.gpu_use == model::GpuUse::kSeen)
-    return;
-  report.gpu_use = model::GpuUse::kDeniedByKernel;
-  report.gpu_use_method = text_n("the kernel once denied it access to a GPU's device node",
-                                 "the kernel denied it access to a GPU's device node {} times",
-                                 static_cast<long long>(refusals), refusals);
-  report.suggestions.clear();
-}
-
-struct Limits {
-  Guard guard;
-  std::string container_id;  // the file for it; "" not needed
-};
-
-/// Sets up the guard, and puts the job into its container. Removes the job's folder if that fails.
-Result<Limits> set_limits(const Spec& spec, const Plan& plan, run::Launch& launch) {
-  const IsolatedJob job{plan.request,
-                        plan.placement,
-                        plan.snapshot,
-                        spec.container.has_value(),
-                        plan.lease ? plan.lease->group() : "",
-                        inventory::Sources::from_environment().nvml_library,
-                        ""};
-  auto guard = Guard::begin(spec.isolation, job, launch.job_folder, launch.environment);
-  if (!guard) return std::move(guard).error();
-  Limits limits{*std::move(guard), ""};
-  if (!spec.container) return limits;
-  auto entered = enter_container(*spec.container, plan, limits.guard.files(), launch);
-  if (!entered) {
-    limits.guard.end();
-    run::remove_job_folder(launch.job_folder);
-    return std::move(entered).error();
-  }
-  limits.container_id = *std::move(entered);
-  return limits;
 }
 
 /// If the broker ended the job, its outcome counts, not the exit code of the command.
@@ -195,6 +83,166 @@ std::uint64_t end_lease(Plan& plan, const Result<run::Ending>& ending) {
   return plan.lease->end(ending->outcome, {ending->cpu, ending->peak_rss_bytes});
 }
 
+// Another start, after a failure that may need other devices or variables.
+
+struct LastStart {
+  Machine& machine;
+  const Caller& caller;
+  const run::Inherited& inherited;
+  Start& start;
+};
+
+constexpr const char* kBatchScale = "BERTH_BATCH_SCALE";
+
+milliseconds since(std::chrono::steady_clock::time_point then) {
+  return std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - then);
+}
+
+/// The next lease lasts no longer than what is left of the job's time limit.
+std::optional<milliseconds> time_left(const std::optional<milliseconds>& limit, milliseconds used) {
+  if (!limit) return std::nullopt;
+  return std::max(milliseconds(1), *limit - used);
+}
+
+/// Whether the job can give back its lease and take one of other devices.
+bool may_move(const Spec& spec, const Plan& plan) {
+  return (!plan.lease || plan.lease->is_ours()) && !plan.engine && !plan.turned_after &&
+         !plan.placement.devices.empty() && spec.job.request.devices.empty();
+}
+
+/// Waits before the next try; for memory of other programs, until they have released it. Returns
+/// the signal that asked the job to end, or 0.
+int pause_before(NextTry& next, const FailedTry& failed, const run::Supervision& tries,
+                 const LastStart& last) {
+  using Clock = std::chrono::steady_clock;
+  const auto number = static_cast<int>(tries.earlier.all.size()) + 1;
+  const auto pause = run::pause_before_try(number, tries.backoff_least, tries.backoff_most);
+  last.caller.note(text("try {} of {} ended: {}; the next one starts in {}", number - 1,
+                        tries.most_tries, model::name(failed.kind), show_duration(pause)),
+                   {});
+  if (const int signal = run::wait_unless_told_to_end(last.inherited, pause)) return signal;
+  if (next.change != model::TryChange::kWaitedForMemory) return 0;
+  auto now = last.machine.look(false);
+  const std::uint64_t bytes = memory_of_others(failed.devices, now);
+  if (bytes == 0) return 0;
+  const auto most = tries.backoff_most;
+  last.caller.note(
+      text("other programs hold {} of GPU {}: it waits until they release it, at most {}",
+           show_bytes(bytes), model::show_cpu_list(failed.devices), show_duration(most)),
+      {});
+  for (const auto until = Clock::now() + most; Clock::now() < until;) {
+    if (const int signal = run::wait_unless_told_to_end(last.inherited, milliseconds(500)))
+      return signal;
+    now = last.machine.look(false);
+    if (memory_of_others(failed.devices, now) == 0) return 0;
+  }
+  next.change = model::TryChange::kSmallerBatch;
+  return 0;
+}
+
+/// Gives back the lease, and plans the job on other devices. If there are none, it gets the same
+/// ones.
+Status move(Spec& spec, Plan& plan, NextTry& next, const LastStart& last) {
+  last.caller.note(text("it leaves GPU {}", model::show_cpu_list(plan.placement.devices)), {});
+  static_cast<void>(end_lease(plan, last.start.ending));
+  plan.lease.reset();
+  Spec moved = spec;
+  moved.job.request.without.insert(moved.job.request.without.end(), next.without.begin(),
+                                   next.without.end());
+  auto other = make_plan(moved, last.machine, last.caller.note);
+  if (other) {
+    spec = std::move(moved);
+  } else {
+    last.caller.note(text("no other device can be had: {}", other.error().message), {});
+    next.change = model::TryChange::kNothing;
+    other = make_plan(spec, last.machine, last.caller.note);
+  }
+  if (!other) return std::move(other).error();
+  plan = *std::move(other);
+  return Done{};
+}
+
+/// What the last try showed, beside its own output; nullopt if it cannot be repeated.
+std::optional<FailedTry> look_at_failure(const Spec& spec, const Plan& plan, const LastStart& last,
+                                         const model::Snapshot& after, model::Tries& tries) {
+  const run::Supervision& how = *plan.supervision;
+  model::Try& failed = tries.all.back();
+  const std::uint64_t refusals = last.start.guard_refusals();
+  auto faulty = correct_class(failed, plan.snapshot, after, plan.placement.devices, refusals);
+  run::write_record(how.record, tries);
+  if (!how.leaves_changes_to_front || !run::may_need_changes(failed.kind) ||
+      tries.all.size() >= static_cast<std::size_t>(how.most_tries))
+    return std::nullopt;
+  FailedTry why = failed_try(failed, plan.placement.devices, refusals);
+  if (!faulty.empty()) why.devices = std::move(faulty);
+  why.may_move = may_move(spec, plan);
+  return why;
+}
+
+/// Corrects the class of a job that had to end, as far as this can be known beside its own signals.
+/// A job that saved its state may have ended with any exit code.
+void say_who_ended(Plan& plan, model::Tries& tries) {
+  constexpr milliseconds kAtMost(500);
+  model::Try& last = tries.all.back();
+  if (plan.lease && !plan.lease->is_ours() && plan.lease->is_preempted(kAtMost)) {
+    last.kind = model::TryClass::kPreempted;
+    last.evidence = "the broker: another job needs its devices";
+  } else if (last.kind == model::TryClass::kStopped &&
+             system::is_machine_stopping(std::chrono::seconds(2))) {
+    last.kind = model::TryClass::kNodeShutdown;
+    last.evidence = "systemd: stopping";
+  } else {
+    return;
+  }
+  run::write_record(plan.supervision->record, tries);
+}
+
+/// Decides whether the job starts once more with other devices or variables, and prepares that.
+Result<bool> prepare_next_start(Spec& spec, Plan& plan, const LastStart& last, Totals& earlier) {
+  const auto begun = std::chrono::steady_clock::now();
+  run::Ending& ending = *last.start.ending;
+  if (!plan.supervision || ending.interrupted) return false;
+  model::Tries tries = run::read_record(plan.supervision->record);
+  if (tries.all.empty()) return false;
+  say_who_ended(plan, tries);
+  const model::TryClass kind = tries.all.back().kind;
+  if (ending.outcome.exit_code == 0 || kind == model::TryClass::kPreempted ||
+      kind == model::TryClass::kStopped || kind == model::TryClass::kNodeShutdown)
+    return false;
+  const model::Snapshot after = last.machine.look(true);
+  const auto why = look_at_failure(spec, plan, last, after, tries);
+  if (!why) return false;
+  const auto ledger = last.machine.ledger();
+  NextTry next = next_try(*why, plan.request, after, ledger ? *ledger : model::Ledger());
+  const double scale = tries.all.back().batch_scale;
+  plan.supervision->earlier = std::move(tries);
+  if (const int signal = pause_before(next, *why, *plan.supervision, last)) {
+    ending.outcome = {model::OutcomeClass::kSignal, 128 + signal, signal};
+    ending.interrupted = signal == SIGINT;
+    return false;
+  }
+  run::unblock_signals(last.inherited);
+  const auto earlier_tries = plan.supervision->earlier;
+  earlier.add(ending);
+  if (next.change == model::TryChange::kOtherDevice) {
+    spec.job.time_limit = time_left(spec.job.time_limit, ending.wall + since(begun));
+    if (auto moved = move(spec, plan, next, last); !moved) return std::move(moved).error();
+  }
+  const auto waited = since(begun);
+  earlier.wall += waited;
+  run::Supervision& again = *plan.supervision;
+  again.earlier = earlier_tries;
+  again.change = next.change;
+  again.batch_scale = next.change == model::TryChange::kSmallerBatch ? smaller_scale(scale) : scale;
+  again.waited = waited;
+  if (again.batch_scale < 1) spec.variables[kBatchScale] = show_scale(again.batch_scale);
+  if (next.change == model::TryChange::kSmallerBatch)
+    last.caller.note(text("{} is set for berth.fit_batch, whose batch is then smaller",
+                          fmt::format("{}={}", kBatchScale, show_scale(again.batch_scale))),
+                     {});
+  return true;
+}
+
 }  // namespace
 
 int exit_code_of(const Error& error, bool may_wait) {
@@ -204,8 +252,9 @@ int exit_code_of(const Error& error, bool may_wait) {
   return error.code == ErrorCode::kInvalidArgument ? kUsage : kOurFailure;
 }
 
-Result<int> perform(const Spec& spec, Machine& machine, const Caller& caller,
+Result<int> perform(const Spec& asked, Machine& machine, const Caller& caller,
                     run::Inherited& inherited) {
+  Spec spec = asked;
   // Plan: read the state of the machine, take the lease, choose devices and variables.
   auto plan = make_plan(spec, machine, caller.note);
   if (!plan) return std::move(plan).error();
@@ -219,26 +268,25 @@ Result<int> perform(const Spec& spec, Machine& machine, const Caller& caller,
     return 0;
   }
   if (auto ready = caller.before_start(); !ready) return std::move(ready).error();
-
-  // Launch and watch, until none of the job's processes is left.
-  run::Launch launch = launch_of(spec, *plan);
-  if (const auto launcher = run::other_launcher(launch.command))
+  if (const auto launcher = run::other_launcher(spec.job.command))
     caller.note(run::needless_sentence(*launcher), {});
-  launch.job_folder = folder_or_note(caller.note);
-  auto limits = set_limits(spec, *plan, launch);
-  if (!limits) return std::move(limits).error();
-  Guard* guard = &limits->guard;
-  const model::Report begun = report_of(spec, *plan);
-  run::Sampler sampler(inventory::Sources::from_environment(), plan->snapshot, plan->placement,
-                       plan->supervision != nullptr);
-  sampler.also_watch(limits->container_id);
-  LeasedJob watcher(sampler, plan->lease, *guard);
-  auto ending = run::run_job(launch, inherited, watcher);
+
+  // Launch and watch, until none of the job's processes is left. A retry with other devices or
+  // variables is another launch.
+  Totals earlier;
+  auto start = start_once(spec, *plan, caller, inherited);
+  while (start && (*start)->ending) {
+    auto again = prepare_next_start(spec, *plan, {machine, caller, inherited, **start}, earlier);
+    if (!again) return std::move(again).error();
+    if (!*again) break;
+    start = start_once(spec, *plan, caller, inherited);
+  }
+  if (!start) return std::move(start).error();
+  auto& ending = (*start)->ending;
 
   // Outcome: the lease ends at the same time.
-  guard->end();
-  run::remove_job_folder(launch.job_folder);
   const std::uint64_t refusals = end_lease(*plan, ending);
+  const model::Report& begun = (*start)->begun;
   if (!ending) {
     caller.report_no_start(
         [&] {
@@ -256,22 +304,17 @@ Result<int> perform(const Spec& spec, Machine& machine, const Caller& caller,
   const MakeReport report_of_run = [&] {
     model::Report report = begun;
     report.reasons = reasons_of(*plan);
-    add_ending(report, *ending);
+    add_ending(report, *ending, earlier);
     if (plan->supervision)
       report.tries = std::make_shared<model::Tries>(run::read_record(plan->supervision->record));
-    sampler.fill(report, plan->snapshot);
-    add_access(report, *plan, watcher.trouble(), refusals);
-    guard->fill(report);
-    sampler.fill_bottlenecks(report, plan->snapshot);
-    if (const auto why = plan->lease ? plan->lease->ended_because() : ""; !why.empty())
-      report.notes.push_back(text("the job was ended: {}", why));
+    (*start)->fill(report, *plan, refusals);
     return report;
   };
   caller.report(report_of_run);
   // Inside another job, that job's report is kept, and not this one.
   if (plan->lease && plan->lease->is_ours() && ending->wall >= run::kWatchFrom)
     plan->lease->keep_report(caller.stored_report(report_of_run), kMostToKeepReport);
-  if (caller.ended) caller.ended(ending->outcome, ending->wall);
+  if (caller.ended) caller.ended(ending->outcome, earlier.wall + ending->wall);
   if (ending->interrupted) run::die_of_interrupt();
   return ending->outcome.exit_code;
 }

@@ -5,6 +5,7 @@
 #include "base/file.hpp"
 #include "base/units.hpp"
 #include "engines/allocation.hpp"
+#include "job/next_try.hpp"
 #include "policy/demand.hpp"
 #include "policy/environment.hpp"
 #include "policy/placement.hpp"
@@ -210,7 +211,15 @@ Result<Plan> make_plan(const Spec& spec, Machine& machine, const Note& note) {
                                     plan.environment);
   if (!supervision) return std::move(supervision).error();
   plan.supervision = *std::move(supervision);
-  if (plan.supervision) plan.supervision->quiet = spec.quiet;
+  if (plan.supervision) {
+    plan.supervision->quiet = spec.quiet;
+    if (plan.supervision->ranks.size() > plan.placement.devices.size() &&
+        !plan.placement.devices.empty())
+      note(text("ranks share GPUs; NCCL refuses that, so the program needs another backend (gloo)"),
+           {});
+    const auto scale = spec.variables.find("BERTH_BATCH_SCALE");
+    plan.supervision->batch_scale = scale == spec.variables.end() ? 1 : parse_scale(scale->second);
+  }
   if (plan.supervision && spec.supervision.preflight) {
     plan.supervision->preflight = run::preflight_command(spec.job.command);
     if (plan.supervision->preflight.empty() && !spec.dry_run)

@@ -9,6 +9,7 @@
 #include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "policy/demand.hpp"
 #include "policy/placement.hpp"
 #include "run/tries_record.hpp"
 
@@ -36,6 +37,10 @@ model::Request request_for_ranks(model::Request request, const SupervisionWish& 
   else
     wanted.gpus = wish.ranks->count * each;
   auto enough = policy::place(wanted, snapshot);
+  // Other jobs may have some of the devices now; the ranks wait for as many as the machine has.
+  while (wish.ranks->oversubscribe && *wanted.gpus > 1 && !policy::demand_of(wanted, snapshot, {}))
+    --*wanted.gpus;
+  if (wish.ranks->oversubscribe) enough = policy::place(wanted, snapshot);
   for (int count = wish.ranks->count; wish.ranks->least && !enough && count > *wish.ranks->least;) {
     wanted.gpus = --count * each;
     enough = policy::place(wanted, snapshot);
@@ -62,6 +67,9 @@ Error with_ranks_in_hint(Error refusal, const SupervisionWish& wish) {
       const auto gpus = to_number(line.substr(kGpus.size(), end - kGpus.size())).value_or(0);
       const auto ranks = static_cast<long long>(gpus) / each;
       if (ranks == 0) continue;
+      if (refusal.id == "E0411" && wish.ranks->count > 1 && each == 1 && !wish.ranks->least &&
+          hint.empty())
+        hint = fmt::format("berth run --ranks {} --oversubscribe …", wish.ranks->count);
       one = fmt::format("berth run --ranks {}", ranks);
       if (wish.ranks->gpus_per_rank) one += fmt::format(" --gpus-per-rank {}", each);
       if (end != std::string_view::npos) one += line.substr(end);
@@ -111,6 +119,8 @@ Result<std::shared_ptr<run::Supervision>> supervision_of(const SupervisionWish& 
   auto made = std::make_shared<run::Supervision>();
   made->record = run::make_record();
   made->most_tries = wish.retries + 1;
+  // On several nodes, the others would have to start again too.
+  made->leaves_changes_to_front = wish.retries > 0 && wish.node.count == 1;
   made->backoff_least = wish.backoff_least;
   made->backoff_most = wish.backoff_most;
   if (!wish.ranks) {

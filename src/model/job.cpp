@@ -61,4 +61,18 @@ Outcome outcome_of(const ToldToEnd& how, const std::optional<Outcome>& own) {
   return outcome;
 }
 
+void take_back(Job& job, JobState state) {
+  job.state = state;
+  job.started_unix_milliseconds.reset();
+  job.told_to_end.reset();
+  job.warned = false;
+  job.grants.clear();
+  job.cpus.clear();
+  job.affinity.clear();
+  job.owners.clear();
+  job.group.clear();
+  job.access = Access::kVariable;
+  job.refusals = 0;
+}
+
 }  // namespace berth::model

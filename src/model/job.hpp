@@ -59,7 +59,7 @@ struct ArrayTask {
 };
 
 /// How a running job is being ended, by a user or by its time limit, and what will be reported
-/// about it.
+/// about it. kWaiting: it goes back to the queue, because another job needs its devices.
 struct ToldToEnd {
   JobState state = JobState::kCancelled;
   std::string why;
@@ -110,10 +110,12 @@ struct Job {
   std::vector<std::string> command;
   bool queued =
       false;  // the broker starts the command; otherwise the holder of the lease starts it
-  bool requeue = false;  // restart it if the machine stops while it runs
-  int restarts = 0;      // how often it was restarted
-  std::string log;       // output file of a job that the broker starts; for display only
-  std::string alike;     // indices of the array's jobs that this one represents; for display only
+  bool requeue = false;      // restart it if the machine stops while it runs
+  int restarts = 0;          // how often it was restarted
+  bool preemptible = false;  // it may be ended for a job that is not, and then waits again
+  int preemptions = 0;       // how often that happened
+  std::string log;           // output file of a job that the broker starts; for display only
+  std::string alike;  // indices of the array's jobs that this one represents; for display only
   int priority = 0, tier = 0;  // as in policy/queue.hpp
   std::optional<std::chrono::milliseconds> time_limit;
   std::optional<std::chrono::milliseconds> or_cpu_after;  // use the CPU if it has waited this long
@@ -163,5 +165,8 @@ struct JobOutlook {
   std::optional<std::int64_t> fits_at;  // when it would fit if no other job were submitted
   std::vector<Release> releases;        // expected ends of running jobs
 };
+
+/// The job is as if it had never started.
+void take_back(Job& job, JobState state);
 
 }  // namespace berth::model

@@ -21,6 +21,7 @@ struct Request {
   std::string verb = "run";          // the verb that was called, for hints
   std::optional<int> gpus;           // --gpus N; 0 = CPU only
   std::vector<std::string> devices;  // --devices: each is an index, a uuid prefix or a PCI address
+  std::vector<std::string> without;  // policy::unit_id of devices on which an earlier try failed
   std::optional<std::uint64_t> memory_bytes;  // --memory: the amount on a shared device
   std::optional<int> share_permille;          // --share: the share of a shared device's time
   TurnRules turns;                            // --cap, --latency, --best-effort, --slice, --turn

@@ -25,8 +25,26 @@ std::string_view name(TryClass one) {
       return "hang";
     case TryClass::kStopped:
       return "stopped";
+    case TryClass::kPreempted:
+      return "preempted";
+    case TryClass::kNodeShutdown:
+      return "node shutdown";
   }
   return "user error";
+}
+
+std::string_view name(TryChange one) {
+  switch (one) {
+    case TryChange::kNothing:
+      return "";
+    case TryChange::kOtherDevice:
+      return "other device";
+    case TryChange::kWaitedForMemory:
+      return "waited for memory";
+    case TryChange::kSmallerBatch:
+      return "smaller batch";
+  }
+  return "";
 }
 
 std::string_view name(RankPart part) {

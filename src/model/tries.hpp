@@ -21,9 +21,20 @@ enum class TryClass {
   kDeviceFault,
   kKilled,  // a signal that Berth did not send ended it
   kHang,
-  kStopped  // a person or a limit ended the job: Ctrl-C, SIGTERM, `berth cancel`, its time limit
+  kStopped,    // a person or a limit ended the job: Ctrl-C, SIGTERM, `berth cancel`, its time limit
+  kPreempted,  // another job needed its devices, so it went back to the queue
+  kNodeShutdown  // the machine was shutting down
 };
 [[nodiscard]] std::string_view name(TryClass one);  // "ok", "user error", "out of memory", …
+
+/// What is different in a try, because of how the try before it ended.
+enum class TryChange {
+  kNothing,
+  kOtherDevice,      // it runs on other devices
+  kWaitedForMemory,  // it waited until other programs had released memory of its device
+  kSmallerBatch      // BERTH_BATCH_SCALE is smaller
+};
+[[nodiscard]] std::string_view name(TryChange one);  // "", "other device", "smaller batch", …
 
 /// What a rank contributed to the end of its try.
 enum class RankPart {
@@ -89,6 +100,8 @@ struct Try {
   std::optional<int> exit_code, signal;
   std::chrono::milliseconds wall{0};
   std::chrono::milliseconds waited{0};  // waiting time between the previous try and this one
+  TryChange change = TryChange::kNothing;
+  double batch_scale = 1;  // BERTH_BATCH_SCALE, by which the program multiplies its batch size
   int world_size = 1;
   std::vector<int> lost_devices;  // Device::index of devices that are left out after a device fault
   std::vector<RankEnd> ranks;     // one per rank; a job without --ranks has one

@@ -63,6 +63,7 @@ void ending_fields(JsonWriter& json, const model::Job& job) {
   seconds_field(json, "signal_before_seconds",
                 job.warning ? std::optional(job.warning->before) : std::nullopt);
   json.field("signal_at_any_end", job.warning && job.warning->at_any_end);
+  json.text_field("told_to_end", job.told_to_end ? model::name(job.told_to_end->state) : "");
 }
 
 void fields(JsonWriter& json, const ShownJob& shown) {
@@ -100,6 +101,8 @@ void fields(JsonWriter& json, const ShownJob& shown) {
   json.field("after_not_ok", job.after_not_ok);
   json.field("requeue", job.requeue);
   json.field("restarts", job.restarts);
+  json.field("preemptible", job.preemptible);
+  json.field("preemptions", job.preemptions);
   time_field(json, "submitted", job.submitted_unix_milliseconds);
   time_field(json, "requeued", job.requeued_unix_milliseconds);
   time_field(json, "started", job.started_unix_milliseconds);

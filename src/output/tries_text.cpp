@@ -197,6 +197,10 @@ std::string class_words(model::TryClass one) {
       return text("a hang");
     case model::TryClass::kStopped:
       return text("stopped");
+    case model::TryClass::kPreempted:
+      return text("ended for another job");
+    case model::TryClass::kNodeShutdown:
+      return text("ended by the shutdown of the machine");
   }
   return {};
 }
@@ -330,6 +334,8 @@ std::string tries_json(const model::Tries* tries) {
                    {"failed_first", first == nullptr ? Json(nullptr) : Json(first->rank)},
                    {"wall_seconds", seconds(one.wall)},
                    {"waited_seconds", seconds(one.waited)},
+                   {"change", text_or_null(std::string(model::name(one.change)))},
+                   {"batch_scale", one.batch_scale},
                    {"world_size", one.world_size},
                    {"lost_devices", one.lost_devices},
                    {"left_early", one.left_early},
@@ -339,13 +345,38 @@ std::string tries_json(const model::Tries* tries) {
   return out.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+namespace {
+
+std::string change_words(const model::Try& one) {
+  switch (one.change) {
+    case model::TryChange::kNothing:
+      return {};
+    case model::TryChange::kOtherDevice:
+      return text("try {} on another GPU", one.number);
+    case model::TryChange::kWaitedForMemory:
+      return text("try {} after other programs had released memory", one.number);
+    case model::TryChange::kSmallerBatch:
+      return text("try {} with {}", one.number,
+                  fmt::format("BERTH_BATCH_SCALE={}", one.batch_scale));
+  }
+  return {};
+}
+
+}  // namespace
+
 std::string tries_sentence(const model::Tries& tries) {
   const auto count = static_cast<long long>(tries.all.size());
   if (count < 2) return {};
-  std::vector<std::string> classes;
-  for (const model::Try& one : tries.all) classes.push_back(class_words(one.kind));
+  std::vector<std::string> classes, changes;
+  for (const model::Try& one : tries.all) {
+    classes.push_back(class_words(one.kind));
+    if (auto words = change_words(one); !words.empty()) changes.push_back(std::move(words));
+  }
   const model::Try& last = tries.all.back();
-  if (last.lost_devices.empty()) return text("{} tries: {}", count, join(classes, ", "));
+  if (last.lost_devices.empty()) {
+    std::string sentence = text("{} tries: {}", count, join(classes, ", "));
+    return changes.empty() ? sentence : sentence + "; " + join(changes, ", ");
+  }
   return text_n("{1} tries: {2}; the last with {0} rank, without GPU {3}",
                 "{1} tries: {2}; the last with {0} ranks, without GPU {3}", last.world_size,
                 last.world_size, count, join(classes, ", "),

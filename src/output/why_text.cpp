@@ -208,6 +208,17 @@ void add_cpu(Lines& lines, const JobStory& story, const JobsView& view) {
                        show_duration(*job.or_cpu_after)));
 }
 
+/// Adds lines about jobs that were, or may be, started instead of this one.
+void add_preemptions(Lines& lines, const Job& job) {
+  if (!job.preemptible) return;
+  if (job.preemptions > 0)
+    lines.add(tr("preemptible"),
+              text_n("ended {} time for another job", "ended {} times for other jobs",
+                     job.preemptions, job.preemptions));
+  if (!model::has_ended(job.state))
+    lines.add(tr("preemptible"), text("if another job needs its GPUs, it ends and waits again"));
+}
+
 /// Adds lines about what happened to the job when the machine restarted, and what would happen at
 /// the next restart.
 void add_restarts(Lines& lines, const Job& job) {
@@ -362,6 +373,7 @@ std::string of_waiting(const JobStory& story, const JobsView& view, const Termin
                                                   : std::to_string(story.job.task->array)));
   for (const JobId id : awaited(story))
     lines.add(tr("that one"), fmt::format("berth why {}", number_of(story, id)));
+  add_preemptions(lines, story.job);
   add_restarts(lines, story.job);
   add_array(lines, story);
   return waiting_head(story) + "\n" + lines.render(terminal);
@@ -384,6 +396,7 @@ std::string of_running(const JobStory& story, const JobsView& view, const Termin
                                 ? logs
                                 : text("{} ({} so far)", logs, show_bytes(written->second)));
   }
+  add_preemptions(lines, job);
   add_restarts(lines, job);
   add_array(lines, story);
   return text("job {} runs on {} since {} ({})", job_number(job), has_words(job, view.snapshot),
@@ -401,6 +414,7 @@ std::string of_ended(const JobStory& story, const JobsView& view, const Terminal
   if (!job.ended_by.empty()) lines.add(tr("ended by"), printable(job.ended_by));
   if (!job.log.empty() && job.started_unix_milliseconds)
     lines.add(tr("output"), fmt::format("berth logs {}", job_number(job)));
+  add_preemptions(lines, job);
   add_restarts(lines, job);
   std::string head;
   if (job.started_unix_milliseconds) {

@@ -333,7 +333,14 @@ bool busy(const Device& device, const model::Snapshot& snapshot, const model::Le
   return model::has_unseen_users(device, snapshot);
 }
 
-void leave_out_whole_devices(std::vector<Candidate>& all, const model::Request& request) {
+void leave_out_excluded(std::vector<Candidate>& all, const model::Request& request) {
+  const auto is_excluded = [&](const std::string& unit) {
+    return std::find(request.without.begin(), request.without.end(), unit) != request.without.end();
+  };
+  std::erase_if(all, [&](const Candidate& one) {
+    return is_excluded(unit_id(*one.device, nullptr)) ||
+           is_excluded(unit_id(*one.device, one.partition));
+  });
   const auto is_part = [](const Candidate& one) { return one.partition != nullptr; };
   if (request.mig_only.value_or(false) && request.devices.empty() &&
       std::any_of(all.begin(), all.end(), is_part))

@@ -53,9 +53,10 @@ struct Candidate {
 [[nodiscard]] std::vector<Candidate> candidates_of(const model::Snapshot& snapshot,
                                                    const model::Ledger& ledger);
 
-/// For a job that must have a MIG partition and names no device: leaves out whole devices. If the
-/// machine has no partition, it leaves all, and the caller says what is missing.
-void leave_out_whole_devices(std::vector<Candidate>& all, const model::Request& request);
+/// Leaves out what the request excludes: the devices in Request::without, and whole devices if the
+/// job must have a MIG partition and names no device. If the machine has no partition, whole
+/// devices remain, and the caller says what is missing.
+void leave_out_excluded(std::vector<Candidate>& all, const model::Request& request);
 
 /// A whole device as a candidate, whatever its kind.
 [[nodiscard]] Candidate candidate_of(const model::Device& device, const model::Snapshot& snapshot,

@@ -123,7 +123,7 @@ Result<Demand> demand_of(const model::Request& request, const model::Snapshot& s
       named = *std::move(selected);
   const Visible visible = inherited_visibility(request, snapshot);
   auto all = candidates_of(empty, {});
-  leave_out_whole_devices(all, request);
+  leave_out_excluded(all, request);
   const bool with_cards = std::any_of(all.begin(), all.end(), [](const Candidate& one) {
     return !model::processor_graphics(*one.device);
   });

@@ -282,7 +282,7 @@ Result<model::Placement> place(const model::Request& request, const model::Snaps
   Search search{request, snapshot, ledger, candidates_of(snapshot, ledger),
                 inherited_visibility(request, snapshot)};
   leave_out_processor_graphics(search);
-  leave_out_whole_devices(search.all, request);
+  leave_out_excluded(search.all, request);
   model::Placement placement;
   const auto chosen = decide(search, placement.reasons);
   if (!chosen) return chosen.error();

@@ -123,7 +123,8 @@ void Queue::set_user(int number, const UserRules& rules) {
 }
 
 int Queue::tier_now(const WaitingJob& job, Instant now) const {
-  return job.tier < 0 && now - job.queued >= rules_.aging ? 0 : job.tier;
+  const bool ages = job.tier < 0 && job.tier != kPreemptibleTier;
+  return ages && now - job.queued >= rules_.aging ? 0 : job.tier;
 }
 
 UserRules Queue::rules(int user) const {
@@ -214,7 +215,8 @@ void Queue::started(JobId id, const std::vector<int>& devices, Instant now) {
   remove(id, now);
   if (job.demand.most_devices > 0) job.demand.devices = static_cast<int>(devices.size());
   job.demand.most_devices = 0;
-  begin({job.id, job.user, job.demand, devices, job.time_limit, now});
+  begin({job.id, job.user, job.demand, devices, job.time_limit, now, job.tier == kPreemptibleTier,
+         false});
 }
 
 void Queue::adopt(const RunningJob& job) {
@@ -301,6 +303,49 @@ std::optional<Start> Queue::next(Instant now) const {
     if (found.obstruction == Obstruction::kNothing) return Start{job->id, std::move(found.devices)};
   }
   return std::nullopt;
+}
+
+void Queue::leaves(JobId id) {
+  const auto entry = running_.find(id);
+  if (entry != running_.end()) entry->second.leaving = true;
+}
+
+std::optional<Queue::Preemption> Queue::preemption(Instant now) const {
+  Pool beside = pool_;
+  std::vector<const RunningJob*> newest;
+  for (const auto& [id, job] : running_) {
+    if (job.leaving) give_back(beside, job.demand, job.devices);
+    if (job.preemptible && !job.leaving) newest.push_back(&job);
+  }
+  if (newest.empty() || waiting_.empty()) return std::nullopt;
+  std::sort(newest.begin(), newest.end(), [](const RunningJob* a, const RunningJob* b) {
+    return std::tie(a->started, a->id) > std::tie(b->started, b->id);
+  });
+  Walk walk(*this, now);
+  walk.look_at_few();
+  std::optional<Reservation> first;
+  const WaitingJob* wanted = walk.next();
+  while (wanted != nullptr && look(*wanted, first, now).obstruction != Obstruction::kBusy)
+    wanted = walk.next();
+  if (wanted == nullptr || wanted->tier == kPreemptibleTier || fit(beside, wanted->demand))
+    return std::nullopt;
+  std::vector<const RunningJob*> chosen;
+  for (const RunningJob* one : newest) {
+    give_back(beside, one->demand, one->devices);
+    chosen.push_back(one);
+    if (fit(beside, wanted->demand)) break;
+  }
+  if (!fit(beside, wanted->demand)) return std::nullopt;
+  Preemption out{wanted->id, {}};
+  for (const RunningJob* one : chosen) {
+    Pool without = beside;
+    take(without, one->demand, one->devices);
+    if (fit(without, wanted->demand))
+      beside = std::move(without);  // it was not in the way
+    else
+      out.jobs.push_back(one->id);
+  }
+  return out;
 }
 
 Queue::Outlook Queue::outlook(JobId id, Instant now) const {

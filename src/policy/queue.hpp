@@ -27,6 +27,10 @@ namespace berth::policy {
 
 using JobId = std::uint64_t;
 
+/// The tier of jobs that may be ended for others: always the last ones, because otherwise such a
+/// job would start again on the device that it had to leave.
+inline constexpr int kPreemptibleTier = -2;
+
 /// `tier` comes before fair share. A job of tier -1 comes after all other jobs until it has waited
 /// for `aging`. Only an administrator can set tier +1. `priority` orders only a user's own jobs.
 struct WaitingJob {
@@ -47,6 +51,8 @@ struct RunningJob {
   std::vector<int> devices;
   std::optional<std::chrono::milliseconds> time_limit = {};
   Instant started{0};
+  bool preemptible = false;
+  bool leaving = false;  // it has been told to end
 };
 
 struct UserRules {
@@ -103,6 +109,16 @@ class Queue {
   [[nodiscard]] bool resize(JobId id, std::uint64_t memory_bytes, int share_permille, Instant now);
   /// The job to start now; nullopt: none. Call it again after started().
   [[nodiscard]] std::optional<Start> next(Instant now) const;
+  /// The running job has been told to end, so its devices become free soon.
+  void leaves(JobId id);
+  /// A waiting job that is not preemptible, and the preemptible jobs that must end so that it can
+  /// start: as few as possible, those that started last. Considers only the first job that does not
+  /// fit. nullopt: nothing to do, or it would not help.
+  struct Preemption {
+    JobId for_job = 0;
+    std::vector<JobId> jobs;
+  };
+  [[nodiscard]] std::optional<Preemption> preemption(Instant now) const;
   /// Why a waiting job does not start, and which jobs come before it: all earlier jobs of the same
   /// user, and of each other user the first job of each kind.
   struct Outlook {

@@ -379,3 +379,69 @@ TEST_CASE("In random sequences no device is leased twice and all are returned") 
     CHECK(queue.pool() == empty);
   }
 }
+
+namespace {
+
+WaitingJob preemptible(JobId id, int user, int devices) {
+  WaitingJob out = job(id, user, devices);
+  out.tier = kPreemptibleTier;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("Preemptible jobs start last, however long they have waited") {
+  Queue queue(gpus(1));
+  queue.add(preemptible(1, 0, 1));
+  queue.add(job(2, 1, 1));
+  CHECK(start_all(queue, hours(1000)) == Ids{2});
+}
+
+TEST_CASE(
+    "For a job that does not fit, as few preemptible jobs as possible end, the newest first") {
+  Queue queue(gpus(4));
+  for (const JobId id : {1, 2, 3}) queue.add(preemptible(id, 0, 1));
+  queue.add(job(4, 1, 1));
+  CHECK(start_all(queue, seconds(0)) == Ids{4, 1, 2, 3});
+  CHECK_FALSE(queue.preemption(seconds(1)));  // nobody waits
+
+  queue.add(job(5, 1, 2));
+  const auto found = queue.preemption(seconds(2));
+  REQUIRE(found);
+  CHECK(found->for_job == 5);
+  CHECK(found->jobs == Ids{3, 2});
+  // While they end, no further job has to.
+  queue.leaves(3);
+  queue.leaves(2);
+  CHECK_FALSE(queue.preemption(seconds(2)));
+  queue.ended(3, seconds(3));
+  queue.add(preemptible(3, 0, 1));
+  CHECK_FALSE(queue.next(seconds(3)));  // it does not take back the device that it left
+  queue.ended(2, seconds(3));
+  CHECK(start_all(queue, seconds(3)) == Ids{5});
+}
+
+TEST_CASE("No job ends in vain, or for another preemptible job") {
+  Queue queue(gpus(2));
+  queue.add(preemptible(1, 0, 1));
+  queue.add(job(2, 1, 1));
+  CHECK(start_all(queue, seconds(0)) == Ids{2, 1});
+  queue.add(preemptible(3, 1, 1));
+  CHECK_FALSE(queue.preemption(seconds(1)));
+  queue.add(job(4, 1, 2));  // job 2 would still have one of the devices
+  CHECK_FALSE(queue.preemption(seconds(1)));
+}
+
+TEST_CASE("A preemptible job that is not in the way keeps running") {
+  Queue queue(gpus(2));
+  queue.add(preemptible(1, 0, 1));
+  CHECK(start_all(queue, seconds(0)) == Ids{1});
+  queue.add(preemptible(2, 0, 1));
+  CHECK(start_all(queue, seconds(1)) == Ids{2});
+  WaitingJob fixed = job(3, 1, 1);
+  fixed.demand.allowed = {0};  // the older job has it
+  queue.add(fixed);
+  const auto found = queue.preemption(seconds(2));
+  REQUIRE(found);
+  CHECK(found->jobs == Ids{1});
+}

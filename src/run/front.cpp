@@ -100,8 +100,10 @@ class Front {
     channel->keeper.reset();
     if (launch_.enclosed) watcher_.born(keeper_);
     send(channel_.get(), Greeting{signal_probe_->pid()});
-    close_inherited(inherited_);
-    redirect_standard_streams(0, 1);
+    if (!launch_.may_start_again) {
+      close_inherited(inherited_);
+      redirect_standard_streams(0, 1);
+    }
     while (!finished_ && !keeper_lost_) wait_and_act();
     if (keeper_lost_) clean_up_after_the_keeper();
     ::waitpid(keeper_, nullptr, 0);

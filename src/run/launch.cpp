@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
 #include <cstdlib>
 
@@ -66,6 +67,36 @@ void block_signals(Inherited& inherited) {
   struct sigaction ordinary = {};
   ordinary.sa_handler = SIG_DFL;
   ::sigaction(SIGCHLD, &ordinary, &inherited.on_child);
+}
+
+void unblock_signals(const Inherited& inherited) {
+  ::sigaction(SIGCHLD, &inherited.on_child, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &inherited.mask, nullptr);
+}
+
+int wait_unless_told_to_end(const Inherited& inherited, std::chrono::milliseconds duration) {
+  using Clock = std::chrono::steady_clock;
+  sigset_t ends;
+  ::sigemptyset(&ends);
+  sigset_t blocked = inherited.mask;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+    struct sigaction action = {};
+    ::sigaction(signal, nullptr, &action);
+    if (action.sa_handler == SIG_IGN) continue;  // nohup
+    ::sigaddset(&ends, signal);
+    ::sigaddset(&blocked, signal);
+  }
+  ::pthread_sigmask(SIG_SETMASK, &blocked, nullptr);
+  const auto until = Clock::now() + duration;
+  for (;;) {
+    const auto left =
+        std::max(std::chrono::nanoseconds(0), std::chrono::nanoseconds(until - Clock::now()));
+    const timespec wait{static_cast<time_t>(left.count() / 1'000'000'000),
+                        static_cast<long>(left.count() % 1'000'000'000)};
+    const int signal = ::sigtimedwait(&ends, nullptr, &wait);
+    if (signal > 0) return signal;
+    if (errno != EINTR) return 0;
+  }
 }
 
 std::uint64_t pending_signals() {

@@ -49,6 +49,9 @@ struct Launch {
   std::string on_end;         // a shell command to run after the job; "": none
   // A command that removes the job's container if it may still exist after the job; empty: none.
   std::vector<std::string> remove_container;
+  // The front keeps the standard streams and what it inherited, because it may start the command
+  // once more. Not stored in records.
+  bool may_start_again = false;
   // Time in which remaining processes may end by themselves. Not stored in records.
   std::chrono::milliseconds head_start{50};
   // If set, the workload is our supervisor, which starts the command once per rank or per try. Not
@@ -68,6 +71,12 @@ struct Inherited {
 [[nodiscard]] Inherited inherit();
 /// Blocks all signals that can be blocked; from now on they are read from a signalfd.
 void block_signals(Inherited& inherited);
+/// Undoes block_signals(). A signal that is pending has its effect now.
+void unblock_signals(const Inherited& inherited);
+/// Waits, after block_signals(). Ends early if a signal arrives that asks the job to end, and
+/// returns it; otherwise returns 0. The terminal can stop and continue this process meanwhile.
+[[nodiscard]] int wait_unless_told_to_end(const Inherited& inherited,
+                                          std::chrono::milliseconds duration);
 /// Pending blocked signals; bit N-1 is signal N.
 [[nodiscard]] std::uint64_t pending_signals();
 /// From now on, exec passes on inherited descriptors and none of ours.

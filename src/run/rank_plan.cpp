@@ -20,9 +20,15 @@ Error not_divisible(std::size_t devices, const RankWish& wish) {
           text_n("{} device cannot be divided among {} ranks",
                  "{} devices cannot be divided among {} ranks", static_cast<long long>(devices),
                  devices, ranks),
-          fmt::format("berth run --ranks {} --gpus {} -- python train.py\n"
+          fmt::format("berth run --ranks {} --gpus {} -- python train.py\n{}"
                       "berth run --ranks {} --cpu -- python train.py",
-                      ranks, ranks * each, ranks)};
+                      ranks, ranks * each,
+                      static_cast<std::size_t>(ranks) > devices && each == 1 && wish.nodes == 1
+                          ? fmt::format("berth run --ranks {} --gpus {} --oversubscribe -- python "
+                                        "train.py\n",
+                                        ranks, devices)
+                          : "",
+                      ranks)};
 }
 
 /// Moves up to `count` of `from` that are in `wanted` to the result, in order.
@@ -128,24 +134,27 @@ Result<std::vector<RankSpec>> plan_ranks(const RankWish& wish, const model::Plac
   }
   if (wish.least && devices > 0)
     count = std::clamp(possible, static_cast<std::size_t>(*wish.least), count);
-  const std::size_t each = count == 0 ? 0 : devices / count;
-  const bool fits = count > 0 && each * count == devices &&
+  // All ranks of a device see only this one, so its number is 0 for each of them.
+  const bool is_shared = wish.oversubscribe && devices > 0 && count > devices;
+  const std::size_t each = is_shared ? 1 : count == 0 ? 0 : devices / count;
+  const bool fits = count > 0 && (is_shared || each * count == devices) &&
                     (devices == 0 ? wish.count > 0 || wish.or_cores : each > 0) &&
                     (devices == 0 || !wish.gpus_per_rank || each == each_wanted);
   if (!fits) return not_divisible(devices, wish);
   std::vector<RankSpec> ranks(count);
   for (std::size_t i = 0; i < count; ++i)
     for (std::size_t k = 0; k < each; ++k)
-      ranks[i].devices.push_back(placement.devices[i * each + k]);
+      ranks[i].devices.push_back(placement.devices[(i * each + k) % devices]);
   if (wish.own_cores)
     divide_cores(ranks, model::parse_cpu_list(environment.cpus).value_or(Cpus()), snapshot);
   for (std::size_t i = 0; i < count; ++i) {
     RankSpec& rank = ranks[i];
     set_numbers(rank, i, count, wish);
-    set_devices_of_jax(rank, i, each);
+    set_devices_of_jax(rank, is_shared ? 0 : i, each);
     rank.threads = std::max(1, environment.threads / static_cast<int>(count));
     set_threads(rank, environment);
-    if (each > 1) show_own_devices(rank, i, each, devices, environment);
+    if (each > 1 || is_shared)
+      show_own_devices(rank, is_shared ? i % devices : i, each, devices, environment);
   }
   return ranks;
 }

@@ -21,12 +21,14 @@ struct RankWish {
   int node = 0, nodes = 1;  // of a job on several nodes, each with as many ranks
   std::optional<int> least = {};  // the MIN of --ranks MIN:MAX; `count` is MAX
   bool or_cores = false;          // with count 0, on the CPU: as many as cores
+  bool oversubscribe = false;     // several ranks may have the same device
 };
 
 /// One spec per rank, in order. Rank r has the devices r*K to r*K+K-1 of the placement. With one
 /// device per rank, all ranks see all devices, as programs for torchrun expect, and LOCAL_RANK is
-/// the index of the rank's own device. With several per rank, each rank sees only its own. Fails
-/// with kInvalidArgument (E0530) if the devices cannot be divided.
+/// the index of the rank's own device. With several per rank, each rank sees only its own. If there
+/// are more ranks than devices and `oversubscribe` is set, rank r sees only device r modulo their
+/// number. Fails with kInvalidArgument (E0530) if the devices cannot be divided.
 [[nodiscard]] Result<std::vector<RankSpec>> plan_ranks(const RankWish& wish,
                                                        const model::Placement& placement,
                                                        const model::Snapshot& snapshot,

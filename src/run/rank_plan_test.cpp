@@ -43,6 +43,32 @@ model::Placement on(std::vector<int> devices) {
 
 }  // namespace
 
+TEST_CASE("more ranks than devices share them only with --oversubscribe, and see their own") {
+  RankWish wish;
+  wish.count = 3;
+  const auto refused = plan_ranks(wish, on({2, 3}), machine(), variables("2,3", 6));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().hint.find("--gpus 2 --oversubscribe") != std::string::npos);
+  wish.oversubscribe = true;
+  const auto ranks = plan_ranks(wish, on({2, 3}), machine(), variables("2,3", 6));
+  REQUIRE(ranks);
+  REQUIRE(ranks->size() == 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto& rank = (*ranks)[i];
+    const int device = i == 1 ? 3 : 2;
+    CHECK(rank.devices == std::vector<int>{device});
+    CHECK(rank.variables.at("CUDA_VISIBLE_DEVICES") == std::to_string(device));
+    CHECK(rank.variables.at("JAX_LOCAL_DEVICE_IDS") == "0");
+    CHECK(rank.variables.at("LOCAL_RANK") == std::to_string(i));
+    CHECK(rank.variables.at("WORLD_SIZE") == "3");
+    CHECK(rank.threads == 2);
+  }
+  // With enough devices it changes nothing.
+  const auto enough = plan_ranks(wish, on({0, 1, 2}), machine(), variables("0,1,2", 6));
+  REQUIRE(enough);
+  CHECK(enough->front().variables.count("CUDA_VISIBLE_DEVICES") == 0);
+}
+
 TEST_CASE("on the CPU, auto is one rank for each core, and gpu is refused") {
   RankWish wish;
   wish.count = 0;

@@ -21,6 +21,10 @@ bool is_worth_a_retry(model::TryClass kind, HangAction on_hang) {
   }
 }
 
+bool may_need_changes(model::TryClass kind) {
+  return kind == model::TryClass::kOutOfMemory || kind == model::TryClass::kDeviceFault;
+}
+
 milliseconds pause_before_try(int number, milliseconds least, milliseconds most) {
   milliseconds pause = least;
   for (int i = 2; i < number && pause < most; ++i) pause *= 2;

@@ -11,6 +11,10 @@ namespace berth::run {
 /// An error in the program would only occur again, so it is not retried.
 [[nodiscard]] bool is_worth_a_retry(model::TryClass kind, HangAction on_hang);
 
+/// Whether the next try may need other devices or variables than this one had. Then the front
+/// decides about it, because only the front can see the devices and take another lease.
+[[nodiscard]] bool may_need_changes(model::TryClass kind);
+
 /// The pause before try `number`, from 2. It doubles each time, up to `most`, with a random part,
 /// so that jobs that failed together do not restart together.
 [[nodiscard]] std::chrono::milliseconds pause_before_try(int number,

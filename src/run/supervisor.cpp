@@ -78,15 +78,19 @@ class Supervisor {
   /// Returns the wait status for the job.
   int run() {
     listen();
+    tries_ = plan_.earlier;
     tries_.has_ranks = plan_.has_ranks;
     tries_.world_size = world_size();
     tries_.most_tries = plan_.most_tries;
+    int number = static_cast<int>(tries_.all.size()) + 1;
+    change_ = plan_.change;
     int status = kNoFlight << 8;
-    if (preflight_passes())
-      status = run_try(1, milliseconds(0));
+    if (number > 1 || preflight_passes())
+      status = run_try(number, plan_.waited);
     else if (is_stopped_ || is_warned_)
       status = is_stopped_ ? stop_signal_ : SIGTERM;  // a wait status: ended by that signal
-    for (int number = 2; number <= plan_.most_tries && may_try_again(); ++number) {
+    change_ = model::TryChange::kNothing;
+    for (++number; number <= plan_.most_tries && may_try_again(); ++number) {
       const milliseconds pause = pause_before_try(number, plan_.backoff_least, plan_.backoff_most);
       say(text("try {} of {} ended: {}; the next one starts in {}", number - 1, plan_.most_tries,
                model::name(tries_.all.back().kind), show_duration(pause)));
@@ -129,8 +133,12 @@ class Supervisor {
   }
 
   [[nodiscard]] bool may_try_again() const {
-    return !is_stopped_ && !is_warned_ && !tries_.all.empty() &&
-           is_worth_a_retry(tries_.all.back().kind, plan_.hang_action);
+    if (is_stopped_ || is_warned_ || tries_.all.empty()) return false;
+    const model::TryClass kind = tries_.all.back().kind;
+    // With fewer ranks the job continues on the devices of its lease.
+    const bool is_here = kind == model::TryClass::kDeviceFault && plan_.fewer;
+    if (plan_.leaves_changes_to_front && may_need_changes(kind) && !is_here) return false;
+    return is_worth_a_retry(kind, plan_.hang_action);
   }
 
   /// Runs the preflight, if requested. Returns whether the program may start.
@@ -197,6 +205,8 @@ class Supervisor {
     model::Try& one = tries_.all.emplace_back();
     one.number = number;
     one.waited = waited;
+    one.change = change_;
+    one.batch_scale = plan_.batch_scale;
     one.world_size = tries_.world_size = world_size();
     one.lost_devices = lost_devices_;
     begun_ = Clock::now();
@@ -708,6 +718,7 @@ class Supervisor {
   Meeting meeting_;
   std::vector<Rank> ranks_;
   model::Tries tries_;
+  model::TryChange change_ = model::TryChange::kNothing;  // of the next try
   Time begun_{};
   std::optional<int> first_;  // the rank that failed first
   std::uint64_t oom_kills_before_ = 0;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/descriptor.hpp"
+#include "model/tries.hpp"
 #include "run/hang_action.hpp"
 #include "run/launch.hpp"
 #include "run/node_place.hpp"
@@ -41,6 +42,13 @@ struct Supervision {
   bool nccl_debug = false;             // reads NCCL's log of each rank
   std::vector<std::string> preflight;  // a command for each rank, before the program; empty: none
   int most_tries = 1;
+  /// The front decides about a next try after the failures of may_need_changes().
+  bool leaves_changes_to_front = false;
+  model::Tries earlier;  // tries before this start of the job
+  // How the first try of this start differs from the one before it.
+  model::TryChange change = model::TryChange::kNothing;
+  double batch_scale = 1;
+  std::chrono::milliseconds waited{0};  // between the two
   std::chrono::milliseconds backoff_least = kDefaultBackoffLeast;
   std::chrono::milliseconds backoff_most = kDefaultBackoffMost;
   // A hang that lasts this long is ended, unless hang_action is kReport.

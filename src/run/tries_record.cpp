@@ -135,6 +135,8 @@ Json json_of(const model::Try& one) {
           {"signal", one.signal.value_or(-1)},
           {"wall", one.wall.count()},
           {"waited", one.waited.count()},
+          {"change", static_cast<int>(one.change)},
+          {"batch_scale", one.batch_scale},
           {"world_size", one.world_size},
           {"lost_devices", one.lost_devices},
           {"ranks", std::move(ranks)},
@@ -152,6 +154,8 @@ model::Try try_of(const Json& json) {
   one.signal = unless_negative(json.at("signal").get<int>());
   one.wall = milliseconds(json.at("wall").get<std::int64_t>());
   one.waited = milliseconds(json.at("waited").get<std::int64_t>());
+  one.change = static_cast<model::TryChange>(json.at("change").get<int>());
+  json.at("batch_scale").get_to(one.batch_scale);
   json.at("world_size").get_to(one.world_size);
   json.at("lost_devices").get_to(one.lost_devices);
   for (const Json& rank : json.at("ranks")) one.ranks.push_back(rank_of(rank));

@@ -11,23 +11,6 @@ using model::Job;
 using model::JobId;
 using model::JobState;
 
-namespace {
-
-/// The state of a job that has never started.
-void take_back(Job& job, JobState state) {
-  job.state = state;
-  job.started_unix_milliseconds.reset();
-  job.grants.clear();
-  job.cpus.clear();
-  job.affinity.clear();
-  job.owners.clear();
-  job.group.clear();
-  job.access = model::Access::kVariable;
-  job.refusals = 0;
-}
-
-}  // namespace
-
 std::optional<model::Outcome> outcome_before_restart(const Job& job, const Launcher& launcher) {
   if (!job.told_to_end && launcher.was_told_to_end(job.id)) return std::nullopt;
   return launcher.outcome(job.id);
@@ -37,12 +20,14 @@ std::vector<JobId> put_back(std::vector<Job>& jobs, const Launcher& launcher,
                             std::int64_t now_unix_milliseconds) {
   std::vector<JobId> back;
   for (Job& job : jobs) {
-    if (job.state != JobState::kRunning || !job.requeue || job.told_to_end ||
-        job.restarts >= model::kMostRestarts || outcome_before_restart(job, launcher))
+    if (job.state != JobState::kRunning) continue;
+    const bool is_preempted = job.told_to_end && job.told_to_end->state == JobState::kWaiting;
+    if (!is_preempted && (!job.requeue || job.told_to_end || job.restarts >= model::kMostRestarts ||
+                          outcome_before_restart(job, launcher)))
       continue;
-    ++job.restarts;
+    ++(is_preempted ? job.preemptions : job.restarts);
     job.requeued_unix_milliseconds = now_unix_milliseconds;
-    take_back(job, JobState::kWaiting);
+    model::take_back(job, JobState::kWaiting);
     back.push_back(job.id);
   }
   return back;
@@ -59,7 +44,7 @@ Mended mend_stale(std::vector<Job>& jobs, const broker::Salvage& salvaged, const
                                     now_unix_milliseconds)) {
       job = *std::move(known);
     } else if (job.state == JobState::kWaiting || !launcher.keeper(job.id)) {
-      take_back(job, JobState::kHeld);
+      model::take_back(job, JobState::kHeld);
       mended.held.push_back(job.id);
     } else {
       continue;

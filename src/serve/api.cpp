@@ -73,6 +73,7 @@ Job job_from(Job submitted, const Call& call) {
   job.on_end = submitted.queued ? std::move(submitted.on_end) : "";
   job.notify = submitted.notify;
   job.requeue = submitted.requeue && submitted.queued;
+  job.preemptible = submitted.preemptible && submitted.queued;
   job.key = std::move(submitted.key);
   if (submitted.state == JobState::kHeld) job.state = JobState::kHeld;
   return job;

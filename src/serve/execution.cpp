@@ -154,6 +154,7 @@ bool Execution::settle() {
     const auto started = broker_.start_what_fits(now());
     for (const JobId id : started)
       if (!broker_.job(id)->queued) enclose(id);  // queued jobs: when launched
+    for (const auto& [id, why] : broker_.to_preempt(now())) stop(id, {JobState::kWaiting, why, ""});
     locks_.keep(leased_units());
     const auto changed = broker_.changed();
     if (changed.empty()) {
@@ -166,7 +167,7 @@ bool Execution::settle() {
     // A job with --requeue may have been started before a reboot, even if a power failure removed
     // that from the journal. Delete the old record of its start.
     for (const JobId id : started)
-      if (broker_.job(id)->requeue) launcher_.forget_start(id);
+      if (broker_.job(id)->requeue || broker_.job(id)->preemptions > 0) launcher_.forget_start(id);
     if (auto written = journal_.write(rows); !written) {
       fail(written.error());
       return false;
@@ -287,6 +288,7 @@ Result<JobId> Execution::rerun(JobId id, const Caller& caller) {
   job.command = before->command;
   job.queued = true;
   job.requeue = before->requeue;
+  job.preemptible = before->preemptible;
   job.priority = before->priority;
   job.tier = before->tier;
   job.time_limit = before->time_limit;
@@ -402,7 +404,10 @@ void Execution::keeper_gone(const Job& job) {
   if (const auto outcome = launcher_.outcome(id)) {
     broker_.set_usage(id, launcher_.usage(id));
     const bool is_good = outcome->kind == model::OutcomeClass::kOk;
-    const auto how = how_stopped(id, {is_good ? JobState::kDone : JobState::kFailed, ""});
+    auto how = how_stopped(id, {is_good ? JobState::kDone : JobState::kFailed, ""});
+    // The job ended by itself, before the broker could end it for another job.
+    if (how.state == JobState::kWaiting && !launcher_.was_told_to_end(id))
+      how = {is_good ? JobState::kDone : JobState::kFailed, "", ""};
     return end(id, how.state, outcome, how.why);
   }
   const auto keeper = launcher_.keeper(id);
@@ -446,6 +451,11 @@ void Execution::stop(JobId id, const model::ToldToEnd& how) {
     end(id, how.state, {}, how.why);
     return;
   }
+  const Job* job = broker_.job(id);
+  // A job that is being ended for another one may be cancelled meanwhile.
+  if (stopped_.contains(id) && job != nullptr && job->told_to_end &&
+      job->told_to_end->state == JobState::kWaiting && how.state != JobState::kWaiting)
+    broker_.tell_to_end(id, how);
   if (stopped_.contains(id) || !watches_.signal(id, 0)) return;
   stopped_.emplace(id, Stopped{now().steady});
   broker_.tell_to_end(id, how);

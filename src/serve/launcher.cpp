@@ -95,7 +95,8 @@ Result<model::ProcessId> Launcher::start_job(const Job& job, run::Launch launch,
   for (const char* name : {"BERTH_ARRAY", "BERTH_ARRAY_INDEX", "BERTH_RESTARTS"})
     variables.erase(name);  // the variable may come from the surrounding job
   variables["BERTH_JOB"] = std::to_string(job.id);
-  if (job.requeue) variables["BERTH_RESTARTS"] = std::to_string(job.restarts);
+  if (job.requeue || job.preemptible)
+    variables["BERTH_RESTARTS"] = std::to_string(job.restarts + job.preemptions);
   if (job.task) {
     variables["BERTH_ARRAY"] = std::to_string(job.task->array);
     variables["BERTH_ARRAY_INDEX"] = std::to_string(job.task->index);

@@ -1,0 +1,59 @@
+// What a job changes for its next try (--retries), after memory ran out or a device failed. Pure.
+//
+// The same program would fail again on a device that failed, or with as much memory as before. So
+// the job avoids a device that failed. If memory ran out, it takes a device with more of it, waits
+// for memory that other programs hold, or asks its program for a smaller batch, in this order.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/ledger.hpp"
+#include "model/run.hpp"
+#include "model/snapshot.hpp"
+#include "model/tries.hpp"
+
+namespace berth::job {
+
+struct FailedTry {
+  model::TryClass kind = model::TryClass::kOk;
+  bool lacked_host_memory = false;  // not a device's
+  bool met_own_limit = false;       // the guard refused memory above the job's --memory
+  bool may_move = false;            // the job may take another lease
+  std::vector<int> devices;         // Device::index of the devices of the rank that failed
+};
+
+/// What the devices and the guard show about the last try of `tries`, whatever its output says: a
+/// device that failed meanwhile, or memory that was refused to a program that prints no Python
+/// exception. Corrects the try's class and evidence. `refusals`: of the guard. Returns the devices
+/// that failed.
+std::vector<int> correct_class(model::Try& last, const model::Snapshot& before,
+                               const model::Snapshot& after, const std::vector<int>& devices,
+                               std::uint64_t refusals);
+
+/// Summary of a try for next_try(). `placed`: the devices of the job.
+[[nodiscard]] FailedTry failed_try(const model::Try& last, const std::vector<int>& placed,
+                                   std::uint64_t refusals);
+
+struct NextTry {
+  model::TryChange change = model::TryChange::kNothing;
+  std::vector<std::string> without;  // Request::without, for kOtherDevice
+};
+/// `after`: the machine when no process of the job is left.
+[[nodiscard]] NextTry next_try(const FailedTry& failed, const model::Request& request,
+                               const model::Snapshot& after, const model::Ledger& ledger);
+
+/// Memory of these devices that is in use, of those where it is so much that it may matter. Call it
+/// when no process of the job is left.
+[[nodiscard]] std::uint64_t memory_of_others(const std::vector<int>& devices,
+                                             const model::Snapshot& after);
+
+/// The next value of BERTH_BATCH_SCALE: half of it.
+[[nodiscard]] double smaller_scale(double scale);
+/// The value in the variable; 1 if it is not a number above 0 and up to 1.
+[[nodiscard]] double parse_scale(const std::string& value);
+/// "0.5", "0.125"
+[[nodiscard]] std::string show_scale(double scale);
+
+}  // namespace berth::job
