@@ -27,13 +27,18 @@ struct ImageDescription {
 static_assert(sizeof(ImageDescription) == 72 && offsetof(ImageDescription, parent) == 64);
 
 constexpr Int kInvalidValue = -30;
-constexpr Int kComplete = 0;
+constexpr Int kComplete = 0, kRunning = 1;
+constexpr Int kProfilingInfoNotAvailable = -7;
 constexpr Uint kLayerApiVersion = 0x4240, kLayerName = 0x4241, kLayerApi100 = 100;
 constexpr Uint kDeviceParent = 0x1042;
 constexpr Uint kDeviceGlobalFreeMemoryAmd = 0x4039;  // two size_t in KiB: free, largest block
 constexpr Uint kContextDevices = 0x1081;
 constexpr Uint kDevicePlatform = 0x1031;
 constexpr Uint kQueueContext = 0x1090, kQueueDevice = 0x1091;
+constexpr Uint kQueueProperties = 0x1093, kQueuePropertiesArray = 0x1098;
+constexpr Flags kQueueOutOfOrder = 1U << 0U, kQueueOnDevice = 1U << 2U;
+constexpr Uint kEventQueue = 0x11D0, kEventCommandType = 0x11D1, kEventStatus = 0x11D3;
+constexpr Uint kCommandUser = 0x1204;
 constexpr Uint kMemSize = 0x1102;
 constexpr Uint kImageElementSize = 0x1111;
 

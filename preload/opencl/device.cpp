@@ -125,6 +125,15 @@ int place_of(DeviceId device) {
   return place;
 }
 
+int place_of_queue(Queue queue) {
+  DeviceId device = nullptr;
+  if (region() == nullptr || real::clGetCommandQueueInfo == nullptr ||
+      real::clGetCommandQueueInfo(queue, kQueueDevice, sizeof(device), &device, nullptr) !=
+          kSuccess)
+    return -1;
+  return place_of(device);
+}
+
 namespace {
 
 Uint devices_of(Context context, DeviceId* devices) {

@@ -26,17 +26,35 @@ namespace real {
 
 /// The device's index in the region; -1: it has no limit. A part of a device belongs to it.
 [[nodiscard]] int place_of(DeviceId device);
+/// The queue's device; -1: it has no limit.
+[[nodiscard]] int place_of_queue(Queue queue);
 /// A set of places in the region, one bit each: the limited devices of a context.
 using Places = std::uint32_t;
 [[nodiscard]] Places places_of(Context context);
 /// The platform of the context's first device; nullptr: not known.
 [[nodiscard]] Platform platform_of(Context context);
+/// The events that a command waits for.
+struct WaitList {
+  Uint count;
+  const Event* events;
+};
+struct Command;
+/// Whether the job's processes take turns on the device.
+[[nodiscard]] bool has_share(int place);
+/// Waits until the job may send a command. nullptr: it cannot be counted.
+[[nodiscard]] Command* begin_command(int place, Queue queue, const WaitList& wait_for);
+/// Call it after the driver's function. `event` has a reference for the guard; nullptr: the driver
+/// refused the command.
+void command_sent(Command* command, Queue queue, Event event);
+/// In a child after fork().
+void forget_shares();
+
 /// Counts the device time of a command that is being sent. If the program wants no event of it, the
-/// driver gives one to the guard.
+/// driver gives one to the guard. If the job has a share, first waits until it may be sent.
 class Timed {
  public:
   /// `place`: the device's; -1: not counted. `event`: the argument of the driver's function.
-  Timed(int place, Event*& event);
+  Timed(int place, Queue queue, const WaitList& wait_for, Event*& event);
   Timed(const Timed&) = delete;
   Timed& operator=(const Timed&) = delete;
   /// Call it after the driver's function, once.
@@ -44,6 +62,8 @@ class Timed {
 
  private:
   int place_;
+  Queue queue_;
+  Command* command_ = nullptr;  // the job has a share
   Event own_ = nullptr;
   Event* event_ = nullptr;
 };

@@ -1,5 +1,6 @@
-// Device time: while at least one command of this process is on the device, from the call that
-// sends it to its end. The driver announces the end by a callback of the command's event.
+// Device time of a job without a share: while at least one command of this process is on the
+// device, from the call that sends it to its end. The driver announces the end by a callback of the
+// command's event.
 #include "preload/ledger.hpp"
 #include "preload/opencl/layer.hpp"
 
@@ -34,13 +35,17 @@ void is_over(Event /*event*/, Int /*status*/, void* data) {
 
 }  // namespace
 
-Timed::Timed(int place, Event*& event) : place_(place) {
+Timed::Timed(int place, Queue queue, const WaitList& wait_for, Event*& event)
+    : place_(place), queue_(queue) {
+  const bool shares = has_share(place_);
   if (place_ < 0 || real::clSetEventCallback == nullptr) {
     place_ = -1;
     return;
   }
   if (event == nullptr) event = &own_;
   event_ = event;
+  if (shares) command_ = begin_command(place_, queue, wait_for);
+  if (command_ != nullptr) return;
   const Locked lock(g_lock);
   count_until_now(g_busy[place_], place_);
   ++g_busy[place_].commands;
@@ -48,6 +53,11 @@ Timed::Timed(int place, Event*& event) : place_(place) {
 
 void Timed::sent(bool is_sent) {
   if (place_ < 0) return;
+  if (command_ != nullptr) {
+    // The guard's own event has a reference already.
+    if (is_sent && own_ == nullptr) real::clRetainEvent(*event_);
+    return command_sent(command_, queue_, is_sent ? *event_ : nullptr);
+  }
   auto* const data = reinterpret_cast<void*>(static_cast<std::intptr_t>(place_));
   if (!is_sent || real::clSetEventCallback(*event_, kComplete, is_over, data) != kSuccess)
     command_ends(place_);
@@ -56,6 +66,7 @@ void Timed::sent(bool is_sent) {
 
 /// The parent's commands are not the child's.
 void forget_time() {
+  forget_shares();
   for (Busy& busy : g_busy) busy = {};
   make_fresh(g_lock);
 }

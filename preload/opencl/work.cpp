@@ -5,23 +5,6 @@
 namespace berth::guard::cl {
 namespace {
 
-/// The queue's device; -1: it has no limit.
-int place_of_queue(Queue queue) {
-  DeviceId device = nullptr;
-  if (region() == nullptr ||
-      real::clGetCommandQueueInfo(queue, kQueueDevice, sizeof(device), &device, nullptr) !=
-          kSuccess)
-    return -1;
-  return place_of(device);
-}
-
-void count_on(int place, Work work, std::uint64_t bytes) {
-  if (place < 0) return;
-  count_work(counters(place), work, bytes);
-  if (work == Work::kLaunch && region()->limits->device[place].permille != 0)
-    __atomic_store_n(&region()->usage->trouble, wire::kOpenClTime, __ATOMIC_RELAXED);
-}
-
 /// A product that overflows counts as 0, because no copy has that size.
 std::uint64_t volume(const std::size_t* region_size, std::uint64_t element = 1) {
   std::uint64_t all = element;
@@ -38,85 +21,86 @@ std::uint64_t element_of(Buffer image) {
 
 }  // namespace
 
-/// `event`: the name of the parameter for the command's event.
-#define SENDS(name, parameters, arguments, event, kind, bytes) \
-  Int name parameters {                                        \
-    const int place = place_of_queue(queue);                   \
-    Timed timed(place, event);                                 \
-    const Int result = real::name arguments;                   \
-    timed.sent(result == kSuccess);                            \
-    if (result == kSuccess) count_on(place, Work::kind, bytes); \
-    return result;                                             \
+/// `waits`, `list`, `event`: the names of the parameters for the wait list and the command's event.
+#define SENDS(name, parameters, arguments, waits, list, event, kind, bytes)    \
+  Int name parameters {                                                        \
+    const int place = place_of_queue(queue);                                   \
+    Timed timed(place, queue, {waits, list}, event);                           \
+    const Int result = real::name arguments;                                   \
+    timed.sent(result == kSuccess);                                            \
+    if (place >= 0 && result == kSuccess)                                      \
+      count_work(counters(place), Work::kind, bytes);                          \
+    return result;                                                             \
   }
 
 SENDS(clEnqueueNDRangeKernel,
       (Queue queue, Kernel b, Uint c, const std::size_t* d, const std::size_t* e,
        const std::size_t* f, Uint g, const Event* h, Event* i),
-      (queue, b, c, d, e, f, g, h, i), i, kLaunch, 0)
+      (queue, b, c, d, e, f, g, h, i), g, h, i, kLaunch, 0)
 SENDS(clEnqueueTask, (Queue queue, Kernel b, Uint c, const Event* d, Event* e),
-      (queue, b, c, d, e), e, kLaunch, 0)
+      (queue, b, c, d, e), c, d, e, kLaunch, 0)
 SENDS(clEnqueueReadBuffer,
       (Queue queue, Buffer b, Uint c, std::size_t d, std::size_t size, void* f, Uint g,
        const Event* h, Event* i),
-      (queue, b, c, d, size, f, g, h, i), i, kCopyOut, size)
+      (queue, b, c, d, size, f, g, h, i), g, h, i, kCopyOut, size)
 SENDS(clEnqueueWriteBuffer,
       (Queue queue, Buffer b, Uint c, std::size_t d, std::size_t size, const void* f, Uint g,
        const Event* h, Event* i),
-      (queue, b, c, d, size, f, g, h, i), i, kCopyIn, size)
+      (queue, b, c, d, size, f, g, h, i), g, h, i, kCopyIn, size)
 SENDS(clEnqueueReadBufferRect,
       (Queue queue, Buffer b, Uint c, const std::size_t* d, const std::size_t* e,
        const std::size_t* size, std::size_t g, std::size_t h, std::size_t i, std::size_t j, void* k,
        Uint l, const Event* m, Event* n),
-      (queue, b, c, d, e, size, g, h, i, j, k, l, m, n), n, kCopyOut, volume(size))
+      (queue, b, c, d, e, size, g, h, i, j, k, l, m, n), l, m, n, kCopyOut, volume(size))
 SENDS(clEnqueueWriteBufferRect,
       (Queue queue, Buffer b, Uint c, const std::size_t* d, const std::size_t* e,
        const std::size_t* size, std::size_t g, std::size_t h, std::size_t i, std::size_t j,
        const void* k, Uint l, const Event* m, Event* n),
-      (queue, b, c, d, e, size, g, h, i, j, k, l, m, n), n, kCopyIn, volume(size))
+      (queue, b, c, d, e, size, g, h, i, j, k, l, m, n), l, m, n, kCopyIn, volume(size))
 SENDS(clEnqueueCopyBuffer,
       (Queue queue, Buffer b, Buffer c, std::size_t d, std::size_t e, std::size_t size, Uint g,
        const Event* h, Event* i),
-      (queue, b, c, d, e, size, g, h, i), i, kCopyOn, size)
+      (queue, b, c, d, e, size, g, h, i), g, h, i, kCopyOn, size)
 SENDS(clEnqueueCopyBufferRect,
       (Queue queue, Buffer b, Buffer c, const std::size_t* d, const std::size_t* e,
        const std::size_t* size, std::size_t g, std::size_t h, std::size_t i, std::size_t j, Uint k,
        const Event* l, Event* m),
-      (queue, b, c, d, e, size, g, h, i, j, k, l, m), m, kCopyOn, volume(size))
+      (queue, b, c, d, e, size, g, h, i, j, k, l, m), k, l, m, kCopyOn, volume(size))
 SENDS(clEnqueueReadImage,
       (Queue queue, Buffer image, Uint c, const std::size_t* d, const std::size_t* size,
        std::size_t f, std::size_t g, void* h, Uint i, const Event* j, Event* k),
-      (queue, image, c, d, size, f, g, h, i, j, k), k, kCopyOut, volume(size, element_of(image)))
+      (queue, image, c, d, size, f, g, h, i, j, k), i, j, k, kCopyOut, volume(size, element_of(image)))
 SENDS(clEnqueueWriteImage,
       (Queue queue, Buffer image, Uint c, const std::size_t* d, const std::size_t* size,
        std::size_t f, std::size_t g, const void* h, Uint i, const Event* j, Event* k),
-      (queue, image, c, d, size, f, g, h, i, j, k), k, kCopyIn, volume(size, element_of(image)))
+      (queue, image, c, d, size, f, g, h, i, j, k), i, j, k, kCopyIn, volume(size, element_of(image)))
 SENDS(clEnqueueCopyImage,
       (Queue queue, Buffer image, Buffer c, const std::size_t* d, const std::size_t* e,
        const std::size_t* size, Uint g, const Event* h, Event* i),
-      (queue, image, c, d, e, size, g, h, i), i, kCopyOn, volume(size, element_of(image)))
+      (queue, image, c, d, e, size, g, h, i), g, h, i, kCopyOn, volume(size, element_of(image)))
 SENDS(clEnqueueCopyImageToBuffer,
       (Queue queue, Buffer image, Buffer c, const std::size_t* d, const std::size_t* size,
        std::size_t f, Uint g, const Event* h, Event* i),
-      (queue, image, c, d, size, f, g, h, i), i, kCopyOn, volume(size, element_of(image)))
+      (queue, image, c, d, size, f, g, h, i), g, h, i, kCopyOn, volume(size, element_of(image)))
 SENDS(clEnqueueCopyBufferToImage,
       (Queue queue, Buffer b, Buffer image, std::size_t d, const std::size_t* e,
        const std::size_t* size, Uint g, const Event* h, Event* i),
-      (queue, b, image, d, e, size, g, h, i), i, kCopyOn, volume(size, element_of(image)))
+      (queue, b, image, d, e, size, g, h, i), g, h, i, kCopyOn, volume(size, element_of(image)))
 SENDS(clEnqueueFillBuffer,
       (Queue queue, Buffer b, const void* c, std::size_t d, std::size_t e, std::size_t size, Uint g,
        const Event* h, Event* i),
-      (queue, b, c, d, e, size, g, h, i), i, kFill, size)
+      (queue, b, c, d, e, size, g, h, i), g, h, i, kFill, size)
 SENDS(clEnqueueFillImage,
       (Queue queue, Buffer image, const void* c, const std::size_t* d, const std::size_t* size,
        Uint f, const Event* g, Event* h),
-      (queue, image, c, d, size, f, g, h), h, kFill, volume(size, element_of(image)))
+      (queue, image, c, d, size, f, g, h), f, g, h, kFill, volume(size, element_of(image)))
 SENDS(clEnqueueSVMMemcpy,
       (Queue queue, Uint b, void* c, const void* d, std::size_t size, Uint f, const Event* g,
        Event* h),
-      (queue, b, c, d, size, f, g, h), h, kCopyOther, size)
+      (queue, b, c, d, size, f, g, h), f, g, h, kCopyOther, size)
 SENDS(clEnqueueSVMMemFill,
       (Queue queue, void* b, const void* c, std::size_t d, std::size_t size, Uint f, const Event* g,
        Event* h),
-      (queue, b, c, d, size, f, g, h), h, kFill, size)
+      (queue, b, c, d, size, f, g, h), f, g, h, kFill, size)
 
 }  // namespace berth::guard::cl

@@ -129,12 +129,6 @@ bool bytes_of(std::string_view uuid, unsigned char* into) {
   return n == 32;
 }
 
-std::string hex_of(const unsigned char* uuid) {
-  std::string out;
-  for (int i = 0; i < 16; ++i) out += fmt::format("{:02x}", uuid[i]);
-  return out;
-}
-
 /// Links the file in which this user's jobs take turns on a device into the job's folder.
 Status link_turns(const std::string& runtime, const std::string& folder, const std::string& name) {
   const std::string shared = runtime + "/" + name, linked = folder + "/" + name;
@@ -319,8 +313,8 @@ Result<Setup> Setup::make(const std::string& job_folder, std::uint64_t job,
     if (!identify(*device, part, snapshot, limit)) continue;
     if (has_cuda(*device)) setup.library_ = *library;
     set_limits(request, limit);
-    if ((request.share_permille || request.turns.any()) && has_cuda(*device))
-      if (auto linked = link_turns(*runtime, setup.folder_, "turns-" + hex_of(limit.uuid)); !linked)
+    if (request.share_permille || request.turns.any())
+      if (auto linked = link_turns(*runtime, setup.folder_, turns::file_name(limit).text); !linked)
         return give_up(std::move(linked).error());
     setup.ledgers_.push_back({0, 0, 0, 0, has_cuda(*device) ? device->uuid : ""});
     ++limits.devices;

@@ -163,7 +163,7 @@ Result<Candidates> all_named(const Search& search, const std::vector<Unit>& unit
 }
 
 /// Devices that only OpenCL lists. No variable selects them and jobs cannot lease them, but the
-/// guard limits memory on them, so a job may have a part of their memory.
+/// guard limits memory and time on them, so a job may have a part of both.
 std::optional<Result<Candidates>> by_opencl(const Search& search, const std::vector<Unit>& units) {
   if (!search.request.memory_bytes || search.request.gpus) return std::nullopt;
   Candidates chosen;
@@ -172,10 +172,6 @@ std::optional<Result<Candidates>> by_opencl(const Search& search, const std::vec
       if (device.index == unit.device && device.kind == model::DeviceKind::kOpenCl)
         chosen.push_back(candidate_of(device, search.snapshot, search.ledger));
   if (chosen.empty() || chosen.size() < units.size()) return std::nullopt;
-  if (search.request.share_permille)
-    return Error{ErrorCode::kInvalidArgument, "E1120",
-                 text("{} cannot divide a device's time between OpenCL programs", "--share"),
-                 text("leave {} out", "--share")};
   for (const Candidate& c : chosen)
     if (c.free_bytes.value_or(0) < *search.request.memory_bytes)
       return no_memory(search, {c}, 1, *search.request.memory_bytes);

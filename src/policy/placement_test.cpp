@@ -409,12 +409,14 @@ TEST_CASE("memory is shared on the freest device that nobody uses, then on the l
 }
 
 TEST_CASE("a device that only OpenCL lists is given if it is named, for a part of its memory") {
+  const Change share = [](Snapshot&, Request& r) { r.share_permille = 300; };
   const Snapshot one = machine({of_kind(DeviceKind::kOpenCl, true)});
   const Change silent = [](Snapshot& s, Request&) {
     s.devices[0].readings.memory_used_bytes = berth::model::Absence::kNotSupported;
   };
   check({
       {"by name and memory", one, {named("0"), memory(4)}, "0"},
+      {"and share", one, {named("0"), memory(4), share}, "0"},
       {"not by memory alone", one, {memory(4)}, "E0411"},
       {"more than it has", one, {named("0"), memory(9)}, "E0420"},
       {"in use is not known", one, {named("0"), silent, memory(4)}, "E0412"},

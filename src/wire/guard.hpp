@@ -98,7 +98,7 @@ enum Trouble : std::uint32_t {
   kGraphMemory = 2,
   kSparseMemory = 3,   // a sparse array may keep memory whose handle was released
   kUnknownMemory = 4,  // the program found a function that may take memory: `unknown_name`
-  kOpenClTime = 5,     // the job has a share, and OpenCL kernels take no turns
+  kOpenClTime = 5,     // the job has a share, and its OpenCL commands cannot take turns
 };
 
 struct Usage {

@@ -8,8 +8,12 @@
 #include <csignal>
 #include <cstdlib>
 #include <memory>
+#include <string>
+
+#include "wire/turns.hpp"
 
 using namespace berth::wire::guard;
+using berth::wire::turns::file_name;
 
 namespace {
 
@@ -143,4 +147,19 @@ TEST_CASE("only living processes are tallied, and what the driver may keep for s
   CHECK(tally_of(*usage, 0).used == 0);
   own->state = kDead;
   CHECK(tally_of(*usage, 1).processes == 0);
+}
+
+TEST_CASE("jobs on one device take turns in one file, whether its uuid or its address is known") {
+  DeviceLimit a{}, b{};
+  a.uuid[0] = b.uuid[0] = 0x6e;
+  a.uuid[15] = b.uuid[15] = 0x4a;
+  a.pci = pci_word(0, 1, 0, 0);
+  const auto name = [](const DeviceLimit& limit) { return std::string(file_name(limit).text); };
+  CHECK(name(a) == "turns-6e00000000000000000000000000004a");
+  CHECK(name(b) == name(a));
+  DeviceLimit c{}, d{};
+  c.pci = pci_word(0, 1, 0, 0);
+  d.pci = pci_word(0, 2, 0, 0);
+  CHECK(name(c) == "turns-00010000000000800000000000000000");
+  CHECK(name(c) != name(d));
 }

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "wire/process_key.hpp"
+#include "wire/guard.hpp"
 
 namespace berth::wire::turns {
 
@@ -46,5 +46,25 @@ struct Turns {
   Place place[kPlaces];
 };
 static_assert(offsetof(Turns, holder) == 64 && offsetof(Turns, place) == 128);
+
+/// "turns-6e4a…": the file in which jobs take turns on the device, the same for CUDA and OpenCL.
+struct FileName {
+  char text[40] = "turns-";
+};
+inline FileName file_name(const guard::DeviceLimit& device) {
+  FileName name;
+  unsigned char key[16] = {};
+  bool has_uuid = false;
+  for (int i = 0; i < 16; ++i) has_uuid = has_uuid || device.uuid[i] != 0;
+  for (unsigned i = 0; i < 16; ++i)
+    key[i] = has_uuid ? device.uuid[i]
+             : i < 8  ? static_cast<unsigned char>(device.pci >> (8 * i))
+                      : static_cast<unsigned char>(0);
+  for (int i = 0; i < 16; ++i) {
+    name.text[6 + 2 * i] = "0123456789abcdef"[key[i] >> 4U];
+    name.text[7 + 2 * i] = "0123456789abcdef"[key[i] & 15U];
+  }
+  return name;
+}
 
 }  // namespace berth::wire::turns

@@ -189,11 +189,6 @@ print("alive")
         done = self.run_job("sh", "-c", "echo $OPENCL_LAYERS", OPENCL_LAYERS="/nowhere/layer.so")
         self.assertRegex(done.stdout, r"^/\S+/libberth-opencl-[0-9a-f]+\.so:/nowhere/layer\.so\n$")
 
-    def test_time_is_not_shared_and_the_command_says_so(self):
-        done = self.run_job("true", options=("--share", "30%"))
-        self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertIn("E1120", done.stderr)
-
     def test_more_than_the_device_has_is_refused(self):
         done = call(BERTH, "run", "--no-wait", "--devices", str(self.devices[0]["index"]), "--memory", "9000GiB", "--", "true",
                     BERTH_RUNTIME_DIR=self.folder)

@@ -1,0 +1,285 @@
+// Takes turns through the file that a user's jobs share (wire/turns.hpp).
+#include "preload/turns.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace berth::guard {
+namespace {
+
+constexpr std::uint64_t kQuantum = 20 * kMillisecond, kIdle = kMillisecond,
+                        kBorrowed = 2 * kMillisecond, kAway = 100 * kMillisecond,
+                        kOverCap = 10 * kMillisecond;
+// The weight of a job that takes turns but has no share.
+constexpr std::uint32_t kSmallWeight = 100;
+
+turns::Turns* map_turns(const wire::DeviceLimit& device) {
+  const char* folder = getenv("BERTH_GUARD");  // NOLINT(concurrency-mt-unsafe)
+  char path[4096];
+  if (folder == nullptr ||
+      snprintf(path, sizeof(path), "%s/%s", folder, turns::file_name(device).text) < 0)
+    return nullptr;
+  const int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  if (file < 0) return nullptr;
+  const bool whole = lseek(file, 0, SEEK_END) >= static_cast<off_t>(sizeof(turns::Turns));
+  void* where =
+      whole ? mmap(nullptr, sizeof(turns::Turns), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)
+            : MAP_FAILED;
+  close(file);
+  if (where == MAP_FAILED) return nullptr;
+  auto* shared = static_cast<turns::Turns*>(where);
+  return shared->magic == turns::kMagic && shared->version == turns::kVersion ? shared : nullptr;
+}
+
+std::uint32_t state_of(const turns::Place& place) {
+  return __atomic_load_n(&place.state, __ATOMIC_ACQUIRE);
+}
+std::uint32_t places_of(const turns::Turns& shared) {
+  const std::uint32_t n = __atomic_load_n(&shared.places, __ATOMIC_ACQUIRE);
+  return n < turns::kPlaces ? n : turns::kPlaces;
+}
+
+void bury(turns::Turns& shared) {
+  for (std::uint32_t i = 0; i < places_of(shared); ++i) {
+    turns::Place& place = shared.place[i];
+    std::uint32_t state = state_of(place);
+    const bool is_dead = state == turns::kLives ? !berth::wire::lives(place.pid, place.start)
+                                                : berth::wire::is_abandoned(state);
+    if (!is_dead) continue;
+    __atomic_compare_exchange_n(&place.state, &state, turns::kFree, false, __ATOMIC_ACQ_REL,
+                                __ATOMIC_RELAXED);
+  }
+}
+
+/// The least device time that an active process of the class has had. A new or returning process
+/// starts with this value, so that idle time earns no credit.
+std::uint64_t least_had(const turns::Turns& shared, const turns::Place* own) {
+  std::uint64_t least = ~std::uint64_t{0};
+  for (std::uint32_t i = 0; i < places_of(shared); ++i) {
+    const turns::Place& place = shared.place[i];
+    const bool active = __atomic_load_n(&place.waiting, __ATOMIC_RELAXED) != 0 ||
+                        __atomic_load_n(&shared.holder, __ATOMIC_RELAXED) == i + 1;
+    if (&place == own || place.rank != own->rank || state_of(place) != turns::kLives || !active)
+      continue;
+    const std::uint64_t had = __atomic_load_n(&place.had, __ATOMIC_RELAXED);
+    least = had < least ? had : least;
+  }
+  return least == ~std::uint64_t{0} ? 0 : least;
+}
+
+void join(Turn& turn, const wire::DeviceLimit& limit) {
+  turns::Turns& shared = *turn.shared;
+  bury(shared);
+  for (std::uint32_t i = 0; i < turns::kPlaces; ++i) {
+    turns::Place& place = shared.place[i];
+    std::uint32_t state = turns::kFree;
+    if (state_of(place) != state) continue;
+    berth::wire::raise_count(shared.places, i + 1);
+    if (!__atomic_compare_exchange_n(&place.state, &state, berth::wire::taken_by(getpid()), false,
+                                     __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+      continue;
+    place.pid = getpid();
+    place.start = berth::wire::stat_of(place.pid).start;
+    place.weight = limit.permille > 0 ? limit.permille : kSmallWeight;
+    place.rank = (limit.flags & wire::kLatency) != 0      ? turns::kLatency
+                 : (limit.flags & wire::kBestEffort) != 0 ? turns::kBestEffort
+                                                          : turns::kNormal;
+    place.job = static_cast<std::uint32_t>(region()->limits->job);
+    place.idle = (limit.flags & wire::kKeepsTurn) != 0 ? 1000 : 1;
+    place.waiting = 0;
+    place.busy_until = 0;
+    place.had = least_had(shared, &place);
+    __atomic_store_n(&place.state, turns::kLives, __ATOMIC_RELEASE);
+    turn.own = &place;
+    turn.number = i + 1;
+    return;
+  }
+}
+
+void wake(turns::Turns& shared) {
+  if (__atomic_load_n(&shared.waiters, __ATOMIC_ACQUIRE) != 0)
+    syscall(SYS_futex, &shared.holder, FUTEX_WAKE, 0x7fffffff, nullptr, nullptr, 0);
+}
+
+/// Whether `a` goes before `b`.
+bool is_before(const turns::Place& a, const turns::Place& b) {
+  if (a.rank != b.rank) return a.rank < b.rank;
+  return __atomic_load_n(&a.had, __ATOMIC_RELAXED) < __atomic_load_n(&b.had, __ATOMIC_RELAXED);
+}
+
+/// The waiting process that goes first; nullptr if none waits.
+turns::Place* next_one(turns::Turns& shared, std::uint32_t& number) {
+  turns::Place* best = nullptr;
+  for (std::uint32_t i = 0; i < places_of(shared); ++i) {
+    turns::Place& place = shared.place[i];
+    if (state_of(place) != turns::kLives || __atomic_load_n(&place.waiting, __ATOMIC_ACQUIRE) == 0)
+      continue;
+    if (best != nullptr && !is_before(place, *best)) continue;
+    best = &place;
+    number = i + 1;
+  }
+  return best;
+}
+
+/// What a waiting process has observed about the holder.
+struct Watched {
+  std::uint32_t holder;
+  std::uint64_t sent, since;
+};
+
+/// Whether the holder is dead or has sent nothing for a while. A while is a millisecond. If `own`
+/// is of an earlier class, it is as long as the work of `own` takes.
+bool may_be_taken(const turns::Turns& shared, const turns::Place& own, std::uint32_t holder,
+                  std::uint64_t now, Watched& seen) {
+  if (holder > turns::kPlaces) return true;
+  const turns::Place& place = shared.place[holder - 1];
+  if (state_of(place) != turns::kLives) return true;
+  const std::uint64_t sent = __atomic_load_n(&place.sent, __ATOMIC_RELAXED);
+  if (seen.holder != holder || seen.sent != sent) {
+    seen = {holder, sent, now};
+    return false;
+  }
+  const std::uint64_t busy_until = __atomic_load_n(&place.busy_until, __ATOMIC_RELAXED);
+  if (own.rank < place.rank) return now >= busy_until;
+  const std::uint64_t idle = place.idle > 1 ? place.idle * kMillisecond : kIdle;
+  return now >= busy_until + idle && now >= seen.since + idle;
+}
+
+/// Living processes of our job on the device; they share its cap.
+std::uint64_t processes_of_job(const Turn& turn) {
+  if (turn.own->job == 0) return 1;
+  std::uint64_t count = 0;
+  for (std::uint32_t i = 0; i < places_of(*turn.shared); ++i) {
+    const turns::Place& place = turn.shared->place[i];
+    count += place.job == turn.own->job && state_of(place) == turns::kLives ? 1 : 0;
+  }
+  return count > 0 ? count : 1;
+}
+
+}  // namespace
+
+bool takes_turns(const wire::DeviceLimit& limit) {
+  const std::uint32_t share = __atomic_load_n(&limit.permille, __ATOMIC_RELAXED);
+  return (share > 0 && share < kWhole) || (limit.flags & wire::kTurnFlags) != 0 || limit.cap != 0 ||
+         limit.slice != 0;
+}
+
+bool join_turns(Turn& turn, int at) {
+  const wire::DeviceLimit& limit = region()->limits->device[at];
+  turn.shared = map_turns(limit);
+  if (turn.shared != nullptr) join(turn, limit);
+  turn.quantum = limit.slice == 0 ? kQuantum : limit.slice * kMillisecond;
+  turn.cap = limit.cap < kWhole ? limit.cap : 0;
+  turn.cap_since = clock_now();
+  return turn.own != nullptr;
+}
+
+void tell_no_turns() {
+  say_once(4, "berth: the job's share of the device is not enforced: it cannot take turns");
+}
+
+void update_weight(Turn& turn, int at) {
+  const std::uint32_t share =
+      __atomic_load_n(&region()->limits->device[at].permille, __ATOMIC_RELAXED);
+  if (share > 0 && share <= kWhole) turn.own->weight = share;
+}
+
+void charge_time(Turn& turn, int at, std::uint64_t took) {
+  count(counters(at).busy, took);
+  // Other processes can write to the file.
+  count(turn.own->had, took * kWhole / at_least_one(turn.own->weight));
+  turn.cap_used += took;
+}
+
+bool is_wanted(const Turn& turn) {
+  std::uint32_t number = 0;
+  return next_one(*turn.shared, number) != nullptr;
+}
+
+bool is_urgent(const Turn& turn) {
+  std::uint32_t number = 0;
+  const turns::Place* next = next_one(*turn.shared, number);
+  return next != nullptr && next->rank < turn.own->rank;
+}
+
+void hand_on(Turn& turn, bool again) {
+  turn.ends = 0;
+  if (again) __atomic_store_n(&turn.own->waiting, 1, __ATOMIC_SEQ_CST);
+  std::uint32_t next = 0, own = turn.number;
+  static_cast<void>(next_one(*turn.shared, next));
+  __atomic_compare_exchange_n(&turn.shared->holder, &own, next, false, __ATOMIC_SEQ_CST,
+                              __ATOMIC_RELAXED);
+  wake(*turn.shared);
+}
+
+std::uint64_t wait_for_turn(Turn& turn) {
+  std::uint64_t quantum = turn.quantum;
+  turns::Turns& shared = *turn.shared;
+  // Idle time earns no credit.
+  if (clock_now() > turn.own->busy_until + kAway) {
+    const std::uint64_t least = least_had(shared, turn.own);
+    if (turn.own->had < least) __atomic_store_n(&turn.own->had, least, __ATOMIC_RELAXED);
+  }
+  __atomic_store_n(&turn.own->waiting, 1, __ATOMIC_SEQ_CST);
+  __atomic_fetch_add(&shared.waiters, 1, __ATOMIC_SEQ_CST);
+  std::uint64_t looked = clock_now();
+  Watched seen = {};
+  for (;;) {
+    std::uint32_t holder = __atomic_load_n(&shared.holder, __ATOMIC_SEQ_CST);
+    const std::uint64_t now = clock_now();
+    if (holder == turn.number) break;
+    std::uint32_t next = 0;
+    static_cast<void>(next_one(shared, next));
+    if ((holder == 0 || may_be_taken(shared, *turn.own, holder, now, seen)) &&
+        next == turn.number) {
+      if (holder != 0) quantum = kBorrowed;
+      if (__atomic_compare_exchange_n(&shared.holder, &holder, turn.number, false, __ATOMIC_SEQ_CST,
+                                      __ATOMIC_RELAXED))
+        break;
+      quantum = turn.quantum;
+      continue;
+    }
+    if (now - looked > 20 * kMillisecond) {
+      looked = now;
+      bury(shared);
+    }
+    const timespec nap = {0, kMillisecond / 2};
+    syscall(SYS_futex, &shared.holder, FUTEX_WAIT, holder, &nap, nullptr, 0);
+  }
+  __atomic_fetch_sub(&shared.waiters, 1, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&turn.own->waiting, 0, __ATOMIC_SEQ_CST);
+  return quantum;
+}
+
+std::uint64_t over_cap(Turn& turn, std::uint64_t now) {
+  if (turn.cap == 0) return 0;
+  const std::uint64_t even = turn.cap / processes_of_job(turn), part = even > 0 ? even : 1;
+  const std::uint64_t allowed = (now - turn.cap_since) * part / kWhole;
+  if (allowed > turn.cap_used + kOverCap) {
+    turn.cap_since = now - kOverCap * kWhole / part;
+    turn.cap_used = 0;
+    return 0;
+  }
+  if (turn.cap_used < allowed + kOverCap) return 0;
+  return (turn.cap_used - allowed) * kWhole / part;
+}
+
+void pause_for_cap(Turn& turn) {
+  if (holds(turn)) hand_on(turn, false);
+  bury(*turn.shared);
+  const std::uint64_t rest = over_cap(turn, clock_now());
+  timespec pause = {static_cast<time_t>(rest / (1000 * kMillisecond)),
+                    static_cast<long>(rest % (1000 * kMillisecond))};
+  while (nanosleep(&pause, &pause) != 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace berth::guard
