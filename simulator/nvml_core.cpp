@@ -1,6 +1,7 @@
 #include "simulator/nvml_core.hpp"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -11,6 +12,8 @@ namespace {
 
 constinit wire::View g_view;
 constinit wire::CudaShared* g_cuda = nullptr;
+constinit wire::MigShared* g_mig = nullptr;
+constinit nvmlDevice_st g_made[wire::kMaxDevices * wire::kMigInstances] = {};
 constinit nvmlDevice_st g_devices[wire::kMaxDevices] = {};
 constinit nvmlDevice_st g_partitions[wire::kMaxPartitions] = {};
 constinit std::uint32_t g_users =
@@ -37,6 +40,7 @@ bool consistent(const wire::View& view) {
     const wire::Device& d = view.device(i);
     if (d.process_first + d.process_count > state.processes) return false;
     if (d.partition_first + d.partition_count > state.partitions) return false;
+    if (d.profile_first + d.profile_count > state.profiles) return false;
   }
   return true;
 }
@@ -47,6 +51,8 @@ void fill_handles() {
     g_devices[i] = {i, wire::kNone};
     for (std::uint32_t p = 0; p < device.partition_count; ++p)
       g_partitions[device.partition_first + p] = {i, p};
+    for (std::uint32_t p = 0; p < wire::kMigInstances; ++p)
+      g_made[i * wire::kMigInstances + p] = {i, kFirstMade + p};
   }
 }
 
@@ -65,6 +71,9 @@ bool map_state() {
       static_cast<wire::CudaShared*>(map_file("cuda", true, sizeof(wire::CudaShared), &bytes));
   if (cuda != nullptr && cuda->magic == wire::kCudaMagic && cuda->version == wire::kCudaVersion)
     __atomic_store_n(&g_cuda, cuda, __ATOMIC_RELEASE);
+  auto* mig = static_cast<wire::MigShared*>(map_file("mig", true, sizeof(wire::MigShared), &bytes));
+  if (mig != nullptr && mig->magic == wire::kMigMagic && mig->version == wire::kMigVersion)
+    __atomic_store_n(&g_mig, mig, __ATOMIC_RELEASE);
   fill_handles();
   return true;
 }
@@ -82,7 +91,9 @@ bool known(nvmlDevice_t handle) {
            (at - begin) % sizeof(nvmlDevice_st) == 0;
   };
   return inside(g_devices, g_view.state().devices) ||
-         inside(g_partitions, g_view.state().partitions);
+         inside(g_partitions, g_view.state().partitions) ||
+         (inside(g_made, g_view.state().devices * wire::kMigInstances) &&
+          is_made(handle->device, handle->partition - kFirstMade));
 }
 
 bool initialised() {
@@ -129,6 +140,42 @@ const wire::View& view() {
   return g_view;
 }
 
+wire::MigShared* mig_region() {
+  return __atomic_load_n(&g_mig, __ATOMIC_ACQUIRE);
+}
+
+bool is_made(std::uint32_t device, std::uint32_t place) {
+  if (mig_region() == nullptr || place >= wire::kMigInstances) return false;
+  const wire::MigInstance& one = mig_region()->device[device].instance[place];
+  return __atomic_load_n(&one.used, __ATOMIC_ACQUIRE) != 0 &&
+         __atomic_load_n(&one.compute, __ATOMIC_ACQUIRE) != 0;
+}
+
+wire::Partition partition_of(std::uint32_t device, std::uint32_t position) {
+  const wire::Device& d = g_view.device(device);
+  if (position < kFirstMade) return g_view.partition(d.partition_first + position);
+  const wire::MigInstance& one = mig_region()->device[device].instance[position - kFirstMade];
+  wire::Partition out = {};
+  if (one.profile >= d.profile_count) return out;
+  const wire::MigProfile& profile = g_view.profile(d.profile_first + one.profile);
+  out.memory_total = profile.memory;
+  out.device = device;
+  out.gpu_instance = one.id;
+  out.slices = out.compute_slices = profile.slices;
+  out.multiprocessors = profile.multiprocessors;
+  memcpy(out.profile, profile.name, sizeof(out.profile));
+  // The driver's uuids also depend on the device and the instance.
+  std::uint64_t hash = 0;
+  for (const char* at = d.uuid; *at != '\0'; ++at)
+    hash = wire::mix(hash, static_cast<unsigned char>(*at));
+  const std::uint64_t a = wire::mix(hash, one.id), b = wire::mix(a, hash);
+  snprintf(out.uuid, sizeof(out.uuid), "MIG-%08x-%04x-5%03x-%04x-%012llx",
+           static_cast<unsigned>(a >> 32U), static_cast<unsigned>(a >> 16U & 0xffff),
+           static_cast<unsigned>(a & 0xfff), static_cast<unsigned>(0x8000 | (b >> 48U & 0x3fff)),
+           static_cast<unsigned long long>(b & 0xffffffffffff));
+  return out;
+}
+
 std::uint64_t now() {
   const wire::State& state = g_view.state();
   if (state.frozen >= 0) return static_cast<std::uint64_t>(state.frozen);
@@ -160,6 +207,8 @@ nvmlReturn_t put_text(const char* from, char* into, std::uint32_t size) {
 }
 
 nvmlDevice_t handle_of(std::uint32_t device, std::uint32_t partition) {
+  if (partition != wire::kNone && partition >= kFirstMade)
+    return &g_made[device * wire::kMigInstances + partition - kFirstMade];
   return partition == wire::kNone
              ? &g_devices[device]
              : &g_partitions[g_view.device(device).partition_first + partition];

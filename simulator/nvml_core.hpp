@@ -6,12 +6,14 @@
 #include "vendor/nvml/abi.hpp"
 #include "wire/sim_cuda.hpp"
 #include "wire/sim_load.hpp"
+#include "wire/sim_mig.hpp"
 
 /// A handle is an address that is looked up before use, so a wrong handle causes INVALID_ARGUMENT
 /// instead of a crash.
 struct nvmlDevice_st {
   std::uint32_t device;     // index in the state
-  std::uint32_t partition;  // position of the partition on the device; kNone: the device itself
+  std::uint32_t partition;  // position of the partition on the device, or kFirstMade + its place in
+                            // wire::MigDevice; kNone: the device itself
 };
 
 namespace berth::simulator {
@@ -20,6 +22,9 @@ namespace wire = berth::wire::sim;
 
 /// CLOCK_MONOTONIC in nanoseconds.
 [[nodiscard]] std::uint64_t clock_now();
+
+/// Positions of the partitions that programs made. Those of the machine file are below.
+inline constexpr std::uint32_t kFirstMade = 0x1000;
 
 #define NVML(name) extern "C" __attribute__((visibility("default"))) nvmlReturn_t name
 
@@ -35,6 +40,9 @@ inline constexpr Ask kIdentity{wire::kAbilities, true, false};
 inline constexpr Ask kIdentityOfAny{wire::kAbilities, true, true};
 inline constexpr Ask kPlain{};
 
+/// A partition of the machine file, or one that a program made.
+[[nodiscard]] wire::Partition partition_of(std::uint32_t device, std::uint32_t position);
+
 /// One call to the driver: counts it, and decides whether it may continue.
 class Call {
  public:
@@ -49,6 +57,9 @@ class Call {
   [[nodiscard]] std::uint32_t number() const { return handle_->device; }
   [[nodiscard]] std::uint32_t partition() const { return handle_->partition; }
   [[nodiscard]] bool on_partition() const { return handle_->partition != wire::kNone; }
+  [[nodiscard]] wire::Partition partition_info() const {
+    return partition_of(number(), partition());
+  }
   [[nodiscard]] wire::Moment moment() const;
 
  private:
@@ -66,6 +77,10 @@ class Call {
   if (!call.ok()) return call.result()
 
 [[nodiscard]] const wire::View& view();
+/// The partitions that programs made; nullptr if the machine has none.
+[[nodiscard]] wire::MigShared* mig_region();
+/// Whether a GPU instance at this place exists and has a compute instance.
+[[nodiscard]] bool is_made(std::uint32_t device, std::uint32_t place);
 /// The memory in which programs of the simulation share their use of CUDA; nullptr if CUDA is not
 /// simulated.
 [[nodiscard]] wire::CudaShared* cuda_region();

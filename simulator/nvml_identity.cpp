@@ -30,8 +30,7 @@ nvmlReturn_t give_if_known(std::uint32_t value, std::uint32_t* into) {
 
 nvmlReturn_t fill_attributes(const Call& call, nvmlDeviceAttributes_t* out, std::size_t bytes) {
   if (!call.on_partition()) return NVML_ERROR_NOT_SUPPORTED;
-  const wire::Partition& partition =
-      view().partition(call.device().partition_first + call.partition());
+  const wire::Partition partition = call.partition_info();
   nvmlDeviceAttributes_t filled = {};
   filled.multiprocessorCount = partition.multiprocessors;
   filled.sharedCopyEngineCount = partition.slices;
@@ -63,22 +62,22 @@ void set_processors(const char* list, std::uint32_t words, unsigned long* set) {
 
 NVML(nvmlDeviceGetIndex)(nvmlDevice_t device, std::uint32_t* index) {
   ENTER(nvmlDeviceGetIndex, device, index != nullptr, kIdentityOfAny);
-  return give(call.on_partition() ? call.partition() : call.device().vendor_index, index);
+  const std::uint32_t partition =
+      call.partition() % kFirstMade +
+      (call.partition() >= kFirstMade ? call.device().partition_count : 0);
+  return give(call.on_partition() ? partition : call.device().vendor_index, index);
 }
 NVML(nvmlDeviceGetName)(nvmlDevice_t device, char* text, std::uint32_t size) {
   ENTER(nvmlDeviceGetName, device, text != nullptr, kIdentityOfAny);
   if (!call.on_partition()) return put_text(call.device().name, text, size);
   char name[160];
-  snprintf(name, sizeof(name), "%s MIG %s", call.device().name,
-           view().partition(call.device().partition_first + call.partition()).profile);
+  snprintf(name, sizeof(name), "%s MIG %s", call.device().name, call.partition_info().profile);
   return put_text(name, text, size);
 }
 NVML(nvmlDeviceGetUUID)(nvmlDevice_t device, char* text, std::uint32_t size) {
   ENTER(nvmlDeviceGetUUID, device, text != nullptr, kIdentityOfAny);
-  return put_text(call.on_partition()
-                      ? view().partition(call.device().partition_first + call.partition()).uuid
-                      : call.device().uuid,
-                  text, size);
+  return put_text(call.on_partition() ? call.partition_info().uuid : call.device().uuid, text,
+                  size);
 }
 NVML(nvmlDeviceGetSerial)(nvmlDevice_t device, char* text, std::uint32_t size) {
   ENTER(nvmlDeviceGetSerial, device, text != nullptr, Ask{wire::k_serial, true, false});
@@ -240,8 +239,13 @@ NVML(nvmlDeviceGetMigDeviceHandleByIndex)
   ENTER(nvmlDeviceGetMigDeviceHandleByIndex, device, partition != nullptr, kIdentity);
   if (call.device().mig_capable == 0) return NVML_ERROR_NOT_SUPPORTED;
   if (index >= 7) return NVML_ERROR_INVALID_ARGUMENT;
-  if (index >= call.device().partition_count) return NVML_ERROR_NOT_FOUND;
-  *partition = handle_of(call.number(), index);
+  if (index < call.device().partition_count) {
+    *partition = handle_of(call.number(), index);
+    return NVML_SUCCESS;
+  }
+  const std::uint32_t place = index - call.device().partition_count;
+  if (!is_made(call.number(), place)) return NVML_ERROR_NOT_FOUND;
+  *partition = handle_of(call.number(), kFirstMade + place);
   return NVML_SUCCESS;
 }
 NVML(nvmlDeviceGetDeviceHandleFromMigDeviceHandle)(nvmlDevice_t partition, nvmlDevice_t* device) {
@@ -257,13 +261,12 @@ NVML(nvmlDeviceIsMigDeviceHandle)(nvmlDevice_t device, std::uint32_t* is_partiti
 NVML(nvmlDeviceGetGpuInstanceId)(nvmlDevice_t device, std::uint32_t* id) {
   ENTER(nvmlDeviceGetGpuInstanceId, device, id != nullptr, kIdentityOfAny);
   if (!call.on_partition()) return NVML_ERROR_NOT_SUPPORTED;
-  return give(view().partition(call.device().partition_first + call.partition()).gpu_instance, id);
+  return give(call.partition_info().gpu_instance, id);
 }
 NVML(nvmlDeviceGetComputeInstanceId)(nvmlDevice_t device, std::uint32_t* id) {
   ENTER(nvmlDeviceGetComputeInstanceId, device, id != nullptr, kIdentityOfAny);
   if (!call.on_partition()) return NVML_ERROR_NOT_SUPPORTED;
-  return give(view().partition(call.device().partition_first + call.partition()).compute_instance,
-              id);
+  return give(call.partition_info().compute_instance, id);
 }
 NVML(nvmlDeviceGetAttributes_v2)(nvmlDevice_t device, nvmlDeviceAttributes_t* attributes) {
   ENTER(nvmlDeviceGetAttributes_v2, device, attributes != nullptr, kIdentityOfAny);

@@ -28,8 +28,7 @@ Memory memory_of(const Call& call) {
     for_cuda_users(call.number(), [&](std::int64_t, std::uint64_t bytes) { used += bytes; });
     return {call.device().memory_total, call.device().memory_reserved, used < most ? used : most};
   }
-  const wire::Partition& partition =
-      view().partition(call.device().partition_first + call.partition());
+  const wire::Partition partition = call.partition_info();
   return {partition.memory_total, 0, at.memory_used(call.partition())};
 }
 

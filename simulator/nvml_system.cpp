@@ -162,6 +162,12 @@ NVML(nvmlDeviceGetHandleByUUID)(const char* uuid, nvmlDevice_t* device) {
       *device = handle_of(partition.device, i - view().device(partition.device).partition_first);
       return NVML_SUCCESS;
     }
+    for (std::uint32_t i = 0; i < view().state().devices; ++i)
+      for (std::uint32_t place = 0; place < wire::kMigInstances; ++place) {
+        if (!is_made(i, place) || !same(partition_of(i, kFirstMade + place).uuid, uuid)) continue;
+        *device = handle_of(i, kFirstMade + place);
+        return NVML_SUCCESS;
+      }
     return NVML_ERROR_NOT_FOUND;
   }
   return look_up(f_nvmlDeviceGetHandleByUUID, uuid != nullptr, device,

@@ -41,9 +41,61 @@ void Broker::see(model::Snapshot snapshot, std::vector<model::JobProcess> proces
   ledger_.processes = std::move(processes);
   std::sort(ledger_.processes.begin(), ledger_.processes.end(),
             [](const model::JobProcess& a, const model::JobProcess& b) { return a.pid < b.pid; });
-  units_ = policy::units_of(snapshot_, std::move(units_));
+  units_ = policy::units_of(snapshot_, std::move(units_), ledger_);
   reckon_machine();
   reconsider();
+}
+
+void Broker::set_mig(std::vector<model::MigRoom> rooms, std::vector<std::string> made) {
+  ledger_.rooms = std::move(rooms);
+  ledger_.made = std::move(made);
+  units_ = policy::units_of(snapshot_, std::move(units_), ledger_);
+  reckon_machine();
+  reconsider();
+}
+
+std::string Broker::needs_partition(JobId id) const {
+  const Job* job = this->job(id);
+  if (job == nullptr || job->state != JobState::kRunning || job->grants.size() != 1) return "";
+  const std::string& unit = job->grants.front().unit;
+  const auto is_room = [&](const model::MigRoom& one) { return one.device == unit; };
+  return std::any_of(ledger_.rooms.begin(), ledger_.rooms.end(), is_room) ? unit : "";
+}
+
+// The queue still counts the job on the GPU, which is where its partition's memory comes from.
+void Broker::set_partition(JobId id, const model::Partition& partition) {
+  Job& job = jobs_.at(id);
+  model::Grant& grant = job.grants.front();
+  for (model::Device& device : snapshot_.devices) {
+    if (device.uuid != grant.unit) continue;
+    // A removed one at the same place had the same uuid, and the snapshot may still show it.
+    std::erase_if(device.partitions,
+                  [&](const model::Partition& one) { return one.uuid == partition.uuid; });
+    device.partitions.push_back(partition);
+  }
+  for (model::Holding& one : ledger_.holdings)
+    if (one.job == id) one.unit = partition.uuid;
+  grant.unit = partition.uuid;
+  grant.made = true;
+  changed_.insert(id);
+}
+
+void Broker::put_back(JobId id, Now now) {
+  Job& job = jobs_.at(id);
+  const policy::Demand demand = queue_.running(id)->demand;
+  queue_.ended(id, now.steady);
+  give_lease_back(job);
+  job.grants.clear();
+  job.cpus.clear();
+  job.affinity.clear();
+  job.state = JobState::kWaiting;
+  job.started_unix_milliseconds.reset();
+  const std::int64_t since =
+      job.requeued_unix_milliseconds.value_or(job.submitted_unix_milliseconds);
+  pending_[id] = {demand, now.steady - std::chrono::milliseconds(std::max<std::int64_t>(
+                                           0, now.unix_milliseconds - since))};
+  if (job.or_cpu_after) may_turn_.insert(id);
+  passed_over_.insert(id);
 }
 
 /// Queues jobs again that could not be placed, because they may fit now.
@@ -580,10 +632,10 @@ Status Broker::check_after(const Job& job) const {
 /// What the job needs. A job that accepts the CPU gets it at once if the machine has no device for
 /// it.
 Result<policy::Demand> Broker::demand_of(Job& job) const {
-  auto demand = policy::demand_of(job.request, snapshot_, units_);
+  auto demand = policy::demand_of(job.request, snapshot_, units_, ledger_);
   if (!demand && demand.error().code == ErrorCode::kNoDevice && job.or_cpu_after) {
     job.request = policy::on_cpu(job.request);
-    demand = policy::demand_of(job.request, snapshot_, units_);
+    demand = policy::demand_of(job.request, snapshot_, units_, ledger_);
   }
   if (demand && takes_a_core(job, demand->devices)) demand->cpus = 1;
   return demand;

@@ -87,6 +87,16 @@ class Broker {
   /// Restores the drained and lent units from the journal; some may no longer exist.
   void restore_drained(std::vector<std::string> units, std::map<std::string, std::string> lent);
 
+  /// Sets where MIG partitions can be made for jobs, and the uuids of those that were made.
+  void set_mig(std::vector<model::MigRoom> rooms, std::vector<std::string> made);
+  /// The uuid of the GPU on which a partition must be made for a job that has just started; "":
+  /// none. Then call set_partition() or put_back().
+  [[nodiscard]] std::string needs_partition(JobId id) const;
+  /// The job gets this partition instead of the place for it.
+  void set_partition(JobId id, const model::Partition& partition);
+  /// The partition cannot be made. The job waits again, until the machine has changed.
+  void put_back(JobId id, Now now);
+
   /// Replaces the list of units that other brokers on this machine use.
   void set_elsewhere(std::vector<std::string> units);
 

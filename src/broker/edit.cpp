@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "base/units.hpp"
 #include "broker/broker.hpp"
 #include "policy/demand.hpp"
 
@@ -9,6 +10,14 @@ namespace berth::broker {
 namespace {
 
 using std::chrono::milliseconds;
+
+std::optional<std::uint64_t> partition_bytes(const model::Snapshot& snapshot,
+                                             const std::string& uuid) {
+  for (const model::Device& device : snapshot.devices)
+    for (const model::Partition& part : device.partitions)
+      if (part.uuid == uuid && part.memory_total_bytes) return *part.memory_total_bytes;
+  return std::nullopt;
+}
 
 constexpr int kMostPriority = 1000;
 
@@ -89,6 +98,11 @@ Status Broker::resize(Job& job, const Changes& changes, Now now) {
     return cannot_change(text("the share would be more than the cap of job {}", number));
   const std::uint64_t memory = changes.memory_bytes.value_or(has.memory_bytes);
   const int share = changes.share_permille.value_or(has.share_permille);
+  const auto most = has.made ? partition_bytes(snapshot_, has.unit) : std::nullopt;
+  if (most && memory > *most)
+    return Error{ErrorCode::kRefused, "E0521",
+                 text("the MIG partition of job {} has only {}", number, show_bytes(*most)),
+                 "berth ls --details"};
   if (!queue_.resize(job.id, memory, share, now.steady))
     return Error{ErrorCode::kRefused, "E0521",
                  text("job {} cannot have that much: other jobs and processes have the rest of the "

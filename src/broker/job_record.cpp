@@ -220,6 +220,7 @@ Job parse(const Json& json) {
     take(one, "unit", grant.unit);
     take(one, "memory_bytes", grant.memory_bytes);
     take(one, "share_permille", grant.share_permille);
+    take(one, "made", grant.made);
   }
   take(json, "cpus", job.cpus);
   take(json, "affinity", job.affinity);
@@ -490,7 +491,8 @@ std::string record_of(const Job& job) {
   for (const model::Grant& grant : job.grants)
     out["grants"].push_back({{"unit", grant.unit},
                              {"memory_bytes", grant.memory_bytes},
-                             {"share_permille", grant.share_permille}});
+                             {"share_permille", grant.share_permille},
+                             {"made", grant.made}});
   for (const model::ProcessId& owner : job.owners)
     out["owners"].push_back({{"pid", owner.pid}, {"start_ticks", owner.start_ticks}});
   if (job.told_to_end) {

@@ -302,7 +302,7 @@ constexpr auto kSimOptions = std::to_array<Option>({
     {"--at", "SECONDS", "stop the simulated clock this long after the start"},
     {"--fault", "KIND[:DEVICE][@SECONDS][=VALUE]",
      "a fault to simulate: lost, hung, slow, xid, ecc, remap, throttle, mismatch, no-permission, "
-     "no-driver or zombie",
+     "no-driver, zombie or mig",
      true},
     {"--report", "FILE", "at the end, write the calls to the driver as JSON (- is stderr)"},
     {"--list", nullptr, "list the built-in machines"},

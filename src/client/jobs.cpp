@@ -134,7 +134,7 @@ Job job_of(const Json& json) {
   for (const Json& device : value<Json::array_t>(json, "devices"))
     job.grants.push_back({value<std::string>(device, "uuid"),
                           value<std::uint64_t>(device, "memory_bytes"),
-                          value<int>(device, "share_permille")});
+                          value<int>(device, "share_permille"), value<bool>(device, "made")});
   job.affinity = value<std::string>(json, "cpus");
   for (const std::int64_t pid : value<std::vector<std::int64_t>>(json, "pids"))
     job.owners.push_back({pid, 0});

@@ -201,8 +201,12 @@ Error Lease::who_holds(const model::Snapshot& snapshot) {
     if (const auto jobs = jobs_in(*answer))
       if (const auto place =
               policy::place(job_.request, snapshot, ledger_of(*jobs, closed_in(*answer)));
-          !place)
+          !place && (place.error().id == "E0412" || !job_.request.mig_only))
         return place.error();
+  if (job_.request.mig_only)
+    return Error{ErrorCode::kRefused, "E0412",
+                 text("no GPU has a free MIG partition, or a free place for one"),
+                 fmt::format("berth why {}", job_.id)};
   return Error{ErrorCode::kRefused, "E0412", text("job {} waits for its turn", job_.id), ""};
 }
 

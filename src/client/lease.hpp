@@ -2,6 +2,7 @@
 // finds or starts the broker, and reconnects if the broker was restarted.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -52,6 +53,11 @@ class Lease {
   [[nodiscard]] bool is_granted() const { return job_.state == model::JobState::kRunning; }
   [[nodiscard]] bool waited() const { return waited_; }
   [[nodiscard]] bool is_ours() const { return ours_; }
+  /// Whether the broker made a MIG partition for this job, and will remove it.
+  [[nodiscard]] bool has_made_partition() const {
+    return std::any_of(job_.grants.begin(), job_.grants.end(),
+                       [](const model::Grant& one) { return one.made; });
+  }
   /// Whether the job has its own control group; its processes must enter the group before they do
   /// anything else.
   [[nodiscard]] bool is_enclosed() const { return ours_ && !job_.group.empty(); }

@@ -1,22 +1,14 @@
 #include "inventory/memory_limit.hpp"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
+#include <cstring>
 
-#include "base/descriptor.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
 #include "base/units.hpp"
+#include "inventory/driver_call.hpp"
 #include "vendor/nvml/library.hpp"
 
 namespace berth::inventory {
@@ -75,50 +67,16 @@ Answer call_driver(const std::string& library, Do what, const std::string& group
   return answer;
 }
 
-/// Only this process's end of the pipe stays open in the child.
-void close_others(int pipe) {
-  const int nowhere = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nowhere, stream);
-  constexpr int kPipe = 3;
-  if (pipe != kPipe && ::dup2(pipe, kPipe) < 0) ::_exit(1);
-  ::syscall(SYS_close_range, kPipe + 1, ~0U, 0);
-}
-
 /// False: the child gave no answer in time.
 bool ask(const std::string& library, Do what, const std::string& group,
          const std::vector<MemoryLimit>& limits, Answer& answer) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return false;
-  const Descriptor reading(ends[0]);
-  Descriptor writing(ends[1]);
-  const pid_t parent = ::getpid(), child = ::fork();
-  if (child < 0) return false;
-  if (child == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) ::_exit(0);
-    close_others(writing.get());
+  const auto bytes = call_in_child(kDeadline, [&] {
     const Answer given = call_driver(library, what, group, limits);
-    static_cast<void>(!::write(3, &given, sizeof given));
-    ::_exit(0);
-  }
-  writing.reset();
-  const auto until = std::chrono::steady_clock::now() + kDeadline;
-  bool is_answered = false;
-  for (;;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        until - std::chrono::steady_clock::now());
-    pollfd ready{reading.get(), POLLIN, 0};
-    const int polled = ::poll(&ready, 1, std::max(0, static_cast<int>(left.count())));
-    if (polled < 0 && errno == EINTR) continue;
-    is_answered = polled == 1 && ::read(reading.get(), &answer, sizeof answer) ==
-                                     static_cast<ssize_t>(sizeof answer);
-    break;
-  }
-  // A child that is blocked in the driver cannot be killed. Abandon it after a short time.
-  ::kill(child, SIGKILL);
-  for (int tries = 0; tries < 20 && ::waitpid(child, nullptr, WNOHANG) == 0; ++tries)
-    ::poll(nullptr, 0, 5);
-  return is_answered;
+    return std::string(reinterpret_cast<const char*>(&given), sizeof given);
+  });
+  if (!bytes || bytes->size() != sizeof answer) return false;
+  std::memcpy(&answer, bytes->data(), sizeof answer);
+  return true;
 }
 
 std::string words_of(nvmlReturn_t code, std::uint64_t bytes) {

@@ -153,7 +153,7 @@ void set_mig_only(model::Request& request, Isolation wanted, const model::Snapsh
   // Older brokers do not know this key either, so send it only if it can change the choice.
   if (wanted == Isolation::kMig && request.devices.empty() &&
       std::any_of(snapshot.devices.begin(), snapshot.devices.end(),
-                  [](const model::Device& one) { return !one.partitions.empty(); }))
+                  [](const model::Device& one) { return one.mig_enabled.value_or(false); }))
     request.mig_only = true;
 }
 

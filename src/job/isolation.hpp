@@ -25,8 +25,8 @@ enum class Isolation : unsigned char { kAuto, kNone, kGuard, kMps, kMig, kDriver
 /// `driver`: of the machine on which the job will run.
 void set_driver_limits(model::Request& request, Isolation wanted, const model::Driver& driver);
 
-/// Asks for a MIG partition with --isolation mig, if the machine has some and the user named no
-/// device.
+/// Asks for a MIG partition with --isolation mig, if a GPU of the machine has MIG enabled and the
+/// user named no device.
 void set_mig_only(model::Request& request, Isolation wanted, const model::Snapshot& snapshot);
 
 /// The job that an isolation method must limit.

@@ -75,6 +75,11 @@ void turn_to_cpu(const Spec& spec, const Note& note, Plan& plan) {
        {});
 }
 
+/// Root's broker may make a MIG partition for the job, so ask it although no partition fits.
+bool may_be_made(const model::Request& request) {
+  return request.mig_only.value_or(false) && request.memory_bytes;
+}
+
 /// Places the job on the devices of its lease; without a lease, on devices that other jobs leave
 /// free.
 Placed place_planned(const Plan& plan) {
@@ -83,6 +88,9 @@ Placed place_planned(const Plan& plan) {
   if (placement && plan.turned_after)
     placement->reasons = {
         text("on the CPU: its GPUs were not free for {}", show_duration(*plan.turned_after))};
+  if (placement && plan.lease && plan.lease->has_made_partition())
+    placement->reasons.push_back(
+        text("the MIG partition was made for this job, and is removed when the job ends"));
   return placement;
 }
 
@@ -155,13 +163,13 @@ Placed place_with_lease(const Spec& spec, Machine& machine, const Note& note, Pl
   plan.lease = *std::move(around);
   if (plan.lease) return place_planned(plan);
   if (spec.dry_run) return place_without_lease(spec, machine, note, std::move(could), plan);
-  if (!could && !is_held(could)) return could;
+  if (!could && !is_held(could) && !may_be_made(plan.request)) return could;
   const bool needed = !could || !could->devices.empty() || plan.request.cpus || spec.job.time_limit;
   if (auto taken = take_lease(spec, machine, note, needed, plan); !taken)
     return std::move(taken).error();
   if (!plan.lease) return place_without_lease(spec, machine, note, std::move(could), plan);
   if (plan.lease->request(plan.request).gpus != plan.request.gpus) turn_to_cpu(spec, note, plan);
-  if (plan.lease->waited()) plan.snapshot = machine.look(false);
+  if (plan.lease->waited() || plan.lease->has_made_partition()) plan.snapshot = machine.look(false);
   return place_planned(plan);
 }
 

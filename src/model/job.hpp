@@ -46,6 +46,7 @@ struct Grant {
   std::string unit;                // policy::unit_id
   std::uint64_t memory_bytes = 0;  // 0: exclusive
   int share_permille = 0;          // share of the device's time; 0: none was requested
+  bool made = false;  // a MIG partition that the broker made for the job, and removes at its end
   bool operator==(const Grant&) const = default;
 };
 

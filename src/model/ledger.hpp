@@ -60,6 +60,14 @@ struct ClosedUnits {
   std::vector<Lent> lent;
 };
 
+/// A GPU on which root's broker makes MIG partitions for jobs ([mig] in berth.toml).
+struct MigRoom {
+  std::string device;            // uuid
+  std::uint64_t most_bytes = 0;  // memory of the largest partition, if the GPU had no other
+  std::uint64_t now_bytes = 0;   // memory of the largest partition that can be made now; 0: none
+  std::string busy;              // why none can be made now, for people; "": no reason
+};
+
 struct Ledger {
   bool kept =
       false;  // true: a broker keeps this ledger; false: there is none, so the ledger is empty
@@ -67,6 +75,8 @@ struct Ledger {
   std::vector<int> cpus;              // CPUs that are assigned to jobs, ascending
   std::vector<JobProcess> processes;  // processes of all jobs by pid, ascending; a job's processes
                                       // are not foreign on its units
+  std::vector<MigRoom> rooms;
+  std::vector<std::string> made;  // uuids of partitions that Berth made, each for one job
 };
 
 }  // namespace berth::model

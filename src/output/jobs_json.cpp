@@ -113,6 +113,7 @@ void fields(JsonWriter& json, const ShownJob& shown) {
     grant.memory_bytes == 0 ? json.value(nullptr) : json.value(grant.memory_bytes);
     json.key("share_permille");
     grant.share_permille == 0 ? json.value(nullptr) : json.value(grant.share_permille);
+    json.field("made", grant.made);
   });
   json.text_field("cpus", job.affinity);
   json.key("pids");

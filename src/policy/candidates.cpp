@@ -81,11 +81,26 @@ Obstacle obstacle_of(const Device& device, bool is_busy) {
   return Obstacle::kNone;
 }
 
+/// The device as a place for a partition that does not exist yet. As long as no job asks for that
+/// (leave_out_excluded), it has no partition.
+Candidate room_on(const Device& device, const model::MigRoom& room) {
+  Candidate candidate;
+  candidate.device = &device;
+  candidate.room = &room;
+  candidate.obstacle = Obstacle::kNoPartition;
+  candidate.busy = candidate.strangers = room.now_bytes == 0;
+  candidate.free_bytes = room.now_bytes;
+  candidate.capacity_bytes = room.most_bytes;
+  return candidate;
+}
+
 void add_partitions(std::vector<Candidate>& all, const Device& device,
                     const model::Snapshot& snapshot, const model::Ledger& ledger) {
   std::vector<const Partition*> parts;
   for (const Partition& part : device.partitions)
-    if (!part.uuid.empty()) parts.push_back(&part);
+    if (!part.uuid.empty() &&
+        std::find(ledger.made.begin(), ledger.made.end(), part.uuid) == ledger.made.end())
+      parts.push_back(&part);
   std::sort(parts.begin(), parts.end(), [](const Partition* a, const Partition* b) {
     return std::tie(a->index, a->uuid) < std::tie(b->index, b->uuid);
   });
@@ -101,7 +116,12 @@ void add_partitions(std::vector<Candidate>& all, const Device& device,
           *part->memory_total_bytes - std::min(*part->memory_total_bytes, *part->memory_used_bytes);
     all.push_back(candidate);
   }
-  if (parts.empty()) {
+  const auto room =
+      std::find_if(ledger.rooms.begin(), ledger.rooms.end(),
+                   [&](const model::MigRoom& one) { return one.device == device.uuid; });
+  if (room != ledger.rooms.end()) {
+    all.push_back(room_on(device, *room));
+  } else if (parts.empty()) {
     Candidate candidate;
     candidate.device = &device;
     candidate.obstacle =
@@ -115,7 +135,7 @@ void add_partitions(std::vector<Candidate>& all, const Device& device,
 /// promised, the excess also reduces the free memory.
 void take_leases(Candidate& candidate, const model::Snapshot& snapshot,
                  const model::Ledger& ledger) {
-  candidate.strangers = candidate.busy;
+  if (candidate.room == nullptr) candidate.strangers = candidate.busy;
   const std::string id = unit_id(*candidate.device, candidate.partition);
   for (const model::Holding& one : ledger.holdings) {
     if (one.unit != id) continue;
@@ -341,9 +361,16 @@ void leave_out_excluded(std::vector<Candidate>& all, const model::Request& reque
     return is_excluded(unit_id(*one.device, nullptr)) ||
            is_excluded(unit_id(*one.device, one.partition));
   });
-  const auto is_part = [](const Candidate& one) { return one.partition != nullptr; };
-  if (request.mig_only.value_or(false) && request.devices.empty() &&
-      std::any_of(all.begin(), all.end(), is_part))
+  if (!request.mig_only.value_or(false) || !request.devices.empty()) return;
+  if (request.memory_bytes)
+    for (Candidate& one : all)
+      if (one.room != nullptr && one.obstacle == Obstacle::kNoPartition)
+        one.obstacle = one.lease != nullptr && one.lease->memory_bytes == 0 ? Obstacle::kLeased
+                                                                            : Obstacle::kNone;
+  const auto is_part = [&](const Candidate& one) {
+    return one.partition != nullptr || (one.room != nullptr && request.memory_bytes);
+  };
+  if (std::any_of(all.begin(), all.end(), is_part))
     std::erase_if(all, [&](const Candidate& one) { return !is_part(one); });
 }
 

@@ -35,6 +35,7 @@ struct Candidate {
   Obstacle obstacle = Obstacle::kNone;
   bool busy = false;                        // a process computes on it, or a job has a lease
   bool strangers = false;                   // a foreign process computes on it
+  const model::MigRoom* room = nullptr;     // a partition can be made on the device for the job
   const model::Holding* lease = nullptr;    // the first lease on it; nullptr: none
   std::optional<std::uint64_t> free_bytes;  // memory that is neither in use nor promised to jobs;
                                             // nullopt: the device does not report it
@@ -48,14 +49,16 @@ struct Candidate {
 };
 
 /// Every device and partition that Berth can give to a job: managed GPUs and TPUs. A GPU with MIG
-/// enabled is replaced by its partitions; if it has none, it is listed with kNoPartition. Ordered
-/// by Device::index, then by partition.
+/// enabled is replaced by its partitions; if it has none, it is listed with kNoPartition. It is
+/// also listed if the ledger has a room for it. Partitions that Berth made are not listed, because
+/// each belongs to one job. Ordered by Device::index, then by partition.
 [[nodiscard]] std::vector<Candidate> candidates_of(const model::Snapshot& snapshot,
                                                    const model::Ledger& ledger);
 
 /// Leaves out what the request excludes: the devices in Request::without, and whole devices if the
-/// job must have a MIG partition and names no device. If the machine has no partition, whole
-/// devices remain, and the caller says what is missing.
+/// job must have a MIG partition and names no device. If the machine has no partition and no room
+/// for one, whole devices remain, and the caller says what is missing. Only such a job with a
+/// memory size can use rooms.
 void leave_out_excluded(std::vector<Candidate>& all, const model::Request& request);
 
 /// A whole device as a candidate, whatever its kind.

@@ -34,6 +34,17 @@ std::uint64_t taken_by_strangers(const Candidate& candidate, const model::Snapsh
   return used - std::min(used, by_jobs);
 }
 
+/// Without leases: only the partitions that Berth makes. `empty`: as if nothing else were on the
+/// devices.
+model::Ledger only_mig(const model::Ledger& ledger, bool empty) {
+  model::Ledger out;
+  out.rooms = ledger.rooms;
+  out.made = ledger.made;
+  for (model::MigRoom& room : out.rooms)
+    if (empty) room.now_bytes = room.most_bytes;
+  return out;
+}
+
 /// The same machine with nothing in use. A request that fails even on this machine can never
 /// succeed.
 model::Snapshot emptied(model::Snapshot snapshot) {
@@ -63,8 +74,10 @@ bool may_be_had(const Candidate& candidate, const model::Request& request, const
 
 }  // namespace
 
-std::vector<std::string> units_of(const model::Snapshot& snapshot, std::vector<std::string> known) {
-  for (const Candidate& candidate : candidates_of(snapshot, {}))
+std::vector<std::string> units_of(const model::Snapshot& snapshot, std::vector<std::string> known,
+                                  const model::Ledger& ledger) {
+  const model::Ledger mig = only_mig(ledger, false);
+  for (const Candidate& candidate : candidates_of(snapshot, mig))
     if (std::string id = id_of(candidate); !id.empty() && position(known, id) < 0)
       known.push_back(std::move(id));
   return known;
@@ -79,28 +92,35 @@ Pool pool_of(const model::Snapshot& snapshot, const model::Ledger& ledger,
   for (Slot& slot : pool.devices) slot.usable = false;
   // The queue itself subtracts memory promised to jobs, so only actual use counts here.
   const auto with_jobs = candidates_of(snapshot, ledger);
-  const auto used = candidates_of(snapshot, {});
+  const model::Ledger mig = only_mig(ledger, false);
+  const auto used = candidates_of(snapshot, mig);
   for (std::size_t i = 0; i < used.size(); ++i) {
     const int at = position(units, id_of(used[i]));
     if (at < 0) continue;
     Slot& slot = pool.devices[static_cast<std::size_t>(at)];
     const Obstacle obstacle = with_jobs[i].obstacle;
     const std::string& unit = units[static_cast<std::size_t>(at)];
-    const bool may_be_had = (obstacle == Obstacle::kNone || obstacle == Obstacle::kLeased) &&
-                            position(drained, unit) < 0;
+    const bool is_room = used[i].room != nullptr && obstacle == Obstacle::kNoPartition;
+    const bool may_be_had =
+        (obstacle == Obstacle::kNone || obstacle == Obstacle::kLeased || is_room) &&
+        position(drained, unit) < 0;
     slot.lent = may_be_had && position(lent, unit) >= 0;
     slot.usable = may_be_had && !slot.lent;
     slot.in_use = with_jobs[i].strangers;
     slot.memory_bytes = used[i].capacity_bytes.value_or(0);
-    slot.memory_taken_bytes = taken_by_strangers(used[i], snapshot, ledger);
+    // The queue subtracts what jobs have, also on partitions that were made for them. place()
+    // decides whether one more fits.
+    if (used[i].room == nullptr)
+      slot.memory_taken_bytes = taken_by_strangers(used[i], snapshot, ledger);
   }
   return pool;
 }
 
 Result<Demand> demand_of(const model::Request& request, const model::Snapshot& snapshot,
-                         const std::vector<std::string>& units) {
+                         const std::vector<std::string>& units, const model::Ledger& ledger) {
   const model::Snapshot empty = emptied(snapshot);
-  const auto placement = place(request, empty);
+  const model::Ledger mig = only_mig(ledger, true);
+  const auto placement = place(request, empty, mig);
   if (!placement) return placement.error();
   Demand demand;
   demand.devices = static_cast<int>(placement->devices.size());
@@ -122,14 +142,15 @@ Result<Demand> demand_of(const model::Request& request, const model::Snapshot& s
     if (auto selected = model::select_devices(snapshot.devices, request.devices))
       named = *std::move(selected);
   const Visible visible = inherited_visibility(request, snapshot);
-  auto all = candidates_of(empty, {});
+  auto all = candidates_of(empty, mig);
   leave_out_excluded(all, request);
   const bool with_cards = std::any_of(all.begin(), all.end(), [](const Candidate& one) {
     return !model::processor_graphics(*one.device);
   });
   std::map<model::Vendor, std::vector<int>> by_vendor;
   for (const Candidate& candidate : all) {
-    const bool is_part = candidate.partition != nullptr && are_several;
+    const bool is_part = (candidate.partition != nullptr && are_several) ||
+                         (candidate.room != nullptr && candidate.obstacle != Obstacle::kNone);
     const bool is_small =
         with_cards && request.devices.empty() && model::processor_graphics(*candidate.device);
     const int at = position(units, id_of(candidate));

@@ -13,9 +13,11 @@
 namespace berth::policy {
 
 /// Ids of all units that can be leased (unit_id), in the order of candidates_of(). Units in `known`
-/// keep their positions, even if they no longer exist.
+/// keep their positions, even if they no longer exist. Of the ledger only the partitions count that
+/// Berth makes.
 [[nodiscard]] std::vector<std::string> units_of(const model::Snapshot& snapshot,
-                                                std::vector<std::string> known = {});
+                                                std::vector<std::string> known = {},
+                                                const model::Ledger& ledger = {});
 
 /// The machine as if this broker had no leases: what foreign processes use, and which units are
 /// unusable because they are in `drained` (ids) or unhealthy. `lent`: units that other brokers have
@@ -27,10 +29,11 @@ namespace berth::policy {
 
 /// What the request needs at the same time. `allowed` are the units that it may choose from: the
 /// named and visible ones, of the vendor that has most of these. Fails as place() does if waiting
-/// cannot help: E0411, E0413 to E0420.
+/// cannot help: E0411, E0413 to E0420. Of the ledger only the partitions count that Berth makes.
 [[nodiscard]] Result<Demand> demand_of(const model::Request& request,
                                        const model::Snapshot& snapshot,
-                                       const std::vector<std::string>& units);
+                                       const std::vector<std::string>& units,
+                                       const model::Ledger& ledger = {});
 
 /// The same request, but only for the CPU.
 [[nodiscard]] model::Request on_cpu(model::Request request);

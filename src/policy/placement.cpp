@@ -120,6 +120,12 @@ Result<Candidate> named(const Search& search, const Unit& unit) {
   const auto mine = only(search.all, [&](const Candidate& c) {
     return c.device->index == unit.device && (unit.partition_uuid.empty() || c.unit() == unit);
   });
+  if (mine.empty() && std::find(search.ledger.made.begin(), search.ledger.made.end(),
+                                unit.partition_uuid) != search.ledger.made.end())
+    return Error{ErrorCode::kRefused, "E0419",
+                 text("{} cannot be used: {}", unit.partition_uuid,
+                      text("it was made for one job, and is removed with it")),
+                 call_with(search.request, "--isolation mig --memory 8GiB")};
   if (mine.empty()) {
     for (const model::Device& device : search.snapshot.devices)
       if (device.index == unit.device) return not_for_jobs(search, device);
@@ -254,6 +260,7 @@ Result<Candidates> decide(const Search& search, std::vector<std::string>& reason
 std::string why(const Candidate& c, const Search& search) {
   const std::string what = model::unit_words(*c.device, c.unit().partition_uuid);
   const std::string users = users_of(c, search.snapshot);
+  if (c.room != nullptr) return text("{}: a MIG partition is made there for the job", what);
   if (c.device->kind == model::DeviceKind::kOpenCl)
     return text("{}: requested; its other users are not known", what);
   if (c.obstacle == Obstacle::kNoAnswer)

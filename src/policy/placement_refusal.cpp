@@ -247,6 +247,10 @@ std::string held(const Candidate& c, const Search& search) {
   const std::string users = users_of(c, search.snapshot);
   if (c.lease != nullptr) return text("{}: {}", label(c), leases_of(c, search));
   if (c.obstacle != Obstacle::kNone) return text("{}: {}", label(c), sentence(c.obstacle));
+  if (c.room != nullptr)
+    return c.busy ? text("{}: no partition can be made there now: {}", label(c),
+                         c.room->busy.empty() ? text("it has no free memory") : c.room->busy)
+                  : text("{}: a partition can be made there", label(c));
   if (c.device->processes_unknown)
     return text("{}: its users are not known: {}", label(c), printable(c.device->note));
   if (!users.empty()) return text("{}: {}", label(c), users);

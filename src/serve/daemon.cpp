@@ -1,6 +1,7 @@
 #include "serve/daemon.hpp"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio.hpp>
@@ -91,7 +92,7 @@ class Daemon {
         tick_(loop_),
         limits_(loop_),
         syncing_(1),
-        observer_(options.sources, [this](Look look) {
+        observer_(options.sources, options.settings.mig.manages, [this](Look look) {
           asio::post(loop_, [this, look = std::move(look)]() mutable { seen(std::move(look)); });
         }) {}
 
@@ -309,6 +310,10 @@ void open_as_many_files_as_may_be() {
 }  // namespace
 
 Status run_daemon(const DaemonOptions& options, const std::function<void()>& ready) {
+  if (options.settings.mig.manages && (!options.for_all || ::geteuid() != 0))
+    return Error{ErrorCode::kPermissionDenied, "E1063",
+                 text("[mig] manage = true: only root's broker can make MIG partitions"),
+                 "sudo berth serve --system"};
   auto journal = broker::Journal::open(options.state_folder);
   if (!journal) return std::move(journal).error();
   // Must come before the fork server is forked, which inherits our control group.

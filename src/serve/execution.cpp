@@ -37,6 +37,12 @@ using std::chrono::milliseconds;
 
 namespace {
 
+/// The ledger as it was before the job got its lease.
+model::Ledger without(model::Ledger ledger, JobId id) {
+  std::erase_if(ledger.holdings, [&](const model::Holding& one) { return one.job == id; });
+  return ledger;
+}
+
 Error no_launch(const Job& job) {
   return {ErrorCode::kInvalidArgument, "E0948",
           text("job {} was started in a terminal: only queued jobs can be run again",
@@ -69,8 +75,92 @@ const model::GpuNodes& Execution::nodes() const {
 }
 
 void Execution::see(Look look) {
+  if (look.mig && *look.mig)
+    partitions_.see(*std::move(*look.mig));
+  else if (look.mig)
+    tell_of_mig(look.mig->error().message, look.mig->error());
+  partitions_.correct(look.snapshot);
   if (fence_) fence_->see(look.snapshot);
   broker_.see(std::move(look.snapshot), std::move(look.processes));
+  offer_partitions();
+}
+
+/// Each problem once, because it stays for a while.
+void Execution::tell_of_mig(const std::string& sentence, const Error& error) {
+  if (std::exchange(told_of_mig_, sentence) != sentence) notice(error.id, sentence, error.hint);
+}
+
+void Execution::offer_partitions() {
+  broker_.set_mig(partitions_.rooms(broker_.snapshot(), broker_.ledger(), now().steady),
+                  partitions_.made(broker_.snapshot()));
+}
+
+Status Execution::keep_partitions(const std::string& record) {
+  auto written = journal_.set_value(kMig, record);
+  if (written) kept_partitions_ = record;
+  is_dirty_ = true;
+  return written;
+}
+
+void Execution::make_partitions(std::vector<JobId>& started) {
+  const auto is_without = [&](JobId id) {
+    const std::string card = broker_.needs_partition(id);
+    if (card.empty()) return false;
+    // Another job may have got the last place since the look at the machine.
+    const auto rooms =
+        partitions_.rooms(broker_.snapshot(), without(broker_.ledger(), id), now().steady);
+    const auto room = std::find_if(rooms.begin(), rooms.end(),
+                                   [&](const model::MigRoom& one) { return one.device == card; });
+    const std::uint64_t need = broker_.job(id)->request.memory_bytes.value_or(0);
+    if (room != rooms.end() && room->now_bytes >= need) {
+      const auto part = partitions_.make(
+          id, card, need, [this](const std::string& record) { return keep_partitions(record); });
+      if (part) {
+        broker_.set_partition(id, *part);
+        if (fence_) fence_->see(broker_.snapshot());
+        return false;
+      }
+      if (part.error().id == "E1064") {
+        tell_of_mig(
+            text("job {} waits: {}", model::job_number(*broker_.job(id)), part.error().message),
+            part.error());
+        partitions_.close(card, now().steady);
+      } else if (!fault_) {
+        fail(part.error());
+      }
+    }
+    broker_.put_back(id, now());
+    return true;
+  };
+  if (std::erase_if(started, is_without) > 0 || partitions_.record() != kept_partitions_)
+    offer_partitions();
+}
+
+void Execution::remove_partitions() {
+  if (fault_ || !partitions_.has_work(now().steady)) return;
+  std::vector<Error> problems;
+  const auto done = partitions_.remove_released(
+      now().steady, [this](const std::string& record) { return keep_partitions(record); },
+      problems);
+  for (const Error& one : problems) notice(one.id, one.message, one.hint);
+  if (!done) fail(done.error());
+  offer_partitions();
+}
+
+/// After a restart of the machine nothing of it exists, and others may have made the same.
+void Execution::resume_partitions(const std::vector<Job>& jobs, bool is_restarted) {
+  kept_partitions_ = journal_.value(kMig).value_or("[]");
+  partitions_.resume(is_restarted ? "[]" : kept_partitions_);
+  model::Snapshot seen = broker_.snapshot();
+  partitions_.correct(seen);
+  std::vector<JobId> running;
+  for (const Job& job : jobs) {
+    if (job.state != JobState::kRunning) continue;
+    running.push_back(job.id);
+    if (!is_restarted) partitions_.adopt(job, broker_.snapshot());
+  }
+  partitions_.release_all_but(running);
+  offer_partitions();
 }
 
 /// Restricts the job by the kernel if possible, otherwise by variables.
@@ -114,6 +204,7 @@ void Execution::limit_memory(JobId id) {
 void Execution::end(JobId id, JobState state, const std::optional<model::Outcome>& outcome,
                     std::string why) {
   if (fence_) broker_.set_refusals(id, fence_->release(id));
+  partitions_.release(id);
   // If the job ended while no broker was running, its status file has the time.
   constexpr std::int64_t kWhile = 1000;
   broker::Now at = now();
@@ -122,7 +213,8 @@ void Execution::end(JobId id, JobState state, const std::optional<model::Outcome
     at.unix_milliseconds =
         std::max(*ended, broker_.job(id)->started_unix_milliseconds.value_or(*ended));
   broker_.end(id, state, outcome, std::move(why), at);
-  if (broker_.job(id)->notify) to_notify_.push_back(id);
+  const Job& job = *broker_.job(id);
+  if (job.notify && model::has_ended(job.state)) to_notify_.push_back(id);
 }
 
 /// --notify: on the terminal where the job was queued, and where its user is logged in.
@@ -151,7 +243,9 @@ void Execution::know_user(const Job& job) {
 bool Execution::settle() {
   while (!fault_) {
     if (broker_.queue().waiting_count() > 0) broker_.set_elsewhere(units_of_others());
-    const auto started = broker_.start_what_fits(now());
+    auto started = broker_.start_what_fits(now());
+    make_partitions(started);
+    if (fault_) return false;
     for (const JobId id : started)
       if (!broker_.job(id)->queued) enclose(id);  // queued jobs: when launched
     for (const auto& [id, why] : broker_.to_preempt(now())) stop(id, {JobState::kWaiting, why, ""});
@@ -159,7 +253,9 @@ bool Execution::settle() {
     const auto changed = broker_.changed();
     if (changed.empty()) {
       tell_stopped();
-      return true;
+      if (!partitions_.has_work(now().steady)) return true;
+      remove_partitions();
+      continue;
     }
     std::vector<const Job*> rows;
     rows.reserve(changed.size());
@@ -168,10 +264,14 @@ bool Execution::settle() {
     // that from the journal. Delete the old record of its start.
     for (const JobId id : started)
       if (broker_.job(id)->requeue || broker_.job(id)->preemptions > 0) launcher_.forget_start(id);
-    if (auto written = journal_.write(rows); !written) {
+    std::map<std::string, std::string> values;
+    if (std::string record = partitions_.record(); record != kept_partitions_)
+      values[kMig] = std::move(record);
+    if (auto written = journal_.write(rows, {}, values); !written) {
       fail(written.error());
       return false;
     }
+    if (!values.empty()) kept_partitions_ = values[kMig];
     is_dirty_ = true;
     tell_stopped();
     notify();
@@ -573,6 +673,7 @@ void Execution::restore() {
   const auto back =
       is_restarted ? put_back(*jobs, launcher_, now().unix_milliseconds) : std::vector<JobId>();
   bring_back(*jobs);
+  resume_partitions(*jobs, is_restarted);
   take_over(*jobs, is_restarted);
   if (clock_.record() == clock) return;
   std::vector<const Job*> rows;

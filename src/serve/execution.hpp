@@ -22,6 +22,7 @@
 #include "serve/launcher.hpp"
 #include "serve/notices.hpp"
 #include "serve/observer.hpp"
+#include "serve/partitions.hpp"
 #include "serve/past_use.hpp"
 #include "serve/retention.hpp"
 #include "serve/server.hpp"
@@ -161,6 +162,15 @@ class Execution {
   void enclose(model::JobId id);
   /// Lets the driver limit the memory of the job's control group, if it can.
   void limit_memory(model::JobId id);
+  void tell_of_mig(const std::string& sentence, const Error& error);
+  /// Tells the broker where MIG partitions can be made.
+  void offer_partitions();
+  /// Makes the partitions that these jobs need. Jobs that get none wait again and are left out.
+  void make_partitions(std::vector<model::JobId>& started);
+  /// Removes the partitions of ended jobs.
+  void remove_partitions();
+  [[nodiscard]] Status keep_partitions(const std::string& record);
+  void resume_partitions(const std::vector<model::Job>& jobs, bool is_restarted);
   void end(model::JobId id, model::JobState state, const std::optional<model::Outcome>& outcome,
            std::string why);
   [[nodiscard]] std::vector<std::string> leased_units() const;
@@ -185,7 +195,7 @@ class Execution {
   // Keys of values in the journal.
   static constexpr const char *kDrained = "drained", *kLent = "lent", *kShares = "shares",
                               *kClock = "clock", *kTried = "tried", *kForgotten = "forgotten",
-                              *kHighest = "highest", *kNotices = "notices";
+                              *kHighest = "highest", *kNotices = "notices", *kMig = "mig";
 
   boost::asio::io_context& loop_;
   const DaemonOptions& options_;
@@ -193,6 +203,9 @@ class Execution {
   broker::Journal journal_;
   Launcher launcher_;
   std::optional<Fence> fence_;
+  Partitions partitions_{options_.sources.nvml_library, options_.settings.mig};
+  std::string kept_partitions_ = "[]";  // their record in the journal
+  std::string told_of_mig_;
   std::vector<std::string> notes_;
   // The system broker ignores locks: any user could take one and block a device for everyone.
   system::DeviceLocks locks_{options_.for_all ? "" : options_.lock_folder};

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/file.hpp"
+#include "inventory/mig_driver.hpp"
 #include "system/process_text.hpp"
 
 namespace berth::serve {
@@ -36,8 +37,11 @@ std::vector<model::JobProcess> processes_of(const model::Snapshot& snapshot,
   return found;
 }
 
-Observer::Observer(inventory::Sources sources, Done done)
-    : sources_(std::move(sources)), done_(std::move(done)), thread_([this] { work(); }) {}
+Observer::Observer(inventory::Sources sources, bool mig, Done done)
+    : sources_(std::move(sources)),
+      mig_(mig),
+      done_(std::move(done)),
+      thread_([this] { work(); }) {}
 
 Observer::~Observer() {
   {
@@ -71,6 +75,7 @@ void Observer::work() {
     hold.unlock();
     Look look;
     look.snapshot = inventory::observe(sources_, options);
+    if (mig_) look.mig = inventory::read_mig_cards(sources_.nvml_library);
     look.processes = processes_of(look.snapshot, roots, sources_.roots.proc);
     done_(std::move(look));
     hold.lock();

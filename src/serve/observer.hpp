@@ -5,12 +5,15 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
+#include "base/result.hpp"
 #include "inventory/observe.hpp"
 #include "model/job.hpp"
 #include "model/ledger.hpp"
+#include "model/mig.hpp"
 #include "model/snapshot.hpp"
 
 namespace berth::serve {
@@ -24,13 +27,15 @@ struct JobRoot {
 struct Look {
   model::Snapshot snapshot;
   std::vector<model::JobProcess> processes;  // the snapshot's processes that belong to a job
+  std::optional<Result<std::vector<model::MigCard>>> mig;  // nullopt: not asked for
 };
 
 class Observer {
  public:
   using Done = std::function<void(Look)>;  // called in the observer's thread
 
-  Observer(inventory::Sources sources, Done done);
+  /// `mig`: also ask which MIG partitions can be made.
+  Observer(inventory::Sources sources, bool mig, Done done);
   ~Observer();
   Observer(const Observer&) = delete;
   Observer& operator=(const Observer&) = delete;
@@ -41,6 +46,7 @@ class Observer {
   void work();
 
   inventory::Sources sources_;
+  bool mig_;
   Done done_;
   std::mutex mutex_;
   std::condition_variable wake_;

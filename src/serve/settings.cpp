@@ -45,6 +45,13 @@ Error unusable(const std::string& path, const std::string& why, const std::strin
           text("the settings {} cannot be used: {}", printable(path), why), hint};
 }
 
+/// Only root may make partitions: run_daemon() refuses this in a user's broker.
+void read_mig(TomlTable& table, MigSettings& mig) {
+  table.flag("manage", mig.manages);
+  table.flag("beside_jobs", mig.beside_jobs);
+  if (mig.beside_jobs && !mig.manages) table.check(text("beside_jobs: needs manage = true"));
+}
+
 void read_rules(TomlTable& top, Settings& settings) {
   int mode = 0;
   top.choice("mode", mode, modes());
@@ -77,6 +84,7 @@ Result<Settings> parse_settings(std::string_view document, const std::string& or
       if (table.has("every") && settings.bench_every < hours(1))
         table.check(text("every: less than {}", "1h"));
     });
+    top.table("mig", [&](TomlTable& table) { read_mig(table, settings.mig); });
     top.tables("alerts",
                [&](TomlTable& table) { settings.alerts.push_back(read_alert_target(table)); });
     top.named_tables("alert_rule", [&](const std::string& name, TomlTable& table) {

@@ -13,6 +13,7 @@
 #include "policy/queue.hpp"
 #include "serve/alert_message.hpp"
 #include "serve/otlp.hpp"
+#include "serve/partitions.hpp"
 
 namespace berth::serve {
 
@@ -27,6 +28,7 @@ struct Settings {
   policy::UserRules everyone;
   std::map<std::string, policy::UserRules> users;  // rules of users by name, instead of `everyone`
   std::chrono::milliseconds bench_every{0};        // measure idle devices this often; 0: never
+  MigSettings mig;
   std::vector<AlertTarget> alerts;
   OtlpOptions otlp;
   watch::AlertRules alert_rules = watch::built_in_alert_rules();

@@ -22,6 +22,9 @@ keep_output = "2GiB"
 bench.every = "7d"
 [everyone]
 most_devices = 4
+[mig]
+manage = true
+beside_jobs = true
 [user.lin]
 weight = 2
 [user.zhao]
@@ -40,6 +43,9 @@ most_devices = 1
   CHECK(settings->keep_output_bytes == 2ULL << 30U);
   CHECK(settings->everyone.most_devices == 4);
   CHECK(settings->bench_every == std::chrono::hours(7 * 24));
+  CHECK(settings->mig.manages);
+  CHECK(settings->mig.beside_jobs);
+  CHECK_FALSE(parse_settings("", "berth.toml")->mig.manages);
   CHECK(settings->users.at("lin").weight == 2);
   CHECK(settings->users.at("lin").most_devices == 4);
   CHECK(settings->users.at("zhao").weight == 0.5);
@@ -58,6 +64,7 @@ TEST_CASE("invalid settings are refused with their line") {
         Case{"[user.lin]\nweight = \"2\"", "E0604"}, Case{"[user.lin]\nmost_devices = -1", "E0605"},
         Case{"[bench]\nevery = \"59m\"", "E0605"}, Case{"[bench]\nevery = 7", "E0604"},
         Case{"[bench]\noften = \"7d\"", "E0603"}, Case{"user = 3", "E0604"},
+        Case{"[mig]\nbeside_jobs = true", "E0605"}, Case{"[mig]\nmanage = 1", "E0604"},
         Case{"[user]\nlin = 3", "E0604"}, Case{"[everyone", "E0602"}}) {
     CAPTURE(one.document);
     const auto settings = parse_settings(one.document, "berth.toml");

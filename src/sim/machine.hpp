@@ -25,6 +25,14 @@ struct MachinePartition {
   std::uint64_t memory_bytes = 0;
 };
 
+/// A profile of the MIG partitions that can be made on a device.
+struct MachineMigProfile {
+  std::string profile;  // "1g.10gb"
+  std::int64_t number = 0, id = 0, multiprocessors = 0, size = 0;
+  std::uint64_t memory_bytes = 0;
+  std::vector<std::int64_t> starts;
+};
+
 /// Similar devices; `pci` has one address for each.
 struct MachineDevices {
   std::string vendor = "nvidia", name, architecture, compute_capability, brand, kernel_driver,
@@ -47,10 +55,12 @@ struct MachineDevices {
   /// numbers of the devices at the other end of the NVLinks, as numa; empty: NVSwitches
   std::vector<std::int64_t> nvlink_to;
   bool ecc = false, persistence = false, mig_capable = false, display = false, asleep = false,
-       on_bus = true, unified = false, retired_pages_pending = false, peer_access = true;
+       on_bus = true, unified = false, mig_enabled = false, retired_pages_pending = false,
+       peer_access = true;
   std::string fabric;                 // "not started", "in progress", "completed"; "": no fabric
   std::string vgpu_licence;           // in a guest: "licensed", "unlicensed"; "": not a guest
   std::vector<MachinePartition> mig;  // MIG partitions; if there are any, MIG is enabled
+  std::vector<MachineMigProfile> mig_profiles;  // what programs can make there
   std::vector<std::string>
       unsupported;  // names of readings that the devices do not support (wire/sim_state.hpp)
 };

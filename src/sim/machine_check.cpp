@@ -154,6 +154,26 @@ std::optional<std::string> number_problem(const MachineDevices& d) {
   return std::nullopt;
 }
 
+std::optional<std::string> mig_profile_problem(const MachineDevices& d) {
+  constexpr std::size_t kMost = 17;
+  if (d.mig_enabled && !d.mig_capable) return text("mig_enabled: needs mig_capable = true");
+  if (d.mig_profiles.empty()) return std::nullopt;
+  if (!d.mig_capable || !d.mig.empty())
+    return text("mig_profiles: needs mig_capable = true, and no partitions in 'mig'");
+  if (d.mig_profiles.size() > kMost) return text("mig_profiles: more than {} profiles", kMost);
+  for (const MachineMigProfile& one : d.mig_profiles) {
+    if (!slices_of(one.profile))
+      return text("mig: '{}' is not a profile such as 3g.40gb", one.profile);
+    if (one.memory_bytes == 0 || one.memory_bytes > d.memory_bytes)
+      return text("mig_profiles: {} has more memory than the device, or none", one.profile);
+    if (one.starts.empty() || one.starts.size() > 8)
+      return text("mig_profiles: {} needs 1 to 8 places in 'starts'", one.profile);
+    for (const std::int64_t start : one.starts)
+      if (start + one.size > 8) return text("mig_profiles: a GPU has 8 memory slices");
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> list_problem(const MachineDevices& d) {
   for (const std::string& name : d.unsupported)
     if (!ability_of(name)) return text("unsupported: there is no reading '{}'", name);
@@ -169,7 +189,7 @@ std::optional<std::string> list_problem(const MachineDevices& d) {
   if (d.mig.size() > 7 || slices > 7) return text("mig: a GPU has 7 slices");
   if (sum > d.memory_bytes) return text("mig: the partitions have more memory than the device");
   if (!d.mig.empty() && !d.mig_capable) return text("mig: needs mig_capable = true");
-  return std::nullopt;
+  return mig_profile_problem(d);
 }
 
 /// Checks the order of the devices in the file. It must be Berth's order and, for NVIDIA, also the

@@ -44,7 +44,7 @@ std::string plus(const std::string& line) {
 }  // namespace
 
 TEST_CASE("every shipped machine can be read and has the name of its file") {
-  CHECK(sim::built_in_machines().size() == 18);
+  CHECK(sim::built_in_machines().size() == 19);
   for (const sim::BuiltIn& built_in : sim::built_in_machines()) {
     CAPTURE(built_in.name);
     const auto machine = sim::parse_machine(built_in.text, std::string(built_in.name));
@@ -119,6 +119,18 @@ std::vector<Row> bad_machines() {
       {plus("mig = [{ profile = \"big\", memory = \"4GiB\" }]"), "E0605", "6", "profile"},
       {plus("mig = [{ profile = \"1g.5gb\", memory = \"4GiB\", size = 1 }]"), "E0603", "16",
        "size"},
+      {plus("mig_enabled = true"), "E0605", "6", "mig_enabled"},
+      {plus("mig_capable = true\nmig_profiles = [{ profile = \"1g.5gb\", number = 0, id = 19, "
+            "memory = "
+            "\"4GiB\", multiprocessors = 14, size = 2, starts = [7] }]"),
+       "E0605", "6", "8 memory slices"},
+      {plus("mig_capable = true\nmig_profiles = [{ profile = \"1g.5gb\", number = 0, id = 19, "
+            "memory = "
+            "\"4GiB\", multiprocessors = 14, size = 1 }]"),
+       "E0605", "6", "starts"},
+      {plus("mig_profiles = [{ profile = \"1g.5gb\", number = 0, id = 19, memory = \"4GiB\", "
+            "multiprocessors = 14, size = 1, starts = [0] }]"),
+       "E0605", "6", "mig_capable"},
       {plus("[[process]]\ndevice = 1\nmemory = \"1GiB\""), "E0605", "1", "device 1"},
       {plus("[[process]]\ndevice = 0\nmemory = \"30GiB\""), "E0605", "1", "more memory"},
       {plus("[[process]]\ndevice = 0\nmemory = \"1GiB\"\nuse = [\"play\"]"), "E0605", "16", "play"},

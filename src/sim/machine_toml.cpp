@@ -97,6 +97,17 @@ void read_devices(Reader& reader, Machine& machine) {
     inner.string("profile", partition.profile, true);
     inner.size("memory", partition.memory_bytes, true);
   });
+  reader.flag("mig_enabled", d.mig_enabled);
+  reader.tables("mig_profiles", [&d](Reader& inner) {
+    MachineMigProfile& one = d.mig_profiles.emplace_back();
+    inner.string("profile", one.profile, true);
+    inner.number("number", one.number, 0, 63, true);
+    inner.number("id", one.id, 0, 1023, true);
+    inner.size("memory", one.memory_bytes, true);
+    inner.number("multiprocessors", one.multiprocessors, 1, 10'000, true);
+    inner.number("size", one.size, 1, 8, true);
+    inner.numbers("starts", one.starts, 0, 7);
+  });
   reader.strings("unsupported", d.unsupported);
   fill_defaults(d);
   if (reader.is_sound()) reader.check(problem_of(d));

@@ -86,6 +86,9 @@ std::optional<std::uint64_t> value_of(wire::FaultKind kind,
     case wire::kHung:
       if (given && *given != "all") return std::nullopt;
       return given ? wire::kHungAll : 0;
+    case wire::kMig:
+      if (given && *given != "make" && *given != "remove") return std::nullopt;
+      return given == "remove" ? wire::kMigRemove : wire::kMigMake;
     case wire::kNoPermission:
       if (given && *given != "memory") return std::nullopt;
       return given ? wire::kNoPermissionMemory : 0;
@@ -109,6 +112,7 @@ bool shows(wire::FaultKind kind, const Machine& machine, std::size_t device) {
   const MachineDevices& group = group_of(machine, device);
   if (kind == wire::kThrottle || kind == wire::kZombie) return true;
   if (!machine.driver || group.vendor != "nvidia") return false;
+  if (kind == wire::kMig) return !group.mig_profiles.empty();
   if (kind != wire::kEcc && kind != wire::kRemap) return true;
   constexpr std::uint32_t kAmpere = 7;
   const std::string_view reading = kind == wire::kEcc ? "ecc" : "remap";

@@ -34,6 +34,8 @@ TEST_CASE("a fault is a kind with a device, a time and a value") {
   CHECK(sim::parse_fault("throttle=sw_thermal", 1)->value == 0x20);
   CHECK(sim::parse_fault("remap=failed", 1)->value == wire::kRemapFailed);
   CHECK(sim::parse_fault("hung:0=all", 1)->value == wire::kHungAll);
+  CHECK(sim::parse_fault("mig", 1)->value == wire::kMigMake);
+  CHECK(sim::parse_fault("mig=remove", 1)->value == wire::kMigRemove);
   CHECK(sim::parse_fault("no-permission:0=memory", 1)->value == wire::kNoPermissionMemory);
 }
 
@@ -56,6 +58,7 @@ TEST_CASE("an invalid fault is refused with a reason") {
                               {"xid=0", "is not a value"},
                               {"ecc=-1", "is not a value"},
                               {"zombie=3", "is not a value"},
+                              {"mig=both", "is not a value"},
                               {"hung=1s", "is not a value"},
                               {"remap=0", "is not a value"},
                               {"mismatch:0", "driver"},
@@ -104,6 +107,7 @@ TEST_CASE("a fault that no device can show is refused") {
       {"lab-4x3090", "lost", true},        {"dgx-h100-8", "ecc:3", true},
       {"dgx-h100-8", "remap", true},       {"driver-470", "ecc", true},
       {"driver-470", "remap", false},      {"amd-mi300x-8", "hung", false},
+      {"h100-mig", "mig", true},           {"dgx-a100-mig", "mig", false},
       {"amd-mi300x-8", "zombie", true},    {"amd-mi300x-8", "throttle", true},
       {"amd-mi300x-8", "mismatch", false}, {"none", "no-driver", false},
       {"gb10", "no-driver", true},         {"mixed-5", "ecc", true}};

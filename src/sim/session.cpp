@@ -27,6 +27,7 @@
 #include "sim/state.hpp"
 #include "sim/sysfs_tree.hpp"
 #include "wire/sim_cuda.hpp"
+#include "wire/sim_mig.hpp"
 
 namespace berth::sim {
 namespace {
@@ -97,6 +98,20 @@ Status put_cuda_region(const Folder& folder, const wire::View& view) {
   return Done{};
 }
 
+/// Creates the region with the MIG partitions that programs make.
+Status put_mig_region(const Folder& folder, const wire::View& view) {
+  const std::string path = folder.path() + "/mig";
+  const Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file || ::ftruncate(file.get(), sizeof(wire::MigShared)) != 0) return failed("ftruncate");
+  void* where =
+      mmap(nullptr, sizeof(wire::MigShared), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (where == MAP_FAILED) return failed("mmap");
+  const bool made = wire::begin_mig(*static_cast<wire::MigShared*>(where), view.state().devices);
+  munmap(where, sizeof(wire::MigShared));
+  if (!made) return failed("pthread_mutex_init");
+  return Done{};
+}
+
 class Session {
  public:
   Session(const Machine& machine, const Options& options, Folder folder, Sweeper sweeper,
@@ -156,6 +171,7 @@ Status Session::put_driver() {
   if (auto linked = folder_.link("lib/libnvidia-ml.so", "libnvidia-ml.so.1"); !linked)
     return linked;
   if (auto made = put_cuda_region(folder_, view_); !made) return made;
+  if (auto made = put_mig_region(folder_, view_); !made) return made;
   if (auto written = folder_.write("lib/libcuda.so.1", cuda_library(), true); !written)
     return written;
   return folder_.link("lib/libcuda.so", "libcuda.so.1");

@@ -113,7 +113,7 @@ wire::Device device_of(const Machine& machine, const MachineDevices& d, std::siz
   out.ecc = d.ecc ? 1 : 0;
   out.persistence = d.persistence ? 1 : 0;
   out.compute_mode = compute_mode_of(d.compute_mode).value_or(0);
-  out.mig_enabled = d.mig.empty() ? 0 : 1;
+  out.mig_enabled = d.mig.empty() && !d.mig_enabled ? 0 : 1;
   out.mig_capable = d.mig_capable ? 1 : 0;
   out.display_active = d.display ? 1 : 0;
   out.fabric = d.fabric == "completed"     ? 3
@@ -156,6 +156,24 @@ void add_partitions(const Machine& machine, const MachineDevices& d, std::uint32
     out.multiprocessors = device.multiprocessors / 8 * out.slices;
     copy_text(out.uuid, uuid_of("MIG-", machine.name, 0x1000 + number * 16 + p));
     copy_text(out.profile, d.mig[p].profile);
+    all.push_back(out);
+  }
+}
+
+void add_profiles(const MachineDevices& d, wire::Device& device,
+                  std::vector<wire::MigProfile>& all) {
+  device.profile_first = u32(static_cast<std::int64_t>(all.size()));
+  device.profile_count = u32(static_cast<std::int64_t>(d.mig_profiles.size()));
+  for (const MachineMigProfile& one : d.mig_profiles) {
+    wire::MigProfile out{};
+    out.memory = one.memory_bytes;
+    out.number = u32(one.number);
+    out.id = u32(one.id);
+    out.slices = slices_of(one.profile).value_or(1);
+    out.multiprocessors = u32(one.multiprocessors);
+    out.size = u32(one.size);
+    for (const std::int64_t start : one.starts) out.start[out.starts++] = u32(start);
+    copy_text(out.name, one.profile);
     all.push_back(out);
   }
 }
@@ -232,11 +250,13 @@ std::string build_state(const Machine& machine, const Options& options,
                         std::uint32_t functions) {
   std::vector<wire::Device> devices;
   std::vector<wire::Partition> partitions;
+  std::vector<wire::MigProfile> profiles;
   for (const MachineDevices& group : machine.groups) {
     for (std::size_t i = 0; i < group.pci.size(); ++i) {
       const auto number = u32(static_cast<std::int64_t>(devices.size()));
       devices.push_back(device_of(machine, group, i, number));
       add_partitions(machine, group, number, devices.back(), partitions);
+      add_profiles(group, devices.back(), profiles);
     }
   }
   number_devices(devices);
@@ -267,10 +287,12 @@ std::string build_state(const Machine& machine, const Options& options,
   state.partitions_at = append(bytes, partitions);
   state.processes_at = append(bytes, all);
   state.faults_at = append(bytes, faults);
+  state.profiles_at = append(bytes, profiles);
   state.devices = u32(static_cast<std::int64_t>(devices.size()));
   state.partitions = u32(static_cast<std::int64_t>(partitions.size()));
   state.processes = u32(static_cast<std::int64_t>(all.size()));
   state.faults = u32(static_cast<std::int64_t>(faults.size()));
+  state.profiles = u32(static_cast<std::int64_t>(profiles.size()));
   state.total_bytes = bytes.size();
   std::memcpy(bytes.data(), &state, sizeof(state));
   return bytes;

@@ -3,7 +3,6 @@
 // the kernel releases the lock if its holder dies.
 #pragma once
 
-#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -11,6 +10,7 @@
 #include <cstdint>
 
 #include "wire/process_key.hpp"
+#include "wire/robust_lock.hpp"
 
 namespace berth::wire::sim {
 
@@ -76,12 +76,7 @@ inline pthread_mutex_t* lock_of(CudaShared& shared) {
 
 /// Called once, by `berth sim`, on zeroed memory.
 inline bool begin_cuda(CudaShared& shared, std::uint32_t devices) {
-  pthread_mutexattr_t kind;
-  if (pthread_mutexattr_init(&kind) != 0) return false;
-  const bool made = pthread_mutexattr_setpshared(&kind, PTHREAD_PROCESS_SHARED) == 0 &&
-                    pthread_mutexattr_setrobust(&kind, PTHREAD_MUTEX_ROBUST) == 0 &&
-                    pthread_mutex_init(lock_of(shared), &kind) == 0;
-  pthread_mutexattr_destroy(&kind);
+  const bool made = begin_lock(*lock_of(shared));
   shared.devices = devices < kCudaDevices ? devices : kCudaDevices;
   shared.version = kCudaVersion;
   shared.magic = kCudaMagic;
@@ -89,18 +84,9 @@ inline bool begin_cuda(CudaShared& shared, std::uint32_t devices) {
 }
 
 /// Every write is a single word, so the data stays valid if the holder of the lock dies.
-class CudaLock {
+class CudaLock : public RobustLock {
  public:
-  explicit CudaLock(CudaShared& shared) : shared_(shared) {
-    if (pthread_mutex_lock(lock_of(shared_)) == EOWNERDEAD)
-      pthread_mutex_consistent(lock_of(shared_));
-  }
-  ~CudaLock() { pthread_mutex_unlock(lock_of(shared_)); }
-  CudaLock(const CudaLock&) = delete;
-  CudaLock& operator=(const CudaLock&) = delete;
-
- private:
-  CudaShared& shared_;
+  explicit CudaLock(CudaShared& shared) : RobustLock(*lock_of(shared)) {}
 };
 
 /// Frees what dead processes used. This function and all below require that the caller holds the

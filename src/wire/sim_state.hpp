@@ -10,9 +10,9 @@ namespace berth::wire::sim {
 
 inline constexpr std::uint64_t kStateMagic = 0x4d49534854524542;   // "BERTHSIM"
 inline constexpr std::uint64_t kSharedMagic = 0x4e554f4348545242;  // "BRTHCOUN"
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = 3;
 inline constexpr std::uint32_t kMaxDevices = 64, kMaxPartitions = 512, kMaxProcesses = 4096,
-                               kMaxFaults = 64, kMaxFunctions = 1024;
+                               kMaxFaults = 64, kMaxFunctions = 1024, kMaxMigProfiles = 1024;
 inline constexpr std::uint32_t kNone = 0xffffffff;
 
 enum Vendor : std::uint32_t { kNvidia = 0, kAmd = 1, kIntel = 2 };
@@ -62,7 +62,8 @@ enum Use : std::uint32_t { kCompute = 1, kGraphics = 2, kMps = 4 };
   ROW(kMismatch, "mismatch") \
   ROW(kNoPermission, "no-permission") \
   ROW(kNoDriver, "no-driver") \
-  ROW(kZombie, "zombie")
+  ROW(kZombie, "zombie") \
+  ROW(kMig, "mig")
 // clang-format on
 enum FaultKind : std::uint32_t {
 #define BERTH_ROW(name, word) name,
@@ -77,6 +78,9 @@ inline constexpr std::uint64_t kHungAll = 1;
 /// Fault::value of kNoPermission: only the memory of whole devices is readable, as in a container
 /// with a MIG GPU.
 inline constexpr std::uint64_t kNoPermissionMemory = 1;
+
+/// Fault::value of kMig: which calls fail. MIG partitions cannot be made, or not be removed.
+inline constexpr std::uint64_t kMigMake = 1, kMigRemove = 2;
 
 struct Device {
   std::uint64_t memory_total, memory_reserved;  // bytes
@@ -106,6 +110,7 @@ struct Device {
   std::uint32_t nvlinks, cores, memory_bus_width, multiprocessors;
   std::uint32_t vendor_index;  // the driver's index: by PCI address among the vendor's devices
   std::uint32_t partition_first, partition_count;
+  std::uint32_t profile_first, profile_count;
   std::uint32_t process_first, process_count;
   std::uint32_t base_load;  // percent, without any simulated process
   std::uint32_t fabric;     // as in NVML: 0 none, 1 not started, 2 in progress, 3 completed
@@ -118,8 +123,8 @@ struct Device {
   char local_cpus[128];
   char pci_path[124];  // "pci0000:00/0000:00:01.0"; "": not known
 };
-static_assert(offsetof(Device, vendor) == 48 && offsetof(Device, name) == 284 &&
-              sizeof(Device) == 872);
+static_assert(offsetof(Device, vendor) == 48 && offsetof(Device, name) == 292 &&
+              sizeof(Device) == 880);
 
 struct Partition {  // a MIG device
   std::uint64_t memory_total;
@@ -127,6 +132,17 @@ struct Partition {  // a MIG device
   char uuid[96], profile[32];
 };
 static_assert(offsetof(Partition, uuid) == 32 && sizeof(Partition) == 160);
+
+/// A profile of the partitions that programs can make on a device (sim_mig.hpp); grouped by device.
+struct MigProfile {
+  std::uint64_t memory;
+  std::uint32_t number, id;  // NVML_GPU_INSTANCE_PROFILE_…; the driver's id
+  std::uint32_t slices, multiprocessors;
+  std::uint32_t size, starts;  // memory slices that it takes; how many places there are for it
+  std::uint32_t start[8];      // the first memory slice of each place
+  char name[32];               // "1g.10gb"
+};
+static_assert(offsetof(MigProfile, start) == 32 && sizeof(MigProfile) == 96);
 
 struct Process {                       // grouped by device
   std::uint64_t memory, memory_swing;  // bytes; it uses between memory - memory_swing and memory
@@ -162,10 +178,11 @@ struct State {
   std::uint32_t processes, processes_at, faults, faults_at;
   std::uint32_t functions;
   std::uint32_t confidential;  // confidential computing: 0 off, 1 on but not ready, 2 ready
+  std::uint32_t profiles, profiles_at;
   char machine[64], driver_version[32], nvml_version[32];
 };
 static_assert(offsetof(State, init_time) == 56 && offsetof(State, driver_present) == 72);
-static_assert(offsetof(State, machine) == 136 && sizeof(State) == 264);
+static_assert(offsetof(State, machine) == 144 && sizeof(State) == 272);
 
 /// Followed by calls[functions], wakes[devices] (64 bits each) and gone[processes] (32 bits each).
 /// All atomic.
@@ -192,7 +209,8 @@ inline bool valid(const State* state, std::size_t bytes) {
   return fits(state->devices_at, state->devices, sizeof(Device), kMaxDevices) &&
          fits(state->partitions_at, state->partitions, sizeof(Partition), kMaxPartitions) &&
          fits(state->processes_at, state->processes, sizeof(Process), kMaxProcesses) &&
-         fits(state->faults_at, state->faults, sizeof(Fault), kMaxFaults);
+         fits(state->faults_at, state->faults, sizeof(Fault), kMaxFaults) &&
+         fits(state->profiles_at, state->profiles, sizeof(MigProfile), kMaxMigProfiles);
 }
 
 /// Reads a valid state; `shared` may be nullptr.
@@ -208,6 +226,9 @@ class View {
   }
   [[nodiscard]] const Partition& partition(std::uint32_t i) const {
     return at<Partition>(state_->partitions_at)[i];
+  }
+  [[nodiscard]] const MigProfile& profile(std::uint32_t i) const {
+    return at<MigProfile>(state_->profiles_at)[i];
   }
   [[nodiscard]] const Process& process(std::uint32_t i) const {
     return at<Process>(state_->processes_at)[i];

@@ -18,6 +18,10 @@ struct nvmlEventSet_st;
 using nvmlEventSet_t = nvmlEventSet_st*;
 struct nvmlGpmSample_st;
 using nvmlGpmSample_t = nvmlGpmSample_st*;
+struct nvmlGpuInstance_st;
+using nvmlGpuInstance_t = nvmlGpuInstance_st*;
+struct nvmlComputeInstance_st;
+using nvmlComputeInstance_t = nvmlComputeInstance_st*;
 
 // The value of a `version` member: the size of the struct, and the struct's version in the top byte
 // (nvml.h, NVML_STRUCT_VERSION).
@@ -170,6 +174,42 @@ struct nvmlDeviceAttributes_t {  // attributes of a MIG device
   std::uint64_t memorySizeMB;  // MiB
 };
 static_assert(sizeof(nvmlDeviceAttributes_t) == 40);
+
+// A MIG partition is a GPU instance (memory and engines) with a compute instance inside.
+struct nvmlGpuInstancePlacement_t {
+  std::uint32_t start, size;  // memory slices of the device
+};
+static_assert(sizeof(nvmlGpuInstancePlacement_t) == 8);
+
+struct nvmlGpuInstanceProfileInfo_v2_t {
+  std::uint32_t version;  // nvml_struct_version<nvmlGpuInstanceProfileInfo_v2_t>(2)
+  std::uint32_t id, isP2pSupported, sliceCount, instanceCount, multiprocessorCount;
+  std::uint32_t copyEngineCount, decoderCount, encoderCount, jpegCount, ofaCount;
+  std::uint64_t memorySizeMB;                  // MiB
+  char name[NVML_DEVICE_NAME_V2_BUFFER_SIZE];  // "MIG 1g.10gb"
+};
+static_assert(sizeof(nvmlGpuInstanceProfileInfo_v2_t) == 152);
+
+struct nvmlGpuInstanceInfo_t {
+  nvmlDevice_t device;
+  std::uint32_t id, profileId;
+  nvmlGpuInstancePlacement_t placement;
+};
+static_assert(sizeof(nvmlGpuInstanceInfo_t) == 24);
+
+struct nvmlComputeInstanceProfileInfo_t {
+  std::uint32_t id, sliceCount, instanceCount, multiprocessorCount, sharedCopyEngineCount;
+  std::uint32_t sharedDecoderCount, sharedEncoderCount, sharedJpegCount, sharedOfaCount;
+};
+static_assert(sizeof(nvmlComputeInstanceProfileInfo_t) == 36);
+
+struct nvmlComputeInstanceInfo_t {  // of nvmlComputeInstanceGetInfo_v2
+  nvmlDevice_t device;
+  nvmlGpuInstance_t gpuInstance;
+  std::uint32_t id, profileId;
+  nvmlGpuInstancePlacement_t placement;
+};
+static_assert(sizeof(nvmlComputeInstanceInfo_t) == 32);
 
 struct nvmlGpuFabricInfo_t {
   std::uint8_t clusterUuid[16];

@@ -168,6 +168,10 @@ inline constexpr std::uint32_t NVML_DEVICE_ARCH_KEPLER = 2, NVML_DEVICE_ARCH_MAX
                                NVML_DEVICE_ARCH_BLACKWELL = 10, NVML_DEVICE_ARCH_RUBIN = 13,
                                NVML_DEVICE_ARCH_UNKNOWN = 0xffffffff;
 inline constexpr std::uint32_t NVML_DEVICE_MIG_DISABLE = 0, NVML_DEVICE_MIG_ENABLE = 1;
+/// Profiles of MIG are numbered below these counts; a device has only some of them.
+inline constexpr std::uint32_t NVML_GPU_INSTANCE_PROFILE_COUNT = 0x11,
+                               NVML_COMPUTE_INSTANCE_PROFILE_COUNT = 0x8,
+                               NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED = 0;
 /// Clock event reasons, called "throttle reasons" before driver 535, as a set of bits.
 inline constexpr std::uint64_t NVML_CLOCKS_GPU_IDLE = 0x1, NVML_CLOCKS_APPLICATIONS_SETTING = 0x2,
                                NVML_CLOCKS_SW_POWER_CAP = 0x4, NVML_CLOCKS_HW_SLOWDOWN = 0x8,

@@ -458,6 +458,13 @@ void read_sample(Look& look, Device& device) {
   if (look.lost) mark_unreadable(NVML_ERROR_GPU_IS_LOST, device);
 }
 
+model::Partition partition_of(Look& look, nvmlDevice_t handle, std::uint32_t index) {
+  model::Partition partition;
+  partition.index = index;
+  read_partition(look, handle, partition);
+  return partition;
+}
+
 void read_partitions(Look& look, Device& device) {
   constexpr std::uint32_t kMost = 64;  // 7 or 8 today; a limit against invalid counts
   if (!device.mig_enabled.value_or(false)) return;
@@ -473,10 +480,7 @@ void read_partitions(Look& look, Device& device) {
       device.partitions_unknown = code == NVML_SUCCESS ? model::Absence::kFailed : absence(code);
       continue;
     }
-    model::Partition partition;
-    partition.index = index;
-    read_partition(look, handle, partition);
-    device.partitions.push_back(std::move(partition));
+    device.partitions.push_back(partition_of(look, handle, index));
   }
   if (look.lost) mark_unreadable(NVML_ERROR_GPU_IS_LOST, device);
 }

@@ -32,6 +32,8 @@ void read_sample(Look& look, model::Device& device);
 /// Sets throttle_reasons and health_reasons to the reasons why clocks are low. Returns false if the
 /// driver did not answer.
 bool read_throttle(Look& look, model::Device& device);
+/// A MIG partition, and its memory, by its handle.
+[[nodiscard]] model::Partition partition_of(Look& look, nvmlDevice_t handle, std::uint32_t index);
 /// MIG partitions with their memory, if MIG is enabled. Call after read_identity.
 void read_partitions(Look& look, model::Device& device);
 

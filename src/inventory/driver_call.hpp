@@ -1,0 +1,16 @@
+// One call of NVIDIA's driver in a forked child, because a call can hang or crash. For calls that
+// change something or are rare; nvml_child.hpp reads the devices.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace berth::inventory {
+
+/// What `work` returns in the child; nullopt: it gave no answer in time.
+[[nodiscard]] std::optional<std::string> call_in_child(std::chrono::milliseconds at_most,
+                                                       const std::function<std::string()>& work);
+
+}  // namespace berth::inventory

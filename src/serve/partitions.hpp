@@ -1,0 +1,89 @@
+// Partitions: makes a MIG partition for a job that needs one, and removes it when the job has ended
+// ([mig] in berth.toml). Each step is in the journal before the driver is called. So after a crash
+// the next broker removes what no running job has, and it touches nothing that Berth did not make.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "model/job.hpp"
+#include "model/ledger.hpp"
+#include "model/mig.hpp"
+#include "model/snapshot.hpp"
+#include "policy/queue.hpp"
+
+namespace berth::serve {
+
+struct MigSettings {
+  bool manages = false;      // make partitions for jobs
+  bool beside_jobs = false;  // also on a GPU where other jobs have partitions that Berth made
+};
+
+class Partitions {
+ public:
+  /// Writes record() to the journal.
+  using Keep = std::function<Status(const std::string& record)>;
+
+  Partitions(std::string library, MigSettings settings)
+      : library_(std::move(library)), settings_(settings) {}
+
+  [[nodiscard]] bool manages() const { return settings_.manages; }
+  /// What the driver showed during a look at the machine.
+  void see(std::vector<model::MigCard> cards) { cards_ = std::move(cards); }
+  /// Reads the record of an earlier broker. A malformed record counts as empty.
+  void resume(std::string_view record);
+  [[nodiscard]] std::string record() const;
+  /// For a job whose partition is not in the record, because the journal was damaged.
+  void adopt(const model::Job& job, const model::Snapshot& snapshot);
+
+  [[nodiscard]] std::vector<model::MigRoom> rooms(const model::Snapshot& snapshot,
+                                                  const model::Ledger& ledger,
+                                                  policy::Instant now) const;
+  /// The uuids of partitions that Berth made: also of those that are to be removed, although a
+  /// killed broker may not have learned their uuids, and of removed ones that the snapshot still
+  /// shows.
+  [[nodiscard]] std::vector<std::string> made(const model::Snapshot& snapshot) const;
+  /// Adds partitions that a look at the machine missed because it began before they were made.
+  void correct(model::Snapshot& snapshot);
+
+  /// Makes a partition of at least this size. If it fails, removes what exists of it. Fails with
+  /// kUnavailable (E1064) and as `keep`.
+  [[nodiscard]] Result<model::Partition> make(model::JobId job, const std::string& card,
+                                              std::uint64_t need_bytes, const Keep& keep);
+  /// The card gets no more partitions for a while.
+  void close(const std::string& card, policy::Instant now);
+  /// The job has ended: its partition is to be removed, once that is in the journal.
+  void release(model::JobId job);
+  /// Releases the partitions of jobs that do not run.
+  void release_all_but(const std::vector<model::JobId>& running);
+  [[nodiscard]] bool has_work(policy::Instant now) const;
+  /// Removes released partitions. Fails as `keep`; if the driver refuses, tries again later and
+  /// adds a problem.
+  [[nodiscard]] Status remove_released(policy::Instant now, const Keep& keep,
+                                       std::vector<Error>& problems);
+
+ private:
+  [[nodiscard]] Result<model::Partition> carry_out(model::MadePartition& made, const Keep& keep);
+  [[nodiscard]] Status remove(model::MadePartition& made, const Keep& keep, bool& is_gone);
+  /// nullopt: MIG is off on this GPU, or it is gone.
+  [[nodiscard]] Result<std::optional<model::MigCard>> card_now(const std::string& uuid);
+  void forget(std::size_t at);
+
+  std::string library_;
+  MigSettings settings_;
+  std::vector<model::MigCard> cards_;
+  std::vector<model::MadePartition> all_;
+  std::set<std::string> removed_;  // uuids, until a snapshot no longer shows them
+  std::map<std::string, policy::Instant> closed_until_;  // cards on which a partition failed
+  policy::Instant next_try_{0};
+  int tries_ = 0;
+};
+
+}  // namespace berth::serve
