@@ -1,12 +1,13 @@
-// Events: a program waits for faults, and the machine's Xid faults occur at their times. Faults
-// that occurred before the program waits are reported at once, so that it does not matter when the
-// program starts.
+// Events: a program waits for faults, and the machine's Xid faults occur at their times. NVML does
+// not report what occurred before a program registered for it. Here a fault that no program has
+// received yet is reported at once, so that it does not matter when the first program starts.
 #include <stdlib.h>
 
 #include "simulator/nvml_core.hpp"
 
 struct nvmlEventSet_st {
   std::uint64_t wanted[berth::wire::sim::kMaxDevices];
+  std::uint64_t registered[berth::wire::sim::kMaxDevices];  // as in Shared::xid_order
   std::uint64_t delivered;  // one bit for each fault in the state, set if it was reported
 };
 static_assert(berth::wire::sim::kMaxFaults <= 64);
@@ -23,6 +24,28 @@ struct Next {
   std::uint64_t time = 0;
 };
 
+/// The next number of Shared::xid_order; 0 without a shared region.
+std::uint64_t next_number() {
+  wire::Shared* const shared = view().shared();
+  return shared == nullptr ? 0 : __atomic_add_fetch(&shared->xid_order, 1, __ATOMIC_SEQ_CST);
+}
+
+/// True if another program received this Xid before the set was registered for the device.
+bool is_past(const nvmlEventSet_st& set, std::uint32_t fault, std::uint32_t device) {
+  wire::Shared* const shared = view().shared();
+  if (shared == nullptr) return false;
+  const std::uint64_t taken = __atomic_load_n(&shared->xid_taken[fault], __ATOMIC_SEQ_CST);
+  return taken != 0 && taken < set.registered[device];
+}
+
+void note_taken(std::uint32_t fault) {
+  wire::Shared* const shared = view().shared();
+  if (shared == nullptr) return;
+  std::uint64_t none = 0;
+  __atomic_compare_exchange_n(&shared->xid_taken[fault], &none, next_number(), false,
+                              __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
 /// The earliest Xid for which the set was registered and which it has not yet received.
 Next next_event(const nvmlEventSet_st& set) {
   Next next;
@@ -31,7 +54,7 @@ Next next_event(const nvmlEventSet_st& set) {
     if (fault.kind != wire::kXid || (set.delivered >> i & 1U) != 0) continue;
     for (std::uint32_t d = 0; d < view().state().devices; ++d) {
       const bool concerned = fault.device == d || fault.device == wire::kNone;
-      if (!concerned || (set.wanted[d] & NVML_EVENT_XID) == 0) continue;
+      if (!concerned || (set.wanted[d] & NVML_EVENT_XID) == 0 || is_past(set, i, d)) continue;
       if (next.fault == wire::kNone || fault.from < next.time) next = {i, d, fault.from};
     }
   }
@@ -48,6 +71,7 @@ nvmlReturn_t wait(const Call& call, nvmlEventSet_st* set, std::uint32_t timeout_
   if (!comes) sleep_for(timeout_ms * wire::kMillisecond);
   if (!comes) return NVML_ERROR_TIMEOUT;
   set->delivered |= std::uint64_t{1} << event->fault;
+  note_taken(event->fault);
   return NVML_SUCCESS;
 }
 
@@ -71,6 +95,8 @@ NVML(nvmlDeviceGetSupportedEventTypes)(nvmlDevice_t device, std::uint64_t* types
 NVML(nvmlDeviceRegisterEvents)(nvmlDevice_t device, std::uint64_t types, nvmlEventSet_t set) {
   ENTER(nvmlDeviceRegisterEvents, device, set != nullptr);
   if ((types & ~kKnownEvents) != 0) return NVML_ERROR_NOT_SUPPORTED;
+  if ((types & NVML_EVENT_XID) != 0 && set->registered[call.number()] == 0)
+    set->registered[call.number()] = next_number();
   set->wanted[call.number()] |= types;
   return NVML_SUCCESS;
 }

@@ -55,6 +55,7 @@ Json json_of(const Alert& alert) {
           {"message", alert.message},
           {"hint", alert.hint},
           {"since", alert.since_unix_milliseconds},
+          {"last", alert.last_unix_milliseconds},
           {"job", alert.job}};
 }
 
@@ -71,6 +72,7 @@ Alert alert_in(const Json& json) {
   alert.index = json_value<int>(json.at("index"));
   alert.since_unix_milliseconds = json_value<std::int64_t>(json.at("since"));
   if (json.contains("job")) read_json(json["job"], alert.job);
+  if (json.contains("last")) read_json(json["last"], alert.last_unix_milliseconds);
   if (!json.contains("owners")) return alert;  // an older Berth wrote it
   for (const Json& one : json["owners"]) {
     watch::AlertOwner& owner = alert.owners.emplace_back();
@@ -209,8 +211,15 @@ void AlertDelivery::restore() {
       for (const Json& one : *found) push(lane, event_in(one));
     }
     active_ = restored_;
+    if (const auto log = json.find("kernel_log"); log != json.end()) {
+      log_.boot = printable(json_value<std::string>(log->at("boot")));
+      read_json(log->at("last"), log_.last);
+    }
+    restored_log_ = log_;
   } catch (const Json::exception&) {
     restored_.clear();
+    active_.clear();
+    log_ = {};
     for (Lane& lane : lanes_) lane.waiting.clear();
     if (options_.note)
       options_.note(text("{} is damaged: alerts that are active may be delivered again",
@@ -219,7 +228,9 @@ void AlertDelivery::restore() {
 }
 
 void AlertDelivery::save() {
-  Json json = {{"active", Json::array()}, {"waiting", Json::object()}};
+  Json json = {{"active", Json::array()},
+               {"waiting", Json::object()},
+               {"kernel_log", {{"boot", log_.boot}, {"last", log_.last}}}};
   for (const Alert& one : active_) json["active"].push_back(json_of(one));
   for (const Lane& lane : lanes_) {
     Json& waiting = json["waiting"][lane.key] = Json::array();
@@ -237,11 +248,13 @@ void AlertDelivery::push(Lane& lane, AlertEvent event) {
 }
 
 void AlertDelivery::add(const watch::AlertWatch::Changes& changes, const std::vector<Alert>& active,
-                        std::int64_t unix_milliseconds) {
-  if (changes.begun.empty() && changes.ended.empty()) return;
+                        std::int64_t unix_milliseconds, const watch::LogPosition& log) {
+  const bool is_log_new = !log.boot.empty() && log != log_;  // only this thread changes log_
+  if (changes.begun.empty() && changes.ended.empty() && !changes.is_longer && !is_log_new) return;
   {
     const std::lock_guard hold(mutex_);
     active_ = active;
+    if (is_log_new) log_ = log;
     const auto push_all = [&](const std::vector<Alert>& alerts, AlertEvent::Kind kind) {
       for (const Alert& one : alerts)
         for (Lane& lane : lanes_)

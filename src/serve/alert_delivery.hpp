@@ -1,6 +1,6 @@
 // Delivers alerts to the commands and webhooks of the settings. Each has a thread, so a slow one
-// delays no other. A file stores the active and the waiting alerts, so that a restarted daemon
-// neither delivers an alert twice nor forgets one.
+// delays no other. A file stores the active and the waiting alerts, and how much of the kernel log
+// was read, so that a restarted daemon neither delivers an alert twice nor forgets one.
 #pragma once
 
 #include <atomic>
@@ -40,9 +40,12 @@ class AlertDelivery {
 
   /// The alerts that were active when the last daemon ended.
   [[nodiscard]] std::vector<watch::Alert> restored() const { return restored_; }
-  /// Delivers the changes in the background. `active`: all alerts after these changes.
+  /// Up to where the last daemon had read the kernel log.
+  [[nodiscard]] const watch::LogPosition& restored_log() const { return restored_log_; }
+  /// Delivers the changes in the background. `active`: all alerts after these changes. `log`: these
+  /// alerts include the Xids of the kernel log up to there.
   void add(const watch::AlertWatch::Changes& changes, const std::vector<watch::Alert>& active,
-           std::int64_t unix_milliseconds);
+           std::int64_t unix_milliseconds, const watch::LogPosition& log = {});
 
  private:
   struct Lane {
@@ -61,10 +64,12 @@ class AlertDelivery {
   AlertDeliveryOptions options_;
   std::string host_;
   std::vector<watch::Alert> restored_;
+  watch::LogPosition restored_log_;
   std::atomic<bool> is_stopped_ = false;
   std::mutex mutex_;  // protects what follows
   std::condition_variable changed_;
   std::vector<watch::Alert> active_;
+  watch::LogPosition log_;
   std::list<Lane> lanes_;
 };
 

@@ -182,6 +182,24 @@ TEST_CASE("a restart delivers what waited, and nothing twice") {
   CHECK(bench.got() == "delivered\n");
 }
 
+TEST_CASE("what was read of the kernel log, and when an Xid last came, are known after a restart") {
+  Bench bench;
+  watch::Alert xid = alert("xid_79");
+  xid.since_unix_milliseconds = 1000;
+  {
+    AlertDelivery delivery(bench.options("true"));
+    CHECK(delivery.restored_log() == watch::LogPosition{});
+    delivery.add({{xid}, {}}, {xid}, Bench::now(), {"5f0a", 7});
+    xid.last_unix_milliseconds = 2000;
+    delivery.add({{}, {}, true}, {xid}, Bench::now(), {"5f0a", 9});
+    delivery.add({}, {}, Bench::now());  // no change
+  }
+  AlertDelivery again(bench.options("true"));
+  CHECK(again.restored_log() == watch::LogPosition{"5f0a", 9});
+  REQUIRE(again.restored().size() == 1);
+  CHECK(again.restored()[0].last_unix_milliseconds == 2000);
+}
+
 TEST_CASE("a command that hangs does not hold up the end of the daemon, or another target") {
   Bench bench;
   AlertDeliveryOptions options = bench.options("echo $2 >>got; sleep 1000 & sleep 1000");
@@ -212,11 +230,15 @@ TEST_CASE("a file of alerts that was damaged or made up is not believed") {
        {"", "{", "[]", "{\"active\":1,\"waiting\":{}}", "{\"active\":[{}],\"waiting\":{}}",
         "{\"active\":[],\"waiting\":[]}",
         R"({"active":[{"rule":"a","severity":"b","device":"c","place":"d","index":1e300,"user":"",
-            "message":"","hint":"","since":0}],"waiting":{}})"}) {
+            "message":"","hint":"","since":0}],"waiting":{}})",
+        R"({"active":[],"waiting":{},"kernel_log":5})",
+        R"({"active":[],"waiting":{},"kernel_log":{"boot":7,"last":1}})",
+        R"({"active":[],"waiting":{},"kernel_log":{"boot":"5f0a","last":1e300}})"}) {
     CAPTURE(text);
     Bench bench;
     std::ofstream(bench.folder.path + "/alerts.json") << text;
     const AlertDelivery delivery(bench.options("true"));
     CHECK(delivery.restored().empty());
+    CHECK(delivery.restored_log() == watch::LogPosition{});
   }
 }

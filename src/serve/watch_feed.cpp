@@ -94,6 +94,7 @@ void WatchFeed::start() {
   if (sampler_) return;
   watch::SamplerOptions options;
   options.xids = true;
+  if (delivery_) options.log_seen = delivery_->restored_log();
   options.decorate = [this](model::Snapshot& snapshot) {
     std::vector<JobRoot> roots;
     {
@@ -287,7 +288,8 @@ void WatchFeed::tell_alerts(const watch::AlertWatch::Changes& changes) {
     delivery_->add(changes, alerts_.active(),
                    std::chrono::duration_cast<std::chrono::milliseconds>(
                        std::chrono::system_clock::now().time_since_epoch())
-                       .count());
+                       .count(),
+                   frame_->xid_totals ? frame_->xid_totals->log : watch::LogPosition{});
   if (!note_) return;
   for (const watch::Alert& one : changes.begun)
     note_(text("alert: {}; look: {}", one.message, one.hint));

@@ -157,6 +157,7 @@ void AlertWatch::add_xids(const Frame& frame, Changes& changes) {
       continue;
     State& state = states_[{alert.rule, device->first, ""}];
     state.last_unix_milliseconds = std::max(state.last_unix_milliseconds, event.unix_milliseconds);
+    changes.is_longer = changes.is_longer || state.active;
     if (state.active) continue;
     alert.place = device->first;
     alert.owners = device->second.owners;
@@ -315,15 +316,18 @@ void AlertWatch::restore(const std::vector<Alert>& alerts) {
         known.owners.push_back(owner);
     // If the rule of an Xid has been switched off, its alert ends with the next frame.
     const AlertRule* const rule = find_rule(rules_, one.rule);
-    restored.last_unix_milliseconds =
-        rule == nullptr || rule->is_on ? one.since_unix_milliseconds : 0;
+    const auto last = std::max(one.since_unix_milliseconds, one.last_unix_milliseconds);
+    restored.last_unix_milliseconds = rule == nullptr || rule->is_on ? last : 0;
   }
 }
 
 std::vector<Alert> AlertWatch::active() const {
   std::vector<Alert> alerts;
-  for (const auto& [key, state] : states_)
-    if (state.active) alerts.push_back(*state.active);
+  for (const auto& [key, state] : states_) {
+    if (!state.active) continue;
+    alerts.push_back(*state.active);
+    alerts.back().last_unix_milliseconds = state.last_unix_milliseconds;
+  }
   return alerts;
 }
 

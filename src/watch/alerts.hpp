@@ -36,7 +36,8 @@ struct Alert {
   std::string message;    // translated
   std::string hint;       // a command for details
   std::int64_t since_unix_milliseconds = 0;
-  std::vector<AlertOwner> owners;  // who computed on the device when the alert began
+  std::int64_t last_unix_milliseconds = 0;  // of an Xid: when it was last reported
+  std::vector<AlertOwner> owners;           // who computed on the device when the alert began
 };
 
 /// What is known of an Xid.
@@ -53,6 +54,7 @@ class AlertWatch {
   AlertWatch& operator=(const AlertWatch&) = delete;
   struct Changes {
     std::vector<Alert> begun, ended;
+    bool is_longer = false;  // an Xid came again, so its alert ends later
   };
   /// Frames must be in time order. An alert about a device ends only if the device is in the frame;
   /// a device that was there before and is missing in the frames now is down.

@@ -288,6 +288,26 @@ TEST_CASE("an Xid is one alert, from whichever source, until an hour after the l
   CHECK(watch.active().empty());
 }
 
+TEST_CASE("an Xid that came again ends an hour after the last time, also after a restart") {
+  model::Device device = gpu();
+  device.pci_address = "0000:c3:00.0";
+  const auto at = [&](AlertWatch& watch, double seconds, bool has_xid) {
+    Frame frame = frame_at(seconds, device);
+    if (has_xid) frame.xids = {{"0000:c3:00", 79, frame.snapshot.unix_milliseconds}};
+    return watch.add(frame);
+  };
+  AlertWatch first;
+  CHECK_FALSE(at(first, 0, true).is_longer);
+  CHECK(at(first, 3000, true).is_longer);
+  AlertWatch second;
+  second.restore(first.active());
+  const auto changes = at(second, 4000, false);
+  CHECK(changes.begun.empty());
+  CHECK(changes.ended.empty());
+  CHECK(at(second, 6599, false).ended.empty());
+  CHECK(at(second, 6601, false).ended.size() == 1);
+}
+
 TEST_CASE("memory without a process is reported after a while, unless the processes are unknown") {
   for (const bool is_known : {true, false}) {
     AlertWatch watch;

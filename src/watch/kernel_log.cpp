@@ -9,6 +9,7 @@
 #include <chrono>
 #include <ctime>
 
+#include "base/file.hpp"
 #include "base/text_parts.hpp"
 
 namespace berth::watch {
@@ -50,28 +51,34 @@ std::optional<model::XidEvent> xid_in(std::string_view text, std::int64_t priori
 
 }  // namespace
 
-KernelLog::KernelLog(const std::string& file)
-    : file_(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)) {}
+KernelLog::KernelLog(const std::string& file, const std::string& boot_id, const LogPosition& seen)
+    : file_(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)) {
+  constexpr std::size_t kMostBoot = 64;
+  position_.boot = printable(trim(slurp(boot_id, kMostBoot).value_or("")));
+  if (!position_.boot.empty() && position_.boot == seen.boot) seen_ = seen.last;
+}
 
-/// A record: "6,339,5140900,-;text", with microseconds since the machine started.
-void KernelLog::read_record(std::string_view record, std::vector<model::XidEvent>& events) const {
+/// A record: "6,339,5140900,-;text", with its number, and microseconds since the machine started.
+void KernelLog::read_record(std::string_view record, std::vector<LoggedXid>& events) {
   const auto text = record.find(';');
   if (text == std::string_view::npos) return;
   const auto parts = split(record.substr(0, text), ',');
   const auto priority = to_number(parts[0]);
+  const auto number = parts.size() < 3 ? std::nullopt : to_number(parts[1]);
   const auto time = parts.size() < 3 ? std::nullopt : to_number(parts[2]);
-  if (!priority || !time) return;
+  if (!priority || !number || !time) return;
+  position_.last = std::max(position_.last, *number);
   auto event = xid_in(record.substr(text + 1), *priority);
   if (!event) return;
   const std::int64_t age = microseconds(CLOCK_MONOTONIC) - *time;
   if (*time < 0 || age > kRecentMicroseconds) return;
   event->unix_milliseconds = (microseconds(CLOCK_REALTIME) - age) / 1000;
-  events.push_back(*std::move(event));
+  events.push_back({*std::move(event), *number > seen_});
 }
 
-std::vector<model::XidEvent> KernelLog::take() {
+std::vector<LoggedXid> KernelLog::take() {
   constexpr int kMostReads = 20'000;  // more than the kernel keeps
-  std::vector<model::XidEvent> events;
+  std::vector<LoggedXid> events;
   std::array<char, 8192> buffer{};  // the kernel's records are shorter
   for (int reads = 0; file_ && reads < kMostReads; ++reads) {
     const ssize_t count = ::read(file_.get(), buffer.data(), buffer.size());

@@ -29,14 +29,51 @@ TEST_CASE("new Xids are read from the kernel log once, with their time") {
   KernelLog reader(file);
   const auto events = reader.take();
   REQUIRE(events.size() == 1);
-  CHECK(events[0].device == "0000:03:00");
-  CHECK(events[0].code == 79);
-  const auto age = std::int64_t{::time(nullptr)} * 1000 - events[0].unix_milliseconds;
+  CHECK(events[0].event.device == "0000:03:00");
+  CHECK(events[0].event.code == 79);
+  CHECK(events[0].is_new);
+  const auto age = std::int64_t{::time(nullptr)} * 1000 - events[0].event.unix_milliseconds;
   CHECK(age > 5'000);
   CHECK(age < 600'000);
   CHECK(reader.take().empty());
   log << "3,5," << stamp(0) << ",-;NVRM: Xid (0000:03:00): 31, Ch 1\n" << std::flush;
   CHECK(reader.take().size() == 1);
+}
+
+TEST_CASE("what an earlier program has read is not new, until the machine is started again") {
+  const system::TemporaryTree folder;
+  folder.put("boot_id", "5f0a\n");
+  const std::string file = folder.path + "/kmsg", boot = folder.path + "/boot_id";
+  std::ofstream log(file);
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  const auto write = [&](int number, int code) {
+    log << "3," << number << "," << now.tv_sec * 1'000'000
+        << ",-;NVRM: Xid (PCI:0000:03:00): " << code << "\n"
+        << std::flush;
+  };
+  // The code of each Xid, negative if it is not new.
+  const auto read = [&](KernelLog& log) {
+    std::vector<int> codes;
+    for (const LoggedXid& one : log.take())
+      codes.push_back(one.is_new ? one.event.code : -one.event.code);
+    return codes;
+  };
+  write(7, 31);
+  KernelLog first(file, boot);
+  CHECK(read(first) == std::vector{31});
+  CHECK(first.position() == LogPosition{"5f0a", 7});
+  write(8, 79);
+  KernelLog second(file, boot, first.position());
+  CHECK(read(second) == std::vector{-31, 79});
+  write(9, 79);
+  CHECK(read(second) == std::vector{79});
+  folder.put("boot_id", "9b11\n");
+  KernelLog third(file, boot, second.position());
+  CHECK(read(third) == std::vector{31, 79, 79});
+  // Where the boot is not known, nothing is known to be old.
+  KernelLog without(file, "/no/such/file", {"", 100});
+  CHECK(read(without) == std::vector{31, 79, 79});
 }
 
 TEST_CASE("what a process has put into the kernel log is no Xid") {

@@ -86,7 +86,8 @@ class Sampler::Work {
         options_(sampler.options_),
         start_(Clock::now()),
         silence_(sampler.options_.interval, sampler.options_.initialisation_deadline),
-        kernel_log_(sources_.simulated || !options_.xids ? "" : sources_.roots.dev + "/kmsg"),
+        kernel_log_(sources_.simulated || !options_.xids ? "" : sources_.roots.dev + "/kmsg",
+                    sources_.roots.proc + "/sys/kernel/random/boot_id", options_.log_seen),
         cache_(sources_.roots, sources_.simulated) {}
 
   void run() {
@@ -248,14 +249,19 @@ class Sampler::Work {
 
   void take_xids() {
     xids_ = driver_ ? driver_->take_xids() : std::vector<model::XidEvent>{};
-    for (model::XidEvent& one : kernel_log_.take()) xids_.push_back(std::move(one));
-    if (!options_.xids || (xids_.empty() && totals_)) return;
+    std::vector<LoggedXid> logged = kernel_log_.take();
+    if (!options_.xids || (xids_.empty() && logged.empty() && totals_)) return;
     auto totals = totals_ ? std::make_shared<XidTotals>(*totals_) : std::make_shared<XidTotals>();
     totals->has_kernel_log = kernel_log_.is_open();
+    totals->log = kernel_log_.position();
     // Only the first reading of the kernel log has older records. Later ones are new, even if the
     // clock was set back or differs from the kernel's.
     const std::int64_t start = totals_ ? std::numeric_limits<std::int64_t>::min() : started_at_;
     for (const model::XidEvent& one : xids_) totals->add(one, start);
+    for (LoggedXid& one : logged) {
+      totals->add(one.event, one.is_new ? start : std::numeric_limits<std::int64_t>::max());
+      if (one.is_new) xids_.push_back(std::move(one.event));
+    }
     totals_ = std::move(totals);
     std::erase_if(xids_, [](const auto& one) { return one.code == model::kXidsReported; });
   }

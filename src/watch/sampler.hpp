@@ -21,7 +21,8 @@ struct SamplerOptions {
   /// Called in the sampler's thread with each frame; it must not block for long.
   std::function<void(const FramePtr&)> on_frame = {};
   std::chrono::milliseconds initialisation_deadline{30'000};
-  bool xids = false;  // whether frames have Xids, from NVML and the kernel log
+  bool xids = false;          // whether frames have Xids, from NVML and the kernel log
+  LogPosition log_seen = {};  // Xids before it are not in the frames; they only have a last time
   bool pcie_throughput = false;
   /// Whether to publish the devices first, while /proc is read (Frame::is_early).
   bool early_frame = false;

@@ -152,6 +152,39 @@ TEST_CASE("an Xid that the kernel logs later counts, even if its time is before 
   CHECK(frame->xid_totals->devices.at("0000:03:00").at(79).count() == 1);
 }
 
+TEST_CASE("an Xid that an earlier program has read is in no frame, and is not counted") {
+  const system::TemporaryTree folder;
+  folder.put("proc/sys/kernel/random/boot_id", "5f0a\n");
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  std::string log;
+  for (const auto& [number, code] : {std::pair{4, 31}, {5, 79}})
+    // The kernel's clock may be ahead of the other one.
+    log += "3," + std::to_string(number) + "," + std::to_string((now.tv_sec + 60) * 1'000'000) +
+           ",-;NVRM: Xid (PCI:0000:03:00): " + std::to_string(code) + "\n";
+  folder.put("dev/kmsg", log);
+  inventory::Sources sources;
+  sources.nvml_library = "";
+  sources.roots = folder.roots();
+  SamplerOptions options;
+  options.interval = 20ms;
+  options.xids = true;
+  options.log_seen = {"5f0a", 4};
+  Sampler sampler(sources, options);
+  const FramePtr frame = sampler.wait(0, 60s);
+  REQUIRE(frame);
+  if (frame->number == 1) {  // later frames have none
+    REQUIRE(frame->xids.size() == 1);
+    CHECK(frame->xids[0].code == 79);
+  }
+  REQUIRE(frame->xid_totals);
+  CHECK(frame->xid_totals->log == LogPosition{"5f0a", 5});
+  const auto& codes = frame->xid_totals->devices.at("0000:03:00");
+  CHECK(codes.at(31).count() == 0);
+  CHECK(codes.at(31).last_unix_milliseconds > 0);
+  CHECK(codes.at(79).count() == 1);
+}
+
 TEST_CASE("without a driver there are frames with the CPU only") {
   inventory::Sources sources;
   sources.nvml_library = "";

@@ -12,6 +12,13 @@
 
 namespace berth::watch {
 
+/// Up to which record a program has read the kernel log.
+struct LogPosition {
+  std::string boot;        // each boot numbers its records from 0; "": not known
+  std::int64_t last = -1;  // number of the last record that was read; -1: none
+  bool operator==(const LogPosition&) const = default;
+};
+
 /// The Xids since the sampler started.
 struct XidTotals {
   struct Seen {
@@ -21,6 +28,7 @@ struct XidTotals {
     [[nodiscard]] std::uint64_t count() const { return std::max(counts[0], counts[1]); }
   };
   bool has_kernel_log = false;  // the kernel log has the Xids of every device
+  LogPosition log;              // after the last record with an Xid
   /// The key is the PCI address without the function. There is an entry for every device whose Xids
   /// are or were reported by NVML.
   std::map<std::string, std::map<int, Seen>> devices;

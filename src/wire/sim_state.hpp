@@ -189,8 +189,11 @@ static_assert(offsetof(State, machine) == 144 && sizeof(State) == 272);
 struct Shared {
   std::uint64_t magic;
   std::uint32_t version, functions, devices, processes;
+  /// Numbers the registrations for Xids and the first deliveries of Xids, in their order.
+  std::uint64_t xid_order = 0;
+  std::uint64_t xid_taken[kMaxFaults] = {};  // number of the first delivery of each fault; 0: none
 };
-static_assert(sizeof(Shared) == 24);
+static_assert(offsetof(Shared, xid_order) == 24 && sizeof(Shared) == 32 + 8 * kMaxFaults);
 
 constexpr std::size_t shared_bytes(std::uint32_t functions, std::uint32_t devices,
                                    std::uint32_t processes) {
@@ -249,6 +252,7 @@ class View {
     return reinterpret_cast<std::uint32_t*>(words() + shared_->functions + shared_->devices) +
            process;
   }
+  [[nodiscard]] Shared* shared() const { return shared_; }
   [[nodiscard]] bool is_gone(std::uint32_t process) const {
     const std::uint32_t* word = gone(process);
     return word != nullptr && __atomic_load_n(word, __ATOMIC_RELAXED) != 0;

@@ -194,6 +194,30 @@ TEST_CASE("an Xid is delivered once to a program that waits for it") {
   CHECK(driver.call("nvmlEventSetFree", set) == NVML_SUCCESS);
 }
 
+TEST_CASE("an Xid is not delivered to a program that waits after another has had it") {
+  const Simulated driver("lab-4x3090", 0, {"xid:1@5=48"});
+  REQUIRE(driver.begin() == NVML_SUCCESS);
+  const auto registered = [&] {
+    nvmlEventSet_t set = nullptr;
+    CHECK(driver.call("nvmlEventSetCreate", &set) == NVML_SUCCESS);
+    CHECK(driver.call("nvmlDeviceRegisterEvents", driver.device(1), NVML_EVENT_XID, set) ==
+          NVML_SUCCESS);
+    return set;
+  };
+  const auto wait = [&](nvmlEventSet_t set) {
+    nvmlEventData_t event{};
+    return driver.call("nvmlEventSetWait_v2", set, &event, 1U);
+  };
+  nvmlEventSet_t const first = registered();
+  nvmlEventSet_t const beside = registered();
+  CHECK(wait(first) == NVML_SUCCESS);
+  CHECK(wait(beside) == NVML_SUCCESS);
+  nvmlEventSet_t const later = registered();
+  CHECK(wait(later) == NVML_ERROR_TIMEOUT);
+  for (nvmlEventSet_t set : {first, beside, later})
+    CHECK(driver.call("nvmlEventSetFree", set) == NVML_SUCCESS);
+}
+
 TEST_CASE("a library without a state, or with a damaged one, has no driver") {
   const Simulated driver("lab-4x3090");
   setenv("BERTH_SIM_DIR", "/nonexistent", 1);
