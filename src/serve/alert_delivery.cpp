@@ -296,7 +296,7 @@ void AlertDelivery::work(Lane& lane) {
       const auto& front = lane.waiting.front();
       if (front.unix_milliseconds == event.unix_milliseconds && front.kind == event.kind &&
           front.alert.rule == event.alert.rule && front.alert.place == event.alert.place &&
-          front.alert.user == event.alert.user)
+          front.alert.user == event.alert.user && front.alert.job == event.alert.job)
         lane.waiting.pop_front();
       save();
       pause = options_.first_pause;

@@ -143,6 +143,7 @@ std::string AlertRule::condition() const {
     case Kind::kIdle:
       return text("a user holds {} or more without using the GPU", show_bytes(bytes));
     case Kind::kGrowth:
+    case Kind::kHang:
     case Kind::kMachine:
       return std::string(tr(words_of_kind));
     case Kind::kXid:
@@ -206,6 +207,8 @@ AlertRules built_in_alert_rules() {
   };
   add("job_memory_grows", Kind::kGrowth, "info", 3600,
       msgid("the memory of a job grows and fills its GPU within four hours"));
+  add("job_hangs", Kind::kHang, "warning", 1800,
+      msgid("a job has used a GPU before, and uses none now"));
   add("queue_waits", Kind::kMachine, "info", 3600, msgid("a job waits in the queue"));
   add("sampler_stale", Kind::kMachine, "warning", 30, msgid("the devices are not read"));
   AlertRule& idle = rules.emplace_back();

@@ -24,6 +24,7 @@ struct AlertRule {
     kXid,      // changes the severity of one Xid, or switches it off
     kMachine,  // for as long as `seconds`: the queue or the sampler
     kGrowth,   // the memory of a job grows and will fill the device
+    kHang,     // a job has used a device, and uses none now
   };
   using State = std::optional<bool> (*)(const model::Device& device,
                                         const model::Snapshot& snapshot);

@@ -98,6 +98,20 @@ Alert growth_alert(const AlertRule& rule, const std::string& user, std::uint64_t
   return alert;
 }
 
+Alert hang_alert(const AlertRule& rule, std::uint64_t job, const JobHangs::Found& found) {
+  Alert alert;
+  alert.rule = rule.name;
+  alert.severity = rule.severity;
+  alert.user = found.user;
+  alert.job = job;
+  const auto least = std::chrono::seconds(static_cast<std::int64_t>(rule.seconds));
+  alert.message =
+      text("job {} has used a GPU before, but none for {}: it may hang", job, show_duration(least));
+  alert.hint = fmt::format("berth stacks {}", job);
+  if (found.uid) alert.owners.push_back({found.user, *found.uid, found.pids});
+  return alert;
+}
+
 /// Jobs of one user are different alerts.
 std::string subject_of(const Alert& alert) {
   return alert.job == 0 ? alert.user : fmt::format("{}#{}", alert.user, alert.job);
@@ -119,9 +133,10 @@ AlertWatch::AlertWatch(std::function<XidWords(int code)> words_of_xid, AlertRule
       idle_(find_rule(rules_, "idle_while_holding_memory")),
       queue_(find_rule(rules_, "queue_waits")),
       stale_(find_rule(rules_, "sampler_stale")),
-      growth_(find_rule(rules_, "job_memory_grows")) {
+      growth_(find_rule(rules_, "job_memory_grows")),
+      hang_(find_rule(rules_, "job_hangs")) {
   BERTH_CHECK(down_ != nullptr && idle_ != nullptr && queue_ != nullptr && stale_ != nullptr &&
-              growth_ != nullptr);
+              growth_ != nullptr && hang_ != nullptr);
 }
 
 std::string AlertWatch::severity_of_xid(int code) const {
@@ -232,11 +247,21 @@ void AlertWatch::judge(const Frame& frame, const std::string& place, Alert&& ale
   if (!state.true_since) state.true_since = frame.seconds;
   if (state.active || frame.seconds - *state.true_since < seconds) return;
   alert.place = place;
-  for (const AlertOwner& one : known_.at(place).owners)
-    if (alert.user.empty() || alert.user == one.user) alert.owners.push_back(one);
+  if (!place.empty())
+    for (const AlertOwner& one : known_.at(place).owners)
+      if (alert.user.empty() || alert.user == one.user) alert.owners.push_back(one);
   alert.since_unix_milliseconds = frame.snapshot.unix_milliseconds;
   changes.begun.push_back(alert);
   state.active = std::move(alert);
+}
+
+void AlertWatch::add_hangs(const Frame& frame, std::set<Key>& seen, Changes& changes) {
+  if (!hang_->is_on) return;
+  for (const auto& [id, job] : hanging_.add(frame)) {
+    Alert alert = hang_alert(*hang_, id, job);
+    seen.insert({alert.rule, "", subject_of(alert)});
+    if (job.is_still) judge(frame, "", std::move(alert), *job.is_still, hang_->seconds, changes);
+  }
 }
 
 AlertWatch::Changes AlertWatch::add(const Frame& frame, double longest_wait) {
@@ -246,6 +271,7 @@ AlertWatch::Changes AlertWatch::add(const Frame& frame, double longest_wait) {
     judge_machine(*rule, seconds, frame.snapshot.unix_milliseconds, changes);
     seen.insert({rule->name, "", ""});
   }
+  add_hangs(frame, seen, changes);
   const auto growing = growing_.add(frame);
   const auto judge = [&](const std::string& place, Alert&& alert, std::optional<bool> holds,
                          double seconds) {

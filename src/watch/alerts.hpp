@@ -15,6 +15,7 @@
 #include "watch/alert_rules.hpp"
 #include "watch/frame.hpp"
 #include "watch/job_growth.hpp"
+#include "watch/job_hang.hpp"
 
 namespace berth::watch {
 
@@ -30,7 +31,7 @@ struct Alert {
   std::string severity;   // "critical", "warning", "info"
   std::string device;     // key_of()
   std::string place;      // its PCI address if known, else its uuid
-  int index = -1;         // Berth's index of the device; -1: it concerns the machine
+  int index = -1;         // Berth's index of the device; -1: it concerns the machine, or a job
   std::string user;       // the user concerned; "": none
   std::uint64_t job = 0;  // the job concerned; 0: none
   std::string message;    // translated
@@ -86,10 +87,12 @@ class AlertWatch {
   };
   Known& note_device(const model::Device& device, const std::string& place,
                      std::vector<AlertOwner> owners);
-  /// Begins or ends an alert about a device.
+  /// Begins or ends an alert about a device, or a job (then with place "").
   void judge(const Frame& frame, const std::string& place, Alert&& alert, bool holds,
              double seconds, Changes& changes);
   [[nodiscard]] bool is_active(const AlertRule& rule, const std::string& place) const;
+  /// Begins and ends alerts about jobs that may hang.
+  void add_hangs(const Frame& frame, std::set<Key>& seen, Changes& changes);
   void add_xids(const Frame& frame, Changes& changes);
   /// Ends alerts whose device or user does not have the condition any more.
   void end_unseen(const Frame& frame, const std::set<Key>& seen, Changes& changes);
@@ -101,8 +104,9 @@ class AlertWatch {
   std::function<XidWords(int code)> words_of_xid_;
   const AlertRules rules_;
   const AlertRule* down_;
-  const AlertRule *idle_, *queue_, *stale_, *growth_;
+  const AlertRule *idle_, *queue_, *stale_, *growth_, *hang_;
   JobGrowth growing_;
+  JobHangs hanging_;
   std::map<Key, State> states_;
   std::map<std::string, Known> known_;  // known devices by PCI address
 };

@@ -386,3 +386,64 @@ TEST_CASE("jobs whose memory grows are reported each, after an hour of growth") 
   CHECK(begun[1].job == 8);
   CHECK(ended.size() == 2);
 }
+
+TEST_CASE("a job that has worked and stands still is reported, for as long as it does") {
+  AlertWatch watch;
+  double share = 90;
+  const auto at = [&](AlertWatch& by, double seconds) {
+    Frame frame = frame_at(seconds, gpu());
+    for (const std::uint64_t job : {7U, 8U}) {
+      model::DeviceProcess& process = frame.snapshot.processes.emplace_back();
+      process.device = 3;
+      process.pid = 77;
+      process.uid = 1001;
+      process.user = "lin";
+      process.job = job;
+      process.sm_percent = job == 7 ? share : 90.0;
+    }
+    return by.add(frame);
+  };
+  at(watch, 0);
+  share = 0;
+  CHECK(at(watch, 10).begun.empty());
+  CHECK(at(watch, 1800).begun.empty());
+  const auto begun = at(watch, 1811).begun;
+  REQUIRE(begun.size() == 1);
+  CHECK(begun[0].rule == "job_hangs");
+  CHECK(begun[0].severity == "warning");
+  CHECK(begun[0].job == 7);
+  CHECK(begun[0].index == -1);
+  CHECK(begun[0].message == "job 7 has used a GPU before, but none for 30 m: it may hang");
+  CHECK(begun[0].hint == "berth stacks 7");
+  REQUIRE(begun[0].owners.size() == 1);
+  CHECK(begun[0].owners[0].uid == 1001);
+  // A broker that was started again has not seen the job work, but knows of the alert.
+  AlertWatch second;
+  second.restore(watch.active());
+  CHECK(at(second, 0).ended.empty());
+  CHECK(at(second, 5000).begun.empty());
+  CHECK(second.active().size() == 1);
+  share = 1;
+  const auto ended = at(second, 5001).ended;
+  REQUIRE(ended.size() == 1);
+  CHECK(ended[0].job == 7);
+}
+
+TEST_CASE("the alert of a job that may hang ends with the job") {
+  AlertWatch watch;
+  const auto at = [&](double seconds, std::optional<double> share) {
+    Frame frame = frame_at(seconds, gpu());
+    if (share) {
+      model::DeviceProcess& process = frame.snapshot.processes.emplace_back();
+      process.device = 3;
+      process.user = "lin";
+      process.job = 7;
+      process.sm_percent = *share;
+    }
+    return watch.add(frame);
+  };
+  at(0, 50);
+  at(1, 0);
+  CHECK(at(1900, 0).begun.size() == 1);
+  CHECK(at(1901, std::nullopt).ended.size() == 1);
+}

@@ -1,0 +1,33 @@
+// JobHangs: finds jobs that have used a device, and do not use any of theirs now. Pure: the frames
+// carry the time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "watch/frame.hpp"
+
+namespace berth::watch {
+
+class JobHangs {
+ public:
+  struct Found {
+    std::string user;
+    std::optional<std::uint32_t> uid;
+    std::vector<std::int64_t> pids;  // of its processes on devices
+    /// nullopt: not known now, or the job is not known to have used a device before.
+    std::optional<bool> is_still;
+  };
+  /// By job. Jobs without a process on a device are not in it.
+  using Jobs = std::map<std::uint64_t, Found>;
+  Jobs add(const Frame& frame);
+
+ private:
+  std::map<std::uint64_t, double>
+      worked_;  // jobs that have used a device: when they were last seen
+};
+
+}  // namespace berth::watch
