@@ -15,7 +15,7 @@
 option(BERTH_PRECOMPILE "Compile the standard library's headers once" ON)
 set(standard_headers <algorithm> <array> <chrono> <cstdint> <filesystem> <fstream> <functional> <map> <memory> <optional> <set>
                      <string> <string_view> <utility> <variant> <vector> <fmt/format.h>)
-file(WRITE "${PROJECT_BINARY_DIR}/generated/empty.cpp" "")
+file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/generated/empty.cpp" CONTENT "")  # written only if it is not there
 # The tests' own files need no optimisation: it costs more time to compile than it saves. The rooms keep theirs.
 # _FORTIFY_SOURCE, which release builds have, needs -O1.
 if(BERTH_SANITIZE)

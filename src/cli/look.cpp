@@ -13,6 +13,7 @@
 #include "output/words.hpp"
 #include "policy/candidates.hpp"
 #include "policy/demand.hpp"
+#include "serve/guard_counts.hpp"
 #include "serve/observer.hpp"
 #include "system/device_locks.hpp"
 #include "system/runtime_folder.hpp"
@@ -64,56 +65,8 @@ Result<model::Snapshot> look(const Context& context, Processes processes, bool o
 
 namespace {
 
-/// The uuid as the guard writes it: without "GPU-" and without hyphens.
-std::string plain_uuid(std::string uuid) {
-  uuid.erase(0, uuid.find('-') + 1);
-  std::erase(uuid, '-');
-  return uuid;
-}
-
-void add_device(model::Snapshot& snapshot, const guard::LiveJob& job, std::size_t at) {
-  const guard::LiveDevice& limits = job.devices[at];
-  // OpenCL commands are also timed if the job has no share.
-  const auto is_timed = [&](const guard::LiveCounts& counts) {
-    return limits.share_permille.has_value() || counts.device_nanoseconds > 0;
-  };
-  const auto seconds = [](const guard::LiveCounts& counts) {
-    return static_cast<double>(counts.device_nanoseconds) / 1e9;
-  };
-  guard::LiveCounts sum;
-  sum.memory_bytes = limits.hidden_bytes;
-  for (const guard::LiveProcess& process : job.processes) {
-    const guard::LiveCounts& counts = process.devices[at];
-    sum.memory_bytes += counts.memory_bytes;
-    sum.spilled_bytes += counts.spilled_bytes;
-    sum.device_nanoseconds += counts.device_nanoseconds;
-    for (model::DeviceProcess& shown : snapshot.processes) {
-      const model::Device* device = output::find_device(snapshot, shown.device);
-      if (!process.lives || shown.pid != process.pid || device == nullptr ||
-          (shown.start_ticks && *shown.start_ticks != process.start) ||
-          plain_uuid(shown.partition_uuid.empty() ? device->uuid : shown.partition_uuid) !=
-              limits.uuid)
-        continue;
-      // A process that uses CUDA and OpenCL under the guard has two entries, so add their numbers.
-      shown.guard_memory_bytes = shown.guard_memory_bytes.value_or(0) + counts.memory_bytes;
-      if (limits.may_spill)
-        shown.guard_spilled_bytes = shown.guard_spilled_bytes.value_or(0) + counts.spilled_bytes;
-      if (is_timed(counts))
-        shown.guard_device_seconds = shown.guard_device_seconds.value_or(0) + seconds(counts);
-    }
-  }
-  if (!snapshot.leases || job.job == 0) return;
-  for (model::Holding& lease : *snapshot.leases) {
-    if (lease.job != job.job || plain_uuid(lease.unit) != limits.uuid) continue;
-    lease.guard_memory_bytes = sum.memory_bytes;
-    if (limits.may_spill) lease.guard_spilled_bytes = sum.spilled_bytes;
-    if (is_timed(sum)) lease.guard_device_seconds = seconds(sum);
-  }
-}
-
 void add_guarded(model::Snapshot& snapshot) {
-  for (const guard::LiveJob& job : guard::live_jobs())
-    for (std::size_t i = 0; i < job.devices.size(); ++i) add_device(snapshot, job, i);
+  for (const guard::LiveJob& job : guard::live_jobs()) serve::add_guard_counts(snapshot, job);
 }
 
 void add_broker_leases(model::Snapshot& snapshot) {

@@ -13,6 +13,7 @@
 #include "output/json.hpp"
 #include "serve/doctor_call.hpp"
 #include "serve/frame_change.hpp"
+#include "serve/guard_counts.hpp"
 #include "serve/history_calls.hpp"
 #include "serve/page_files.hpp"
 #include "serve/refusal.hpp"
@@ -107,6 +108,7 @@ void WatchFeed::start() {
     for (model::DeviceProcess& process : snapshot.processes)
       if (const auto job = process.pid ? jobs.find(*process.pid) : jobs.end(); job != jobs.end())
         process.job = job->second;
+    add_guard_times(snapshot);
   };
   options.on_frame = [this](const watch::FramePtr& frame) {
     if (history_) {

@@ -20,4 +20,9 @@ void GuardShares::fill(std::vector<model::DeviceProcess>& processes, Clock::time
   at_ = now;
 }
 
+std::optional<double> time_share(const model::DeviceProcess& process) {
+  if (process.guard_percent) return process.guard_percent;
+  return process.sm_percent ? std::optional(*process.sm_percent) : std::nullopt;
+}
+
 }  // namespace berth::watch

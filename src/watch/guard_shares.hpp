@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -23,5 +24,9 @@ class GuardShares {
   std::map<Key, double> seconds_;
   Clock::time_point at_{};
 };
+
+/// The share of the device's time that a process has, in percent: as the guard measured it, else as
+/// the driver reports it.
+[[nodiscard]] std::optional<double> time_share(const model::DeviceProcess& process);
 
 }  // namespace berth::watch

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "watch/guard_shares.hpp"
+
 namespace berth::watch {
 
 namespace {
@@ -23,10 +25,11 @@ JobHangs::Jobs JobHangs::add(const Frame& frame) {
     found.user = process.user;
     if (process.uid) found.uid = process.uid;
     if (process.pid) found.pids.push_back(*process.pid);
-    double& share = most[*process.job];
-    share = std::max(share, process.sm_percent.value_or(0));
+    const auto share = time_share(process);
+    double& largest = most[*process.job];
+    largest = std::max(largest, share.value_or(0));
     bool& known = is_known.try_emplace(*process.job, true).first->second;
-    known = known && process.sm_percent;
+    known = known && share;
   }
   for (auto& [id, found] : jobs) {
     if (most[id] >= kLeastWork || worked_.contains(id)) worked_[id] = frame.seconds;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "model/busy.hpp"
+#include "watch/guard_shares.hpp"
 #include "watch/join.hpp"
 
 namespace berth::watch {
@@ -15,10 +16,27 @@ constexpr double kLongestGap = 10;
 
 /// The processes of one key on one device.
 struct Holder {
-  double share = 0;  // percent
+  double share = 0;    // percent
+  double guarded = 0;  // the part of `share` that the guard measured
   double memory_bytes = 0;
   bool is_share_known = true, is_memory_known = true;
 };
+
+/// Some drivers report the use of the whole device for each process on it. The guard measures each
+/// job's own time, so the other shares are at most the rest, and all together are one device.
+void fit(std::map<UsageKey, Holder>& holders) {
+  double guarded = 0, others = 0;
+  for (const auto& [key, holder] : holders) {
+    guarded += holder.guarded;
+    others += holder.share - holder.guarded;
+  }
+  if (guarded <= 0 || guarded + others <= 100) return;
+  const double of_guarded = std::min(1.0, 100 / guarded);
+  const double of_others = others > 0 ? std::max(0.0, 100 - guarded) / others : 0;
+  for (auto& [key, holder] : holders)
+    holder.share =
+        holder.guarded * of_guarded + (holder.share - holder.guarded) * std::min(1.0, of_others);
+}
 
 void keep_most(std::optional<double>& most, const std::optional<double>& other) {
   if (other) most = std::max(*other, most.value_or(*other));
@@ -87,8 +105,10 @@ void UsageMeter::add(const Frame& frame, const AskedMemory& asked) {
     if (!process.kind.compute && !process.kind.mps) continue;
     UsageKey key{"", process.user, process.job.value_or(0), program_of(process.command)};
     Holder& holder = holders[process.device][std::move(key)];
-    holder.share += process.sm_percent.value_or(0);
-    holder.is_share_known = holder.is_share_known && process.sm_percent;
+    const auto share = time_share(process);
+    holder.share += share.value_or(0);
+    holder.guarded += process.guard_percent.value_or(0);
+    holder.is_share_known = holder.is_share_known && share;
     holder.is_memory_known = holder.is_memory_known && process.memory_bytes;
     holder.memory_bytes += static_cast<double>(process.memory_bytes.value_or(0));
   }
@@ -99,6 +119,7 @@ void UsageMeter::add(const Frame& frame, const AskedMemory& asked) {
       add_unaccounted(frame, device, seconds,
                       found == holders.end() ? joules : std::optional<double>());
     if (!counts || found == holders.end()) continue;
+    fit(found->second);
     double all = 0;
     for (const auto& [key, holder] : found->second) all += holder.share;
     for (const auto& [key, holder] : found->second) {

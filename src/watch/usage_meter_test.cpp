@@ -59,6 +59,45 @@ TEST_CASE("a user who holds a device without using it is idle, one with unknown 
   CHECK(usage.at({"GPU-1", "unknown", 0, "python3"}).held_seconds == doctest::Approx(2));
 }
 
+TEST_CASE("the guard's times go before the driver's shares, and add up to the device") {
+  // Seconds of two guarded users and one without the guard, in one second of the device. The driver
+  // reports the use of the whole device for each of them, as some drivers do.
+  const auto used = [](std::optional<double> lin, std::optional<double> zhao) {
+    std::vector rows = {process("lin", 90.0), process("zhao", 90.0), process("wang", 90.0)};
+    rows[0].guard_percent = lin;
+    rows[1].guard_percent = zhao;
+    UsageMeter meter;
+    meter.add(frame_at(0, 0, rows));
+    meter.add(frame_at(1, 0, rows));
+    const auto usage = meter.take();
+    std::vector<double> seconds;
+    for (const char* user : {"lin", "zhao", "wang"})
+      seconds.push_back(usage.at({"GPU-1", user, 0, "python3"}).used_seconds);
+    return seconds;
+  };
+  const auto is = [](const std::vector<double>& seconds, double lin, double zhao, double wang) {
+    CHECK(seconds[0] == doctest::Approx(lin));
+    CHECK(seconds[1] == doctest::Approx(zhao));
+    CHECK(seconds[2] == doctest::Approx(wang));
+  };
+  is(used(std::nullopt, std::nullopt), 0.9, 0.9, 0.9);
+  is(used(20, 50), 0.2, 0.5, 0.3);
+  is(used(20, std::nullopt), 0.2, 0.4, 0.4);
+  is(used(80, 120), 0.4, 0.6, 0);
+  is(used(0, 5), 0, 0.05, 0.9);
+}
+
+TEST_CASE("a job whose time the guard measures may be known where the driver reports none") {
+  UsageMeter meter;
+  auto guarded = process("lin", std::nullopt);
+  guarded.guard_percent = 30;
+  meter.add(frame_at(0, 0, {guarded}));
+  meter.add(frame_at(2, 0, {guarded}));
+  const auto usage = meter.take();
+  CHECK(usage.begin()->second.known_seconds == doctest::Approx(2));
+  CHECK(usage.begin()->second.used_seconds == doctest::Approx(0.6));
+}
+
 TEST_CASE("gaps and restarts of the energy counter are not counted") {
   UsageMeter meter;
   meter.add(frame_at(0, 1'000, {process("lin", 50.0)}));

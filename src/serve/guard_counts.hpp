@@ -1,0 +1,21 @@
+// What the guard counts of running jobs, for the processes of a snapshot.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "guard/live.hpp"
+#include "model/snapshot.hpp"
+
+namespace berth::serve {
+
+/// Adds a job's counters to its processes and its lease. `uid`: only to processes of this user.
+void add_guard_counts(model::Snapshot& snapshot, const guard::LiveJob& job,
+                      std::optional<std::uint32_t> uid = {});
+
+/// Adds the device time of guarded jobs to processes that have a job. The broker of root reads the
+/// counters of all users, with no more rights than they have. Each user writes their own counters,
+/// so they apply to their own processes only.
+void add_guard_times(model::Snapshot& snapshot);
+
+}  // namespace berth::serve
