@@ -72,7 +72,7 @@ Status add_pods(const std::string& socket, Json& held) {
   v1::ListPodResourcesResponse answer;
   const grpc::Status status = stub->List(&context, {}, &answer);
   if (!status.ok())
-    return unknown(text("the kubelet does not answer: {}", status.error_message()),
+    return unknown(text("the kubelet does not answer: {}", printable(status.error_message())),
                    "systemctl status kubelet");
   for (const auto& pod : answer.pod_resources())
     for (const auto& container : pod.containers())
