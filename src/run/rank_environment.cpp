@@ -37,9 +37,12 @@ std::vector<std::string> environment_of(const RankStart& start,
   // These variables are set unless the user has set them. PYTHONUNBUFFERED: Python buffers output
   // to a pipe in blocks, so lines would appear late, and the last lines never.
   // TORCH_NCCL_ASYNC_ERROR_HANDLING: an NCCL error ends the rank, as with torchrun.
+  // ACCELERATE_USE_CPU: otherwise some versions of accelerate ask PyTorch for NCCL, also without a
+  // GPU.
   std::map<std::string, std::string> unless_set;
   if (plan.has_ranks)
     unless_set = {{"PYTHONUNBUFFERED", "1"}, {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"}};
+  if (plan.has_ranks && start.spec.devices.empty()) unless_set["ACCELERATE_USE_CPU"] = "true";
   if (!start.flight_stem.empty()) unless_set.merge(flight_variables(start.flight_stem));
   for (const std::string& one : of_job) {
     const std::string name = one.substr(0, one.find('='));

@@ -89,7 +89,8 @@ class Start(WithFolder):
             self.assertEqual((variables["GROUP_RANK"], variables["NODE_RANK"], variables["GROUP_WORLD_SIZE"]), ("0", "0", "1"))
             self.assertEqual((variables["MASTER_ADDR"], variables["TORCHELASTIC_RESTART_COUNT"]), ("127.0.0.1", "0"))
             for name, value in (("TORCHELASTIC_MAX_RESTARTS", "0"), ("TORCHELASTIC_USE_AGENT_STORE", "False"), ("ROLE_NAME", "default"),
-                                ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"), ("JAX_NUM_PROCESSES", "3"), ("JAX_PROCESS_ID", str(rank))):
+                                ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"), ("ACCELERATE_USE_CPU", "true"), ("JAX_NUM_PROCESSES", "3"),
+                                ("JAX_PROCESS_ID", str(rank))):
                 self.assertEqual(variables[name], value, name)
             self.assertTrue(variables["TORCHELASTIC_RUN_ID"] and variables["TORCHELASTIC_ERROR_FILE"])
             self.assertEqual(json.loads(variables["TF_CONFIG"])["task"], {"type": "worker", "index": rank})
