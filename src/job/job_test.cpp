@@ -202,7 +202,8 @@ TEST_CASE("a refusal of ranks names --ranks, and no part of a device") {
   GivenMachine machine({nvidia(4)});
   Spec spec = some_ranks(2, 8);
   spec.supervision.ranks->least.reset();
-  CHECK(make_plan(spec, machine, Notes().note).error().hint == "berth run --ranks 4 …");
+  CHECK(make_plan(spec, machine, Notes().note).error().hint ==
+        "berth run --ranks 4 …\nberth run --ranks 8 --oversubscribe …");
   spec.supervision.ranks->gpus_per_rank = 2;
   CHECK(make_plan(spec, machine, Notes().note).error().hint ==
         "berth run --ranks 2 --gpus-per-rank 2 …");

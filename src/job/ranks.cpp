@@ -67,15 +67,15 @@ Error with_ranks_in_hint(Error refusal, const SupervisionWish& wish) {
       const auto gpus = to_number(line.substr(kGpus.size(), end - kGpus.size())).value_or(0);
       const auto ranks = static_cast<long long>(gpus) / each;
       if (ranks == 0) continue;
-      if (refusal.id == "E0411" && wish.ranks->count > 1 && each == 1 && !wish.ranks->least &&
-          hint.empty())
-        hint = fmt::format("berth run --ranks {} --oversubscribe …", wish.ranks->count);
       one = fmt::format("berth run --ranks {}", ranks);
       if (wish.ranks->gpus_per_rank) one += fmt::format(" --gpus-per-rank {}", each);
       if (end != std::string_view::npos) one += line.substr(end);
     }
     hint += (hint.empty() ? "" : "\n") + one;
   }
+  if (refusal.id == "E0411" && wish.ranks->count > 1 && !wish.ranks->gpus_per_rank &&
+      !wish.ranks->least && !hint.empty())
+    hint += fmt::format("\nberth run --ranks {} --oversubscribe …", wish.ranks->count);
   refusal.hint = hint.empty()
                      ? fmt::format("berth run --ranks {} --cpu …", std::max(1, wish.ranks->count))
                      : hint;
