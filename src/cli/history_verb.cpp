@@ -10,6 +10,7 @@
 #include "cli/history_file.hpp"
 #include "cli/plan_request.hpp"
 #include "cli/verbs.hpp"
+#include "job/prices.hpp"
 #include "output/table.hpp"
 #include "output/words.hpp"
 #include "serve/watch_json.hpp"
@@ -148,7 +149,7 @@ std::string asked_words(const watch::Usage& usage) {
 }
 
 std::string usage_table(const std::vector<serve::UsageSum>& sums, const std::string& by,
-                        const serve::UsagePrices& prices, const output::Terminal& terminal) {
+                        const model::UsagePrices& prices, const output::Terminal& terminal) {
   std::vector<output::Column> columns = {{std::string(tr(by == "job"       ? msgid("job")
                                                          : by == "command" ? msgid("command")
                                                                            : msgid("user")))},
@@ -178,8 +179,8 @@ std::string usage_table(const std::vector<serve::UsageSum>& sums, const std::str
                                        one.next,
                                        fmt::format("{:.1f} Wh", usage.energy_joules / 3600)};
     if (prices.any()) {
-      const auto cost = serve::cost_of(usage, prices);
-      cells.push_back(cost ? fmt::format("{:.2f}", *cost) : "-");
+      const auto cost = model::cost_of(usage.held_seconds, usage.energy_joules, prices);
+      cells.push_back(cost ? output::show_price(*cost, prices.currency) : "-");
     }
     table.add(std::move(cells));
   }
@@ -190,10 +191,11 @@ Error nothing_kept(const std::string& what) {
   return {ErrorCode::kNotFound, "E0986", what, "berth history --since 24h"};
 }
 
-Result<serve::UsagePrices> prices_of(const Arguments& arguments) {
-  serve::UsagePrices prices;
-  for (const auto& [option, price] :
-       {std::pair{"--gpu-hour-price", &prices.gpu_hour}, std::pair{"--power-price", &prices.kwh}}) {
+Result<model::UsagePrices> prices_of(const Arguments& arguments) {
+  auto prices = job::read_prices();
+  if (!prices) return prices.error();
+  for (const auto& [option, price] : {std::pair{"--gpu-hour-price", &prices->gpu_hour},
+                                      std::pair{"--power-price", &prices->kwh}}) {
     if (!arguments.has(option)) continue;
     const auto given = amount(arguments, option, 0, 1e6, true, "berth help usage");
     if (!given) return given.error();
@@ -204,7 +206,7 @@ Result<serve::UsagePrices> prices_of(const Arguments& arguments) {
 
 Result<int> print_usage(const Context& context, const watch::HistoryReader& reader,
                         const Period& asked, const std::string& by,
-                        const serve::UsagePrices& prices) {
+                        const model::UsagePrices& prices) {
   const auto user = context.arguments.value("--user"), job = context.arguments.value("--job");
   const auto sums =
       serve::usage_sums(reader.usage(asked.from, asked.to), by, [&](const UsageRow& row) {

@@ -1,4 +1,4 @@
-// The file of --svg.
+// The file of --svg: an SVG, or a PNG if its name ends with .png. rsvg-convert makes the PNG.
 #pragma once
 
 #include <string_view>
@@ -10,9 +10,11 @@
 namespace berth::cli {
 
 /// Opens the file before the measurements, so that a wrong name is reported at once and not after
-/// hours. Without --svg, the descriptor is empty. Fails with kUnavailable (E0547).
+/// hours. Without --svg, the descriptor is empty. Fails with kUnavailable (E0547; E1097: a PNG was
+/// asked for, and rsvg-convert is not installed).
 [[nodiscard]] Result<Descriptor> open_picture(const Arguments& arguments);
-/// Writes the picture. Does nothing if the descriptor is empty. Fails with kUnavailable (E0547).
+/// Writes the picture. Does nothing if the descriptor is empty. Fails with kUnavailable (E0547;
+/// E1097: rsvg-convert failed).
 [[nodiscard]] Status write_picture(const Arguments& arguments, const Descriptor& file,
                                    std::string_view svg);
 

@@ -30,7 +30,7 @@ inline constexpr auto kPlanOptions = std::to_array<Option>({
     {"--months", "N", "cost: how long (default: 36)"},
     {"--card-price", "PRICE", "cost: what one card costs"},
     {"--power-price", "PRICE", "cost: what a kWh costs"},
-    {"--svg", "FILE", "cost: write a picture of renting against buying"},
+    {"--svg", "FILE", "cost: write a picture of renting against buying (.svg, or .png)"},
 });
 inline constexpr auto kPlanExamples = std::to_array<Example>({
     {"berth plan fit Llama-3.1-8B --gpu 'RTX 4090'",
@@ -76,7 +76,7 @@ inline constexpr auto kCompareOptions = std::to_array<Option>({
      "largest relative difference of numbers: 1e-3, float32, tf32, bfloat16 (default: 1e-4)"},
     {"--profile", nullptr,
      "run each setting once more with PyTorch's profiler, and show the slowest operators"},
-    {"--svg", "FILE", "write a picture of the times"},
+    {"--svg", "FILE", "write a picture of the times (.svg, or .png)"},
 });
 inline constexpr auto kCompareExamples = std::to_array<Example>({
     {"berth compare -- python train.py", "run on the CPU, then on one GPU: is the GPU worth it?"},
@@ -104,7 +104,7 @@ inline constexpr auto kBenchOptions = std::to_array<Option>({
      "(default: all)"},
     {"--seconds", "N", "how long each case is repeated (default: 1; train, infer: 3)"},
     {"--save", "FILE", "write the results to a file, as --json prints them"},
-    {"--svg", "FILE", "write a bar chart of the results"},
+    {"--svg", "FILE", "write a bar chart of the results (.svg, or .png)"},
     {"--against", "FILE", "compare with the results of an earlier --save; exit 1 if slower"},
     {"--keep", nullptr, "keep the results for `berth health`, which reports slower cards"},
     kOpenCl,

@@ -6,6 +6,7 @@
 #include "base/units.hpp"
 #include "job/container.hpp"
 #include "job/next_try.hpp"
+#include "job/prices.hpp"
 #include "job/start.hpp"
 #include "model/cpu_list.hpp"
 #include "model/tries.hpp"
@@ -66,6 +67,26 @@ void add_ending(model::Report& report, const run::Ending& ending, const Totals& 
     report.notes.push_back(
         text("the CPU affinity could not be set ({}); the job could run on all allowed cores",
              error_words(ending.pin_error)));
+}
+
+/// The cost of its devices, if prices are set on this machine. The energy of earlier starts is not
+/// kept.
+void add_cost(model::Report& report, bool has_earlier) {
+  if (report.devices.empty()) return;
+  auto prices = read_prices();
+  if (!prices) {
+    report.notes.push_back(text("the cost is not known: {}", prices.error().message));
+    return;
+  }
+  std::optional<double> joules = 0;
+  for (const model::DeviceUse& use : report.devices)
+    joules = joules && use.energy_millijoules && !has_earlier
+                 ? std::optional(*joules + static_cast<double>(*use.energy_millijoules) / 1000)
+                 : std::nullopt;
+  const double held =
+      static_cast<double>(report.wall.count()) / 1000 * static_cast<double>(report.devices.size());
+  report.cost = model::cost_of(held, joules, *prices);
+  report.prices = *std::move(prices);
 }
 
 /// If the broker ended the job, its outcome counts, not the exit code of the command.
@@ -308,6 +329,7 @@ Result<int> perform(const Spec& asked, Machine& machine, const Caller& caller,
     if (plan->supervision)
       report.tries = std::make_shared<model::Tries>(run::read_record(plan->supervision->record));
     (*start)->fill(report, *plan, refusals);
+    add_cost(report, earlier.wall.count() > 0);
     return report;
   };
   caller.report(report_of_run);

@@ -9,6 +9,7 @@
 #include "policy/demand.hpp"
 #include "policy/environment.hpp"
 #include "policy/placement.hpp"
+#include "run/own_interface.hpp"
 #include "run/preflight.hpp"
 
 namespace berth::job {
@@ -201,6 +202,18 @@ Placed place_any(const Spec& spec, Machine& machine, const Note& note, Plan& pla
   return place_with_lease(spec, machine, note, plan);
 }
 
+/// On several nodes, where the machine's own name is no address for the others.
+void set_interface_for_gloo(const Spec& spec, Plan& plan) {
+  constexpr const char* kName = "GLOO_SOCKET_IFNAME";
+  const run::NodePlace& node = plan.supervision->node;
+  if (node.count < 2 || node.address.empty() || spec.variables.contains(kName)) return;
+  const auto interface = run::interface_for_gloo(node.address);
+  if (!interface) return;
+  plan.environment.settings.push_back(
+      {model::Setting::Action::kSet, kName, *interface,
+       text("this machine's own name is a loopback address, which other nodes cannot reach")});
+}
+
 }  // namespace
 
 Result<Plan> make_plan(const Spec& spec, Machine& machine, const Note& note) {
@@ -221,6 +234,7 @@ Result<Plan> make_plan(const Spec& spec, Machine& machine, const Note& note) {
   plan.supervision = *std::move(supervision);
   if (plan.supervision) {
     plan.supervision->quiet = spec.quiet;
+    set_interface_for_gloo(spec, plan);
     if (plan.supervision->ranks.size() > plan.placement.devices.size() &&
         !plan.placement.devices.empty())
       note(text("ranks share GPUs; NCCL refuses that, so the program needs another backend (gloo)"),

@@ -11,6 +11,7 @@
 
 #include "model/access.hpp"
 #include "model/guard.hpp"
+#include "model/prices.hpp"
 #include "model/reading.hpp"
 
 namespace berth::model {
@@ -131,6 +132,14 @@ struct LeftBehind {
   std::string command;  // start of its command line; "" unknown
 };
 
+/// What the job's processes compute with on the CPU, from the libraries that they loaded.
+struct Threading {
+  std::vector<std::string> pools;  // libraries that start threads: "GNU OpenMP", "TBB"
+  std::vector<std::string> blas;   // "OpenBLAS 0.3.21 (pthreads)", "reference BLAS"
+  std::optional<int> most;         // threads of one process, at most; nullopt: not measured
+  std::optional<int> most_of_all;  // threads of all processes of the job at once, at most
+};
+
 /// Memory that kept growing until the end.
 struct MemoryGrowth {
   std::optional<int> device;  // Device::index; nullopt: the host
@@ -179,9 +188,12 @@ struct Report {
   bool cpu_known = true;  // false: its CPU time is charged to another process, so `cpu` lacks it
   std::uint64_t peak_rss_bytes = 0;  // largest sum over the job's processes in one sample
   bool peak_is_pss = false;  // the job had several processes, so each shared page is counted once
-  int threads = 1;
+  int threads = 1;      // the number that the environment names, for OpenMP and similar libraries
+  Threading threading;  // what was really there
   std::string cpus;
   std::vector<DeviceUse> devices;
+  UsagePrices prices;          // as they are set on this machine
+  std::optional<double> cost;  // nullopt: no prices, or the energy is priced and not known
   Access access = Access::kVariable;
   std::optional<Guarded> guarded;  // nullopt: no memory or share was requested
   GpuUse gpu_use = GpuUse::kNotChecked;

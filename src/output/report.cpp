@@ -94,6 +94,26 @@ std::string cpu_words(const model::Report& report) {
   return out;
 }
 
+/// The threads that were really there, and what computed with them; "" if nothing is known.
+std::string threading_words(const model::Threading& threading) {
+  if (threading.pools.empty() && threading.blas.empty()) return "";
+  std::vector<std::string> parts;
+  if (threading.most)
+    parts.push_back(text_n("at most {} thread in a process", "at most {} threads in a process",
+                           *threading.most, *threading.most));
+  if (!threading.pools.empty()) parts.push_back(text("started by {}", join(threading.pools, ", ")));
+  if (!threading.blas.empty()) parts.push_back(text("BLAS: {}", join(threading.blas, ", ")));
+  return join(parts, "; ");
+}
+
+std::string cost_line(const model::Report& report, const Terminal& terminal) {
+  if (!report.prices.any()) return "";
+  return labelled(tr("cost"),
+                  report.cost ? show_price(*report.cost, report.prices.currency)
+                              : text("not known, because the energy is not known"),
+                  terminal);
+}
+
 std::string how_we_know(const model::Report& report) {
   std::string out = report.how_often;
   if (!report.libraries.empty())
@@ -328,7 +348,9 @@ std::string report_text(const model::Report& report, const Terminal& terminal, b
   out += head + (fits ? "   " : "\n" + std::string(kIndent, ' ')) + places.front() + "\n";
   for (std::size_t i = 1; i < places.size(); ++i)
     out += std::string(kIndent, ' ') + places[i] + "\n";
-  out += finding_lines(report, terminal);
+  if (const std::string threads = threading_words(report.threading); !threads.empty())
+    out += line(threads, terminal);
+  out += cost_line(report, terminal) + finding_lines(report, terminal);
   if (verbose) out += setting_lines(report.settings, terminal);
   for (const std::string& note : report.notes) out += labelled(tr("note"), note, terminal);
   return terminal.spell(out);

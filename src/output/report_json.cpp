@@ -152,6 +152,21 @@ Json bottlenecks_json(const std::vector<model::Bottleneck>& all) {
   return out;
 }
 
+Json threading_json(const model::Threading& threading) {
+  return {{"most_threads", value_or_null(threading.most)},
+          {"most_threads_of_all_processes", value_or_null(threading.most_of_all)},
+          {"pools", words(threading.pools)},
+          {"blas", words(threading.blas)}};
+}
+
+Json cost_json(const model::Report& report) {
+  if (!report.prices.any()) return nullptr;
+  return {{"amount", value_or_null(report.cost)},
+          {"currency", text_or_null(report.prices.currency)},
+          {"gpu_hour_price", value_or_null(report.prices.gpu_hour)},
+          {"power_price", value_or_null(report.prices.kwh)}};
+}
+
 Json checkpoint_json(const model::CheckpointSignal& one) {
   if (one.signal == 0) return nullptr;
   return {{"signal", model::warning_name(one.signal)},
@@ -198,6 +213,8 @@ std::string report_json(const model::Report& report) {
                                                         : Json("rss")},
       {"cpus", text_or_null(report.cpus)},
       {"threads", report.threads},
+      {"threading", threading_json(report.threading)},
+      {"cost", cost_json(report)},
       {"reasons", words(report.reasons)},
       {"environment", settings_json(report.settings)},
       {"gpus_here", report.gpus_here},

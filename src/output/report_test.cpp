@@ -53,6 +53,33 @@ Terminal plain() {
 
 }  // namespace
 
+TEST_CASE("threads, their libraries and the BLAS have one line") {
+  model::Report report = sample();
+  report.threading = {{"GNU OpenMP"}, {"OpenBLAS 0.3.21 (OpenMP)"}, 9, 17};
+  CHECK(holds(report_text(report, plain()),
+              "       at most 9 threads in a process; started by GNU OpenMP; BLAS: OpenBLAS 0.3.21 "
+              "(OpenMP)\n"));
+  const auto json = nlohmann::json::parse(report_json(report));
+  CHECK(json["threading"]["most_threads"] == 9);
+  CHECK(json["threading"]["most_threads_of_all_processes"] == 17);
+  CHECK(json["threading"]["blas"][0] == "OpenBLAS 0.3.21 (OpenMP)");
+  report.threading = {{}, {}, 9, 17};
+  CHECK_FALSE(holds(report_text(report, plain()), "in a process"));
+  CHECK(nlohmann::json::parse(report_json(sample()))["threading"]["most_threads"].is_null());
+}
+
+TEST_CASE("the cost is shown where prices are set, and says when it is not known") {
+  model::Report report = sample();
+  CHECK(nlohmann::json::parse(report_json(report))["cost"].is_null());
+  report.prices = {2.5, 0.3, "EUR"};
+  CHECK(holds(report_text(report, plain()), "cost  not known, because the energy is not known"));
+  report.cost = 0.0125;
+  CHECK(holds(report_text(report, plain()), "cost  0.0125 EUR\n"));
+  const auto json = nlohmann::json::parse(report_json(report));
+  CHECK(json["cost"]["amount"] == 0.0125);
+  CHECK(json["cost"]["power_price"] == 0.3);
+}
+
 TEST_CASE("a job on the CPU of a machine without GPU is not blamed") {
   const std::string text = report_text(sample(), plain());
   CHECK(text ==

@@ -255,6 +255,13 @@ std::string show_energy(std::uint64_t millijoules) {
   return fmt::format("{:.{}f} Wh", wh, wh < 0.1 ? 3 : wh < 10 ? 1 : 0);
 }
 
+std::string show_price(double amount, std::string_view currency) {
+  const int digits = amount == 0 || amount >= 0.1 ? 2 : amount >= 0.001 ? 4 : 6;
+  std::string out = fmt::format("{:.{}f}", amount, digits);
+  if (!currency.empty()) out += " " + printable(currency);
+  return out;
+}
+
 std::string show_celsius(const model::Reading<double>& reading) {
   return reading ? fmt::format("{:.0f} °C", *reading) : "-";
 }

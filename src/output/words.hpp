@@ -56,6 +56,8 @@ inline constexpr std::string_view kListUnknown = "list_unknown";
 [[nodiscard]] std::string show_percent(const model::Reading<double>& reading);
 /// "612 J", "1.9 Wh".
 [[nodiscard]] std::string show_energy(std::uint64_t millijoules);
+/// "2.50 EUR", "0.0012 EUR", "2.50".
+[[nodiscard]] std::string show_price(double amount, std::string_view currency);
 /// "64 °C", "-".
 [[nodiscard]] std::string show_celsius(const model::Reading<double>& reading);
 [[nodiscard]] std::string show_age(double seconds);

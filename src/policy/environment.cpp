@@ -56,6 +56,7 @@ class Writer {
     tpu();
     if (on_cpu()) prefer("JAX_PLATFORMS", "cpu", text("JAX uses only the CPU"));
     note_opencl();
+    collectives();
     threads();
     waiting();
     if (options_.quiet)
@@ -111,6 +112,7 @@ class Writer {
   void intel();
   void tpu();
   void note_opencl();
+  void collectives();
   void threads();
   void waiting();
 
@@ -265,6 +267,31 @@ void Writer::note_opencl() {
         "OpenCL and Vulkan programs can still see every GPU: no variable hides GPUs from them"));
     return;
   }
+}
+
+/// Whether a driver's release is older than another: both are numbers with dots.
+bool is_older(std::string_view version, std::string_view other) {
+  const auto parts = split(version, '.'), others = split(other, '.');
+  for (std::size_t i = 0; i < std::min(parts.size(), others.size()); ++i) {
+    const auto number = to_number(parts[i]), limit = to_number(others[i]);
+    if (!number || !limit) return false;
+    if (*number != *limit) return *number < *limit;
+  }
+  return parts.size() < others.size();
+}
+
+/// Drivers before this release offer direct transfers between RTX 4090, which these cards do not
+/// support (github.com/NVIDIA/nccl-tests/issues/117; rule RT16 of the doctor).
+void Writer::collectives() {
+  constexpr std::string_view kFixed = "525.105.17";
+  const std::string& driver = snapshot_.driver.version;
+  const auto chosen = chosen_of(devices_of(snapshot_, Vendor::kNvidia));
+  const auto cards = std::count_if(chosen.begin(), chosen.end(), [](const Chosen& one) {
+    return one.device->name.find("RTX 4090") != std::string::npos;
+  });
+  if (cards < 2 || driver.empty() || !is_older(driver, kFixed)) return;
+  prefer("NCCL_P2P_DISABLE", "1",
+         text("driver {} offers direct transfers between RTX 4090, with which NCCL hangs", driver));
 }
 
 /// OpenMP's value for the first nesting level: 4 for "4,2".

@@ -122,6 +122,23 @@ TEST_CASE("a MIG partition goes by its uuid") {
   CHECK(shown(environment_for(placement, s, {}, {}), "CUDA_VISIBLE_DEVICES") == "set MIG-a1-0000");
 }
 
+TEST_CASE("direct transfers of NCCL are off where the driver only claims to have them") {
+  const Device card = gpu(Vendor::kNvidia, "NVIDIA GeForce RTX 4090", 24);
+  Snapshot s = machine({card, card, gpu(Vendor::kNvidia, "NVIDIA L4", 24)});
+  for (const char* old : {"525.60.11", "520.56.06", "525.105.16", "525.105"}) {
+    s.driver.version = old;
+    CHECK(shown(on(s, {0, 1}), "NCCL_P2P_DISABLE") == "set 1");
+  }
+  CHECK(shown(on(s, {0, 1}, {{"NCCL_P2P_DISABLE", "0"}}), "NCCL_P2P_DISABLE") == "keep 0");
+  CHECK(shown(on(s, {0, 2}), "NCCL_P2P_DISABLE") == "nothing");
+  CHECK(shown(on(s, {0}), "NCCL_P2P_DISABLE") == "nothing");
+  for (const char* fixed :
+       {"525.105.17", "525.125.06", "530.30.02", "580.95.05", "", "?", "525.x"}) {
+    s.driver.version = fixed;
+    CHECK(shown(on(s, {0, 1}), "NCCL_P2P_DISABLE") == "nothing");
+  }
+}
+
 TEST_CASE("AMD alone needs one variable, by uuid") {
   const auto environment = on(amd(2), {1});
   CHECK(shown(environment, "ROCR_VISIBLE_DEVICES") == "set GPU-00000000deadbee1");

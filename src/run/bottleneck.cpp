@@ -156,6 +156,12 @@ class Search {
         text("{} shows the line while it runs", "berth stacks JOB"));
   }
 
+  [[nodiscard]] std::string better_blas() const {
+    if (!seen_.has_reference_blas) return "";
+    return "; " + text("for products of matrices a faster BLAS than the reference BLAS: {}",
+                       "sudo apt install libopenblas0");
+  }
+
   void look_at_cpu() {
     if (look_at_disk() || look_at_input()) return;
     const double runnable = seen_.runnable.value_or(main_runs() * seen_.mains);
@@ -170,14 +176,14 @@ class Search {
       add("cores",
           text_n("its threads had work for its {} core",
                  "its threads had work for all of its {} cores", seen_.cores, seen_.cores),
-          text("more cores, or a GPU: {} compares them", "berth compare"));
+          text("more cores, or a GPU: {} compares them", "berth compare") + better_blas());
       return unknown(text("it was not measured whether computing or memory limits the cores"));
     }
     if (main_runs() >= kMostly)
       return add("one_thread",
                  text("one thread ran {} of the time; of {} cores it could use, it used {}",
                       percent(main_runs()), seen_.cores, cores_words(runnable)),
-                 text("array operations instead of loops, or worker processes"));
+                 text("array operations instead of loops, or worker processes") + better_blas());
     look_at_waiting();
   }
 

@@ -39,7 +39,8 @@ struct Evidence {
   std::optional<double> disk_bytes;
   double quota_part = 0;  // the part of the periods in which the CPU quota stopped the group
   std::vector<RankActivity> ranks;
-  bool device_unused = false;  // the job had a device, but was never seen to use it
+  bool has_reference_blas = false;  // its only BLAS is the one without optimised code
+  bool device_unused = false;       // the job had a device, but was never seen to use it
   std::vector<DeviceEvidence> devices;
 };
 

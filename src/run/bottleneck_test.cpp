@@ -54,6 +54,16 @@ TEST_CASE("a loop in one thread, all cores, more threads than cores, and sleep a
   CHECK(find_bottlenecks(minute(0.5, 2)).unknown == "nothing stood out");
 }
 
+TEST_CASE("the reference BLAS is named where the CPU limits the job") {
+  Evidence evidence = minute(0.98, 1.0);
+  CHECK_FALSE(holds(find_bottlenecks(evidence).found.front().change, "BLAS"));
+  evidence.has_reference_blas = true;
+  CHECK(holds(find_bottlenecks(evidence).found.front().change, "libopenblas0"));
+  evidence = minute(0.98, 7.6);
+  evidence.has_reference_blas = true;
+  CHECK(holds(find_bottlenecks(evidence).found.front().change, "libopenblas0"));
+}
+
 TEST_CASE("one core that is busy is all cores, where the job may use one") {
   Evidence evidence = minute(0.98, 1.0);
   evidence.cores = 1;

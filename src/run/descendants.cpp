@@ -38,6 +38,7 @@ std::optional<ProcessStat> read_stat(const std::string& proc, pid_t pid) {
                      line->virtual_bytes,
                      line->rss_pages,
                      line->cpu_ticks,
+                     line->threads,
                      std::string(line->name)};
 }
 

@@ -20,7 +20,8 @@ struct ProcessStat {
   std::uint64_t virtual_bytes = 0;
   std::uint64_t rss_pages = 0;
   std::uint64_t cpu_ticks = 0;  // user and system
-  std::string name;             // as in /proc/PID/comm
+  std::uint64_t threads = 0;
+  std::string name;  // as in /proc/PID/comm
 };
 /// nullopt if there is no such process.
 [[nodiscard]] std::optional<ProcessStat> read_stat(const std::string& proc, pid_t pid);

@@ -20,6 +20,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr std::uint64_t kMostThreadsOfProcess = 1 << 16;
 constexpr std::size_t kMostMaps = 8 << 20;  // bytes; known libraries are mapped below that
 
 std::vector<pid_t> list_pids(const std::string& proc) {
@@ -122,11 +123,15 @@ void JobProcesses::look(Clock::time_point now) {
     std::uint64_t bytes = 0;
   };
   std::vector<Resident> residents;
+  int threads_of_all = 0;
   seen_.clear();
   for (auto& [pid, member] : members_) {
     const auto stat = read_stat(proc_, pid);
     if (!stat || stat->state == 'Z') continue;
     seen_.push_back({pid, stat->parent, stat->name, stat->state, time_of(stat->cpu_ticks)});
+    const auto threads = static_cast<int>(std::min(stat->threads, kMostThreadsOfProcess));
+    most_threads_ = std::max(most_threads_, threads);
+    threads_of_all += threads;
     if (stat->state == 'D') read_disk_bytes(pid, member);
     if (stat->rss_pages > 0) residents.push_back({pid, &member, stat->rss_pages * page});
     if (member.inspected)
@@ -142,6 +147,7 @@ void JobProcesses::look(Clock::time_point now) {
     member.soonest = now + std::max<Clock::duration>(milliseconds(15), 100 * cost);
     member.latest = now + std::max<Clock::duration>(milliseconds(1000), 100 * cost);
   }
+  most_threads_of_all_ = std::max(most_threads_of_all_, threads_of_all);
   // Forked workers share most of their pages, which RSS would count for each worker. A fork or an
   // exit changes the shares of all other processes, so measure all of them again.
   const bool has_changed = std::exchange(residents_, residents.size()) != residents.size();

@@ -54,6 +54,10 @@ class JobProcesses {
   [[nodiscard]] bool peak_is_pss() const { return peak_is_pss_; }
   /// In the last look.
   [[nodiscard]] const std::vector<SeenProcess>& seen() const { return seen_; }
+  /// The largest number of threads of one process, and of all processes in one look; 0: none was
+  /// seen.
+  [[nodiscard]] int most_threads() const { return most_threads_; }
+  [[nodiscard]] int most_threads_of_all() const { return most_threads_of_all_; }
   /// Threads that ran or waited for a core, on average; nullopt: they were not counted.
   [[nodiscard]] std::optional<double> mean_runnable() const;
   /// Bytes that went to or came from disks, of processes that were seen to wait for one.
@@ -91,7 +95,7 @@ class JobProcesses {
   bool peak_is_pss_ = false;
   std::size_t residents_ = 0;  // processes that use memory, at the last look
   Clock::duration longest_uninspected_{0};
-  int looks_ = 0;
+  int looks_ = 0, most_threads_ = 0, most_threads_of_all_ = 0;
   bool unreadable_ = false;
 };
 

@@ -28,8 +28,9 @@ class FakeProc {
     const std::string folder = path_ + "/" + std::to_string(pid);
     ::mkdir(folder.c_str(), 0700);
     write(folder + "/stat", std::to_string(pid) + " (x) S " + std::to_string(parent) +
-                                " 1 1 0 -1 0 0 0 0 0 5 6 0 0 20 0 1 0 77 " + std::to_string(size) +
-                                " " + std::to_string(rss_pages) + " 0\n");
+                                " 1 1 0 -1 0 0 0 0 0 5 6 0 0 20 0 " + std::to_string(pid / 10) +
+                                " 0 77 " + std::to_string(size) + " " + std::to_string(rss_pages) +
+                                " 0\n");
     write(folder + "/maps", maps);
   }
   void state(int pid, char state) const { stat(path_ + "/" + std::to_string(pid), pid, state); }
@@ -86,6 +87,8 @@ TEST_CASE("the job's processes are those below its root, however listed") {
   CHECK_FALSE(job.contains(40));
   CHECK(job.peak_memory_bytes() == 12 * kPage);
   CHECK(job.gpu_files().files.size() == 2);
+  CHECK(job.most_threads() == 3);
+  CHECK(job.most_threads_of_all() == 5);
 
   SUBCASE("a reused pid is inspected again") {
     proc.end(40);

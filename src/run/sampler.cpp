@@ -8,6 +8,7 @@
 #include "model/cpu_list.hpp"
 #include "model/tries.hpp"
 #include "policy/libraries.hpp"
+#include "policy/thread_pools.hpp"
 
 namespace berth::run {
 namespace {
@@ -280,6 +281,12 @@ void Sampler::fill(model::Report& report, const model::Snapshot& snapshot) {
   const auto& files = processes_->gpu_files().files;
   policy::LibraryAdvice advice = policy::advise({files.begin(), files.end()}, snapshot);
   report.libraries = std::move(advice.libraries);
+  policy::ThreadPools pools = policy::thread_pools({files.begin(), files.end()});
+  report.threading = {std::move(pools.pools), std::move(pools.blas), std::nullopt, std::nullopt};
+  if (processes_->most_threads() > 0) {
+    report.threading.most = processes_->most_threads();
+    report.threading.most_of_all = processes_->most_threads_of_all();
+  }
   if (report.gpu_use == model::GpuUse::kNotSeen && !report.on_cpu_by_request)
     report.suggestions = std::move(advice.suggestions);
 }
@@ -325,6 +332,8 @@ void Sampler::fill_bottlenecks(model::Report& report, const model::Snapshot& sna
                                                 : static_cast<int>(cpus->size());
   evidence.quota_part = stopped_part(quota_before_, quota_periods());
   evidence.device_unused = report.gpu_use == model::GpuUse::kNotSeen && !report.devices.empty();
+  evidence.has_reference_blas =
+      report.threading.blas == std::vector<std::string>{policy::kReferenceBlas};
   if (activity_) {
     evidence.main = activity_->all();
     evidence.ranks = rank_activities(report);

@@ -123,13 +123,4 @@ std::vector<UsageSum> usage_sums(const std::vector<UsageRow>& rows, const std::s
   return sums;
 }
 
-std::optional<double> cost_of(const watch::Usage& usage, const UsagePrices& prices) {
-  constexpr double kHour = 3600, kKilowattHour = 3.6e6;
-  // A device that is on draws power, so no energy means that the driver does not report it.
-  const bool is_known = !prices.kwh || usage.energy_joules > 0;
-  if (!prices.any() || !is_known) return std::nullopt;
-  return usage.held_seconds / kHour * prices.gpu_hour.value_or(0) +
-         usage.energy_joules / kKilowattHour * prices.kwh.value_or(0);
-}
-
 }  // namespace berth::serve

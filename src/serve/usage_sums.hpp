@@ -22,15 +22,6 @@ struct UsageSum {
   std::string next;        // options for the next time: "--memory 8GiB"; "": as before, or unknown
 };
 
-/// What using a device costs, in any currency. nullopt: not given.
-struct UsagePrices {
-  std::optional<double> gpu_hour;  // price of holding a device
-  std::optional<double> kwh;       // of energy
-  [[nodiscard]] bool any() const { return gpu_hour || kwh; }
-};
-/// nullopt: no price is given, or the price of energy is and the energy is not known.
-[[nodiscard]] std::optional<double> cost_of(const watch::Usage& usage, const UsagePrices& prices);
-
 /// Sums of the wanted rows by "user", "job" or "command"; the longest holder first.
 [[nodiscard]] std::vector<UsageSum> usage_sums(
     const std::vector<watch::UsageRow>& rows, const std::string& by,

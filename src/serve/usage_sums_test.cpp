@@ -110,14 +110,3 @@ TEST_CASE("users get no advice, and who asked for nothing neither") {
   for (watch::UsageRow& one : rows) one.usage.asked_memory_bytes.reset();
   CHECK(sum_of(rows, "command").next.empty());
 }
-
-TEST_CASE("the cost has what a price is given for, and is not known without the energy") {
-  watch::Usage usage;
-  usage.held_seconds = 7200;
-  CHECK_FALSE(serve::cost_of(usage, {}));
-  CHECK(serve::cost_of(usage, {.gpu_hour = 2.5, .kwh = {}}) == doctest::Approx(5));
-  CHECK_FALSE(serve::cost_of(usage, {.gpu_hour = 2.5, .kwh = 0.5}));
-  usage.energy_joules = 3.6e6;
-  CHECK(serve::cost_of(usage, {.gpu_hour = 2.5, .kwh = 0.5}) == doctest::Approx(5.5));
-  CHECK(serve::cost_of(usage, {.gpu_hour = {}, .kwh = 0.5}) == doctest::Approx(0.5));
-}

@@ -68,10 +68,11 @@ std::string history_json(const std::vector<DeviceHistory>& devices, const Period
 }
 
 std::string usage_json(const std::vector<UsageSum>& sums, const std::string& by,
-                       const Period& period, const UsagePrices& prices) {
+                       const Period& period, const model::UsagePrices& prices) {
   output::JsonWriter json;
   begin_json(json, period);
   json.field("by", by);
+  json.text_field("currency", prices.currency);
   json.rows("usage", sums, [&](const UsageSum& one) {
     const watch::Usage& usage = one.usage;
     const bool is_known = usage.known_seconds > 0;
@@ -82,7 +83,7 @@ std::string usage_json(const std::vector<UsageSum>& sums, const std::string& by,
     json.field("idle_seconds", is_known ? std::optional(usage.idle_seconds) : std::nullopt);
     json.field("memory_byte_seconds", usage.memory_byte_seconds);
     json.field("energy_joules", usage.energy_joules);
-    json.field("cost", cost_of(usage, prices));
+    json.field("cost", model::cost_of(usage.held_seconds, usage.energy_joules, prices));
     json.field("devices", one.devices);
     json.field("utilization_p95_percent", one.utilization_p95_percent);
     json.field("memory_p95_bytes", one.memory_p95_bytes);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/prices.hpp"
 #include "serve/usage_sums.hpp"
 #include "watch/health.hpp"
 #include "watch/history.hpp"
@@ -31,7 +32,7 @@ struct Period {
                                        const Period& period);
 
 [[nodiscard]] std::string usage_json(const std::vector<UsageSum>& sums, const std::string& by,
-                                     const Period& period, const UsagePrices& prices = {});
+                                     const Period& period, const model::UsagePrices& prices = {});
 
 [[nodiscard]] std::string health_json(const std::vector<watch::CheckedDevice>& devices);
 

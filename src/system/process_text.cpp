@@ -54,18 +54,19 @@ std::optional<StatLine> parse_stat(std::string_view text) {
   const std::string_view state = next_word(rest);
   if (state.size() != 1) return std::nullopt;
   stat.state = state[0];
-  constexpr int kParent = 4, kFlags = 9, kUserTicks = 14, kSystemTicks = 15, kStart = 22,
-                kVirtual = 23, kRss = 24;
+  constexpr int kParent = 4, kFlags = 9, kUserTicks = 14, kSystemTicks = 15, kThreads = 20,
+                kStart = 22, kVirtual = 23, kRss = 24;
   for (int field = kParent; field <= kRss; ++field) {
     const std::string_view word = next_word(rest);
     if (field != kParent && field != kFlags && field != kUserTicks && field != kSystemTicks &&
-        field < kStart)
+        field != kThreads && field < kStart)
       continue;
     const auto number = number_of<std::uint64_t>(word);
     if (!number) return std::nullopt;
     if (field == kParent) stat.parent = static_cast<std::int64_t>(*number);
     if (field == kFlags) stat.flags = *number;
     if (field == kUserTicks || field == kSystemTicks) stat.cpu_ticks += *number;
+    if (field == kThreads) stat.threads = *number;
     if (field == kStart) stat.start_ticks = *number;
     if (field == kVirtual) stat.virtual_bytes = *number;
     if (field == kRss) stat.rss_pages = *number;

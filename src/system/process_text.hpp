@@ -19,6 +19,7 @@ struct StatLine {
   std::int64_t parent = 0;
   std::uint64_t flags = 0;
   std::uint64_t cpu_ticks = 0;  // user and system
+  std::uint64_t threads = 0;
   std::uint64_t start_ticks = 0;
   std::uint64_t virtual_bytes = 0;
   std::uint64_t rss_pages = 0;

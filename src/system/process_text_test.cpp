@@ -26,6 +26,7 @@ TEST_CASE("a stat line is read whatever the process calls itself") {
     CHECK(stat->name == name);
     CHECK(stat->state == 'S');
     CHECK(stat->cpu_ticks == 7500);
+    CHECK(stat->threads == 33);
     CHECK(stat->start_ticks == 123456);
     CHECK(stat->rss_pages == 2500000);
     CHECK(!is_kernel_thread(*stat));

@@ -3,6 +3,7 @@
 """
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -199,6 +200,21 @@ class Picture(unittest.TestCase):
         self.assertIn("exit code 1", texts)
         self.assertEqual(len(list(root.iter(space + "rect"))), 1 + 2)  # the background and two bars
         self.assertEqual(len(list(root.iter(space + "path"))), 2)
+
+    def test_a_name_in_png_makes_a_png(self):
+        path = os.path.join(environment()["BERTH_RUNTIME_DIR"], "times.png")
+        done = compare("--cpu", "--runs", "1", "--warmup", "0", "--svg", path, "--", "true", env=environment(PATH="/nonexistent"))
+        self.assertEqual(done.returncode, 125, done)
+        self.assertIn("sudo apt install librsvg2-bin", done.stderr)
+        self.assertFalse(os.path.exists(path))
+        if not shutil.which("rsvg-convert"):
+            self.skipTest("no rsvg-convert")
+        done = compare("--cpu", "--runs", "1", "--warmup", "0", "--svg", path, "--", "true")
+        self.assertEqual(done.returncode, 0, done)
+        with open(path, "rb") as file:
+            head = file.read(24)
+        self.assertEqual(head[:8], b"\x89PNG\r\n\x1a\n")
+        self.assertGreater(int.from_bytes(head[16:20], "big"), 600)  # its width
 
     def test_a_file_that_cannot_be_written_is_reported_before_the_first_run(self):
         done = compare("--cpu", "--svg", "/no/such/folder/x.svg", "--", "sleep", "100")

@@ -14,7 +14,7 @@ import machine_file  # noqa: E402
 from support import BERTH, HERE, PATIENCE, PYTHON, environment, main, run, wait_until
 
 KEYS = ["schema", "command", "name", "job", "engine", "container", "started_at", "devices", "outcome", "wall_seconds", "cpu_seconds", "cores_used",
-        "peak_rss_bytes", "peak_memory_method", "cpus", "threads", "reasons", "environment", "gpus_here", "access", "isolation", "gpu_use", "gpu_use_method", "gpus_touched", "looks",
+        "peak_rss_bytes", "peak_memory_method", "cpus", "threads", "threading", "cost", "reasons", "environment", "gpus_here", "access", "isolation", "gpu_use", "gpu_use_method", "gpus_touched", "looks",
         "libraries", "suggestions", "left_behind", "memory_growth", "bottlenecks", "bottlenecks_unknown", "checkpoint_signal",
         "preflight", "tries", "ranks", "notes"]
 WAITS = (1.5, 5, 15, 40)  # on a busy machine, the samples of a short job may miss its peak; they are at most 2 % of a core
@@ -181,6 +181,12 @@ class Report(WithFile):
             return " ".join(self.read()["libraries"])
 
         self.assertIn("numpy", longer_until(libraries, lambda text: "numpy" in text))
+        threading = self.read()["threading"]
+        self.assertGreaterEqual(threading["most_threads"], 1)
+        self.assertGreaterEqual(threading["most_threads_of_all_processes"], threading["most_threads"])
+        maps = "import numpy; print(open('/proc/self/maps').read())"
+        if "blas" in subprocess.run([PYTHON, "-c", maps], capture_output=True, text=True).stdout:
+            self.assertEqual(len(threading["blas"]), 1, threading)  # Debian's NumPy has the system's
 
 
 class Environment(WithFile):
@@ -400,6 +406,26 @@ class OnSimulatedMachines(WithFile):
         self.assertEqual(device["absent"], {"memory_peak_bytes": "not seen"})
         self.assertEqual(report["gpu_use"], "not_seen")
         self.assertIn(f"checked {report['looks']} times; not observed for up to ", report["gpu_use_method"])
+
+    def test_the_cost_is_told_where_prices_are_set(self):
+        config = os.path.join(self.folder, "config")
+        os.makedirs(os.path.join(config, "berth"))
+
+        def job(prices):
+            with open(os.path.join(config, "berth", "prices.toml"), "w") as file:
+                file.write(prices)
+            done = simulated("lab-4x3090", [BERTH, "run", "--report", self.file, "--", "sleep", "1"], env=environment(XDG_CONFIG_HOME=config))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return self.read()
+
+        report = job('gpu_hour = 3600\ncurrency = "EUR"\n')
+        self.assertAlmostEqual(report["cost"].pop("amount"), report["wall_seconds"], delta=0.01)
+        self.assertEqual(report["cost"], {"currency": "EUR", "gpu_hour_price": 3600, "power_price": None})
+        report = job("gpu_hour = 0\nkwh = 3.6e6\n")
+        self.assertAlmostEqual(report["cost"]["amount"], report["devices"][0]["energy_millijoules"] / 1000, delta=0.01)
+        report = job("gpu_hours = 1\n")
+        self.assertIsNone(report["cost"])
+        self.assertIn("gpu_hours", " ".join(report["notes"]))
 
     def test_a_job_in_the_drivers_list_is_seen_with_its_memory(self):
         # Processes of a simulated GPU exist from the start, so the job replaces one of them.
