@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <set>
 
 #include "base/file.hpp"
+#include "run/socket_bytes.hpp"
 #include "run/stacks.hpp"
 
 namespace berth::run {
@@ -21,7 +23,8 @@ std::uint64_t number_behind(const std::string& text, std::string_view key) {
   return at == std::string::npos ? 0 : std::strtoull(text.c_str() + at + key.size(), nullptr, 10);
 }
 
-void add_movement(pid_t pid, Movement& sum, int depth) {
+/// `sockets`: gets those of the processes; nullptr: not wanted.
+void add_movement(pid_t pid, Movement& sum, std::set<std::uint64_t>* sockets, int depth) {
   constexpr int kDeepest = 4;
   const std::string stat = slurp(proc(pid, "stat")).value_or("");
   const auto close = stat.rfind(')');
@@ -32,12 +35,17 @@ void add_movement(pid_t pid, Movement& sum, int depth) {
     sum.cpu_ticks += static_cast<std::uint64_t>(to_number(fields[i]).value_or(0));
   const std::string io = slurp(proc(pid, "io")).value_or("");
   sum.bytes += number_behind(io, "rchar: ") + number_behind(io, "wchar: ");
+  // majflt and cmajflt: pages of mapped files that had to be read
+  constexpr std::uint64_t kPage = 4096;
+  for (std::size_t i = 9; i < 11 && i < fields.size(); ++i)
+    sum.bytes += kPage * static_cast<std::uint64_t>(to_number(fields[i]).value_or(0));
+  if (sockets != nullptr) sockets->merge(sockets_of(pid));
   if (depth >= kDeepest) return;
   const std::string self = "task/" + std::to_string(pid) + "/children";
   const std::string children = slurp(proc(pid, self.c_str())).value_or("");
   for (const std::string_view one : split(children, ' '))
     if (const auto child = to_number(one); child && *child > 0)
-      add_movement(static_cast<pid_t>(*child), sum, depth + 1);
+      add_movement(static_cast<pid_t>(*child), sum, sockets, depth + 1);
 }
 
 }  // namespace
@@ -138,9 +146,11 @@ std::optional<StuckCollective> find_stuck_collective(const std::vector<RankColle
   return stuck;
 }
 
-Movement movement_of(pid_t pid) {
+Movement movement_of(pid_t pid, bool with_network) {
   Movement sum;
-  add_movement(pid, sum, 0);
+  std::set<std::uint64_t> sockets;
+  add_movement(pid, sum, with_network ? &sockets : nullptr, 0);
+  if (with_network) sum.network_bytes = socket_bytes(sockets);
   return sum;
 }
 
@@ -149,7 +159,9 @@ bool has_moved(const Movement& before, const Movement& now, double seconds) {
   constexpr std::uint64_t kIdleBytes = 4096;
   const double ticks = seconds * static_cast<double>(::sysconf(_SC_CLK_TCK)) * kIdleShare;
   return static_cast<double>(now.cpu_ticks) > static_cast<double>(before.cpu_ticks) + ticks + 1 ||
-         now.bytes > before.bytes + kIdleBytes;
+         now.bytes > before.bytes + kIdleBytes ||
+         (before.network_bytes && now.network_bytes &&
+          *now.network_bytes > *before.network_bytes + kIdleBytes);
 }
 
 }  // namespace berth::run

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -56,11 +57,17 @@ struct StuckCollective {
 [[nodiscard]] std::optional<StuckCollective> find_stuck_collective(
     const std::vector<RankCollective>& before, const std::vector<RankCollective>& now);
 
-/// What a process and its children have used so far: processor time, bytes read and written.
+/// What a process and its children have used so far: processor time; bytes read and written, or
+/// brought to memory by page faults; bytes over TCP.
 struct Movement {
   std::uint64_t cpu_ticks = 0, bytes = 0;
+  std::optional<std::uint64_t> network_bytes;  // nullopt: not asked for, or not known
 };
-[[nodiscard]] Movement movement_of(pid_t pid);
+/// `with_network`: read it as well, which takes longer. Ask for it before judging that a process
+/// does nothing.
+[[nodiscard]] Movement movement_of(pid_t pid, bool with_network = false);
+/// After this time without activity, ask for the network as well.
+inline constexpr std::chrono::seconds kAskForNetwork{3};
 /// True if the activity is more than that of a polling thread.
 [[nodiscard]] bool has_moved(const Movement& before, const Movement& now, double seconds);
 

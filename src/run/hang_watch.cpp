@@ -127,11 +127,12 @@ std::optional<model::HangSeen> HangWatch::stuck_collective(const std::vector<Wat
 
 bool HangWatch::has_moved_since_last_look(const std::vector<WatchedRank>& ranks, Time now) {
   const double passed = std::chrono::duration<double>(now - looked_).count();
+  const bool with_network = now - moved_ >= kAskForNetwork;
   bool moved = false;
   for (const WatchedRank& rank : ranks) {
     if (rank.pid < 0) continue;
     Activity& before = activity_.try_emplace(rank.number, Activity{{}, 0, begun_}).first->second;
-    const Movement seen = movement_of(rank.pid);
+    const Movement seen = movement_of(rank.pid, with_network);
     if (rank.written > before.written) written_ = now;
     if (rank.written > before.written || has_moved(before.movement, seen, passed))
       before.last = now;

@@ -344,6 +344,28 @@ SAMPLE = ("dead_locks", "skips", "spins", "leaves")
 
 
 @unittest.skipUnless(python_with_torch(), "no PyTorch with torch.distributed")
+class Healthy(unittest.TestCase):
+    """One rank works for long, and the others wait for it: no hang. BERTH_SOAK: for minutes."""
+
+    def program(self, seed):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "report.json")
+            done = run(python_with_torch(), os.path.join(HERE, "seeded_hangs.py"), seed, "1", timeout=600,
+                       env=environment(HEALTHY_SECONDS="180" if "BERTH_SOAK" in os.environ else "18"),
+                       options=["--ranks", "3", "--cpu", "--hang-action", "kill", "--hang-timeout", "11s", "--report", file])
+            with open(file) as report:
+                return done.returncode, [one for one in json.load(report)["tries"][0]["hangs"] if not one["slow"]]
+
+    def test_a_rank_that_works_while_the_others_wait_is_no_hang(self):
+        seeds = ["downloads", "compiles", "evaluates", "writes_checkpoint", "loads_in_workers"]
+        if "BERTH_SOAK" not in os.environ:
+            seeds = ["downloads", "loads_in_workers"]
+        with concurrent.futures.ThreadPoolExecutor(len(seeds)) as pool:
+            found = dict(zip(seeds, pool.map(self.program, seeds)))
+        self.assertEqual(found, {seed: (0, []) for seed in seeds})
+
+
+@unittest.skipUnless(python_with_torch(), "no PyTorch with torch.distributed")
 class Seeded(unittest.TestCase):
     def named(self, seed, odd, folder):
         """What the report says about the odd rank. None if it names no rank or another one."""

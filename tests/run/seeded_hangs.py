@@ -138,6 +138,65 @@ def skips():
     pass
 
 
+# What a rank may do for minutes while the others wait for it. These end.
+
+def downloads():
+    """From a slow server: 200 kB a second by recv(), which /proc/PID/io does not count."""
+    server = socket.create_server(("127.0.0.1", 0))
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+        wire, _ = server.accept()
+        end = time.monotonic() + HEALTHY_SECONDS
+        while time.monotonic() < end:
+            wire.sendall(b"x" * 20_000)
+            time.sleep(0.1)
+        os._exit(0)
+    os.wait()
+    wire = socket.create_connection(server.getsockname())
+    while wire.recv(1 << 16):
+        pass
+
+
+def compiles():
+    """A program that it starts works, as a compiler does."""
+    subprocess.run([sys.executable, "-c", f"import time\nend = time.monotonic() + {HEALTHY_SECONDS}\nwhile time.monotonic() < end: pass"])
+
+
+def evaluates():
+    end = time.monotonic() + HEALTHY_SECONDS
+    while time.monotonic() < end:
+        torch.ones(1000).sum()
+
+
+def writes_checkpoint():
+    """To a slow disk: 1 MB a second."""
+    with tempfile.NamedTemporaryFile() as file:
+        for _ in range(HEALTHY_SECONDS):
+            file.write(bytes(1 << 20))
+            file.flush()
+            os.fsync(file.fileno())
+            time.sleep(1)
+
+
+def loads_in_workers():
+    """The processes of a data loader read, and their parent waits."""
+    class Slow(torch.utils.data.Dataset):
+        def __len__(self):
+            return HEALTHY_SECONDS
+
+        def __getitem__(self, index):
+            time.sleep(1)
+            with open(sys.executable, "rb") as file:
+                return len(file.read(1 << 16))
+    for _ in torch.utils.data.DataLoader(Slow(), num_workers=1, prefetch_factor=2):
+        pass
+
+
+HEALTHY_SECONDS = int(os.environ.get("HEALTHY_SECONDS", "18"))
+
+
 def step(number, seed, is_odd):
     if number == 3 and is_odd:
         print("FAULT", time.clock_gettime(time.CLOCK_MONOTONIC), file=sys.stderr, flush=True)  # for benchmarks/ranks.py

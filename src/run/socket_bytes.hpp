@@ -1,0 +1,27 @@
+// What processes sent and received over TCP. /proc/PID/io does not count it: a download by recv()
+// looks there like a process that only waits.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace berth::run {
+
+/// The numbers of the sockets that the process has open; empty if they cannot be read.
+[[nodiscard]] std::set<std::uint64_t> sockets_of(pid_t pid, const std::string& proc = "/proc");
+
+/// Adds up the bytes of these sockets in one answer of the kernel (sock_diag(7)). False if the
+/// answer has ended, or is no such answer. Pure.
+[[nodiscard]] bool add_socket_bytes(std::string_view answer, const std::set<std::uint64_t>& sockets,
+                                    std::uint64_t& bytes);
+
+/// The bytes that were received, or sent and acknowledged, over these sockets since each was opened.
+/// Covers only TCP in this process's network namespace. nullopt if the kernel gives no list.
+[[nodiscard]] std::optional<std::uint64_t> socket_bytes(const std::set<std::uint64_t>& sockets);
+
+}  // namespace berth::run
