@@ -31,6 +31,12 @@ if(BERTH_SANITIZE)
   target_compile_options(berth_options INTERFACE -fsanitize=${BERTH_SANITIZE} -fno-sanitize-recover=all
                          -fno-omit-frame-pointer)
   target_link_options(berth_options INTERFACE -fsanitize=${BERTH_SANITIZE})
+  # GNU ld takes a minute for some of these programs.
+  get_filename_component(clang_folder "${CMAKE_CXX_COMPILER}" REALPATH)
+  get_filename_component(clang_folder "${clang_folder}" DIRECTORY)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND EXISTS "${clang_folder}/ld.lld")
+    target_link_options(berth_options INTERFACE -fuse-ld=lld)
+  endif()
   if(BERTH_SANITIZE MATCHES "undefined")
     # A null pointer ends the program anyway, with the address sanitizer's report; this check is a seventh of the time. The
     # tests themselves are not checked for undefined behaviour, which is a third of theirs.

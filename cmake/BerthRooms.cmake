@@ -4,8 +4,8 @@
 #   because a name in their anonymous namespace is also in another source (see BERTH_UNITY); SEPARATE: no source of the room is.
 # berth_test(NAME [UNSANITIZED] SOURCES a_test.cpp ... [USES rooms...] [PACKAGES ...] [LABELS ...])
 #   One doctest program for the room; every TEST_CASE becomes a separate ctest. LABELS threads: also built and run with the
-#   thread sanitizer, which is for these only. The target unit_tests builds all tests. UNSANITIZED: takes minutes with sanitizers, so it
-#   is built only without sanitizers. The preset `test` builds only these unit tests (BERTH_UNIT_TESTS): ./dev test runs the others
+#   thread sanitizer, which is for these only. The target unit_tests builds all tests. UNSANITIZED: the test or its room takes
+#   minutes with sanitizers, so it is built only without them. The preset `test` builds only these unit tests (BERTH_UNIT_TESTS): ./dev test runs the others
 #   with sanitizers.
 
 # berth_precompile(TARGET HEADERS)

@@ -41,8 +41,7 @@ std::uint64_t bytes_in(std::string_view attributes) {
   rtattr head = {};
   while (copy(attributes, head)) {
     if (head.rta_len < sizeof head || head.rta_len > attributes.size()) return 0;
-    const std::string_view value =
-        attributes.substr(sizeof head, head.rta_len - sizeof head);
+    const std::string_view value = attributes.substr(sizeof head, head.rta_len - sizeof head);
     std::uint64_t acknowledged = 0, received = 0;
     if (head.rta_type == INET_DIAG_INFO &&
         value.size() >= offsetof(tcp_info, tcpi_bytes_received) + sizeof received &&
@@ -119,8 +118,8 @@ std::optional<std::uint64_t> socket_bytes(const std::set<std::uint64_t>& sockets
     return std::nullopt;
   std::uint64_t bytes = 0;
   std::vector<char> answer(kAnswerBytes);
-  for (const unsigned char family : {AF_INET, AF_INET6}) {
-    if (!ask(wire.get(), family)) return std::nullopt;
+  for (const int family : {AF_INET, AF_INET6}) {
+    if (!ask(wire.get(), static_cast<unsigned char>(family))) return std::nullopt;
     for (int left = kMostAnswers; left > 0; --left) {
       const ssize_t n = ::recv(wire.get(), answer.data(), answer.size(), 0);
       if (n <= 0) return std::nullopt;

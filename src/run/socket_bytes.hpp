@@ -20,8 +20,9 @@ namespace berth::run {
 [[nodiscard]] bool add_socket_bytes(std::string_view answer, const std::set<std::uint64_t>& sockets,
                                     std::uint64_t& bytes);
 
-/// The bytes that were received, or sent and acknowledged, over these sockets since each was opened.
-/// Covers only TCP in this process's network namespace. nullopt if the kernel gives no list.
+/// The bytes that were received, or sent and acknowledged, over these sockets since each was
+/// opened. Covers only TCP in this process's network namespace. nullopt if the kernel gives no
+/// list.
 [[nodiscard]] std::optional<std::uint64_t> socket_bytes(const std::set<std::uint64_t>& sockets);
 
 }  // namespace berth::run

@@ -60,8 +60,8 @@ TEST_CASE("an answer that is cut or changed never reads beyond its end") {
   std::uint64_t bytes = 0;
   std::string answer(200, '\0');
   for (std::size_t length = 0; length < answer.size(); ++length)
-    CHECK_FALSE((add_socket_bytes(std::string_view(answer).substr(0, length), {1}, bytes) &&
-                 length >= 16));
+    CHECK_FALSE(
+        (add_socket_bytes(std::string_view(answer).substr(0, length), {1}, bytes) && length >= 16));
   answer[0] = static_cast<char>(199);
   answer[4] = 20;  // SOCK_DIAG_BY_FAMILY
   for (int at = 16; at < 200; ++at)
