@@ -474,6 +474,7 @@ bool Broker::start(const policy::Start& start, Now now) {
   if (job.request.cpus)
     job.cpus = model::parse_cpu_list(placement->cpus).value_or(std::vector<int>());
   job.state = JobState::kRunning;
+  job.last_outcome.reset();
   job.started_unix_milliseconds = now.unix_milliseconds;
   take_lease(job);
   queue_.started(job.id, positions_of(job), now.steady);
@@ -551,7 +552,7 @@ void Broker::end(JobId id, JobState state, std::optional<model::Outcome> outcome
   give_lease_back(job);
   if (state == JobState::kWaiting) {
     const auto demand = demand_of(job);
-    if (demand) return put_back(job, *demand, std::move(why), now);
+    if (demand) return put_back(job, *demand, outcome, std::move(why), now);
     state = JobState::kFailed;  // the machine has changed and can never run it again
     why = demand.error().message;
   }
@@ -566,12 +567,11 @@ void Broker::end(JobId id, JobState state, std::optional<model::Outcome> outcome
   ended(job, now);
 }
 
-/// A job that ended for another one waits again, as if it had never started.
-void Broker::put_back(Job& job, const policy::Demand& demand, std::string why, Now now) {
-  model::take_back(job, JobState::kWaiting);
-  ++job.preemptions;
+/// A job that ended for another one waits again.
+void Broker::put_back(Job& job, const policy::Demand& demand,
+                      const std::optional<model::Outcome>& outcome, std::string why, Now now) {
+  model::wait_again(job, outcome, now.unix_milliseconds);
   job.why = std::move(why);
-  job.requeued_unix_milliseconds = now.unix_milliseconds;
   changed_.insert(job.id);
   pending_[job.id] = {demand, now.steady};
   if (job.or_cpu_after && demand.devices > 0) may_turn_.insert(job.id);

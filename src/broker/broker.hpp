@@ -205,7 +205,8 @@ class Broker {
   JobId enter(Job job, const policy::Demand& demand, Now now);
   void stand_in_line(const Job& job);
   void leave_line(const Job& job, Now now);
-  void put_back(Job& job, const policy::Demand& demand, std::string why, Now now);
+  void put_back(Job& job, const policy::Demand& demand,
+                const std::optional<model::Outcome>& outcome, std::string why, Now now);
   void ended(const Job& job, Now now);
   void follow(JobId over, Now now);
   void take_lease(const Job& job);

@@ -119,7 +119,7 @@ model::Outcome outcome_of(const Json& json) {
   model::Outcome outcome;
   int kind = static_cast<int>(model::OutcomeClass::kLost);
   take(json, "class", kind);
-  if (kind >= 0 && kind <= static_cast<int>(model::OutcomeClass::kTimeLimit))
+  if (kind >= 0 && kind <= static_cast<int>(model::OutcomeClass::kPreempted))
     outcome.kind = static_cast<model::OutcomeClass>(kind);
   take(json, "exit_code", outcome.exit_code);
   take(json, "signal", outcome.signal);
@@ -229,6 +229,8 @@ Job parse(const Json& json) {
     job.told_to_end = told_to_end_of(*found);
   if (const auto found = json.find("outcome"); found != json.end())
     job.outcome = outcome_of(*found);
+  if (const auto found = json.find("last_outcome"); found != json.end())
+    job.last_outcome = outcome_of(*found);
   take(json, "why", job.why);
   take(json, "ended_by", job.ended_by);
   take_usage(json, job.usage);
@@ -501,6 +503,7 @@ std::string record_of(const Job& job) {
     if (!job.told_to_end->by.empty()) out["told_to_end"]["by"] = job.told_to_end->by;
   }
   if (job.outcome) out["outcome"] = outcome_json(*job.outcome);
+  if (job.last_outcome) out["last_outcome"] = outcome_json(*job.last_outcome);
   return out.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

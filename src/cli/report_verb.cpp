@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/text.hpp"
 #include "cli/job_calls.hpp"
 #include "cli/look.hpp"
 #include "cli/verbs.hpp"
@@ -17,14 +18,17 @@ namespace {
 
 using Ordered = nlohmann::ordered_json;
 
-/// The report of a job, as output::stored_report returns it; "" if there is none. That of a queued
-/// job is written just after its end, so this function waits a moment for it.
+/// The report of a job, as output::stored_report returns it; of a job that waits again, that of its
+/// last start. "" if there is none. That of a queued job is written just after its end, so this
+/// function waits a moment for it.
 std::string stored_report_of(JobCalls& calls, const model::Job& job, std::int64_t now) {
   constexpr std::int64_t kShortest = 500, kJustEnded = 3000;
-  if (!model::has_ended(job.state) || !job.started_unix_milliseconds) return "";
-  const std::int64_t ended = job.ended_unix_milliseconds.value_or(now);
-  const bool may_come =
-      job.queued && ended - *job.started_unix_milliseconds >= kShortest && now - ended < kJustEnded;
+  const bool is_over = model::has_ended(job.state) && job.started_unix_milliseconds;
+  if (!is_over && !job.last_outcome) return "";
+  const std::int64_t ended =
+      (is_over ? job.ended_unix_milliseconds : job.requeued_unix_milliseconds).value_or(now);
+  const std::int64_t ran = ended - job.started_unix_milliseconds.value_or(0);
+  const bool may_come = job.queued && ran >= kShortest && now - ended < kJustEnded;
   int left = may_come ? 20 : 1;
   for (; left > 0; --left) {
     const auto answer = calls.call("GET", job_path(job.id, "/report"), kAnswerSoon);
@@ -55,6 +59,7 @@ Result<int> run_report(const Context& context) {
     const Ordered stored =
         Ordered::parse(stored_report_of(found->calls, *job, now), nullptr, false);
     document["report"] = stored.is_object() ? stored.value("report", Ordered()) : Ordered();
+    document["waits_again"] = job->last_outcome.has_value();
     context.out(document.dump() + "\n");
     return 0;
   }
@@ -69,8 +74,9 @@ Result<int> run_report(const Context& context) {
     view.snapshot = &*snapshot;
   }
   const std::string more = output::stored_report_text(stored_report_of(found->calls, *job, now));
+  const std::string head = job->last_outcome ? text("its last start:") + "\n" : std::string();
   context.out(output::job_report_text(*job, view, context.out_terminal) +
-              (more.empty() ? "" : "\n" + context.out_terminal.spell(more)));
+              (more.empty() ? "" : "\n" + context.out_terminal.spell(head + more)));
   return 0;
 }
 

@@ -36,7 +36,7 @@ std::optional<T> optional(const Json& from, const char* key) {
 
 model::OutcomeClass outcome_class(std::string_view name) {
   using model::OutcomeClass;
-  for (int kind = 0; kind <= static_cast<int>(OutcomeClass::kTimeLimit); ++kind)
+  for (int kind = 0; kind <= static_cast<int>(OutcomeClass::kPreempted); ++kind)
     if (model::name(static_cast<OutcomeClass>(kind)) == name)
       return static_cast<OutcomeClass>(kind);
   return OutcomeClass::kLost;
@@ -79,6 +79,13 @@ void take_array(const Json& json, Job& job) {
   job.task = {value<model::JobId>(*array, "id"), value<int>(*array, "index"),
               value<int>(*array, "at_most")};
   job.alike = value<std::string>(*array, "alike");
+}
+
+std::optional<model::Outcome> outcome_of(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  if (found == json.end() || !found->is_object()) return std::nullopt;
+  return model::Outcome{outcome_class(value<std::string>(*found, "class")),
+                        value<int>(*found, "exit_code"), optional<int>(*found, "signal")};
 }
 
 Job job_of(const Json& json) {
@@ -144,9 +151,8 @@ Job job_of(const Json& json) {
                    ? model::Access::kKernel
                    : model::Access::kVariable;
   job.refusals = value<std::uint64_t>(json, "refusals");
-  if (const auto found = json.find("outcome"); found != json.end() && found->is_object())
-    job.outcome = model::Outcome{outcome_class(value<std::string>(*found, "class")),
-                                 value<int>(*found, "exit_code"), optional<int>(*found, "signal")};
+  job.outcome = outcome_of(json, "outcome");
+  job.last_outcome = outcome_of(json, "last_outcome");
   return job;
 }
 

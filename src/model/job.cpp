@@ -10,6 +10,8 @@ namespace {
 constexpr std::array<std::string_view, 7> kStates{"waiting", "held",      "running", "done",
                                                   "failed",  "cancelled", "lost"};
 
+constexpr int kAsIfBySigterm = 128 + 15;  // the exit code of a job that Berth ended
+
 constexpr std::array<std::pair<int, std::string_view>, 6> kWarnings{{{SIGUSR1, "USR1"},
                                                                      {SIGUSR2, "USR2"},
                                                                      {SIGHUP, "HUP"},
@@ -52,7 +54,6 @@ std::string job_number(const Job& job) {
 }
 
 Outcome outcome_of(const ToldToEnd& how, const std::optional<Outcome>& own) {
-  constexpr int kAsIfBySigterm = 128 + 15;
   Outcome outcome;
   outcome.kind =
       how.state == JobState::kCancelled ? OutcomeClass::kCancelled : OutcomeClass::kTimeLimit;
@@ -73,6 +74,16 @@ void take_back(Job& job, JobState state) {
   job.group.clear();
   job.access = Access::kVariable;
   job.refusals = 0;
+  job.last_outcome.reset();
+}
+
+void wait_again(Job& job, const std::optional<Outcome>& outcome,
+                std::int64_t now_unix_milliseconds) {
+  take_back(job, JobState::kWaiting);
+  ++job.preemptions;
+  job.last_outcome = Outcome{OutcomeClass::kPreempted, kAsIfBySigterm,
+                             outcome ? outcome->signal : std::nullopt};
+  job.requeued_unix_milliseconds = now_unix_milliseconds;
 }
 
 }  // namespace berth::model

@@ -145,6 +145,7 @@ struct Job {
   std::uint64_t refusals = 0;  // how often the kernel denied it access to a device without a lease
   std::optional<ToldToEnd> told_to_end;
   std::optional<Outcome> outcome;
+  std::optional<Outcome> last_outcome;  // how its last start ended, while it waits again
   std::string why;       // a sentence about its end, if the outcome does not say enough
   std::string ended_by;  // the user who cancelled it
   JobUsage usage;
@@ -169,5 +170,8 @@ struct JobOutlook {
 
 /// The job is as if it had never started.
 void take_back(Job& job, JobState state);
+/// The job was ended for another one, and waits again. `outcome`: how its command ended.
+void wait_again(Job& job, const std::optional<Outcome>& outcome,
+                std::int64_t now_unix_milliseconds);
 
 }  // namespace berth::model

@@ -132,6 +132,8 @@ std::string_view name(OutcomeClass outcome) {
       return "cancelled";
     case OutcomeClass::kTimeLimit:
       return "time limit";
+    case OutcomeClass::kPreempted:
+      return "preempted";
   }
   return "lost";
 }

@@ -88,8 +88,9 @@ struct Environment {
   std::vector<std::string> notes;  // sentences about what cannot be hidden or enforced, translated
 };
 
-/// kCancelled, kTimeLimit: `berth cancel` or the time limit ended the job, whatever its exit code
-/// is. Journals store the numbers, so add new values at the end.
+/// kCancelled, kTimeLimit, kPreempted: `berth cancel`, the time limit or the broker, for another
+/// job, ended the job, whatever its exit code is. Journals store the numbers, so add new values at
+/// the end.
 enum class OutcomeClass {
   kOk,
   kFailed,
@@ -98,11 +99,12 @@ enum class OutcomeClass {
   kNotExecutable,
   kLost,
   kCancelled,
-  kTimeLimit
+  kTimeLimit,
+  kPreempted
 };
 [[nodiscard]] std::string_view name(
     OutcomeClass outcome);  // "ok", "failed", "signal", "not_found", "not_executable", "lost",
-                            // "cancelled", "time limit"
+                            // "cancelled", "time limit", "preempted"
 
 struct Outcome {
   OutcomeClass kind = OutcomeClass::kLost;

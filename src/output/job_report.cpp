@@ -36,11 +36,24 @@ std::string cpu_words(const Job& job, milliseconds ran) {
                                         static_cast<double>(ran.count())));
 }
 
+/// How the last start of a job ended that waits again.
+std::string last_words(const Job& job, std::int64_t now) {
+  Job last = job;
+  last.state = job.last_outcome->exit_code == 0 ? model::JobState::kDone : model::JobState::kFailed;
+  last.outcome = job.last_outcome;
+  const std::string how = job.last_outcome->kind == model::OutcomeClass::kPreempted
+                              ? text("ended for another job")
+                              : ending_words(last);
+  return text("{}; it waits again since {}", how,
+              clock_words(job.requeued_unix_milliseconds.value_or(now), now));
+}
+
 std::vector<Row> rows_of(const Job& job, const JobsView& view) {
   std::vector<Row> rows;
   const std::int64_t now = view.unix_milliseconds;
   const auto started = job.started_unix_milliseconds;
   const auto ended = job.ended_unix_milliseconds;
+  if (job.last_outcome) rows.push_back({tr("last start"), last_words(job, now)});
   if (!job.why.empty()) rows.push_back({tr("because"), printable(job.why)});
   if (!job.ended_by.empty()) rows.push_back({tr("ended by"), printable(job.ended_by)});
   const milliseconds waited((started ? *started : ended.value_or(now)) -
@@ -63,7 +76,7 @@ std::vector<Row> rows_of(const Job& job, const JobsView& view) {
   for (const std::string& word : job.command)
     command += (command.empty() ? "" : " ") + shell_word(printable(word));
   if (!command.empty()) rows.push_back({tr("command"), command});
-  if (!job.log.empty() && started)
+  if (!job.log.empty() && (started || job.last_outcome))
     rows.push_back({tr("output"), fmt::format("berth logs {}", job_number(job))});
   return rows;
 }

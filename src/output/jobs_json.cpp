@@ -17,8 +17,9 @@ void seconds_field(JsonWriter& json, std::string_view name,
   duration ? json.value(static_cast<double>(duration->count()) / 1000.0) : json.value(nullptr);
 }
 
-void outcome_field(JsonWriter& json, const std::optional<model::Outcome>& outcome) {
-  json.key("outcome");
+void outcome_field(JsonWriter& json, std::string_view name,
+                   const std::optional<model::Outcome>& outcome) {
+  json.key(name);
   if (!outcome) {
     json.value(nullptr);
     return;
@@ -121,7 +122,8 @@ void fields(JsonWriter& json, const ShownJob& shown) {
   for (const model::ProcessId& one : job.owners) json.value(one.pid);
   json.close(']');
   json.text_field("access", job.started_unix_milliseconds ? model::name(job.access) : "");
-  outcome_field(json, job.outcome);
+  outcome_field(json, "outcome", job.outcome);
+  outcome_field(json, "last_outcome", job.last_outcome);
   seconds_field(json, "cpu_seconds", job.usage.cpu);
   seconds_field(json, "gpu_seconds", gpu_time(job));
   json.field("peak_memory_bytes", job.usage.peak_memory_bytes);

@@ -38,6 +38,8 @@ std::string ending(const model::Report& report, const Terminal& terminal) {
     return terminal.paint(Style::kRed, text("cancelled after {}", time));
   if (outcome.kind == model::OutcomeClass::kTimeLimit)
     return terminal.paint(Style::kRed, text("ended by its time limit after {}", time));
+  if (outcome.kind == model::OutcomeClass::kPreempted)
+    return terminal.paint(Style::kRed, text("ended for another job after {}", time));
   if (outcome.signal)
     return terminal.paint(Style::kRed,
                           text("ended by {} after {}", signal_name(*outcome.signal), time));

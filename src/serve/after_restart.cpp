@@ -25,9 +25,13 @@ std::vector<JobId> put_back(std::vector<Job>& jobs, const Launcher& launcher,
     if (!is_preempted && (!job.requeue || job.told_to_end || job.restarts >= model::kMostRestarts ||
                           outcome_before_restart(job, launcher)))
       continue;
-    ++(is_preempted ? job.preemptions : job.restarts);
-    job.requeued_unix_milliseconds = now_unix_milliseconds;
-    model::take_back(job, JobState::kWaiting);
+    if (is_preempted) {
+      model::wait_again(job, launcher.outcome(job.id), now_unix_milliseconds);
+    } else {
+      ++job.restarts;
+      job.requeued_unix_milliseconds = now_unix_milliseconds;
+      model::take_back(job, JobState::kWaiting);
+    }
     back.push_back(job.id);
   }
   return back;

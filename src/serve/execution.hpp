@@ -52,9 +52,10 @@ class Execution {
   [[nodiscard]] std::string log_of(const model::Job& job) const {
     return job.queued ? launcher_.log(job.id) : "";
   }
-  /// What the job used, as output::stored_report; "": there is none.
+  /// What the job used, as output::stored_report; of a job that waits again, what its last start
+  /// used. "": there is none.
   [[nodiscard]] std::string report_of(const model::Job& job) const {
-    return launcher_.report(job.id, job.outcome);
+    return launcher_.report(job.id, job.outcome ? job.outcome : job.last_outcome);
   }
   /// Stores the report that `berth run` made about its job. Fails with kRefused (E1083) if the job
   /// runs or was queued, because its own keeper writes that report; with kInvalidArgument (E1084)

@@ -6,6 +6,7 @@ usage: preempt_test.py BERTH
 import json
 import pathlib
 import sys
+import time
 import unittest
 
 from machine import Machine, wait_until
@@ -77,6 +78,31 @@ class Preempt(Machine):
         kept = pathlib.Path(self.variables["BERTH_STATE_DIR"], "jobs", f"{spare}.report").read_text()
         tries = json.loads(kept)["report"]["tries"]
         self.assertEqual([one["class"] for one in tries], ["preempted"])
+        self.assertEqual(self.last_start(spare)["tries"], tries)
+        self.run_berth("cancel", str(other))
+        self.ends(spare, "done")
+        shown = json.loads(self.run_berth("report", "--json", str(spare)).stdout)
+        self.assertEqual((shown["waits_again"], shown["job"]["last_outcome"]), (False, None))
+
+    def last_start(self, number):
+        """The report of the last start of a job that waits again; the text must say so."""
+        shown = json.loads(self.run_berth("report", "--json", str(number)).stdout)
+        self.assertEqual((shown["waits_again"], shown["job"]["state"], shown["job"]["outcome"]), (True, "waiting", None))
+        self.assertEqual((shown["job"]["last_outcome"]["class"], shown["report"]["outcome"]["class"]), ("preempted", "preempted"))
+        text = self.run_berth("report", str(number)).stdout
+        self.assertRegex(text, r"last start +ended for another job; it waits again since \d\d:\d\d")
+        self.assertRegex(text, r"\n\nits last start:\nGPU 0 ")
+        return shown["report"]
+
+    def test_the_report_of_the_last_start_is_shown_while_it_waits(self):
+        spare = self.train("--checkpoint-signal", "USR1@40s")
+        time.sleep(1)  # the keeper of a queued job starts sampling after half a second
+        other = self.queue("--", "sleep", "600")
+        self.ends(spare, "waiting")
+        self.assertEqual(self.last_start(spare)["command"][0], sys.executable)
+        self.kill_brokers()
+        self.assertEqual(self.run_berth("jobs").returncode, 0)  # starts the next one
+        self.last_start(spare)
         self.run_berth("cancel", str(other))
         self.ends(spare, "done")
 
