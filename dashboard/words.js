@@ -42,6 +42,7 @@ const TEXTS = {
   "why nothing": ["It is next, held, or waits for another job.", "下一个就轮到它，或被暂缓，或在等别的作业。"], "why busy": ["No suitable device is free.", "没有合适的空闲设备。"],
   "why reserved": ["A device is free, but reserved for a job that comes first.", "有空闲设备，但已留给排在前面的作业。"],
   "why user_limit": ["Its user has as many devices or running jobs as the settings allow.", "该用户的设备或运行作业数已达上限。"],
+  "why pause": ["The pause before its next try is not over.", "下一次尝试前的暂停尚未结束。"],
   "why array_limit": ["As many jobs of its array run as may.", "该数组同时运行的作业数已达上限。"],
   "why journal": ["Nothing starts until the broker can write its journal.", "broker 无法写日志，暂不启动作业。"],
   "why gives_way": ["The broker of all users runs; this one starts nothing.", "全局 broker 在运行，这个 broker 不启动作业。"],

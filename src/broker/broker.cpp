@@ -256,9 +256,13 @@ bool Broker::is_known(JobId job_or_array) const {
 }
 
 void Broker::stand_in_line(const Job& job) {
-  if (job.task && !arrays_.enter(job)) return;
   const Pending& pending = pending_.at(job.id);
-  queue_.add({job.id, user_of(job), pending.demand, job.time_limit,
+  if (pending.pauses) {
+    paused_.insert(job.id);
+    return;
+  }
+  if (job.task && !arrays_.enter(job)) return;
+  queue_.add({job.id, user_of(job), pending.demand, model::time_left(job),
               job.preemptible ? policy::kPreemptibleTier : job.tier, job.priority, pending.queued,
               job.place});
 }
@@ -268,8 +272,31 @@ void Broker::stand_in_line(const Job& job) {
 void Broker::leave_line(const Job& job, Now now) {
   queue_.remove(job.id, now.steady);
   passed_over_.erase(job.id);
+  paused_.erase(job.id);
   if (!job.task) return;
   if (const auto next = arrays_.leave(job)) stand_in_line(jobs_.at(*next));
+}
+
+void Broker::end_pauses(Now now) {
+  for (const JobId id : std::set(paused_)) {
+    const Job& job = jobs_.at(id);
+    if (now.steady < *pauses_until(id)) continue;
+    pending_.at(id).pauses = false;
+    paused_.erase(id);
+    if (job.state == JobState::kWaiting && !waits_for_another(job)) stand_in_line(job);
+  }
+}
+
+std::optional<policy::Instant> Broker::pauses_until(JobId id) const {
+  if (!paused_.contains(id)) return std::nullopt;
+  return pending_.at(id).queued + jobs_.at(id).pause;
+}
+
+std::optional<policy::Instant> Broker::next_pause_end() const {
+  std::optional<policy::Instant> next;
+  for (const JobId id : paused_)
+    if (const auto at = pauses_until(id); !next || *at < *next) next = at;
+  return next;
 }
 
 std::string Broker::number(JobId job_or_array) const {
@@ -326,7 +353,7 @@ void Broker::restore(const Job& job, Now now) {
     has.memory_bytes = kept.grants.empty() ? 0 : kept.grants.front().memory_bytes;
     has.share_permille = kept.grants.empty() ? 0 : kept.grants.front().share_permille;
     has.cpus = takes_a_core(kept, has.devices) ? 1 : static_cast<int>(kept.cpus.size());
-    queue_.adopt({kept.id, user_of(kept), has, positions_of(kept), kept.time_limit,
+    queue_.adopt({kept.id, user_of(kept), has, positions_of(kept), model::time_left(kept),
                   steady(kept.started_unix_milliseconds.value_or(now.unix_milliseconds)),
                   kept.preemptible, kept.told_to_end.has_value()});
     take_lease(kept);
@@ -341,8 +368,9 @@ void Broker::restore(const Job& job, Now now) {
     ended(kept, now);
     return;
   }
-  pending_[kept.id] = {
-      *demand, steady(kept.requeued_unix_milliseconds.value_or(kept.submitted_unix_milliseconds))};
+  const policy::Instant queued =
+      steady(kept.requeued_unix_milliseconds.value_or(kept.submitted_unix_milliseconds));
+  pending_[kept.id] = {*demand, queued, now.steady < queued + kept.pause};
   if (kept.or_cpu_after && demand->devices > 0) may_turn_.insert(kept.id);
   if (kept.state == JobState::kWaiting && !waits_for_another(kept)) stand_in_line(kept);
 }
@@ -384,6 +412,9 @@ Status Broker::hold(JobId id, bool held, Caller caller, Now now) {
     leave_line(job, now);
   } else {
     pending_.at(id).queued = now.steady;
+    pending_.at(id).pauses = false;  // its user does not want it to wait any longer
+    paused_.erase(id);
+    job.pause = std::chrono::milliseconds(0);
     if (!waits_for_another(job)) stand_in_line(job);
   }
   return Done{};
@@ -457,12 +488,13 @@ void Broker::give_lease_back(const Job& job) {
 
 bool Broker::start(const policy::Start& start, Now now) {
   Job& job = jobs_.at(start.job);
-  model::Request request = job.request;
+  const model::Request least = wish_of(job);
+  model::Request request = least;
   if (request.gpus_most) request.gpus = static_cast<int>(start.devices.size());
   auto placement = policy::place(request, snapshot_, ledger_);
   // The queue compares only numbers, so place() may refuse. Perhaps it allows the smallest number
   // of devices.
-  if (!placement && request.gpus_most) placement = policy::place(job.request, snapshot_, ledger_);
+  if (!placement && request.gpus_most) placement = policy::place(least, snapshot_, ledger_);
   if (!placement) return false;
   job.grants.clear();
   for (std::size_t i = 0; i < placement->devices.size(); ++i)
@@ -529,6 +561,29 @@ void Broker::tell_to_end(JobId id, model::ToldToEnd how) {
   changed_.insert(id);
 }
 
+Status Broker::set_next_try(JobId id, model::QueuedTry next) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) return no_such_job(id);
+  Job& job = found->second;
+  if (!job.queued || job.state != JobState::kRunning || job.told_to_end)
+    return Error{ErrorCode::kInvalidArgument, "E0993",
+                 text("job {} cannot go back to the queue: it does not run, was not queued, or is "
+                      "being ended",
+                      model::job_number(job)),
+                 fmt::format("berth why {}", model::job_number(job))};
+  model::Request left = wish_of(job);
+  left.without.insert(left.without.end(), next.without.begin(), next.without.end());
+  const auto demand = policy::demand_of(left, snapshot_, units_, ledger_);
+  if (!demand || (demand->devices == 0 && !job.grants.empty()))
+    return Error{ErrorCode::kNoDevice, "E0994",
+                 text("without the devices on which it failed, this machine has too few for job {}",
+                      model::job_number(job)),
+                 "berth ls"};
+  job.next_try = std::move(next);
+  changed_.insert(id);
+  return Done{};
+}
+
 void Broker::set_warned(JobId id) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return;
@@ -551,8 +606,13 @@ void Broker::end(JobId id, JobState state, std::optional<model::Outcome> outcome
   queue_.ended(id, now.steady);
   give_lease_back(job);
   if (state == JobState::kWaiting) {
-    const auto demand = demand_of(job);
-    if (demand) return put_back(job, *demand, outcome, std::move(why), now);
+    Job again = job;
+    model::wait_again(again, outcome, now.unix_milliseconds);
+    const auto demand = demand_of(again);
+    if (demand) {
+      job = std::move(again);
+      return put_back(job, *demand, std::move(why), now);
+    }
     state = JobState::kFailed;  // the machine has changed and can never run it again
     why = demand.error().message;
   }
@@ -567,13 +627,11 @@ void Broker::end(JobId id, JobState state, std::optional<model::Outcome> outcome
   ended(job, now);
 }
 
-/// A job that ended for another one waits again.
-void Broker::put_back(Job& job, const policy::Demand& demand,
-                      const std::optional<model::Outcome>& outcome, std::string why, Now now) {
-  model::wait_again(job, outcome, now.unix_milliseconds);
+/// A job that waits again enters the queue.
+void Broker::put_back(Job& job, const policy::Demand& demand, std::string why, Now now) {
   job.why = std::move(why);
   changed_.insert(job.id);
-  pending_[job.id] = {demand, now.steady};
+  pending_[job.id] = {demand, now.steady, job.pause.count() > 0};
   if (job.or_cpu_after && demand.devices > 0) may_turn_.insert(job.id);
   stand_in_line(job);
 }
@@ -629,10 +687,23 @@ Status Broker::check_after(const Job& job) const {
   return Done{};
 }
 
-/// What the job needs. A job that accepts the CPU gets it at once if the machine has no device for
+/// The request, without the devices on which a try has failed.
+model::Request Broker::wish_of(const Job& job) {
+  model::Request request = job.request;
+  request.without.insert(request.without.end(), job.avoids.begin(), job.avoids.end());
+  return request;
+}
+
+/// What the job needs. If the machine no longer has enough other devices, it avoids none. A job that
+/// accepts the CPU gets it at once if the machine has no device for
 /// it.
 Result<policy::Demand> Broker::demand_of(Job& job) const {
-  auto demand = policy::demand_of(job.request, snapshot_, units_, ledger_);
+  auto demand = policy::demand_of(wish_of(job), snapshot_, units_, ledger_);
+  const bool wants_device = job.request.gpus != 0;
+  if (!job.avoids.empty() && (!demand || (wants_device && demand->devices == 0))) {
+    job.avoids.clear();
+    demand = policy::demand_of(job.request, snapshot_, units_, ledger_);
+  }
   if (!demand && demand.error().code == ErrorCode::kNoDevice && job.or_cpu_after) {
     job.request = policy::on_cpu(job.request);
     demand = policy::demand_of(job.request, snapshot_, units_, ledger_);

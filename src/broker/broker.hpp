@@ -125,6 +125,16 @@ class Broker {
   void tell_to_end(JobId id, model::ToldToEnd how);
   /// Running preemptible jobs that must end so that another job can start, each with the reason.
   [[nodiscard]] std::vector<std::pair<JobId, std::string>> to_preempt(Now now) const;
+  /// Records that this job, which the broker started, goes back to the queue if it now ends with a
+  /// failure. Fails with kInvalidArgument (E0993: it does not run, or was not queued), and with
+  /// kNoDevice (E0994: no device of the machine would be left for it).
+  [[nodiscard]] Status set_next_try(JobId id, model::QueuedTry next);
+  /// Queues the jobs whose pause before the next try is over.
+  void end_pauses(Now now);
+  /// When the pause of this job before its next try is over; nullopt: it does not pause.
+  [[nodiscard]] std::optional<policy::Instant> pauses_until(JobId id) const;
+  /// The next time when end_pauses() has something to do; nullopt: no job pauses.
+  [[nodiscard]] std::optional<policy::Instant> next_pause_end() const;
   /// Records that a running job has ended. With `state` kWaiting it goes back to the queue. Does
   /// nothing if the job is not running.
   void end(JobId id, JobState state, std::optional<model::Outcome> outcome, std::string why,
@@ -183,6 +193,7 @@ class Broker {
   struct Pending {
     policy::Demand demand;
     policy::Instant queued{0};
+    bool pauses = false;  // until Job::pause is over, after `queued`
   };
   [[nodiscard]] Result<Job*> changeable(JobId id, Caller caller);
   [[nodiscard]] bool waits_for_another(const Job& job) const;
@@ -199,14 +210,14 @@ class Broker {
   [[nodiscard]] std::string number(model::JobId job_or_array) const;
   [[nodiscard]] Status check_after(const Job& job) const;
   [[nodiscard]] Result<policy::Demand> demand_of(Job& job) const;
+  [[nodiscard]] static model::Request wish_of(const Job& job);
   [[nodiscard]] static int user_of(const Job& job);
   [[nodiscard]] static bool takes_a_core(const Job& job, int devices);
   [[nodiscard]] Result<policy::Demand> admit(Job& job, std::size_t count) const;
   JobId enter(Job job, const policy::Demand& demand, Now now);
   void stand_in_line(const Job& job);
   void leave_line(const Job& job, Now now);
-  void put_back(Job& job, const policy::Demand& demand,
-                const std::optional<model::Outcome>& outcome, std::string why, Now now);
+  void put_back(Job& job, const policy::Demand& demand, std::string why, Now now);
   void ended(const Job& job, Now now);
   void follow(JobId over, Now now);
   void take_lease(const Job& job);
@@ -230,6 +241,7 @@ class Broker {
   std::map<JobId, Pending> pending_;            // waiting jobs, in the queue or not
   std::map<JobId, std::set<JobId>> followers_;  // jobs that wait for a job, by that job
   std::set<JobId> changed_, passed_over_;
+  std::set<JobId> paused_;    // waiting jobs that are not in the queue before their pause is over
   std::set<JobId> may_turn_;  // jobs that have waited long enough to move to the CPU
   Arrays arrays_;
   std::vector<JobId> over_;  // ended jobs whose followers must still be processed

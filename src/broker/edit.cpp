@@ -79,7 +79,7 @@ Status Broker::edit(JobId id, const Changes& changes, Caller caller, Now now) {
                       model::job_number(job)),
                  fmt::format("sudo berth edit {} --time-limit …", model::job_number(job))};
   job.time_limit = limit;
-  queue_.set_time_limit(id, limit);
+  queue_.set_time_limit(id, model::time_left(job));
   changed_.insert(id);
   return Done{};
 }

@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "broker/broker.hpp"
 #include "model/cpu_list.hpp"
+#include "model/tries.hpp"
 
 namespace berth::broker {
 namespace {
@@ -33,6 +34,8 @@ constexpr std::array<std::string_view, 8> kEnd{
     "outcome", "cpu_milliseconds", "peak_memory_bytes", "id", "uid", "request",
     "state",   "submitted"};
 constexpr std::array<std::string_view, 2> kDrain{"unit", "lent_to"};
+constexpr std::array<std::string_view, 4> kNextTry{"number", "after", "without",
+                                                   "pause_milliseconds"};
 
 /// Calls visit for each optional member of the request, with its name; used for reading and for
 /// writing.
@@ -175,6 +178,30 @@ void take_owners(const Json& json, std::vector<model::ProcessId>& into) {
   }
 }
 
+model::QueuedTry queued_try_of(const Json& json) {
+  model::QueuedTry next;
+  take(json, "number", next.number);
+  take(json, "after", next.after);
+  take(json, "without", next.without);
+  std::int64_t pause = 0;
+  take(json, "pause_milliseconds", pause);
+  next.pause = std::chrono::milliseconds(pause);
+  return next;
+}
+
+void take_tries(const Json& json, Job& job) {
+  if (const auto found = json.find("next_try"); found != json.end())
+    job.next_try = queued_try_of(*found);
+  take(json, "retries", job.retries);
+  take(json, "avoids", job.avoids);
+  std::int64_t pause = 0;
+  std::int64_t ran = 0;
+  take(json, "pause_milliseconds", pause);
+  take(json, "ran_before_milliseconds", ran);
+  job.pause = std::chrono::milliseconds(pause);
+  job.ran_before = std::chrono::milliseconds(ran);
+}
+
 model::ArrayTask task_of(const Json& json) {
   model::ArrayTask task;
   take(json, "array", task.array);
@@ -207,6 +234,7 @@ Job parse(const Json& json) {
   take(json, "restarts", job.restarts);
   take(json, "preemptible", job.preemptible);
   take(json, "preemptions", job.preemptions);
+  take_tries(json, job);
   if (json.contains("task")) job.task = task_of(json.at("task"));
   std::string state;
   take(json, "state", state);
@@ -446,7 +474,26 @@ void add_ending(const Job& job, Json& out) {
   if (job.warned) out["warned"] = true;
 }
 
+Json queued_try_json(const model::QueuedTry& next) {
+  return {{"number", next.number},
+          {"after", next.after},
+          {"without", next.without},
+          {"pause_milliseconds", next.pause.count()}};
+}
+
+void add_tries(const Job& job, Json& out) {
+  if (job.next_try) out["next_try"] = queued_try_json(*job.next_try);
+  if (job.retries != 0) out["retries"] = job.retries;
+  if (!job.avoids.empty()) out["avoids"] = job.avoids;
+  if (job.pause.count() != 0) out["pause_milliseconds"] = job.pause.count();
+  if (job.ran_before.count() != 0) out["ran_before_milliseconds"] = job.ran_before.count();
+}
+
 }  // namespace
+
+std::string record_of(const model::QueuedTry& next) {
+  return queued_try_json(next).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 std::string record_of(const Job& job) {
   Json out{{"id", job.id},
@@ -474,6 +521,7 @@ std::string record_of(const Job& job) {
   if (job.restarts != 0) out["restarts"] = job.restarts;
   if (job.preemptible) out["preemptible"] = true;
   if (job.preemptions != 0) out["preemptions"] = job.preemptions;
+  add_tries(job, out);
   add("cpus", job.cpus);
   add("affinity", job.affinity);
   add("why", job.why);
@@ -520,6 +568,26 @@ Result<Job> running_change_of(std::string_view body, std::string_view what) try 
   if (auto known = what == "end" ? check_keys_of(json, kEnd) : check_keys_of(json, kOwners); !known)
     return std::move(known).error();
   return parse(json);
+} catch (const Json::exception& problem) {
+  return no_record(words_of(problem));
+} catch (const WrongKind& wrong) {
+  return no_record(wrong);
+}
+
+Result<model::QueuedTry> next_try_of(std::string_view body) try {
+  constexpr int kMostTries = 1'000'000;
+  const Json json = Json::parse(body);
+  if (auto known = check_keys_of(json, kNextTry); !known) return std::move(known).error();
+  model::QueuedTry next = queued_try_of(json);
+  if (next.number < 2 || next.number > kMostTries)
+    return not_within("number", text("a number from 2 to {}", kMostTries));
+  if (next.pause.count() < 0 || next.pause > std::chrono::hours(24))
+    return not_within("pause_milliseconds", text("between 0 and a day"));
+  if (next.without.size() > static_cast<std::size_t>(kMostDevices))
+    return not_within("without", text("a list of at most {} devices", kMostDevices));
+  if (!model::try_class(next.after))
+    return not_within("after", text("a class of tries, such as {}", "device fault"));
+  return next;
 } catch (const Json::exception& problem) {
   return no_record(words_of(problem));
 } catch (const WrongKind& wrong) {

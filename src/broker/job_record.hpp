@@ -39,4 +39,10 @@ struct UnitCall {
 [[nodiscard]] Result<model::Job> running_change_of(std::string_view body, std::string_view what);
 [[nodiscard]] Result<UnitCall> unit_of(std::string_view body);
 
+/// The body of the call `next-try`: {"number":2,"after":"device fault","without":["GPU-…"],
+/// "pause_milliseconds":1000}.
+[[nodiscard]] std::string record_of(const model::QueuedTry& next);
+/// Fails with kInvalidArgument (E0904, E0104).
+[[nodiscard]] Result<model::QueuedTry> next_try_of(std::string_view body);
+
 }  // namespace berth::broker

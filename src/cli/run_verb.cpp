@@ -30,6 +30,7 @@
 #include "output/error.hpp"
 #include "output/report.hpp"
 #include "output/words.hpp"
+#include "run/queued_tries.hpp"
 #include "run/queued_watch.hpp"
 
 namespace berth::cli {
@@ -116,11 +117,11 @@ void say(const Context& context, const ReportFile& file, const job::MakeReport& 
   for (const std::string& sentence : report.notes) note(context, sentence);
 }
 
-/// A queued job with ranks contains a `berth run`. The job's keeper passes it an open file for its
-/// report. The program must not inherit this file.
-Descriptor take_job_report(run::Inherited& inherited) {
-  const auto given = env_nonempty(run::kReportVariable);
-  ::unsetenv(run::kReportVariable);
+/// A queued job with ranks or retries contains a `berth run`. The job's keeper passes it open files
+/// for its report and its tries. The program must not inherit them.
+Descriptor take_from_keeper(const char* variable, run::Inherited& inherited) {
+  const auto given = env_nonempty(variable);
+  ::unsetenv(variable);
   const auto number = given ? to_number(*given) : std::nullopt;
   struct stat about = {};
   if (!number || *number < 3 || *number > INT_MAX ||
@@ -131,6 +132,10 @@ Descriptor take_job_report(run::Inherited& inherited) {
   std::erase(inherited.descriptors, file.get());
   return file;
 }
+
+struct FromKeeper {
+  Descriptor report, tries;  // -1 outside of queued jobs
+};
 
 void show_plan(const Context& context, const job::Plan& plan) {
   const std::vector<std::string>& command =
@@ -151,7 +156,7 @@ int refuse(const Context& context, const Error& error) {
 
 Result<int> perform(const Context& context, const job::Spec& spec, job::Machine& machine,
                     const job::Note& tell, run::Inherited& inherited, const AfterRun& after,
-                    const Descriptor& job_report) {
+                    const FromKeeper& from_keeper) {
   ReportFile file;
   job::Caller caller;
   caller.note = tell;
@@ -164,8 +169,13 @@ Result<int> perform(const Context& context, const job::Spec& spec, job::Machine&
   };
   caller.report = [&](const job::MakeReport& make) {
     say(context, file, make);
-    if (job_report) static_cast<void>(write_all(job_report.get(), output::stored_report(make)));
+    if (const Descriptor& to = from_keeper.report)
+      static_cast<void>(write_all(to.get(), output::stored_report(make)));
   };
+  if (from_keeper.report && from_keeper.tries)
+    caller.keep_tries = [&](const run::EarlierTries& earlier) {
+      return run::write_next_try(from_keeper.tries, earlier);
+    };
   caller.stored_report = output::stored_report;
   caller.ended = [&](const model::Outcome& outcome, std::chrono::milliseconds wall) {
     after.act(outcome, wall);
@@ -239,7 +249,8 @@ Result<int> run_or_say_why_not(const Context& context) {
   const bool queued = arguments.has("--queue");
   // A queued job inherits only what is sent to the broker.
   run::Inherited inherited = queued ? run::Inherited{} : run::inherit();
-  const Descriptor job_report = take_job_report(inherited);
+  const FromKeeper from_keeper{take_from_keeper(run::kReportVariable, inherited),
+                               take_from_keeper(run::kTriesVariable, inherited)};
   if (arguments.command.empty() || arguments.command.front().empty()) {
     return Error{ErrorCode::kInvalidArgument, "E0516", text("there is no command to run"),
                  "berth run -- python train.py"};
@@ -296,7 +307,8 @@ Result<int> run_or_say_why_not(const Context& context) {
   spec.quiet = context.json;
   AfterRun after{std::exchange(spec.job.on_end, ""), std::exchange(spec.job.notify, false),
                  spec.job.name.empty() ? output::join(arguments.command, " ") : spec.job.name};
-  return perform(context, spec, machine, tell, inherited, after, job_report);
+  spec.earlier = run::read_earlier_tries(from_keeper.tries);
+  return perform(context, spec, machine, tell, inherited, after, from_keeper);
 }
 
 }  // namespace

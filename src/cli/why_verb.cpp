@@ -44,7 +44,9 @@ std::vector<Candidate> candidates_for(const model::Request& request, const Scene
   if (!std::all_of(all.begin(), all.end(), is_small)) std::erase_if(all, is_small);
   const auto visible = policy::inherited_visibility(request, scene.snapshot);
   std::erase_if(all, [&](const Candidate& c) {
-    return !visible.allows(c.device->index, c.unit().partition_uuid);
+    return !visible.allows(c.device->index, c.unit().partition_uuid) ||
+           std::find(request.without.begin(), request.without.end(),
+                     policy::unit_id(*c.device, c.partition)) != request.without.end();
   });
   if (request.devices.empty()) return all;
   const auto named = model::select_devices(scene.snapshot.devices, request.devices);
@@ -327,6 +329,7 @@ Result<int> run_why(const Context& context) {
   if (!job) return std::move(job).error();
   JobStory story;
   story.job = *std::move(job);
+  story.job.request.without = story.job.avoids;
   if (story.job.task && story.job.task->array == id) story.array = *jobs;
   Scene scene;
   output::JobsView view;

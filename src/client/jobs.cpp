@@ -88,6 +88,13 @@ std::optional<model::Outcome> outcome_of(const Json& json, const char* key) {
                         value<int>(*found, "exit_code"), optional<int>(*found, "signal")};
 }
 
+void take_tries(const Json& json, Job& job) {
+  job.retries = value<int>(json, "retries");
+  job.avoids = value<std::vector<std::string>>(json, "avoids");
+  job.pause = duration_of(json, "pause_seconds").value_or(milliseconds(0));
+  job.ran_before = duration_of(json, "ran_before_seconds").value_or(milliseconds(0));
+}
+
 Job job_of(const Json& json) {
   Job job;
   job.id = value<model::JobId>(json, "id");
@@ -134,6 +141,7 @@ Job job_of(const Json& json) {
     job.told_to_end = model::ToldToEnd{*told, "", ""};
   job.preemptible = value<bool>(json, "preemptible");
   job.preemptions = value<int>(json, "preemptions");
+  take_tries(json, job);
   job.submitted_unix_milliseconds = time_of(json, "submitted").value_or(0);
   job.requeued_unix_milliseconds = time_of(json, "requeued");
   job.started_unix_milliseconds = time_of(json, "started");

@@ -1,5 +1,6 @@
 #include "client/lease.hpp"
 
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -356,6 +357,32 @@ std::optional<model::Grant> Lease::granted_now(milliseconds at_most) {
 bool Lease::is_preempted(milliseconds at_most) {
   const auto job = job_now(at_most);
   return job && job->told_to_end && job->told_to_end->state == JobState::kWaiting;
+}
+
+Status Lease::ask_for_next_try(const model::QueuedTry& next, milliseconds at_most) {
+  const auto until = std::chrono::steady_clock::now() + at_most;
+  const auto left = [&] {
+    return std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now());
+  };
+  if (asking_) forget_connection();
+  for (;;) {
+    auto again = client_ ? Result<Client>(*std::move(client_)) : Client::connect(socket_, left());
+    if (again) {
+      client_ = *std::move(again);
+      const auto answer = client_->call("POST", path_of(job_.id, "/next-try"),
+                                        broker::record_of(next), std::max(milliseconds(1), left()));
+      if (answer) {
+        const auto job = job_in(*answer);
+        return job ? Status(Done{}) : Status(job.error());
+      }
+      forget_connection();
+      if (!went_away(answer.error()) || left().count() <= 0) return answer.error();
+    } else if (left().count() <= 0) {
+      return std::move(again).error();
+    }
+    // The next broker may be starting.
+    ::poll(nullptr, 0, 200);
+  }
 }
 
 void Lease::forget_connection() {

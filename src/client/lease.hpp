@@ -72,6 +72,11 @@ class Lease {
   /// Whether the broker is ending this job because another job needs its devices. False also if it
   /// does not answer within that time.
   [[nodiscard]] bool is_preempted(std::chrono::milliseconds at_most);
+  /// Asks the broker to put this queued job back into the queue when it has ended, for its next try.
+  /// Gives up after `at_most`, and starts no broker. Fails as Broker::set_next_try, and with
+  /// kUnavailable.
+  [[nodiscard]] Status ask_for_next_try(const model::QueuedTry& next,
+                                        std::chrono::milliseconds at_most);
   /// The request as granted: the job may have been moved to the CPU while it waited.
   [[nodiscard]] model::Request request(const model::Request& asked) const;
   /// The devices of the lease in the current snapshot. Fails as place().

@@ -7,6 +7,7 @@
 #include "job/container.hpp"
 #include "job/next_try.hpp"
 #include "job/prices.hpp"
+#include "job/queued_try.hpp"
 #include "job/start.hpp"
 #include "model/cpu_list.hpp"
 #include "model/tries.hpp"
@@ -41,6 +42,12 @@ struct Totals {
   std::uint64_t peak_rss_bytes = 0;
   std::vector<model::LeftBehind> left_behind;
 
+  explicit Totals(const std::optional<run::EarlierTries>& had) {
+    if (!had) return;
+    wall = had->wall;
+    cpu = had->cpu;
+    peak_rss_bytes = had->peak_rss_bytes;
+  }
   void add(const run::Ending& ending) {
     wall += ending.wall;
     cpu += ending.cpu;
@@ -112,8 +119,6 @@ struct LastStart {
   const run::Inherited& inherited;
   Start& start;
 };
-
-constexpr const char* kBatchScale = "BERTH_BATCH_SCALE";
 
 milliseconds since(std::chrono::steady_clock::time_point then) {
   return std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - then);
@@ -231,12 +236,23 @@ Result<bool> prepare_next_start(Spec& spec, Plan& plan, const LastStart& last, T
       kind == model::TryClass::kStopped || kind == model::TryClass::kNodeShutdown)
     return false;
   const model::Snapshot after = last.machine.look(true);
-  const auto why = look_at_failure(spec, plan, last, after, tries);
+  auto why = look_at_failure(spec, plan, last, after, tries);
   if (!why) return false;
-  const auto ledger = last.machine.ledger();
-  NextTry next = next_try(*why, plan.request, after, ledger ? *ledger : model::Ledger());
+  const auto read = last.machine.ledger();
+  const model::Ledger ledger = read ? *read : model::Ledger();
+  const bool is_queued = may_go_back(spec, plan, last.caller);
+  why->may_move = why->may_move || is_queued;
+  NextTry next = next_try(*why, is_queued ? wish_in_queue(plan) : plan.request, after, ledger);
   const double scale = tries.all.back().batch_scale;
   plan.supervision->earlier = std::move(tries);
+  if (is_queued && (next.change == model::TryChange::kOtherDevice ||
+                    next.change == model::TryChange::kWaitedForMemory)) {
+    Totals all = earlier;
+    all.add(ending);
+    if (go_back(plan, next, {all.wall, all.cpu, all.peak_rss_bytes}, last.caller)) return false;
+    why->may_move = false;
+    next = next_try(*why, plan.request, after, ledger);
+  }
   if (const int signal = pause_before(next, *why, *plan.supervision, last)) {
     ending.outcome = {model::OutcomeClass::kSignal, 128 + signal, signal};
     ending.interrupted = signal == SIGINT;
@@ -294,7 +310,8 @@ Result<int> perform(const Spec& asked, Machine& machine, const Caller& caller,
 
   // Launch and watch, until none of the job's processes is left. A retry with other devices or
   // variables is another launch.
-  Totals earlier;
+  Totals earlier(spec.earlier);
+  continue_tries(spec, *plan);
   auto start = start_once(spec, *plan, caller, inherited);
   while (start && (*start)->ending) {
     auto again = prepare_next_start(spec, *plan, {machine, caller, inherited, **start}, earlier);

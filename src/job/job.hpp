@@ -27,6 +27,9 @@ struct Caller {
   std::function<void(const MakeReport&)> report;
   /// The report in the form that the broker keeps.
   std::function<std::string(const MakeReport&)> stored_report;
+  /// Only inside a queued job: stores its tries for the next one, which is in another lease. False
+  /// if that fails.
+  std::function<bool(const run::EarlierTries&)> keep_tries;
   /// The job has ended, and report() has been called.
   std::function<void(const model::Outcome&, std::chrono::milliseconds wall)> ended;
   /// The command could not be started, or its keeper was lost.

@@ -41,6 +41,7 @@ struct NextTry {
   std::vector<std::string> without;  // Request::without, for kOtherDevice
 };
 /// `after`: the machine when no process of the job is left.
+/// A job that may_move takes another lease only for a change that needs one.
 [[nodiscard]] NextTry next_try(const FailedTry& failed, const model::Request& request,
                                const model::Snapshot& after, const model::Ledger& ledger);
 
@@ -51,6 +52,8 @@ struct NextTry {
 
 /// The next value of BERTH_BATCH_SCALE: half of it.
 [[nodiscard]] double smaller_scale(double scale);
+/// The variable that asks the program for a smaller batch.
+inline constexpr const char* kBatchScale = "BERTH_BATCH_SCALE";
 /// The value in the variable; 1 if it is not a number above 0 and up to 1.
 [[nodiscard]] double parse_scale(const std::string& value);
 /// "0.5", "0.125"

@@ -10,6 +10,7 @@
 #include "job/ranks.hpp"
 #include "model/job.hpp"
 #include "policy/environment.hpp"
+#include "run/queued_tries.hpp"
 
 namespace berth::job {
 
@@ -22,6 +23,7 @@ struct Spec {
   Isolation isolation = Isolation::kAuto;           // --isolation, on a shared GPU
   bool may_wait = true;                             // wait for devices that other jobs have
   bool dry_run = false;                             // only make the plan
+  std::optional<run::EarlierTries> earlier;         // tries of a queued job in earlier leases
   bool quiet = false;                               // the supervisor prints no messages
 
   /// A dry run does not wait: it shows what is free now.

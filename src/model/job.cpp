@@ -1,5 +1,6 @@
 #include "model/job.hpp"
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <utility>
@@ -75,15 +76,35 @@ void take_back(Job& job, JobState state) {
   job.access = Access::kVariable;
   job.refusals = 0;
   job.last_outcome.reset();
+  job.next_try.reset();
+  job.pause = std::chrono::milliseconds(0);
 }
 
 void wait_again(Job& job, const std::optional<Outcome>& outcome,
                 std::int64_t now_unix_milliseconds) {
+  const auto next = std::exchange(job.next_try, std::nullopt);
+  const std::int64_t ran =
+      now_unix_milliseconds - job.started_unix_milliseconds.value_or(now_unix_milliseconds);
   take_back(job, JobState::kWaiting);
-  ++job.preemptions;
-  job.last_outcome = Outcome{OutcomeClass::kPreempted, kAsIfBySigterm,
-                             outcome ? outcome->signal : std::nullopt};
   job.requeued_unix_milliseconds = now_unix_milliseconds;
+  if (!next) {
+    ++job.preemptions;
+    job.last_outcome = Outcome{OutcomeClass::kPreempted, kAsIfBySigterm,
+                               outcome ? outcome->signal : std::nullopt};
+    return;
+  }
+  ++job.retries;
+  job.pause = next->pause;
+  job.ran_before += std::chrono::milliseconds(std::max<std::int64_t>(0, ran));
+  job.last_outcome = outcome;
+  for (const std::string& unit : next->without)
+    if (std::find(job.avoids.begin(), job.avoids.end(), unit) == job.avoids.end())
+      job.avoids.push_back(unit);
+}
+
+std::optional<std::chrono::milliseconds> time_left(const Job& job) {
+  if (!job.time_limit) return std::nullopt;
+  return std::max(std::chrono::milliseconds(1), *job.time_limit - job.ran_before);
 }
 
 }  // namespace berth::model

@@ -67,6 +67,15 @@ struct ToldToEnd {
   std::string by = {};  // the user who cancelled the job; "" if none did
 };
 
+/// A queued job whose try has failed goes back to the queue, because the next try needs other
+/// devices or memory that others hold. Its own `berth run` asks for it just before it ends.
+struct QueuedTry {
+  int number = 2;                      // of the next try
+  std::string after;                   // class of the failed try: model::name(TryClass)
+  std::vector<std::string> without;    // policy::unit_id of devices that it must not get
+  std::chrono::milliseconds pause{0};  // the time before it may start
+};
+
 /// Default time between SIGTERM and SIGKILL: enough to save a checkpoint. The help of --grace and
 /// docs/api.md name it, too.
 inline constexpr std::chrono::milliseconds kDefaultGrace(10'000);
@@ -115,6 +124,11 @@ struct Job {
   int restarts = 0;          // how often it was restarted
   bool preemptible = false;  // it may be ended for a job that is not, and then waits again
   int preemptions = 0;       // how often that happened
+  std::optional<QueuedTry> next_try;  // what it asked for; used if it ends with a failure
+  int retries = 0;                    // how often it went back to the queue for another try
+  std::vector<std::string> avoids;    // policy::unit_id of devices on which a try failed
+  std::chrono::milliseconds pause{0};       // after `requeued`, until its next try may start
+  std::chrono::milliseconds ran_before{0};  // run time of its earlier tries
   std::string log;           // output file of a job that the broker starts; for display only
   std::string alike;  // indices of the array's jobs that this one represents; for display only
   int priority = 0, tier = 0;  // as in policy/queue.hpp
@@ -170,8 +184,11 @@ struct JobOutlook {
 
 /// The job is as if it had never started.
 void take_back(Job& job, JobState state);
-/// The job was ended for another one, and waits again. `outcome`: how its command ended.
+/// The job waits again: for its next try, or because it was ended for another job. `outcome`: how
+/// its command ended.
 void wait_again(Job& job, const std::optional<Outcome>& outcome,
                 std::int64_t now_unix_milliseconds);
+/// The part of its time limit that earlier tries left; nullopt: no limit.
+[[nodiscard]] std::optional<std::chrono::milliseconds> time_left(const Job& job);
 
 }  // namespace berth::model

@@ -33,6 +33,12 @@ std::string_view name(TryClass one) {
   return "user error";
 }
 
+std::optional<TryClass> try_class(std::string_view name) {
+  for (int kind = 0; kind <= static_cast<int>(TryClass::kNodeShutdown); ++kind)
+    if (model::name(static_cast<TryClass>(kind)) == name) return static_cast<TryClass>(kind);
+  return std::nullopt;
+}
+
 std::string_view name(TryChange one) {
   switch (one) {
     case TryChange::kNothing:

@@ -26,6 +26,7 @@ enum class TryClass {
   kNodeShutdown  // the machine was shutting down
 };
 [[nodiscard]] std::string_view name(TryClass one);  // "ok", "user error", "out of memory", …
+[[nodiscard]] std::optional<TryClass> try_class(std::string_view name);
 
 /// What is different in a try, because of how the try before it ended.
 enum class TryChange {

@@ -58,6 +58,10 @@ std::vector<Row> rows_of(const Job& job, const JobsView& view) {
   if (!job.ended_by.empty()) rows.push_back({tr("ended by"), printable(job.ended_by)});
   const milliseconds waited((started ? *started : ended.value_or(now)) -
                             job.submitted_unix_milliseconds);
+  if (job.retries > 0)
+    rows.push_back({tr("retries"), text_n("it went back to the queue {} time for another try",
+                                          "it went back to the queue {} times for another try",
+                                          job.retries, job.retries)});
   rows.push_back({tr("waited"), show_duration(std::max(waited, milliseconds(0)))});
   if (started) {
     const milliseconds ran(std::max<std::int64_t>(0, ended.value_or(now) - *started));

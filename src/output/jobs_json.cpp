@@ -104,6 +104,11 @@ void fields(JsonWriter& json, const ShownJob& shown) {
   json.field("restarts", job.restarts);
   json.field("preemptible", job.preemptible);
   json.field("preemptions", job.preemptions);
+  json.field("retries", job.retries);
+  json.field("avoids", job.avoids);
+  seconds_field(json, "pause_seconds",
+                job.pause.count() == 0 ? std::nullopt : std::optional(job.pause));
+  seconds_field(json, "ran_before_seconds", job.ran_before);
   time_field(json, "submitted", job.submitted_unix_milliseconds);
   time_field(json, "requeued", job.requeued_unix_milliseconds);
   time_field(json, "started", job.started_unix_milliseconds);

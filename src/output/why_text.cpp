@@ -110,7 +110,8 @@ std::vector<JobId> awaited(const JobStory& story) {
 /// Whether the job itself is in the queue, and waits neither for other jobs nor for its array.
 bool stands_in_line(const JobStory& story) {
   return story.job.state == JobState::kWaiting && awaited(story).empty() &&
-         story.outlook.obstruction != "array_limit" && story.outlook.obstruction != "journal";
+         story.outlook.obstruction != "array_limit" && story.outlook.obstruction != "journal" &&
+         story.outlook.obstruction != "pause";
 }
 
 std::string waiting_head(const JobStory& story) {
@@ -129,6 +130,7 @@ std::string waiting_head(const JobStory& story) {
     return text_n("job {} waits: its array's limit is {} job queued or running at once",
                   "job {} waits: its array's limit is {} jobs queued or running at once",
                   job.task ? job.task->at_most : 0, number, job.task ? job.task->at_most : 0);
+  if (why == "pause") return text("job {} waits: the pause before its next try is not over", number);
   if (why == "journal")
     return text("job {} waits: nothing starts until the broker can write its journal", number);
   if (why == "busy") return text("job {} waits for {}: {}", number, wish, free_words(story));
@@ -185,6 +187,7 @@ void add_when(Lines& lines, const JobStory& story, const JobsView& view) {
     return;
   }
   const std::string when = soon_words(*fits_at, view.unix_milliseconds);
+  if (why == "pause") return lines.add(tr("when"), text("the pause ends {}", when));
   const auto* release = release_at(story, *fits_at);
   if (release == nullptr || why == "nothing") return;
   const std::string whose = job_words(story, release->job);
@@ -219,6 +222,20 @@ void add_preemptions(Lines& lines, const Job& job) {
     lines.add(tr("preemptible"), text("if another job needs its GPUs, it ends and waits again"));
 }
 
+/// Adds lines about tries of the job that failed, in other leases.
+void add_retries(Lines& lines, const Job& job, const JobsView& view) {
+  if (job.retries == 0) return;
+  lines.add(tr("retries"), text_n("it went back to the queue {} time for another try",
+                                  "it went back to the queue {} times for another try", job.retries,
+                                  job.retries));
+  if (!model::has_ended(job.state) && !job.why.empty())
+    lines.add(tr("retries"), printable(job.why));
+  Job avoided;
+  for (const std::string& unit : job.avoids) avoided.grants.push_back({unit, 0, 0, false});
+  if (!avoided.grants.empty())
+    lines.add(tr("retries"), text("it avoids {}", has_words(avoided, view.snapshot)));
+}
+
 /// Adds lines about what happened to the job when the machine restarted, and what would happen at
 /// the next restart.
 void add_restarts(Lines& lines, const Job& job) {
@@ -251,7 +268,7 @@ std::string holder_words(const JobStory& story, const JobStory::Holder& holder,
   if (!started) return out;
   out += std::string(tr(", ")) + text("since {}", clock_words(*started, view.unix_milliseconds));
   if (!job->time_limit) return out;
-  const std::int64_t end = *started + job->time_limit->count();
+  const std::int64_t end = *started + model::time_left(*job)->count();
   return out + std::string(tr(", ")) +
          text("until {} at the latest", clock_words(end, view.unix_milliseconds));
 }
@@ -374,6 +391,7 @@ std::string of_waiting(const JobStory& story, const JobsView& view, const Termin
   for (const JobId id : awaited(story))
     lines.add(tr("that one"), fmt::format("berth why {}", number_of(story, id)));
   add_preemptions(lines, story.job);
+  add_retries(lines, story.job, view);
   add_restarts(lines, story.job);
   add_array(lines, story);
   return waiting_head(story) + "\n" + lines.render(terminal);
@@ -387,7 +405,7 @@ std::string of_running(const JobStory& story, const JobsView& view, const Termin
   Lines lines;
   if (job.time_limit)
     lines.add(tr("until"), text("{} at the latest: its time limit is {}",
-                                clock_words(since + job.time_limit->count(), now),
+                                clock_words(since + model::time_left(job)->count(), now),
                                 show_duration(*job.time_limit)));
   const auto written = view.output_bytes.find(job.id);
   if (!job.log.empty()) {
@@ -397,6 +415,7 @@ std::string of_running(const JobStory& story, const JobsView& view, const Termin
                                 : text("{} ({} so far)", logs, show_bytes(written->second)));
   }
   add_preemptions(lines, job);
+  add_retries(lines, job, view);
   add_restarts(lines, job);
   add_array(lines, story);
   return text("job {} runs on {} since {} ({})", job_number(job), has_words(job, view.snapshot),
@@ -415,6 +434,7 @@ std::string of_ended(const JobStory& story, const JobsView& view, const Terminal
   if (!job.log.empty() && job.started_unix_milliseconds)
     lines.add(tr("output"), fmt::format("berth logs {}", job_number(job)));
   add_preemptions(lines, job);
+  add_retries(lines, job, view);
   add_restarts(lines, job);
   std::string head;
   if (job.started_unix_milliseconds) {

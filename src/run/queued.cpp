@@ -26,6 +26,7 @@
 #include "run/ending.hpp"
 #include "run/job_folder.hpp"
 #include "run/own_name.hpp"
+#include "run/queued_tries.hpp"
 #include "run/warning.hpp"
 #include "run/workload.hpp"
 #include "system/device_locks.hpp"
@@ -123,17 +124,19 @@ class LoneKeeper {
     end_the_rest(std::move(plan));
     const auto wall = std::chrono::duration_cast<milliseconds>(
         (ended_ ? workload_ended_ : Clock::now()) - started_);
+    goes_back_ = status_ != 0 && keep_tries(its_tries_, launch_.job_files) && by_itself;
     tell(workload_, status_, by_itself);
     if (watch_)
       send(watch_.get(), WatchEnd{status_, by_itself ? 1 : 0, wall.count(), cpu_microseconds_,
                                   peak_rss_kib_, checkpoint_.result()});
     watch_.reset();
-    run_on_end();
+    if (!goes_back_) run_on_end();
   }
 
   void tell(pid_t workload, int status, bool by_itself = true) const {
     std::string line = status_line(workload, status);
     std::string more = by_itself ? "" : ",\"told_to_end\":true";
+    if (goes_back_) more += ",\"next_try\":true";
     if (workload > 0)
       more += ",\"cpu_milliseconds\":" + std::to_string(cpu_microseconds_ / 1000) +
               ",\"peak_memory_bytes\":" + std::to_string(peak_memory_bytes());
@@ -155,9 +158,12 @@ class LoneKeeper {
     // twice.
     watch_at_.reset();
     its_report_ = open_report_for(launch_);
+    its_tries_ = open_tries_for(launch_.job_files);
     Launch own = launch_;
     own.environment[static_cast<std::size_t>(asked - all.begin())] =
         variable + std::to_string(its_report_.get());
+    if (its_tries_)
+      own.environment.push_back(fmt::format("{}={}", kTriesVariable, its_tries_.get()));
     const bool is_started = begin(own);
     its_report_.reset();
     return is_started;
@@ -188,7 +194,10 @@ class LoneKeeper {
     for (int signal = 1; signal <= 64; ++signal)
       if ((launch.limits.blocked.value_or(0) >> (signal - 1) & 1) != 0)
         ::sigaddset(&inherited.mask, signal);
-    if (its_report_) inherited.descriptors = {its_report_.get()};
+    // Not for --on-end, which comes later.
+    if (its_report_) inherited.descriptors.push_back(its_report_.get());
+    if (its_report_ && its_tries_) inherited.descriptors.push_back(its_tries_.get());
+    std::sort(inherited.descriptors.begin(), inherited.descriptors.end());
     inherited.on_child = {};
     inherited.on_child.sa_handler = SIG_DFL;
     workload_ = ::fork();
@@ -332,14 +341,14 @@ class LoneKeeper {
   const Descriptor& status_file_;
   const WriteReport& write_;
   int announce_;
-  Descriptor signals_, trouble_, watch_, its_report_;
+  Descriptor signals_, trouble_, watch_, its_report_, its_tries_;
   Checkpoint checkpoint_{launch_.checkpoint};
   Clock::time_point started_{}, workload_ended_{};
   std::optional<Clock::time_point> watch_at_;  // nullopt: it has started, or the job gets none
   pid_t workload_ = -1;
   int status_ = SIGKILL;  // used if the end of on-end is never seen
   std::int64_t cpu_microseconds_ = 0, peak_rss_kib_ = 0;
-  bool ended_ = false, told_to_end_ = false;
+  bool ended_ = false, told_to_end_ = false, goes_back_ = false;
 };
 
 void keep(const Launch& launch, const WriteReport& write, int announce) {
@@ -387,6 +396,12 @@ std::optional<model::Outcome> outcome_of(const std::string& job_files) {
   return outcome;
 }
 
+bool wants_next_try(const std::string& job_files) {
+  const Json json = status_in(job_files);
+  const auto wants = json.find("next_try");
+  return wants != json.end() && *wants == true;
+}
+
 model::JobUsage usage_of(const std::string& job_files) {
   const Json json = status_in(job_files);
   const auto number = [&](const char* key) {
@@ -423,6 +438,7 @@ void forget_start(const std::string& job_files) {
 
 void remove_files(const std::string& job_files) {
   ::unlink(log_of(job_files).c_str());
+  ::unlink(tries_of(job_files).c_str());
   forget_start(job_files);
 }
 

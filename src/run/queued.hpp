@@ -4,6 +4,7 @@
 //
 // JOBS/N.log     the output; belongs to the job's user
 // JOBS/N.report  what the job used; written after its end, if it ran for half a second
+// JOBS/N.tries   the tries before this start, if the job went back to the queue (queued_tries.hpp)
 // JOBS/N.status  first line: "PID START_TICKS" of the keeper, written exclusively before the start.
 //                Second line: how the job ended (job_folder.hpp). Its space is allocated early,
 //                because the disk may be full later. After that: the broker's record of the job,
@@ -30,6 +31,8 @@ namespace berth::run {
 [[nodiscard]] std::optional<model::Outcome> outcome_of(const std::string& job_files);
 /// Whether the broker or a shutdown asked the keeper to end the job before it ended by itself.
 [[nodiscard]] bool was_told_to_end(const std::string& job_files);
+/// Whether the job ended in order to go back to the queue for its next try (queued_tries.hpp).
+[[nodiscard]] bool wants_next_try(const std::string& job_files);
 /// The job's resource usage; empty if the job has not ended, or if an older keeper wrote the
 /// status.
 [[nodiscard]] model::JobUsage usage_of(const std::string& job_files);

@@ -189,7 +189,7 @@ Descriptor make_record() {
   return Descriptor(::memfd_create("berth-tries", MFD_CLOEXEC));
 }
 
-void write_record(const Descriptor& record, const model::Tries& tries) {
+std::string record_of(const model::Tries& tries) {
   Json all = Json::array();
   for (const auto& one : tries.all) all.push_back(json_of(one));
   const Json json{{"has_ranks", tries.has_ranks},
@@ -199,17 +199,25 @@ void write_record(const Descriptor& record, const model::Tries& tries) {
                   {"preflight", tries.preflight ? json_of(*tries.preflight) : Json(nullptr)},
                   {"all", std::move(all)}};
   // Program output is arbitrary bytes, but JSON must be UTF-8.
-  const std::string bytes = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void write_record(const Descriptor& record, const model::Tries& tries) {
+  const std::string bytes = record_of(tries);
   if (!record || ::ftruncate(record.get(), 0) != 0) return;
   [[maybe_unused]] const ssize_t n = ::pwrite(record.get(), bytes.data(), bytes.size(), 0);
 }
 
-model::Tries read_record(const Descriptor& record) try {
+model::Tries read_record(const Descriptor& record) {
   struct stat about = {};
   if (!record || ::fstat(record.get(), &about) != 0 || about.st_size == 0) return {};
   std::string bytes(static_cast<std::size_t>(about.st_size), '\0');
   if (::pread(record.get(), bytes.data(), bytes.size(), 0) != about.st_size) return {};
-  const Json json = Json::parse(bytes);
+  return tries_in(bytes);
+}
+
+model::Tries tries_in(const std::string& record) try {
+  const Json json = Json::parse(record);
   model::Tries tries;
   json.at("has_ranks").get_to(tries.has_ranks);
   json.at("world_size").get_to(tries.world_size);

@@ -2,6 +2,8 @@
 // is needed.
 #pragma once
 
+#include <string>
+
 #include "base/descriptor.hpp"
 #include "model/tries.hpp"
 
@@ -10,6 +12,9 @@ namespace berth::run {
 [[nodiscard]] Descriptor make_record();  // -1 with errno
 /// Replaces the previous content.
 void write_record(const Descriptor& record, const model::Tries& tries);
+/// The bytes that write_record() writes, and the tries in such bytes; empty if they are none.
+[[nodiscard]] std::string record_of(const model::Tries& tries);
+[[nodiscard]] model::Tries tries_in(const std::string& record);
 /// Empty, without a try, if nothing was written.
 [[nodiscard]] model::Tries read_record(const Descriptor& record);
 

@@ -52,7 +52,7 @@ std::string name_of(std::int64_t unix_milliseconds) {
 /// Moves both files. Returns false if one could not be moved.
 bool move_files(const std::string& from, const std::string& to, JobId id) {
   bool done = true;
-  for (const char* kind : {".log", ".status", ".report"}) {
+  for (const char* kind : {".log", ".status", ".report", ".tries"}) {
     const std::string name = "/" + std::to_string(id) + kind;
     if (::rename((from + name).c_str(), (to + name).c_str()) != 0 && errno != ENOENT) done = false;
   }

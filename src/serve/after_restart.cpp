@@ -22,11 +22,15 @@ std::vector<JobId> put_back(std::vector<Job>& jobs, const Launcher& launcher,
   for (Job& job : jobs) {
     if (job.state != JobState::kRunning) continue;
     const bool is_preempted = job.told_to_end && job.told_to_end->state == JobState::kWaiting;
-    if (!is_preempted && (!job.requeue || job.told_to_end || job.restarts >= model::kMostRestarts ||
+    const bool is_retry = job.next_try && !job.told_to_end && launcher.wants_next_try(job.id);
+    if (!is_retry) job.next_try.reset();
+    if (!is_preempted && !is_retry && (!job.requeue || job.told_to_end || job.restarts >= model::kMostRestarts ||
                           outcome_before_restart(job, launcher)))
       continue;
-    if (is_preempted) {
-      model::wait_again(job, launcher.outcome(job.id), now_unix_milliseconds);
+    if (is_preempted || is_retry) {
+      // The time of the machine's restart is no run time.
+      const std::int64_t ended = launcher.ended_at(job.id).value_or(now_unix_milliseconds);
+      model::wait_again(job, launcher.outcome(job.id), std::min(ended, now_unix_milliseconds));
     } else {
       ++job.restarts;
       job.requeued_unix_milliseconds = now_unix_milliseconds;

@@ -20,7 +20,8 @@ namespace berth::serve {
 [[nodiscard]] std::optional<model::Outcome> outcome_before_restart(const model::Job& job,
                                                                    const Launcher& launcher);
 
-/// Puts jobs with --requeue that ran during the shutdown back into the queue. Returns their ids.
+/// Puts jobs back into the queue that ran during the shutdown and have --requeue, or were about to
+/// go back anyway. Returns their ids.
 [[nodiscard]] std::vector<model::JobId> put_back(std::vector<model::Job>& jobs,
                                                  const Launcher& launcher,
                                                  std::int64_t now_unix_milliseconds);

@@ -297,6 +297,8 @@ void Api::outlook(JobId id, const Answer& answer) {
   if (job == nullptr) return answer.send(refusal(no_such_job(id)));
   output::JobOutlook out;
   if (execution_.broker().waits_for_its_array(*job)) out.obstruction = "array_limit";
+  const auto pauses = execution_.broker().pauses_until(id);
+  if (pauses) out.obstruction = "pause";
   if (execution_.fault()) out.obstruction = "journal";
   const broker::Now at = execution_.now();
   const policy::Queue& queue = execution_.broker().queue();
@@ -304,6 +306,7 @@ void Api::outlook(JobId id, const Answer& answer) {
     return at.unix_milliseconds +
            std::chrono::duration_cast<std::chrono::milliseconds>(then - at.steady).count();
   };
+  if (pauses && !execution_.fault()) out.fits_at = wall(*pauses);
   if (const policy::WaitingJob* waiting = queue.waiting(id)) {
     const auto seen = queue.outlook(id, at.steady);
     if (!execution_.fault()) out.obstruction = policy::name(seen.obstruction);
@@ -381,7 +384,8 @@ Status Api::change_one(JobId id, std::string_view what, const Call& call) {
     const auto changes = broker::changes_of(call.body);
     return changes ? execution_.edit(id, *changes, caller_of(call)) : Status(changes.error());
   }
-  if (what == "owners" || what == "enter" || what == "end" || what == "report")
+  if (what == "owners" || what == "enter" || what == "end" || what == "report" ||
+      what == "next-try")
     return change_running(id, what, call);
   return no_such_place(call);
 }
@@ -406,6 +410,10 @@ Status Api::change_running(JobId id, std::string_view what, const Call& call) {
   if (job == nullptr) return no_such_job(id);
   if (job->uid != call.peer.uid && call.peer.uid != 0) return broker::not_yours(*job);
   if (what == "report") return execution_.keep_report(*job, call.body);
+  if (what == "next-try") {
+    auto next = broker::next_try_of(call.body);
+    return next ? execution_.set_next_try(id, *std::move(next)) : Status(std::move(next).error());
+  }
   const auto submitted = broker::running_change_of(call.body, what);
   if (!submitted) return submitted.error();
   if (what == "end") {

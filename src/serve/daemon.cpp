@@ -252,11 +252,12 @@ class Daemon {
         execution_.keep_shares();
       }
       const policy::Queue& queue = execution_.broker().queue();
-      if (queue.waiting_count() > 0 && now().steady - seen_at_ > kFresh) look();
+      const bool pauses = execution_.broker().next_pause_end().has_value();
+      if ((queue.waiting_count() > 0 || pauses) && now().steady - seen_at_ > kFresh) look();
       if (is_restored_ &&
           idle_bench_.wants_look(std::chrono::steady_clock::time_point(now().steady)))
         look();
-      const bool is_idle = queue.waiting_count() + queue.running_count() == 0;
+      const bool is_idle = queue.waiting_count() + queue.running_count() == 0 && !pauses;
       if (options_.idle_seconds > 0 && is_idle &&
           now().steady - last_call_ > std::chrono::seconds(options_.idle_seconds))
         return loop_.stop();

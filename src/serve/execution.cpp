@@ -17,14 +17,13 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "inventory/memory_limit.hpp"
-#include "output/jobs_text.hpp"
 #include "run/launch_record.hpp"
 #include "run/warning.hpp"
 #include "serve/adoption.hpp"
 #include "serve/after_restart.hpp"
+#include "serve/end_notice.hpp"
 #include "serve/shutdown.hpp"
 #include "system/runtime_folder.hpp"
-#include "system/terminals.hpp"
 
 namespace berth::serve {
 
@@ -217,22 +216,6 @@ void Execution::end(JobId id, JobState state, const std::optional<model::Outcome
   if (job.notify && model::has_ended(job.state)) to_notify_.push_back(id);
 }
 
-/// --notify: on the terminal where the job was queued, and where its user is logged in.
-void Execution::notify() {
-  for (const JobId id : std::exchange(to_notify_, {})) {
-    const Job* job = broker_.job(id);
-    if (job == nullptr) continue;
-    const std::string number = model::job_number(*job);
-    const std::string what = job->name.empty() ? number : fmt::format("{} ({})", number, job->name);
-    const std::string sentence = text("berth: job {} ended: {}", what, output::ending_words(*job));
-    auto terminals = system::terminals_of({}, system::kUtmp, 0, job->user);
-    if (std::find(terminals.begin(), terminals.end(), job->terminal) == terminals.end())
-      terminals.push_back(job->terminal);
-    for (const std::string& one : terminals)
-      if (!one.empty()) static_cast<void>(system::tell_terminal(one, job->uid, sentence));
-  }
-}
-
 void Execution::know_user(const Job& job) {
   if (!known_users_.insert(job.uid).second) return;
   const auto found = options_.settings.users.find(job.user);
@@ -263,7 +246,8 @@ bool Execution::settle() {
     // A job with --requeue may have been started before a reboot, even if a power failure removed
     // that from the journal. Delete the old record of its start.
     for (const JobId id : started)
-      if (broker_.job(id)->requeue || broker_.job(id)->preemptions > 0) launcher_.forget_start(id);
+      if (const Job& job = *broker_.job(id); job.requeue || job.preemptions + job.retries > 0)
+        launcher_.forget_start(id);
     std::map<std::string, std::string> values;
     if (std::string record = partitions_.record(); record != kept_partitions_)
       values[kMig] = std::move(record);
@@ -274,7 +258,8 @@ bool Execution::settle() {
     if (!values.empty()) kept_partitions_ = values[kMig];
     is_dirty_ = true;
     tell_stopped();
-    notify();
+    for (const JobId id : std::exchange(to_notify_, {}))
+      if (const Job* job = broker_.job(id); job != nullptr) tell_of_end(*job);
     changed_(changed);
     // Start only what is in the journal; otherwise the next broker would start it again.
     for (const JobId id : started)
@@ -452,6 +437,10 @@ void Execution::give_back(JobId id, const std::optional<model::Outcome>& outcome
   watches_.forget(id);
 }
 
+Status Execution::set_next_try(JobId id, model::QueuedTry next) {
+  return broker_.set_next_try(id, std::move(next));
+}
+
 Status Execution::keep_report(const Job& job, const std::string& stored) {
   if (job.queued || !model::has_ended(job.state))
     return Error{
@@ -466,7 +455,7 @@ Status Execution::keep_report(const Job& job, const std::string& stored) {
 // The processes of jobs.
 
 model::ToldToEnd Execution::how_stopped(JobId id, const model::ToldToEnd& else_so) {
-  stopped_.erase(id);
+  stopped_.remove(id);
   const Job* job = broker_.job(id);
   return job != nullptr && job->told_to_end ? *job->told_to_end : else_so;
 }
@@ -508,6 +497,11 @@ void Execution::keeper_gone(const Job& job) {
     // The job ended by itself, before the broker could end it for another job.
     if (how.state == JobState::kWaiting && !launcher_.was_told_to_end(id))
       how = {is_good ? JobState::kDone : JobState::kFailed, "", ""};
+    const bool is_told = job.told_to_end && job.told_to_end->state != JobState::kWaiting;
+    if (!is_told && !is_good && job.next_try && !launcher_.was_told_to_end(id) &&
+        launcher_.wants_next_try(id))
+      how = {JobState::kWaiting,
+             text("try {} ended: {}", job.next_try->number - 1, job.next_try->after), ""};
     return end(id, how.state, outcome, how.why);
   }
   const auto keeper = launcher_.keeper(id);
@@ -557,7 +551,7 @@ void Execution::stop(JobId id, const model::ToldToEnd& how) {
       job->told_to_end->state == JobState::kWaiting && how.state != JobState::kWaiting)
     broker_.tell_to_end(id, how);
   if (stopped_.contains(id) || !watches_.signal(id, 0)) return;
-  stopped_.emplace(id, Stopped{now().steady});
+  stopped_.add(id, now().steady);
   broker_.tell_to_end(id, how);
   to_tell_.push_back(id);
 }
@@ -569,38 +563,20 @@ void Execution::tell_stopped() {
   for (const JobId id : std::exchange(to_tell_, {})) watches_.signal_keeper(id, SIGTERM);
 }
 
-/// Sends stronger signals to jobs that did not end. A keeper gives the job its grace period and
-/// then kills it; a lease without a keeper is killed by us. If a keeper is stuck, the front passes
-/// the signal on. Finally they are killed one by one: the survivor cleans up.
-void Execution::press(policy::Instant at) {
-  constexpr milliseconds kPatience(10'000);
-  for (auto& [id, one] : stopped_) {
-    const Job* job = broker_.job(id);
-    const milliseconds grace =
-        job == nullptr ? model::kDefaultGrace : job->grace.value_or(model::kDefaultGrace);
-    const bool has_front = watches_.count(id) > 1;
-    const bool has_keeper = has_front || (job != nullptr && job->queued);
-    const bool may_save = has_keeper && job != nullptr && job->warning && job->warning->at_any_end;
-    const milliseconds wait = grace + (has_keeper ? kPatience : milliseconds(0)) +
-                              (may_save ? job->warning->before : milliseconds(0));
-    if (at - one.since < wait + one.pressed * kPatience) continue;
-    watches_.signal(id, one.pressed++ == 0 && has_front ? SIGTERM : SIGKILL);
-  }
-}
-
 // Called periodically.
 
 void Execution::mind_time() {
   watches_.look_again();
   for (const auto& [id, since] : std::map(told_by_others_)) all_gone(id);
   stop_what_is_over_its_limit();
+  broker_.end_pauses(now());
   broker_.turn_to_cpu(now());
   // The time limit also applies while the journal cannot be written.
   if (!settle()) tell_stopped();
 }
 
 std::optional<policy::Instant> Execution::next_limit() const {
-  std::optional<policy::Instant> next;
+  std::optional<policy::Instant> next = broker_.next_pause_end();
   for (const JobRoot& root : watches_.roots()) {
     const policy::RunningJob* running = broker_.queue().running(root.job);
     if (running == nullptr || !running->time_limit || stopped_.contains(root.job)) continue;
@@ -624,9 +600,12 @@ void Execution::stop_what_is_over_its_limit() {
     else
       stop(root.job,
            {JobState::kFailed,
-            text("it exceeded its time limit of {}", show_duration(*running->time_limit)), ""});
+            text("it exceeded its time limit of {}",
+                 show_duration(
+                     broker_.job(root.job)->time_limit.value_or(*running->time_limit))),
+            ""});
   }
-  press(at.steady);
+  stopped_.press(at.steady, broker_, watches_);
 }
 
 void Execution::warn_before_limit(const Job& job, policy::Instant limit_at) {

@@ -26,6 +26,7 @@
 #include "serve/past_use.hpp"
 #include "serve/retention.hpp"
 #include "serve/server.hpp"
+#include "serve/stopped_jobs.hpp"
 #include "serve/wall_clock.hpp"
 #include "serve/watches.hpp"
 #include "system/device_locks.hpp"
@@ -111,6 +112,8 @@ class Execution {
                             const broker::Caller& caller);
   /// Submits a copy of this job. Fails as submit(), and with kNotFound (E0517).
   [[nodiscard]] Result<model::JobId> rerun(model::JobId id, const broker::Caller& caller);
+  /// Returns the errors of Broker::set_next_try.
+  [[nodiscard]] Status set_next_try(model::JobId id, model::QueuedTry next);
   /// The owner of a lease ends it.
   void give_back(model::JobId id, const std::optional<model::Outcome>& outcome,
                  const model::JobUsage& usage);
@@ -123,9 +126,11 @@ class Execution {
   void let_jobs_save();
   /// The daemon ends; jobs continue to run.
   void leave() const;
-  /// When a job next reaches its time limit or the warning before it. mind_time() is due then.
+  /// When a job next reaches its time limit, the warning before it, or the end of its pause.
+  /// mind_time() is due then.
   [[nodiscard]] std::optional<policy::Instant> next_limit() const;
-  /// Ends jobs over their time limit, and moves jobs to the CPU that have waited long enough.
+  /// Ends jobs over their time limit, moves jobs to the CPU that have waited long enough, and queues
+  /// jobs whose pause before the next try is over.
   void mind_time();
   /// If the wall clock was set, moves the recorded times of jobs by the same amount.
   void mind_clock();
@@ -144,11 +149,6 @@ class Execution {
   void keep_daily_copy() { journal_.keep_daily_copy(now().unix_milliseconds); }
 
  private:
-  /// A running job that was told to end and has not ended yet.
-  struct Stopped {
-    policy::Instant since{0};
-    int pressed = 0;  // how often it was sent a stronger signal
-  };
   void restore_drained();
   void bring_back(const std::vector<model::Job>& jobs);
   void take_over(const std::vector<model::Job>& jobs, bool is_restarted);
@@ -184,8 +184,6 @@ class Execution {
   void launch(model::JobId id);
   void stop(model::JobId id, const model::ToldToEnd& how);
   void tell_stopped();
-  void press(policy::Instant at);
-  void notify();
   void fail(Error error);
   void notice(std::string id, std::string sentence, std::string hint);
   /// The reason for ending the job, if someone asked for it; otherwise `else_so`.
@@ -219,7 +217,7 @@ class Execution {
   /// The launch record used last. Jobs of an array share it, and most other jobs start at once.
   std::pair<model::JobId, run::Launch> last_launch_;
   std::deque<model::JobId> to_launch_;
-  std::map<model::JobId, Stopped> stopped_;
+  StoppedJobs stopped_;
   std::map<model::JobId, policy::Instant>
       told_by_others_;  // running jobs that another process told to end, and since when
   std::vector<model::JobId> to_tell_;    // send SIGTERM once that is in the journal

@@ -41,6 +41,10 @@ class Launcher {
   [[nodiscard]] bool was_told_to_end(model::JobId job) const {
     return run::was_told_to_end(files(job));
   }
+  /// Whether the job ended in order to go back to the queue for its next try.
+  [[nodiscard]] bool wants_next_try(model::JobId job) const {
+    return run::wants_next_try(files(job));
+  }
   [[nodiscard]] model::JobUsage usage(model::JobId job) const { return run::usage_of(files(job)); }
   [[nodiscard]] std::optional<std::int64_t> ended_at(model::JobId job) const {
     return run::ended_at(files(job));

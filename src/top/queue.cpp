@@ -26,6 +26,7 @@ constexpr auto kReasons = std::to_array<Reason>({
     {"busy", msgid("no suitable device is free")},
     {"reserved", msgid("a device is free, but reserved for a job that comes first")},
     {"user_limit", msgid("its user has as much as the settings allow")},
+    {"pause", msgid("the pause before its next try is not over")},
     {"array_limit", msgid("its array has reached its limit of running jobs")},
     {"journal", msgid("the broker cannot write its journal")},
     {"gives_way", msgid("the broker for all users is running")},

@@ -1,0 +1,34 @@
+// The next try of a queued job in another lease. A queued job with --retries contains a `berth run`,
+// which cannot take another lease. So if the next try needs other devices, or memory that others
+// hold, it asks the broker to put the whole job back into the queue, and ends. The `berth run` of
+// the next start continues with the tries of this one.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "job/job.hpp"
+#include "job/next_try.hpp"
+#include "job/plan.hpp"
+#include "job/spec.hpp"
+
+namespace berth::job {
+
+/// Whether this is such a `berth run`, and the job may get other devices.
+[[nodiscard]] bool may_go_back(const Spec& spec, const Plan& plan, const Caller& caller);
+/// What the job asked of the queue, without the devices that it avoids already.
+[[nodiscard]] model::Request wish_in_queue(const Plan& plan);
+
+/// What all tries so far used together.
+struct UsedSoFar {
+  std::chrono::milliseconds wall{0}, cpu{0};
+  std::uint64_t peak_rss_bytes = 0;
+};
+/// Asks the broker for the next try, and stores the tries in plan.supervision->earlier for it. False
+/// if the next try must be in this lease; a note says why.
+[[nodiscard]] bool go_back(Plan& plan, const NextTry& next, const UsedSoFar& used,
+                           const Caller& caller);
+/// Prepares the first start in this lease for the tries in spec.earlier.
+void continue_tries(Spec& spec, Plan& plan);
+
+}  // namespace berth::job

@@ -1,0 +1,89 @@
+#include "run/queued_tries.hpp"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/file.hpp"
+#include "base/write_file.hpp"
+#include "run/tries_record.hpp"
+
+namespace berth::run {
+namespace {
+
+using Json = nlohmann::json;
+using std::chrono::milliseconds;
+
+constexpr std::size_t kMost = 16 << 20;  // tries with the stacks of a thousand ranks
+// The first byte of the unnamed file. The rest is JSON.
+constexpr char kEarlier = '=', kGoesBack = '+';
+
+std::string bytes_in(const Descriptor& file) {
+  struct stat about = {};
+  if (!file || ::fstat(file.get(), &about) != 0 || about.st_size < 1 ||
+      static_cast<std::size_t>(about.st_size) > kMost)
+    return "";
+  std::string bytes(static_cast<std::size_t>(about.st_size), '\0');
+  return ::pread(file.get(), bytes.data(), bytes.size(), 0) == about.st_size ? bytes : "";
+}
+
+bool write_bytes(const Descriptor& file, const std::string& bytes) {
+  return file && ::ftruncate(file.get(), 0) == 0 &&
+         ::pwrite(file.get(), bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size());
+}
+
+}  // namespace
+
+std::optional<EarlierTries> read_earlier_tries(const Descriptor& file) try {
+  const std::string bytes = bytes_in(file);
+  if (bytes.empty()) return std::nullopt;
+  const Json json = Json::parse(bytes.begin() + 1, bytes.end());
+  EarlierTries earlier;
+  earlier.tries = tries_in(json.at("tries").get<std::string>());
+  if (earlier.tries.all.empty()) return std::nullopt;
+  earlier.change = static_cast<model::TryChange>(json.at("change").get<int>());
+  json.at("batch_scale").get_to(earlier.batch_scale);
+  json.at("without").get_to(earlier.without);
+  json.at("ended").get_to(earlier.ended_unix_milliseconds);
+  earlier.wall = milliseconds(json.at("wall").get<std::int64_t>());
+  earlier.cpu = milliseconds(json.at("cpu").get<std::int64_t>());
+  json.at("peak").get_to(earlier.peak_rss_bytes);
+  return earlier;
+} catch (const Json::exception&) {
+  return std::nullopt;
+}
+
+bool write_next_try(const Descriptor& file, const EarlierTries& earlier) {
+  const Json json{{"tries", record_of(earlier.tries)},
+                  {"change", static_cast<int>(earlier.change)},
+                  {"batch_scale", earlier.batch_scale},
+                  {"without", earlier.without},
+                  {"ended", earlier.ended_unix_milliseconds},
+                  {"wall", earlier.wall.count()},
+                  {"cpu", earlier.cpu.count()},
+                  {"peak", earlier.peak_rss_bytes}};
+  const std::string bytes = kGoesBack + json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return bytes.size() <= kMost && write_bytes(file, bytes);
+}
+
+std::string tries_of(const std::string& job_files) {
+  return job_files + ".tries";
+}
+
+Descriptor open_tries_for(const std::string& job_files) {
+  Descriptor file(::memfd_create("berth-job-tries", 0));
+  const auto earlier = slurp_regular(tries_of(job_files), kMost);
+  if (file && earlier && !earlier->empty()) static_cast<void>(write_bytes(file, *earlier));
+  return file;
+}
+
+bool keep_tries(const Descriptor& file, const std::string& job_files) {
+  std::string bytes = bytes_in(file);
+  if (bytes.empty() || bytes.front() != kGoesBack) return false;
+  bytes.front() = kEarlier;
+  return replace_file(tries_of(job_files), bytes, 0600);
+}
+
+}  // namespace berth::run

@@ -1,0 +1,48 @@
+// What the next try of a queued job must know of the earlier ones. A try that needs other devices
+// runs in another lease, and so in another `berth run` inside the job. The keeper gives each of them
+// an unnamed file with what the one before it has written, and stores it in JOBS/N.tries when the
+// job goes back to the queue. So nothing of it goes through the broker or its journal.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/descriptor.hpp"
+#include "model/tries.hpp"
+
+namespace berth::run {
+
+/// The `berth run` inside a queued job gets the number of its descriptor for these tries in this
+/// variable.
+inline constexpr const char* kTriesVariable = "BERTH_JOB_TRIES";
+
+struct EarlierTries {
+  model::Tries tries;
+  model::TryChange change = model::TryChange::kNothing;  // intended for the next try
+  double batch_scale = 1;
+  std::vector<std::string> without;  // policy::unit_id of devices that the next try should not get
+  std::int64_t ended_unix_milliseconds = 0;  // when the last try ended
+  // Of all tries together.
+  std::chrono::milliseconds wall{0}, cpu{0};
+  std::uint64_t peak_rss_bytes = 0;
+};
+
+/// nullopt if there was no earlier try.
+[[nodiscard]] std::optional<EarlierTries> read_earlier_tries(const Descriptor& file);
+/// Stores the tries, and marks the job as one that goes back to the queue when it ends. False if
+/// they cannot be stored.
+[[nodiscard]] bool write_next_try(const Descriptor& file, const EarlierTries& earlier);
+
+// For the keeper.
+
+/// "JOBS/N.tries"
+[[nodiscard]] std::string tries_of(const std::string& job_files);
+/// An unnamed file with the content of JOBS/N.tries, to be inherited; -1 if there can be none.
+[[nodiscard]] Descriptor open_tries_for(const std::string& job_files);
+/// If write_next_try() was called, stores the tries in JOBS/N.tries. Returns whether that was so.
+[[nodiscard]] bool keep_tries(const Descriptor& file, const std::string& job_files);
+
+}  // namespace berth::run

@@ -1,0 +1,11 @@
+// --notify: tells a job's user that it has ended.
+#pragma once
+
+#include "model/job.hpp"
+
+namespace berth::serve {
+
+/// Writes a line on the terminal where the job was queued, and where its user is logged in.
+void tell_of_end(const model::Job& job);
+
+}  // namespace berth::serve

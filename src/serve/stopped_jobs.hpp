@@ -1,0 +1,32 @@
+// Running jobs that were told to end and have not ended yet.
+#pragma once
+
+#include <map>
+
+#include "broker/broker.hpp"
+#include "model/job.hpp"
+#include "serve/watches.hpp"
+
+namespace berth::serve {
+
+class StoppedJobs {
+ public:
+  [[nodiscard]] bool contains(model::JobId id) const { return jobs_.contains(id); }
+  void add(model::JobId id, policy::Instant now) { jobs_.emplace(id, Stopped{now}); }
+  void remove(model::JobId id) { jobs_.erase(id); }
+  void clear() { jobs_.clear(); }
+  /// Sends stronger signals to jobs that did not end. A keeper gives the job its grace period and
+  /// then kills it; a lease without a keeper is killed by us. If a keeper is stuck, the front passes
+  /// the signal on. Finally they are killed one by one: the survivor cleans up. Call it
+  /// periodically.
+  void press(policy::Instant now, const broker::Broker& broker, Watches& watches);
+
+ private:
+  struct Stopped {
+    policy::Instant since{0};
+    int pressed = 0;  // how often it was sent a stronger signal
+  };
+  std::map<model::JobId, Stopped> jobs_;
+};
+
+}  // namespace berth::serve
