@@ -157,7 +157,7 @@ def stacks(of: Optional[int] = None) -> List[Dict[str, Any]]:
     >>> any(one["pid"] == os.getpid() for one in stacks())
     True
     """
-    done = subprocess.run([program(), "stacks", "--json", str(os.getpid() if of is None else of)], capture_output=True, stdin=subprocess.DEVNULL)
+    done = subprocess.run([program(), "stacks", "--json", *(["--pid", str(os.getpid())] if of is None else [str(of)])], capture_output=True, stdin=subprocess.DEVNULL)
     try:
         said = json.loads(done.stdout or done.stderr)
     except ValueError:

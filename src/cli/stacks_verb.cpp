@@ -40,38 +40,65 @@ Error not_yours(pid_t pid) {
           fmt::format("sudo berth stacks {}", pid)};
 }
 
+/// The job does not run. A process may have the same number.
+Error no_running_job(const model::Job& job) {
+  const std::string number = model::job_number(job);
+  const bool has_ended = model::has_ended(job.state);
+  std::string hint = fmt::format("berth {} {}", has_ended ? "report" : "why", number);
+  if (!job.task && run::read_stat("/proc", static_cast<pid_t>(job.id)))
+    hint += fmt::format("\nberth stacks --pid {}", job.id);
+  return {ErrorCode::kNotFound, "E0995",
+          has_ended ? text("job {} has ended, so it has no stacks", number)
+                    : text("job {} does not run yet, so it has no stacks", number),
+          hint};
+}
+
 std::vector<pid_t> owners_of(const model::Job& job) {
   std::vector<pid_t> found;
   for (const model::ProcessId& one : job.owners) found.push_back(static_cast<pid_t>(one.pid));
   return found;
 }
 
-/// The topmost processes of the job or pid. If a number is both that of a running job and a pid, it
-/// means the job.
+Result<std::vector<pid_t>> process_named(const std::string& word) {
+  const auto number = to_number(word);
+  if (!number || *number < 1)
+    return Error{ErrorCode::kInvalidArgument, "E0104",
+                 text("'{}' is not the number of a process", printable(word)),
+                 "berth stacks --pid 4121"};
+  if (!run::read_stat("/proc", static_cast<pid_t>(*number)))
+    return Error{ErrorCode::kNotFound, "E0532", text("there is no process {}", printable(word)),
+                 "ps -e"};
+  return std::vector<pid_t>{static_cast<pid_t>(*number)};
+}
+
+/// The topmost processes of the job or pid. A number that is both means the job, even if it has
+/// ended.
 Result<std::vector<pid_t>> roots_of(const Context& context) {
   const auto& words = context.arguments.positional;
+  if (const auto pid = context.arguments.value("--pid"))
+    return words.empty() ? process_named(*pid)
+                         : Result<std::vector<pid_t>>(contradiction("--pid", "JOB"));
   const auto number = words.empty() ? std::nullopt : to_number(words.front());
   if (number && *number > 0) {
     auto client = client::broker_here(client::IfNone::kGlance);
     const auto answer = client ? client->call("GET", job_path(static_cast<model::JobId>(*number)))
                                : Result<client::Response>(no_process(words.front()));
     if (answer && answer->status == 200)
-      if (const auto job = client::job_in(*answer); job && job->state == model::JobState::kRunning)
-        return owners_of(*job);
+      if (const auto job = client::job_in(*answer)) {
+        if (job->state == model::JobState::kRunning) return owners_of(*job);
+        return no_running_job(*job);
+      }
     if (!run::read_stat("/proc", static_cast<pid_t>(*number)))
       return answer ? no_process(words.front()) : answer.error();
     if (!answer && answer.error().id == "E0922")
       client::say_wait(text("{}; {} is read as a process number", answer.error().message, *number));
-    if (answer && answer->status == 200)
-      client::say_wait(text("{}; {} is read as a process number",
-                            text("job {} is not running", *number), *number));
     return std::vector<pid_t>{static_cast<pid_t>(*number)};
   }
   auto found = find_job(context, "stacks");
   if (!found) return std::move(found).error();
   const auto job = found->calls.job(found->id);
   if (!job) return job.error();
-  if (job->state != model::JobState::kRunning) return no_process(model::job_number(*job));
+  if (job->state != model::JobState::kRunning) return no_running_job(*job);
   return owners_of(*job);
 }
 

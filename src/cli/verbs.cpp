@@ -142,8 +142,12 @@ constexpr auto kRunExamples = std::to_array<Example>({
      "queue the job until a GPU is free; you can log out meanwhile"},
     {"berth run --queue --array 0-9%2 -- python train.py", "queue ten such jobs, two at a time"},
 });
+constexpr auto kStacksOptions = std::to_array<Option>({
+    {"--pid", "PID", "a process and its descendants, even if a job has this number"},
+});
 constexpr auto kStacksExamples = std::to_array<Example>({
     {"berth stacks 12", "show the stacks of a job or a process; nothing is stopped"},
+    {"berth stacks --pid 4121", "of process 4121, not of a job with this number"},
     {"berth stacks --json 12", "JSON for a program"},
 });
 constexpr auto kLeaseExamples = std::to_array<Example>({
@@ -421,7 +425,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
      "show where the processes of a job are: Python's stacks and the kernel's view",
      "[JOB|PID]",
      false,
-     {},
+     kStacksOptions,
      kStacksExamples,
      run_stacks},
     {"wait",

@@ -216,6 +216,16 @@ class Stacks(unittest.TestCase):
             with open(f"/proc/{program.pid}/stat") as file:
                 self.assertNotIn(file.read().rpartition(")")[2].split()[0], ("T", "t"), turn)
 
+    def test_a_process_is_named_explicitly(self):
+        program = subprocess.Popen(["sleep", "60"])
+        self.addCleanup(program.wait)
+        self.addCleanup(program.kill)
+        self.assertIn(f"process {program.pid} ", stacks("--pid", str(program.pid)).stdout)
+        for words, wrong in ((("--pid", "4194000"), "E0532"), (("--pid", "train"), "E0104"), (("--pid", str(program.pid), "7"), "E0010")):
+            answer = stacks(*words)
+            self.assertNotEqual(answer.returncode, 0)
+            self.assertIn(wrong, answer.stderr)
+
     def test_no_such_process(self):
         answer = stacks("4194000")
         self.assertNotEqual(answer.returncode, 0)
