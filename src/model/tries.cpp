@@ -65,6 +65,8 @@ std::string_view name(RankPart part) {
       return "stopped";
     case RankPart::kUnkillable:
       return "unkillable";
+    case RankPart::kLeftEarly:
+      return "left early";
   }
   return "ok";
 }
@@ -125,6 +127,15 @@ std::string collectives_sentence(const HangSeen& hang) {
                                               static_cast<long long>(ranks.size()),
                                               show_cpu_list(ranks), printable(what));
   return all.empty() ? all : text("last collectives: {}", all);
+}
+
+std::vector<int> gone_while_others_waited(const Try& one) {
+  if (one.hangs.empty() || one.hangs.back().is_slow) return {};
+  const HangSeen& hang = one.hangs.back();
+  std::vector<int> gone;
+  for (const HangSeen::Rank& rank : hang.ranks)
+    if (rank.has_ended) gone.push_back(rank.rank);
+  return gone == hang.odd_ranks ? gone : std::vector<int>();
 }
 
 const RankEnd* first_failed(const Try& one) {

@@ -43,7 +43,8 @@ enum class RankPart {
   kFailedFirst,  // the rank failed first; its exit code is the job's
   kVictim,       // another rank had failed, and so this one failed too or Berth ended it
   kStopped,      // the rank ended because the job was ended on purpose
-  kUnkillable    // the rank still exists after SIGKILL, because it is blocked in the kernel
+  kUnkillable,   // the rank still exists after SIGKILL, because it is blocked in the kernel
+  kLeftEarly     // the rank ended with exit code 0 while others still needed it
 };
 [[nodiscard]] std::string_view name(RankPart part);  // "ok", "failed first", "victim", …
 
@@ -108,8 +109,8 @@ struct Try {
   std::vector<RankEnd> ranks;     // one per rank; a job without --ranks has one
   std::vector<HangSeen> hangs;
   std::optional<NcclSeen> nccl;  // with --nccl-debug, if NCCL was used
-  std::vector<int> left_early;   // ranks that ended with 0, after which another rank failed because
-                                 // they were gone
+  std::vector<int> left_early;   // ranks that ended with 0 while others still needed them: these
+                                 // failed for that reason, or waited until they were killed
 };
 
 /// What --preflight found before the first try.
@@ -134,7 +135,11 @@ struct Tries {
 [[nodiscard]] std::string hang_sentence(const HangSeen& hang);
 /// The last collectives of the ranks: "ranks 0,2: all_reduce 42, started"; "" if none is known.
 [[nodiscard]] std::string collectives_sentence(const HangSeen& hang);
-/// The rank whose exit code is the job's; nullptr if no rank failed.
+/// Ranks that had ended with exit code 0 when all others were last seen to wait for them; empty if
+/// the others waited for a rank that was still there, or were not seen to wait.
+[[nodiscard]] std::vector<int> gone_while_others_waited(const Try& one);
+/// The rank that failed first, and whose exit code is the job's; nullptr if no rank failed, or if
+/// the ranks that failed only waited for one that had left.
 [[nodiscard]] const RankEnd* first_failed(const Try& one);
 
 }  // namespace berth::model

@@ -53,6 +53,10 @@ bool only_lost_a_peer(const Rank& rank) {
           mentions_lost_peer(rank.err.tail()) || mentions_lost_peer(rank.out.tail()));
 }
 
+bool was_killed(const Rank& rank) {
+  return rank.was_ended_by_us || (rank.ended && WIFSIGNALED(rank.status));
+}
+
 Rank* failed_first(std::vector<Rank>& ranks) {
   Rank* found = nullptr;
   const auto is_better = [](const Rank& a, const Rank& b) {

@@ -54,5 +54,7 @@ struct Rank {
 /// For the report. `is_first`: it failed first. `is_stopped`: the job was ended on purpose.
 [[nodiscard]] model::RankEnd end_of(const Rank& rank, const RankSpec& spec, bool is_first,
                                     bool is_stopped);
+/// Whether the rank did not end by itself: a signal or Berth ended it.
+[[nodiscard]] bool was_killed(const Rank& rank);
 
 }  // namespace berth::run

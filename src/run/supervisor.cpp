@@ -670,17 +670,27 @@ class Supervisor {
   int fill(model::Try& one) {
     const Rank* ended_with = nullptr;
     for (const Rank& rank : ranks_) {
-      one.ranks.push_back(end_of(rank, spec_of(rank), first_ == rank.number, is_stopped_));
       const bool counts = first_ ? rank.number == *first_ : rank.has_failed();
       if (counts && ended_with == nullptr) ended_with = &rank;
+    }
+    // A rank that only waited, and was then killed, did not fail first.
+    if (ended_with != nullptr && was_killed(*ended_with))
+      one.left_early = model::gone_while_others_waited(one);
+    const bool may_be_first = one.left_early.empty();
+    if (ended_with != nullptr && only_lost_a_peer(*ended_with) && may_be_first)
+      for (const Rank& rank : ranks_)
+        if (rank.ended && rank.status == 0 && *rank.ended <= *ended_with->ended)
+          one.left_early.push_back(rank.number);
+    for (const Rank& rank : ranks_) {
+      const bool is_first = may_be_first && first_ == rank.number;
+      one.ranks.push_back(end_of(rank, spec_of(rank), is_first, is_stopped_));
+      if (std::find(one.left_early.begin(), one.left_early.end(), rank.number) !=
+          one.left_early.end())
+        one.ranks.back().part = model::RankPart::kLeftEarly;
     }
     one.wall = since(begun_);
     read_nccl_logs(one);
     const int status = ended_with == nullptr ? 0 : ended_with->status;
-    if (ended_with != nullptr && only_lost_a_peer(*ended_with))
-      for (const Rank& rank : ranks_)
-        if (rank.ended && rank.status == 0 && *rank.ended <= *ended_with->ended)
-          one.left_early.push_back(rank.number);
     if (WIFEXITED(status)) one.exit_code = WEXITSTATUS(status);
     if (WIFSIGNALED(status)) one.signal = WTERMSIG(status);
     if (is_hang_ended_) {

@@ -232,6 +232,70 @@ class Stacks(unittest.TestCase):
         self.assertIn("E0532", answer.stderr)
 
 
+# Ranks that wait for a collective for ever, without PyTorch: what counts is the path of the module. Rank 0 leaves.
+LEAVES = """
+import os
+if os.environ["RANK"] == "0":
+    raise SystemExit(0)
+from torch.distributed import all_reduce
+def step():
+    all_reduce()
+step()
+"""
+WAITS = """
+import time
+def all_reduce():
+    print("waiting", flush=True)
+    time.sleep(600)
+"""
+
+
+class Left(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.file = os.path.join(folder.name, "report.json")
+        package = os.path.join(folder.name, "site-packages/torch/distributed")
+        os.makedirs(package)
+        for name, text in ((os.path.join(package, "__init__.py"), WAITS), (os.path.join(package, "../__init__.py"), ""),
+                           (os.path.join(folder.name, "train.py"), LEAVES)):
+            with open(name, "w") as file:
+                file.write(text)
+        self.words = ["python3", os.path.join(folder.name, "train.py")]
+        self.variables = {"PYTHONPATH": os.path.join(folder.name, "site-packages")}
+
+    def check(self, said, parts):
+        self.assertIn("rank 0 left with exit code 0 while the others waited, until they were ended", said)
+        self.assertNotIn("failed first", said)
+        with open(self.file) as file:
+            report = json.load(file)
+        one, = report["tries"]
+        self.assertEqual((one["left_early"], one["failed_first"], [rank["part"] for rank in report["ranks"]]), ([0], None, parts))
+        return one["class"]
+
+    def test_ranks_that_are_ended_because_of_the_hang_did_not_fail_first(self):
+        done = run(*self.words, options=["--ranks", "3", "--cpu", "--hang-action", "kill", "--hang-timeout", "12s", "--report", self.file],
+                   env=environment(**self.variables))
+        self.assertEqual(done.returncode, 143, done.stderr)
+        self.assertEqual(self.check(done.stderr, ["left early", "victim", "victim"]), "hang")
+
+    def test_ranks_that_somebody_kills_meanwhile_did_not_fail_first(self):
+        job = start(*self.words, options=["--ranks", "3", "--cpu", "--report", self.file], env=environment(**self.variables), stderr=subprocess.PIPE)
+        said = ""
+        for line in job.stderr:
+            said += line
+            if "no rank has moved" in line:
+                for one in self.waiting(job.pid):
+                    os.kill(one, 9)
+        job.stdout.close()
+        job.stderr.close()
+        self.assertEqual(job.wait(timeout=60), 137)
+        self.assertEqual(self.check(said, ["left early", "victim", "victim"]), "killed")
+
+    def waiting(self, job):
+        return [one["pid"] for one in json.loads(stacks("--json", str(job)).stdout)["processes"] if one["rank"] is not None and one["python"]]
+
+
 @unittest.skipUnless(python_with_torch(), "no PyTorch with torch.distributed")
 class Hang(unittest.TestCase):
     def setUp(self):
