@@ -16,6 +16,7 @@
 #include "cli/verbs.hpp"
 #include "engines/kube_claim.hpp"
 #include "engines/kube_devices.hpp"
+#include "engines/other_plugin.hpp"
 #include "engines/own_queue.hpp"
 #include "output/json_writer.hpp"
 #include "output/table.hpp"
@@ -119,6 +120,11 @@ Result<int> print_devices(const Context& context) {
   // If this user may not read the folder, its contents are unknown.
   const engines::OwnQueue own(context.arguments.value("--state").value_or(kKubeState));
   if (own.units()) own.apply(units);
+  const std::filesystem::path folder =
+      context.arguments.value("--kubelet").value_or("/var/lib/kubelet/device-plugins");
+  engines::OtherPlugins(folder.parent_path().string(), folder.string(),
+                        engines::OtherPlugins::Part::kDevicePlugin)
+      .apply(units);
   const auto resources = engines::kube_resources(units, *config);
   if (context.json) {
     context.out(json_of(resources));

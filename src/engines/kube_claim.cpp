@@ -8,6 +8,7 @@
 #include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
+#include "engines/other_plugin.hpp"
 #include "engines/own_queue.hpp"
 
 namespace berth::engines {
@@ -84,14 +85,23 @@ bool is_shared(const KubeUnit& unit, int shares) {
   return unit.profile.empty() && share_of(unit, shares).value_or(0) > 0;
 }
 
+Json taint_of(const KubeUnit& unit) {
+  Json taint{{"key", kUnhealthyTaint}, {"value", unit.fault}, {"effect", "NoSchedule"}};
+  if (unit.fault == kOwnQueueFault) taint.update({{"key", kOwnQueueTaint}, {"value", "berth"}});
+  if (unit.fault == kOtherPluginFault)
+    taint.update({{"key", kOtherPluginTaint}, {"value", "true"}});
+  return taint;
+}
+
+/// Whether another queue or program may give the unit away, so that no toleration opens it.
+bool is_closed(const KubeUnit& unit) {
+  return unit.fault == kOwnQueueFault || unit.fault == kOtherPluginFault;
+}
+
 void add_devices(const KubeUnit& unit, const std::string& nvlink_group,
                  const SliceSettings& settings, Json& out) {
   Json device{{"name", device_name(unit.uuid)}, {"attributes", attributes_of(unit, nvlink_group)}};
-  const bool is_own = unit.fault == kOwnQueueFault;
-  if (!unit.healthy)
-    device["taints"] = {{{"key", is_own ? kOwnQueueTaint : kUnhealthyTaint},
-                         {"value", is_own ? "berth" : unit.fault},
-                         {"effect", "NoSchedule"}}};
+  if (!unit.healthy) device["taints"] = Json::array({taint_of(unit)});
   const std::uint64_t mebibytes = unit.memory_bytes.value_or(0) / kMebibyte;
   if (!is_shared(unit, settings.shares)) {
     device["capacity"] = {{"shares", {{"value", "1"}}}};
@@ -391,7 +401,7 @@ Result<KubeAnswer> claim_answer(const Claim& claim, const std::vector<KubeUnit>&
   for (const ClaimDevice& device : claim.devices) {
     const KubeUnit* unit = unit_named(units, device.device);
     if (unit == nullptr) return not_there(device.device);
-    if (device.tolerates && unit->fault != kOwnQueueFault)
+    if (device.tolerates && !is_closed(*unit))
       usable[static_cast<std::size_t>(unit - units.data())].healthy = true;
     uuids.push_back(unit->uuid);
     if (device.memory_bytes)

@@ -20,6 +20,8 @@ inline constexpr const char* kDraDriver = "gpu.berth.dev";
 inline constexpr const char* kUnhealthyTaint = "gpu.berth.dev/unhealthy";
 /// The taint of a device in Berth's own queue. No claim gets it, even one that tolerates the taint.
 inline constexpr const char* kOwnQueueTaint = "gpu.berth.dev/own-queue";
+/// The taint of a device that another program may give to pods. No claim gets it either.
+inline constexpr const char* kOtherPluginTaint = "gpu.berth.dev/other-plugin";
 
 struct SliceSettings {
   std::string node, node_uid;

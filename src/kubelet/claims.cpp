@@ -11,6 +11,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/write_file.hpp"
+#include "engines/other_plugin.hpp"
 #include "engines/own_queue.hpp"
 #include "guard/container.hpp"
 #include "kubelet/log.hpp"
@@ -119,6 +120,9 @@ Result<engines::JournalledClaim> Claims::prepare(
   if (!held) return held.error();
   std::vector<engines::KubeUnit> now = units;
   own.apply(now);
+  engines::OtherPlugins(folders_.kubelet, folders_.kubelet + "/device-plugins",
+                        engines::OtherPlugins::Part::kDriver)
+      .apply(now);
   // The kubelet may have unprepared the claim in the meantime. Then nothing would remove the files.
   if (is_given_up())
     return Error{ErrorCode::kUnavailable, "E0969",

@@ -16,6 +16,7 @@ namespace berth::kubelet {
 struct ClaimFolders {
   std::string state = "/var/lib/berth/kubernetes";  // claims/UID.json, claims/UID/
   std::string cdi = "/var/run/cdi";
+  std::string kubelet = "/var/lib/kubelet";
 };
 
 class Claims {

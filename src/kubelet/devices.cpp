@@ -7,6 +7,8 @@
 
 #include <cerrno>
 
+#include "base/text.hpp"
+#include "engines/other_plugin.hpp"
 #include "kubelet/log.hpp"
 #include "system/spawn.hpp"
 
@@ -20,6 +22,15 @@ std::string told(const std::vector<engines::KubeUnit>& units) {
   return engines::units_line(units);
 }
 
+/// Why another plugin keeps units from Berth; "" if none does.
+std::string other_plugin_of(const std::vector<engines::KubeUnit>& units) {
+  std::string all;
+  for (const engines::KubeUnit& unit : units)
+    if (unit.fault == engines::kOtherPluginFault && all.find(unit.why) == std::string::npos)
+      all += (all.empty() ? "" : "; ") + unit.why;
+  return all;
+}
+
 }  // namespace
 
 void Devices::put(std::vector<engines::KubeUnit> seen) {
@@ -28,8 +39,18 @@ void Devices::put(std::vector<engines::KubeUnit> seen) {
   if (version_ > 0 && told(now) == told(units_)) return;
   for (const engines::KubeUnit& unit : now)
     for (const engines::KubeUnit& before : units_)
-      if (unit.uuid == before.uuid && unit.healthy != before.healthy)
+      if (unit.uuid == before.uuid && unit.healthy != before.healthy &&
+          unit.fault != engines::kOtherPluginFault && before.fault != engines::kOtherPluginFault)
         log(unit.healthy ? "healthy" : "unhealthy", {{"device", unit.uuid}, {"why", unit.why}});
+  if (const std::string other = other_plugin_of(now); other != other_) {
+    if (other.empty())
+      log("other_plugin_gone");
+    else
+      log("other_plugin", {{"error", text("Berth withholds GPUs of this node: {}", other)},
+                           {"id", "E1075"},
+                           {"hint", engines::kOtherPluginHint}});
+    other_ = other;
+  }
   units_ = std::move(now);
   ++version_;
   changed_.notify_all();
@@ -50,8 +71,11 @@ void Devices::wait(std::uint64_t known, std::chrono::milliseconds at_most) const
   changed_.wait_for(hold, at_most, [&] { return version_ != known; });
 }
 
-Observer::Observer(Devices& devices, std::vector<std::string> words)
-    : devices_(devices), words_(std::move(words)), thread_([this] { run(); }) {}
+Observer::Observer(Devices& devices, std::vector<std::string> words, Restrict restricted)
+    : devices_(devices),
+      words_(std::move(words)),
+      restricted_(std::move(restricted)),
+      thread_([this] { run(); }) {}
 
 Observer::~Observer() {
   {
@@ -80,7 +104,10 @@ void Observer::read_lines(int file) {
         line += buffer[i];
         continue;
       }
-      if (auto units = engines::units_in(line)) devices_.put(*std::move(units));
+      if (auto units = engines::units_in(line)) {
+        restricted_(*units);
+        devices_.put(*std::move(units));
+      }
       line.clear();
     }
   }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -31,14 +32,18 @@ class Devices {
   mutable std::condition_variable changed_;
   std::vector<engines::KubeUnit> units_;
   std::uint64_t version_ = 0;
+  std::string other_;  // the other plugin that was last reported
 };
+
+/// Marks units that pods may not get, for reasons that the drivers do not know.
+using Restrict = std::function<void(std::vector<engines::KubeUnit>&)>;
 
 /// Keeps `devices` current: starts `program observe`, which queries the drivers, and reads one line
 /// for each query. A query forks, which a process with gRPC's threads must not do, so it is done in
 /// another process. If that process ends, it is restarted after a second.
 class Observer {
  public:
-  Observer(Devices& devices, std::vector<std::string> words);
+  Observer(Devices& devices, std::vector<std::string> words, Restrict restricted);
   ~Observer();
   Observer(const Observer&) = delete;
   Observer& operator=(const Observer&) = delete;
@@ -51,6 +56,7 @@ class Observer {
 
   Devices& devices_;
   std::vector<std::string> words_;
+  Restrict restricted_;
   mutable std::mutex lock_;
   std::condition_variable ending_changed_;
   bool ending_ = false;

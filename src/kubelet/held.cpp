@@ -16,6 +16,7 @@
 #include "base/write_file.hpp"
 #include "engines/kube_claim.hpp"
 #include "kubelet/podresources.grpc.pb.h"
+#include "kubelet/socket_server.hpp"
 
 namespace berth::kubelet {
 namespace {
@@ -24,6 +25,7 @@ using Json = nlohmann::json;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kKubelet{5'000};
+constexpr const char* kPodResources = "/pod-resources/kubelet.sock";
 
 std::string given_in(const std::string& state) {
   return state + "/given";
@@ -61,12 +63,12 @@ Status add_claims(const std::string& folder, Json& held) {
   return Done{};
 }
 
-Status add_pods(const std::string& socket, Json& held) {
+Result<v1::ListPodResourcesResponse> list_pods(const std::string& kubelet) {
   grpc::ChannelArguments arguments;
   arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
   arguments.SetMaxReceiveMessageSize(16 << 20);
-  const auto stub = v1::PodResourcesLister::NewStub(
-      grpc::CreateCustomChannel("unix:" + socket, grpc::InsecureChannelCredentials(), arguments));
+  const auto stub = v1::PodResourcesLister::NewStub(grpc::CreateCustomChannel(
+      "unix:" + kubelet + kPodResources, grpc::InsecureChannelCredentials(), arguments));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kKubelet);
   v1::ListPodResourcesResponse answer;
@@ -74,13 +76,27 @@ Status add_pods(const std::string& socket, Json& held) {
   if (!status.ok())
     return unknown(text("the kubelet does not answer: {}", printable(status.error_message())),
                    "systemctl status kubelet");
-  for (const auto& pod : answer.pod_resources())
+  return answer;
+}
+
+/// Calls `each` with the id and the pod ("default/train") of each device of a vendor's resources.
+template <typename Each>
+void for_each_device(const v1::ListPodResourcesResponse& pods, const char* vendor, Each each) {
+  for (const auto& pod : pods.pod_resources())
     for (const auto& container : pod.containers())
       for (const auto& devices : container.devices()) {
-        if (!devices.resource_name().starts_with("berth.dev/")) continue;
+        if (!devices.resource_name().starts_with(vendor)) continue;
         for (const std::string& id : devices.device_ids())
-          add(held, unit_of(id), pod.namespace_() + "/" + pod.name());
+          each(id, pod.namespace_() + "/" + pod.name());
       }
+}
+
+Status add_pods(const std::string& kubelet, Json& held) {
+  const auto pods = list_pods(kubelet);
+  if (!pods) return pods.error();
+  for_each_device(*pods, "berth.dev/", [&](const std::string& id, const std::string& pod) {
+    add(held, unit_of(id), pod);
+  });
   return Done{};
 }
 
@@ -117,6 +133,15 @@ Status note_given(const std::string& state, const std::vector<std::string>& ids)
   return Done{};
 }
 
+std::map<std::string, std::string> pods_of_nvidia(const std::string& kubelet) {
+  std::map<std::string, std::string> found;
+  if (!is_socket(kubelet + kPodResources)) return found;
+  if (const auto pods = list_pods(kubelet))
+    for_each_device(*pods, "nvidia.com/",
+                    [&](const std::string& id, const std::string& pod) { found[id] = pod; });
+  return found;
+}
+
 Result<std::string> held_devices(const HeldSettings& settings) {
   Json held = Json::array();
   const std::string claims = settings.state + "/claims", given = given_in(settings.state);
@@ -127,7 +152,7 @@ Result<std::string> held_devices(const HeldSettings& settings) {
   std::error_code ignored;
   const bool has_claims_alone =
       std::filesystem::exists(claims, ignored) && !std::filesystem::exists(given, ignored);
-  const auto pods = add_pods(settings.kubelet + "/pod-resources/kubelet.sock", held);
+  const auto pods = add_pods(settings.kubelet, held);
   if (!pods && !has_claims_alone) return pods.error();
   return Json{{"held", held}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

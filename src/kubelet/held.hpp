@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,10 @@ namespace berth::kubelet {
 /// Notes that devices are being given to a container. The kubelet lists them a moment later, so
 /// until then they count as given. Fails with kUnavailable (E0520).
 [[nodiscard]] Status note_given(const std::string& state, const std::vector<std::string>& ids);
+
+/// The pods that have a device of NVIDIA's device plugin, "default/train" by the id of the device.
+/// `kubelet`: /var/lib/kubelet. Empty if its pod resources API does not answer.
+[[nodiscard]] std::map<std::string, std::string> pods_of_nvidia(const std::string& kubelet);
 
 struct HeldSettings {
   std::string state, kubelet;                // folders: of the journal; /var/lib/kubelet

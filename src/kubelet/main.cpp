@@ -21,6 +21,7 @@
 #include "base/text_parts.hpp"
 #include "base/units.hpp"
 #include "base/write_file.hpp"
+#include "engines/other_plugin.hpp"
 #include "engines/own_queue.hpp"
 #include "engines/xid_hold.hpp"
 #include "inventory/nvml_reader.hpp"
@@ -66,8 +67,19 @@ bool read_driver_option(const std::string& word, const std::string& value, Optio
   return true;
 }
 
+/// `--kubelet` is the folder of device plugins for `device-plugin`, and the one above it for the
+/// other parts.
+void set_kubelet(const std::string& given, Options& options) {
+  if (given.empty()) return;
+  PluginSettings& settings = options.settings;
+  const bool is_above = options.dra || options.held;
+  settings.kubelet = is_above ? given : std::filesystem::path(given).parent_path().string();
+  settings.folder = is_above ? given + "/device-plugins" : given;
+}
+
 /// Reads the options. Returns false for an unknown word.
 bool read(const std::vector<std::string>& words, Options& options) {
+  std::string given_folder;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
     if (word == "observe") options.observe = true;
@@ -82,7 +94,7 @@ bool read(const std::vector<std::string>& words, Options& options) {
     if (word == "--shares")
       options.settings.config.shares = static_cast<int>(to_number(value).value_or(0));
     else if (word == "--kubelet")
-      options.settings.folder = value;
+      given_folder = value;
     else if (word == "--state")
       options.settings.state = value;
     else if (word == "--interval" && parse_duration(value))
@@ -96,6 +108,7 @@ bool read(const std::vector<std::string>& words, Options& options) {
     else if (!read_driver_option(word, value, options))
       return false;
   }
+  set_kubelet(given_folder, options);
   return true;
 }
 
@@ -164,10 +177,8 @@ int observe(const Options& options) {
 
 /// For `berth k8s lend` and `reclaim`: prints what pods have, or why that is not known.
 int print_held(const Options& options) {
-  const std::string& given = options.settings.folder;
-  const auto held = held_devices({options.settings.state,
-                                  given == PluginSettings().folder ? "/var/lib/kubelet" : given,
-                                  options.interval * 2});
+  const auto held =
+      held_devices({options.settings.state, options.settings.kubelet, options.interval * 2});
   const std::string out =
       held ? *held
            : nlohmann::json{{"error", held.error().message}, {"hint", held.error().hint}}.dump() +
@@ -197,7 +208,7 @@ class Daemon {
 
   int run(const std::vector<std::string>& observer_words) {
     if (!make_state_folder()) return 5;
-    Observer observer(devices_, observer_words);
+    Observer observer(devices_, observer_words, [this](auto& units) { restrict_to_free(units); });
     if (!observer.wait_for_first(kFirstLook)) {
       log("no_look", {{"error", text("the drivers did not answer")}});
       return 3;
@@ -226,10 +237,9 @@ class Daemon {
     DraSettings settings = options_.driver;
     settings.config = options_.settings.config;
     settings.folders.state = options_.settings.state;
-    if (options_.settings.folder != PluginSettings().folder) {
-      settings.plugins = options_.settings.folder + "/plugins";
-      settings.registry = options_.settings.folder + "/plugins_registry";
-    }
+    settings.folders.kubelet = options_.settings.kubelet;
+    settings.plugins = options_.settings.kubelet + "/plugins";
+    settings.registry = options_.settings.kubelet + "/plugins_registry";
     DraDriver driver(settings, devices_);
     log("offers", {{"driver", engines::kDraDriver},
                    {"node", settings.node},
@@ -246,6 +256,17 @@ class Daemon {
     log("ends");
     return 0;
   }
+  /// Called by the observer's thread of this process, because gRPC may not be used where the
+  /// drivers are queried.
+  void restrict_to_free(std::vector<engines::KubeUnit>& units) const {
+    const PluginSettings& own = options_.settings;
+    using Part = engines::OtherPlugins::Part;
+    engines::mark_held_elsewhere(units, pods_of_nvidia(own.kubelet));
+    engines::OtherPlugins(own.kubelet, own.folder,
+                          options_.dra ? Part::kDriver : Part::kDevicePlugin)
+        .apply(units);
+  }
+
   [[nodiscard]] bool make_state_folder() const {
     const std::string& folder = options_.settings.state;
     const auto made = engines::OwnQueue(folder).make_folder(

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "engines/other_plugin.hpp"
 #include "engines/own_queue.hpp"
 #include "guard/container.hpp"
 #include "kubelet/deviceplugin.grpc.pb.h"
@@ -104,6 +105,9 @@ class Plugin::Service final : public v1beta1::DevicePlugin::Service {
     if (!held) return refuse(held.error());
     auto units = devices_.units();
     own.apply(units);
+    engines::OtherPlugins(settings_.kubelet, settings_.folder,
+                          engines::OtherPlugins::Part::kDevicePlugin)
+        .apply(units);
     for (const auto& one : request->container_requests()) {
       const auto ids = list_of(one.devices_ids());
       auto answer = engines::kube_answer(ids, units, settings_.config);

@@ -13,7 +13,8 @@ namespace berth::kubelet {
 
 struct PluginSettings {
   std::string folder = "/var/lib/kubelet/device-plugins";  // the kubelet's
-  std::string state = "/var/lib/berth/kubernetes";         // the guard's files
+  std::string kubelet = "/var/lib/kubelet";
+  std::string state = "/var/lib/berth/kubernetes";  // the guard's files
   engines::KubeConfig config;
 };
 

@@ -7,6 +7,7 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -230,6 +231,55 @@ class DevicePlugin(unittest.TestCase):
             plugin.allocate(lost)
         self.assertEqual(refused.exception.code(), kubelet_bed.grpc.StatusCode.UNAVAILABLE)
         self.assertEqual(len(later), 4)
+
+    def other_plugin(self, name="nvidia-gpu.sock"):
+        """Plays NVIDIA's device plugin, which listens beside Berth's."""
+        end = socket.socket(socket.AF_UNIX)
+        end.bind(os.path.join(self.kubelet.folder, name))
+        end.listen(8)
+        self.addCleanup(end.close)
+        return end
+
+    def until(self, lists, wanted):
+        """Waits until the list has this set of states. Returns the list."""
+        for later in lists:
+            if set(later.values()) == wanted:
+                return later
+        self.fail(f"{wanted} was not seen")
+
+    def test_where_nvidias_plugin_serves_the_node_no_gpu_is_given_twice(self):
+        other = self.other_plugin()
+        self.begin()
+        plugin = self.plugin()
+        lists = plugin.watch()
+        first = self.until(lists, {"Unhealthy"})
+        self.assertEqual(len(first), 4)
+        with self.assertRaises(kubelet_bed.grpc.RpcError) as refused:
+            plugin.allocate(next(iter(first)))
+        self.assertIn("nvidia.com/gpu", refused.exception.details())
+        other.close()  # the node's label was changed; the file is still there
+        self.until(lists, {"Healthy"})
+        plugin.allocate(next(iter(first)))
+        os.unlink(os.path.join(self.kubelet.folder, "nvidia-gpu.sock"))
+        self.other_plugin()
+        with self.assertRaises(kubelet_bed.grpc.RpcError):
+            plugin.allocate(next(iter(first)))
+        self.until(lists, {"Unhealthy"})
+        events = [one for one in self.end()[1] if one["event"].startswith("other_plugin")]
+        self.assertEqual([one["event"] for one in events], ["other_plugin", "other_plugin_gone", "other_plugin"])
+        self.assertEqual(events[0]["id"], "E1075")
+        self.assertIn("nvidia.com/gpu.deploy.device-plugin=false", events[0]["hint"])
+
+    def test_a_gpu_that_a_pod_has_as_nvidia_com_gpu_is_closed_until_the_pod_ends(self):
+        uuid = json.loads(output(BERTH, "ls", "--json")[1])["devices"][2]["uuid"]
+        self.kubelet.resource, self.kubelet.pods = "nvidia.com/gpu", {"train": uuid}
+        self.begin()
+        lists = self.plugin().watch()
+        found = self.until(lists, {"Healthy", "Unhealthy"})
+        self.assertEqual([one for one, health in found.items() if health == "Unhealthy"], [uuid])
+        self.kubelet.finish("train")
+        self.until(lists, {"Healthy"})
+        self.assertIn("default/train", next(one["error"] for one in self.end()[1] if one["event"] == "other_plugin"))
 
     def test_a_fatal_xid_makes_its_gpu_unhealthy_until_it_works_for_a_while(self):
         self.begin(faults=("xid:1@4=79", "xid:2@4=31"))

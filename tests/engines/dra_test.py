@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -333,6 +334,22 @@ class Dra(unittest.TestCase):
         # The plugin sees at its next look that the GPU is lent; a kubelet tries again until then.
         until(lambda: self.kubelet.prepare(("d", SECOND))[SECOND].error == "", "the claim gets its GPU")
         until(lambda: self.api.devices() == first, "the taints are gone")
+
+    def test_beside_another_plugin_every_gpu_is_tainted_and_no_toleration_opens_it(self):
+        os.mkdir(self.kubelet.folder + "/device-plugins")
+        path = self.kubelet.folder + "/device-plugins/nvidia-gpu.sock"
+        with socket.socket(socket.AF_UNIX) as other:
+            other.bind(path)
+            other.listen(8)
+            devices = self.ready()
+            self.assertEqual([one["taints"][0]["key"] for one in devices], ["gpu.berth.dev/other-plugin"] * 4)
+            self.api.allocate("c", FIRST, devices[0]["name"])
+            results = self.api.claims["default", "c"]["status"]["allocation"]["devices"]["results"]
+            results[0]["tolerations"] = [{"operator": "Exists"}]
+            self.assertIn("nvidia.com/gpu", self.kubelet.prepare(("c", FIRST))[FIRST].error)
+            self.assertEqual([one["id"] for one in self.events("other_plugin")], ["E1075"])
+        until(lambda: not self.tainted(), "the taints are gone")
+        self.assertEqual(self.kubelet.prepare(("c", FIRST))[FIRST].error, "")
 
     def test_a_taint_keeps_its_time_when_the_slice_changes(self):
         self.ready(faults=("lost:1@5", "lost:2@9"))

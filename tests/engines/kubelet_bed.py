@@ -34,12 +34,12 @@ class Kubelet:
 
     def __init__(self):
         self.made = tempfile.TemporaryDirectory(prefix="bk")
-        self.folder = os.path.join(self.made.name, "dp")
-        os.mkdir(self.folder)
-        self.pb, self.resources = messages(self.made.name)
         self.root = os.path.join(self.made.name, "kubelet")
+        self.folder = os.path.join(self.root, "device-plugins")
+        os.makedirs(self.folder)
+        self.pb, self.resources = messages(self.made.name)
         os.makedirs(self.root + "/pod-resources")
-        self.pods, self.lock = {}, threading.RLock()
+        self.pods, self.lock, self.resource = {}, threading.RLock(), "berth.dev/gpu"
         self.registered = []
         self.changed = threading.Condition()
         self.server = None
@@ -66,7 +66,7 @@ class Kubelet:
         with self.lock:
             for name, device in self.pods.items():
                 pod = answer.pod_resources.add(name=name, namespace="default")
-                pod.containers.add(name="c").devices.add(resource_name="berth.dev/gpu", device_ids=[device])
+                pod.containers.add(name="c").devices.add(resource_name=self.resource, device_ids=[device])
         return answer
 
     def run(self, name, plugin, device):

@@ -20,6 +20,17 @@ def text(*path):
         return file.read()
 
 
+def runs_on(spec, labels):
+    """Whether a pod may run on a node with these labels: nodeSelector and required node affinity, as the scheduler reads them."""
+    def holds(one):
+        value, known = labels.get(one["key"]), one["key"] in labels
+        return {"DoesNotExist": not known, "Exists": known, "In": known and value in one.get("values", ()),
+                "NotIn": not known or value not in one.get("values", ())}[one["operator"]]
+    terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    return all(labels.get(key) == value for key, value in spec["nodeSelector"].items()) and any(
+        all(holds(one) for one in term["matchExpressions"]) for term in terms)
+
+
 class Manifests(unittest.TestCase):
     def setUp(self):
         self.objects = {one["kind"]: one for one in yaml.safe_load_all(text("integrations", "kubernetes", "device-plugin.yaml"))}
@@ -31,6 +42,15 @@ class Manifests(unittest.TestCase):
         self.assertEqual(self.pod["metadata"]["labels"], labels)
         self.assertEqual({one["metadata"].get("namespace", "berth") for one in self.objects.values()}, {"berth"})
         self.assertEqual(self.pod["spec"]["serviceAccountName"], self.objects["ServiceAccount"]["metadata"]["name"])
+
+    def test_it_runs_on_labelled_nodes_alone_and_not_beside_the_gpu_operator(self):
+        offer, operator = {"berth.dev/offer": "true"}, "nvidia.com/gpu.deploy.device-plugin"
+        claims = {one["kind"]: one for one in yaml.safe_load_all(text("integrations", "kubernetes", "dra.yaml"))}
+        for spec in (self.pod["spec"], claims["DaemonSet"]["spec"]["template"]["spec"]):
+            for labels, wanted in (({}, False), ({"berth.dev/offer": "false"}, False), ({operator: "false"}, False), ({operator: "true"}, False),
+                                   (offer, True), ({**offer, operator: "false"}, True), ({**offer, operator: "true"}, False),
+                                   ({**offer, operator: "paused-for-mig-change"}, False)):
+                self.assertEqual(runs_on(spec, labels), wanted, labels)
 
     def test_its_words_are_words_of_berth(self):
         args = self.container["args"]
@@ -47,7 +67,7 @@ class Manifests(unittest.TestCase):
         for mount in self.container["volumeMounts"]:
             # The kubelet mounts the guard's files by their path on the node, so host and container must use the same path.
             self.assertEqual(mount["mountPath"], hosts.pop(mount["name"]))
-            self.assertIn(f"(default: {mount['mountPath']})", page)
+            self.assertIn(f"(default: {mount['mountPath'].removesuffix('/pod-resources')})", page)
         self.assertEqual(hosts, {})
 
     def test_it_has_no_right_that_the_page_does_not_explain(self):

@@ -1,0 +1,45 @@
+// Another program on a Kubernetes node that gives its NVIDIA GPUs to pods: NVIDIA's device plugin,
+// which the GPU Operator installs and which owns nvidia.com/gpu, or NVIDIA's driver for claims.
+// Neither knows what Berth gives away, so beside one of them Berth gives away nothing.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engines/kube_devices.hpp"
+
+namespace berth::engines {
+
+/// KubeUnit::fault of a unit that another program may give to pods.
+inline constexpr const char* kOtherPluginFault = "other-plugin";
+
+/// Ends NVIDIA's device plugin on a node of the GPU Operator.
+inline constexpr const char* kOtherPluginHint =
+    "kubectl label node NODE nvidia.com/gpu.deploy.device-plugin=false --overwrite";
+
+class OtherPlugins {
+ public:
+  enum class Part : unsigned char { kDevicePlugin, kDriver };
+  /// `kubelet`: "/var/lib/kubelet". `devices`: the folder of device plugins in it. `own`: the part
+  /// of Berth that looks. The driver also yields to Berth's own device plugin.
+  OtherPlugins(std::string kubelet, std::string devices, Part own)
+      : kubelet_(std::move(kubelet)), devices_(std::move(devices)), own_(own) {}
+
+  /// A translated sentence for each of these programs whose socket accepts a connection now. A
+  /// socket that a killed program left does not count.
+  [[nodiscard]] std::vector<std::string> running() const;
+  /// Marks all units as unhealthy while such a program runs.
+  void apply(std::vector<KubeUnit>& units) const;
+
+ private:
+  std::string kubelet_, devices_;
+  Part own_;
+};
+
+/// Marks the units that pods already have as another resource. `pods`: "default/train" by the id of
+/// the device ("GPU-1", "MIG-1", "GPU-1::3").
+void mark_held_elsewhere(std::vector<KubeUnit>& units,
+                         const std::map<std::string, std::string>& pods);
+
+}  // namespace berth::engines
