@@ -189,6 +189,7 @@ Error without_size(const std::string& device) {
 /// Whether a claim's device has the name and size with which the unit would be published now.
 bool is_same_naming(const ClaimDevice& held, const KubeUnit& unit, const SliceSettings& settings) {
   const auto parts = name_parts(held.device);
+  if (held.pool != settings.node) return false;  // the node was renamed
   if (!is_shared(unit, settings.shares))
     return !parts->share && held.share.empty() && !held.memory_bytes;
   // The server counts the free memory of a divided GPU, for any number of claims.
@@ -300,9 +301,14 @@ Result<Claim> claim_in(const std::string& json, const std::string& uid, const st
   if (json_text(metadata, "uid") != uid) return lost_claim(printable(claim.name));
   const Json& results = json_member(
       json_member(json_member(json_member(all, "status"), "allocation"), "devices"), "results");
+  std::string other_pool;
   if (results.is_array())
     for (const Json& one : results) {
-      if (json_text(one, "driver") != kDraDriver || json_text(one, "pool") != pool) continue;
+      if (json_text(one, "driver") != kDraDriver) continue;
+      if (json_text(one, "pool") != pool) {
+        other_pool = json_text(one, "pool");
+        continue;
+      }
       ClaimDevice device{json_text(one, "request"), pool,         json_text(one, "device"),
                          json_text(one, "shareID"), std::nullopt, tolerates_unhealthy(one)};
       if (const std::string memory = json_text(json_member(one, "consumedCapacity"), "memory");
@@ -316,6 +322,11 @@ Result<Claim> claim_in(const std::string& json, const std::string& uid, const st
       }
       claim.devices.push_back(std::move(device));
     }
+  if (claim.devices.empty() && !other_pool.empty())
+    return Error{ErrorCode::kNotFound, "E1078",
+                 text("the claim {} has GPUs of the node {}, and this driver serves the node {}",
+                      printable(claim.name), printable(other_pool), pool),
+                 "kubectl get nodes"};
   if (claim.devices.empty())
     return Error{
         ErrorCode::kNotFound, "E1031",

@@ -91,7 +91,8 @@ struct Claim {
   std::vector<ClaimDevice> devices;  // devices of this driver and pool
 };
 /// Reads a ResourceClaim. Fails with kUnavailable (E0969) if it cannot be read, and with kNotFound
-/// (E1031) if the uid differs, or nothing of this driver is allocated to it.
+/// (E1031) if the uid differs, or nothing of this driver is allocated to it (E1078: only devices of
+/// another node).
 [[nodiscard]] Result<Claim> claim_in(const std::string& json, const std::string& uid,
                                      const std::string& pool);
 

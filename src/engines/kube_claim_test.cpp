@@ -307,6 +307,9 @@ TEST_CASE("a GPU that claims hold under another naming is not published") {
   CHECK_FALSE(withheld(quarter, 4, false));
   CHECK(withheld(quarter, 2, false));
   CHECK(withheld(quarter, 8, false));
+  ClaimDevice before = divided;
+  before.pool = "former-name";
+  CHECK(withheld(before, 4, true));
 }
 
 TEST_CASE("the CDI file of a claim is of version 0.5.0 and has the guard") {

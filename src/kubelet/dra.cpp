@@ -160,7 +160,7 @@ Status DraDriver::start() {
     if (auto opened = claims_.open(); !opened) return opened;
     if (claims_.count() > 0) log("claims_kept", {{"count", std::to_string(claims_.count())}});
     publisher_ = std::make_unique<Publisher>(settings_.api, settings_.node, settings_.config.shares,
-                                             devices_, claims_);
+                                             devices_, claims_, settings_.folders.state);
   }
   return listen();
 }

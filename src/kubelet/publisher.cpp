@@ -14,7 +14,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr const char* kSlices = "/apis/resource.k8s.io/v1/resourceslices";
 constexpr milliseconds kUsual{60'000}, kQuick{5'000}, kTick{500};
 constexpr int kQuickLooks = 12;
 constexpr int kMostConflicts = 5;
@@ -28,8 +27,9 @@ Error refused(const char* what, const ApiAnswer& answer) {
 }  // namespace
 
 Publisher::Publisher(ApiSettings api, std::string node, int shares, const Devices& devices,
-                     const Claims& claims)
+                     const Claims& claims, const std::string& state)
     : node_(std::move(node)),
+      former_(state, node_),
       shares_(shares),
       devices_(devices),
       claims_(claims),
@@ -88,6 +88,7 @@ bool Publisher::publish() {
   const auto done = put_all();
   if (done) {
     said_.clear();
+    former_.remove_slices(api_, facts_);
     return true;
   }
   if (done.error().message != said_)
@@ -166,34 +167,33 @@ Status Publisher::find_features(const std::vector<engines::KubeUnit>& units) {
 Result<std::vector<engines::Slice>> Publisher::wanted() {
   const auto units = devices_.units();
   if (auto found = find_features(units); !found) return std::move(found).error();
-  const engines::SliceSettings settings{node_, node_uid_, shares_, consumable_.value_or(false),
+  const engines::SliceSettings settings{node_, facts_.uid, shares_, consumable_.value_or(false),
                                         taints_.value_or(false)};
   std::vector<std::string> withheld;
   const auto offered = engines::publishable(units, settings, claims_.devices(), withheld);
   if (withheld.empty() && !withheld_.empty()) log("none_withheld");
   if (!withheld.empty() && withheld != withheld_)
-    log("withheld", {{"devices", fmt::format("{}", fmt::join(withheld, ","))},
-                     {"why", text("running claims use these GPUs with another value of --shares")},
-                     {"hint", "kubectl drain " + node_}});
+    log("withheld",
+        {{"devices", fmt::format("{}", fmt::join(withheld, ","))},
+         {"why", text("running claims use these GPUs with another value of --shares, or under a "
+                      "former name of the node")},
+         {"hint", "kubectl drain " + node_}});
   withheld_ = std::move(withheld);
   return engines::resource_slices(offered, settings);
 }
 
-Status Publisher::read_node() {
-  if (!node_uid_.empty()) return Done{};
-  const auto node = api_.call("GET", "/api/v1/nodes/" + percent_encoded(node_));
-  if (!node) return node.error();
-  if (node->status != 200) return refused("Node", *node);
-  const auto json = nlohmann::json::parse(node->body, nullptr, false);
-  if (json.is_object() && json.contains("metadata")) node_uid_ = json_text(json["metadata"], "uid");
+Status Publisher::read_own_node() {
+  auto facts = read_node(api_, node_);
+  if (!facts) return std::move(facts).error();
+  facts_ = *std::move(facts);
   return Done{};
 }
 
 Status Publisher::put_all() {
-  if (auto read = read_node(); !read) return read;
-  const std::string query =
-      std::string(kSlices) + "?fieldSelector=" +
-      percent_encoded("spec.nodeName=" + node_ + ",spec.driver=" + engines::kDraDriver);
+  const std::string query = slices_of_node(node_);
+  bool is_fresh = facts_.uid.empty();
+  if (is_fresh)
+    if (auto read = read_own_node(); !read) return read;
   for (int tries = 0; tries < kMostConflicts; ++tries) {
     const auto listed = api_.call("GET", query);
     if (!listed) return listed.error();
@@ -203,6 +203,12 @@ Status Publisher::put_all() {
     const auto wanted = this->wanted();
     if (!wanted) return wanted.error();
     if (engines::is_current(*wanted, *published)) return Done{};
+    if (!is_fresh) {
+      // The node may have been deleted, with its slices, and be there again with another uid.
+      if (auto read = read_own_node(); !read) return read;
+      is_fresh = true;
+      continue;
+    }
     std::uint64_t generation = 0;
     for (const auto& one : *published) generation = std::max(generation, one.generation);
     bool is_stale = false;

@@ -14,13 +14,14 @@
 #include "kubelet/api_client.hpp"
 #include "kubelet/claims.hpp"
 #include "kubelet/devices.hpp"
+#include "kubelet/former_name.hpp"
 
 namespace berth::kubelet {
 
 class Publisher {
  public:
   Publisher(ApiSettings api, std::string node, int shares, const Devices& devices,
-            const Claims& claims);
+            const Claims& claims, const std::string& state);
   ~Publisher();
   Publisher(const Publisher&) = delete;
   Publisher& operator=(const Publisher&) = delete;
@@ -33,7 +34,7 @@ class Publisher {
   /// failed. `said_`: the last failure that was reported.
   bool publish();
   [[nodiscard]] Status put_all();
-  [[nodiscard]] Status read_node();
+  [[nodiscard]] Status read_own_node();
   /// The slices to publish. Asks the API server once whether it divides devices, and whether it
   /// keeps taints.
   [[nodiscard]] Result<std::vector<engines::Slice>> wanted();
@@ -49,6 +50,7 @@ class Publisher {
   bool wait(std::chrono::milliseconds at_most, std::uint64_t known);
 
   const std::string node_;
+  FormerName former_;
   const int shares_;
   const Devices& devices_;
   const Claims& claims_;
@@ -59,7 +61,8 @@ class Publisher {
   /// Whether the API server keeps allowMultipleAllocations; nullopt: not asked yet.
   std::optional<bool> consumable_;
   std::optional<bool> taints_;  // whether the API server keeps taints; nullopt: not asked yet
-  std::string node_uid_, said_;
+  NodeFacts facts_;
+  std::string said_;
   std::vector<std::string> withheld_;  // as last reported
   ApiClient api_;
   std::thread thread_;

@@ -32,10 +32,13 @@ def messages(folder):
 
 class ApiServer:
     """`answers`: statuses that the next calls get, in place of the real answer; "hang" is none. `calls`: (method, path) of each. `bodies`: each
-    ResourceSlice that it stored, with what it dropped. `slow`: seconds before the answer, by path. `retry_after`: what it says with 429."""
+    ResourceSlice that it stored, with what it dropped. `slow`: seconds before the answer, by path. `retry_after`: what it says with 429.
+    `nodes`: uid by name. `machines`: systemUUID of nodes that are other machines. `refuses_deletes`: as the policy of dra.yaml does for slices
+    of other nodes."""
 
     def __init__(self, folder, node="node1", consumable=True, taints=True):
         self.node, self.consumable, self.taints = node, consumable, taints
+        self.nodes, self.machines, self.refuses_deletes = {node: "uid-of-node"}, {}, False
         self.slices, self.claims, self.answers, self.calls = {}, {}, [], []
         self.bodies, self.slow, self.retry_after = [], {}, 1
         self.version = 1
@@ -92,8 +95,8 @@ class ApiServer:
     def result(self, request, path, query, body):
         if request.headers.get("Authorization") != "Bearer " + TOKEN:
             return 401, {"message": "no token"}
-        if path == f"/api/v1/nodes/{self.node}":
-            return 200, {"metadata": {"name": self.node, "uid": "uid-of-node"}}
+        if path.startswith("/api/v1/nodes/") and (uid := self.nodes.get(name := path.rsplit("/", 1)[1])):
+            return 200, {"metadata": {"name": name, "uid": uid}, "status": {"nodeInfo": {"systemUUID": self.machines.get(name, "the-machine")}}}
         if path.startswith(SLICES):
             return self.slice(request.command, path[len(SLICES) + 1:], query, body)
         parts = path.split("/")
@@ -103,10 +106,12 @@ class ApiServer:
 
     def slice(self, method, name, query, body):
         if method == "GET":
-            assert query == f"fieldSelector=spec.nodeName={self.node},spec.driver=gpu.berth.dev", query
-            return 200, {"items": list(self.slices.values())}
+            node, = re.fullmatch(r"fieldSelector=spec\.nodeName=([a-z0-9.-]+),spec\.driver=gpu\.berth\.dev", query).groups()
+            return 200, {"items": [one for one in self.slices.values() if one["spec"]["nodeName"] == node]}
         is_dry = query == "dryRun=All"
         assert not query or is_dry, query
+        if method == "DELETE" and self.refuses_deletes:
+            return 403, {"message": "berth-dra may only write the ResourceSlices of its own node"}
         if method == "DELETE":
             return (200, {}) if self.slices.pop(name, None) else (404, {})
         self.version += 1

@@ -52,9 +52,9 @@ class Dra(unittest.TestCase):
         self.simulation = None
         self.addCleanup(self.end)
 
-    def begin(self, *options, machine="lab-4x3090", faults=()):
+    def begin(self, *options, machine="lab-4x3090", faults=(), node="node1"):
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("LC_", "CUDA_", "SLURM_", "KUBERNETES_"))}
-        words = [BERTH, "k8s", "dra", "--json", "--node", "node1", "--api", self.api.url, "--account", self.api.account, "--kubelet", self.kubelet.folder,
+        words = [BERTH, "k8s", "dra", "--json", "--node", node, "--api", self.api.url, "--account", self.api.account, "--kubelet", self.kubelet.folder,
                  "--state", self.folder + "/state", "--cdi", self.folder + "/cdi", "--interval", "200ms", *options]
         with open(self.log, "a") as log:
             self.process = subprocess.Popen([BERTH, "sim", "--machine", machine, *[word for fault in faults for word in ("--fault", fault)], "--", *words],
@@ -350,6 +350,75 @@ class Dra(unittest.TestCase):
             self.assertEqual([one["id"] for one in self.events("other_plugin")], ["E1075"])
         until(lambda: not self.tainted(), "the taints are gone")
         self.assertEqual(self.kubelet.prepare(("c", FIRST))[FIRST].error, "")
+
+    def published(self):
+        """The names of the devices that are published, by node."""
+        with self.api.lock:
+            found = {}
+            for one in self.api.slices.values():
+                found.setdefault(one["spec"]["nodeName"], set()).update(device["name"] for device in one["spec"]["devices"])
+            return found
+
+    def test_a_renamed_node_loses_its_former_slices_and_its_held_gpus_are_not_offered_twice(self):
+        held, *rest = (one["name"] for one in self.ready("--shares", "2"))
+        self.api.allocate("c", FIRST, held, memory="2Gi")
+        self.assertEqual(self.kubelet.prepare(("c", FIRST))[FIRST].error, "")
+        self.end()
+        self.api.nodes["node2"] = "uid-of-node2"
+        self.begin("--shares", "2", node="node2")
+        self.kubelet.register()
+        until(lambda: self.published() == {"node2": set(rest)}, "the slices have the new name, without the GPU that is held")
+        self.assertEqual(self.events("former_name")[0]["node"], "node1")
+        self.assertEqual([one["devices"] for one in self.events("withheld")], [held])
+        self.api.allocate("d", SECOND, held, memory="2Gi")  # allocated on node1 before it was renamed
+        error = self.kubelet.prepare(("d", SECOND))[SECOND].error
+        self.assertIn("has GPUs of the node node1, and this driver serves the node node2 (E1078)", error)
+        self.assertEqual(self.kubelet.prepare(("c", FIRST))[FIRST].error, "", "what runs is left running")
+        self.assertEqual(self.kubelet.unprepare(("c", FIRST))[FIRST].error, "")
+        until(lambda: self.published() == {"node2": {held, *rest}}, "the GPU is offered when its claim has ended")
+
+    def test_where_the_former_slices_may_not_be_removed_the_log_says_the_command(self):
+        self.ready()
+        self.end()
+        self.api.nodes["node2"], self.api.refuses_deletes = "uid-of-node2", True
+        self.begin(node="node2")
+        self.kubelet.register()
+        said = until(lambda: self.events("former_name"), "it says why")[0]
+        self.assertEqual((said["id"], said["hint"]), ("E1077", "kubectl delete node node1"))
+        self.assertEqual(set(self.published()), {"node1", "node2"})
+        with self.api.lock:  # the command deletes the node, and Kubernetes its slices
+            del self.api.nodes["node1"]
+            self.api.slices = {name: one for name, one in self.api.slices.items() if one["spec"]["nodeName"] == "node2"}
+
+        def known():
+            with open(self.folder + "/state/node") as file:
+                return file.read() == "node2"
+        until(known, "the former name is forgotten")
+
+    def test_slices_of_another_machine_whose_state_was_copied_are_left(self):
+        self.ready()
+        self.end()
+        self.api.nodes["node2"], self.api.machines["node2"] = "uid-of-node2", "the-copy"
+        self.begin(node="node2")
+        self.kubelet.register()
+        until(lambda: "node2" in self.published(), "the copy publishes its own")
+        time.sleep(1)
+        self.assertEqual(set(self.published()), {"node1", "node2"})
+
+    def test_a_node_that_is_removed_gets_no_slices_until_it_is_there_again(self):
+        self.ready()
+        with self.api.lock:
+            del self.api.nodes["node1"]
+            self.api.slices.clear()
+        self.kubelet.register()
+        said = until(lambda: self.events("not_published"), "it says why")[0]
+        self.assertEqual((said["id"], said["error"]), ("E1076", "the cluster has no node node1: it was removed or renamed"))
+        self.assertEqual(self.published(), {})
+        with self.api.lock:
+            self.api.nodes["node1"] = "uid-of-the-new-node"
+        until(self.published, "the slices come back")
+        (slice_,) = self.api.slices.values()
+        self.assertEqual(slice_["metadata"]["ownerReferences"][0]["uid"], "uid-of-the-new-node")
 
     def test_a_taint_keeps_its_time_when_the_slice_changes(self):
         self.ready(faults=("lost:1@5", "lost:2@9"))
