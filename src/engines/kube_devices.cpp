@@ -363,7 +363,8 @@ std::string units_line(const std::vector<KubeUnit>& units) {
                    {"memory", nullable(unit.memory_bytes)},
                    {"healthy", unit.healthy},
                    {"why", unit.why},
-                   {"fault", unit.fault}});
+                   {"fault", unit.fault},
+                   {"unguarded", unit.unguarded}});
   return all.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -385,6 +386,7 @@ Result<std::vector<KubeUnit>> units_in(const std::string& line) {
       unit.healthy = one.at("healthy");
       unit.why = one.at("why");
       unit.fault = one.at("fault");
+      unit.unguarded = one.at("unguarded");
       units.push_back(std::move(unit));
     }
   } catch (const Json::exception&) {

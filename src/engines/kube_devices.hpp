@@ -27,6 +27,7 @@ struct KubeUnit {
   bool healthy = true;
   std::string why;    // if it is unhealthy: the reason for people; otherwise ""
   std::string fault;  // the reason as a word for programs: "no-answer", "memory-errors", "xid-79"
+  bool unguarded = false;  // a pod uses memory of a share without the guard
 };
 
 enum class KubePass : unsigned char {

@@ -22,6 +22,15 @@ std::string told(const std::vector<engines::KubeUnit>& units) {
   return engines::units_line(units);
 }
 
+void log_enforcement(const engines::KubeUnit& unit) {
+  if (!unit.unguarded) return log("enforced", {{"device", unit.uuid}});
+  log("not_enforced",
+      {{"device", unit.uuid},
+       {"why", text("a program uses memory without the guard: it is static, made for musl or a "
+                    "glibc before 2.17, clears LD_PRELOAD, or is in no pod")},
+       {"hint", "sudo berth ps"}});
+}
+
 /// Why another plugin keeps units from Berth; "" if none does.
 std::string other_plugin_of(const std::vector<engines::KubeUnit>& units) {
   std::string all;
@@ -38,10 +47,12 @@ void Devices::put(std::vector<engines::KubeUnit> seen) {
   auto now = engines::with_missing(std::move(seen), units_);
   if (version_ > 0 && told(now) == told(units_)) return;
   for (const engines::KubeUnit& unit : now)
-    for (const engines::KubeUnit& before : units_)
+    for (const engines::KubeUnit& before : units_) {
+      if (unit.uuid == before.uuid && unit.unguarded != before.unguarded) log_enforcement(unit);
       if (unit.uuid == before.uuid && unit.healthy != before.healthy &&
           unit.fault != engines::kOtherPluginFault && before.fault != engines::kOtherPluginFault)
         log(unit.healthy ? "healthy" : "unhealthy", {{"device", unit.uuid}, {"why", unit.why}});
+    }
   if (const std::string other = other_plugin_of(now); other != other_) {
     if (other.empty())
       log("other_plugin_gone");

@@ -23,6 +23,7 @@
 #include "base/write_file.hpp"
 #include "engines/other_plugin.hpp"
 #include "engines/own_queue.hpp"
+#include "engines/unguarded.hpp"
 #include "engines/xid_hold.hpp"
 #include "inventory/nvml_reader.hpp"
 #include "inventory/observe.hpp"
@@ -169,6 +170,7 @@ int observe(const Options& options) {
     events.listen(units, options.interval);
     hold.apply(units);
     engines::OwnQueue(options.settings.state).apply(units);
+    engines::mark_unguarded(units, snapshot, engines::counted_in_pods(options.settings.state));
     const std::string line = engines::units_line(units);
     if (::write(1, line.data(), line.size()) != static_cast<ssize_t>(line.size())) return 0;
     events.wait(hold, options.interval);

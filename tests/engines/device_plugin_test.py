@@ -281,6 +281,57 @@ class DevicePlugin(unittest.TestCase):
         self.until(lists, {"Healthy"})
         self.assertIn("default/train", next(one["error"] for one in self.end()[1] if one["event"] == "other_plugin"))
 
+    def next_event(self, *names):
+        """Reads the plugin's log until one of these events."""
+        for line in self.process.stderr:
+            if line.startswith("{") and (event := json.loads(line))["event"] in names:
+                return event
+        self.fail(f"it ended without {names}")
+
+    def in_container(self, compiler, answer, *sizes):
+        """Starts a program that plays a container with this answer of the plugin, in the plugin's machine. Returns it and its first line."""
+        program = os.path.join(self.kubelet.made.name, "program")
+        subprocess.run([*compiler, "-o", program, os.path.join(HERE, "kubernetes", "take_memory.c")], check=True, capture_output=True, timeout=60)
+        mounts = {mount.container_path: mount.host_path for mount in answer.mounts}
+        with open(self.machine) as file:
+            folder = file.read().strip()
+        process = subprocess.Popen([program, *map(str, sizes)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True, env={
+            "BERTH_SIM_DIR": folder, "LD_LIBRARY_PATH": folder + "/lib", "LD_PRELOAD": mounts[answer.envs["LD_PRELOAD"]],
+            "BERTH_GUARD": os.path.dirname(mounts["/run/berth/guard/limits"]), "PATH": os.environ["PATH"]})
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process, process.stdout.readline()
+
+    def begin_shares(self):
+        """Starts the plugin with four shares of each GPU. Returns the answer for a share of GPU 0, and the bytes of a share."""
+        self.machine = self.kubelet.made.name + "/machine"
+        self.begin("--shares", "4", before=("sh", "-c", f'echo $BERTH_SIM_DIR > {self.machine}; exec "$@"', "sh"))
+        plugin = self.plugin()
+        share = next(one for one in next(plugin.watch()) if self.index_of(one) == 0)
+        return plugin.allocate(share), self.share_bytes()
+
+    def test_a_static_program_is_reported_as_not_enforced_until_it_ends(self):
+        answer, share = self.begin_shares()
+        process, said = self.in_container(["cc"], answer, share + MIB)
+        self.assertEqual(said, f"{share + MIB}: out of memory\n")
+        process.kill()
+        process, said = self.in_container(["cc", "-static"], answer, share + MIB)
+        self.assertEqual(said, f"{share + MIB}: granted\n")
+        event = self.next_event("not_enforced", "enforced")
+        self.assertEqual((event["event"], self.index_of(event["device"])), ("not_enforced", 0))
+        self.assertIn("static", event["why"])
+        process.kill()
+        self.assertEqual(self.next_event("not_enforced", "enforced")["event"], "enforced")
+
+    @unittest.skipUnless(shutil.which("musl-gcc"), "musl-gcc is not installed (musl-tools)")
+    def test_a_program_for_musl_runs_and_cannot_load_the_driver(self):
+        answer, share = self.begin_shares()
+        process, said = self.in_container(["musl-gcc"], answer, share + MIB)
+        self.assertTrue(said.startswith("no driver: "), said)
+        self.assertEqual(process.wait(30), 3)
+        self.assertNotIn("not_enforced", [one["event"] for one in self.end()[1]])
+
     def test_a_fatal_xid_makes_its_gpu_unhealthy_until_it_works_for_a_while(self):
         self.begin(faults=("xid:1@4=79", "xid:2@4=31"))
         lists = self.plugin().watch()

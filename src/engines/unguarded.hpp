@@ -1,0 +1,25 @@
+// Programs in pods that use a GPU without the guard, so that their share is not enforced: static
+// programs, those for musl, and those that clear LD_PRELOAD. Berth's pod cannot see processes of
+// other pods, but the driver tells how much memory of a GPU is in use, and the guard counts its own
+// programs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engines/kube_devices.hpp"
+#include "guard/container_use.hpp"
+#include "model/snapshot.hpp"
+
+namespace berth::engines {
+
+/// The counters of all containers that got a share: STATE/slots/*, STATE/claims/*.
+[[nodiscard]] std::vector<guard::CountedUse> counted_in_pods(const std::string& state);
+
+/// Sets KubeUnit::unguarded where at least 1 GiB more is in use than the programs with the guard
+/// can have, with 1 GiB for the context of each. Units without a share are left.
+void mark_unguarded(std::vector<KubeUnit>& units, const model::Snapshot& seen,
+                    const std::vector<guard::CountedUse>& counted);
+
+}  // namespace berth::engines

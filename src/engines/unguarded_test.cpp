@@ -1,0 +1,40 @@
+#include "engines/unguarded.hpp"
+
+#include <doctest/doctest.h>
+
+#include "engines/machines_for_tests.hpp"
+
+namespace berth::engines {
+namespace {
+
+constexpr std::uint64_t kGiB = std::uint64_t{1} << 30U;
+
+TEST_CASE("memory that no program with the guard can have is used without it") {
+  model::Snapshot seen = machine_of(2);
+  auto units = kube_units(seen);
+  const std::string uuid = units[0].uuid;
+  const auto marked = [&](std::uint64_t used, const std::vector<guard::CountedUse>& counted) {
+    for (model::Device& device : seen.devices) device.readings.memory_used_bytes = used;
+    mark_unguarded(units = kube_units(seen), seen, counted);
+    CHECK_FALSE(units[1].unguarded);  // no pod has a share of it
+    return units[0].unguarded;
+  };
+  CHECK_FALSE(marked(20 * kGiB, {}));
+  CHECK(marked(2 * kGiB, {{uuid, 0, 0}}));
+  CHECK_FALSE(marked(kGiB, {{uuid, 0, 0}}));
+  // Two processes with 3 GiB, and up to 1 GiB for the context of each.
+  CHECK_FALSE(marked(6 * kGiB, {{uuid, 2 * kGiB, 1}, {uuid, kGiB, 1}}));
+  CHECK(marked(7 * kGiB, {{uuid, 2 * kGiB, 1}, {uuid, kGiB, 1}}));
+}
+
+TEST_CASE("where the driver does not tell the memory in use, nothing is said") {
+  model::Snapshot seen = machine_of(2);
+  auto units = kube_units(seen);
+  for (model::Device& device : seen.devices)
+    device.readings.memory_used_bytes = model::Absence::kNoAnswer;
+  mark_unguarded(units, seen, {{units[0].uuid, 0, 0}});
+  CHECK_FALSE(units[0].unguarded);
+}
+
+}  // namespace
+}  // namespace berth::engines

@@ -1,0 +1,23 @@
+// What the programs with the guard use in a container, read on the node, where the container's
+// process numbers mean nothing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace berth::guard {
+
+struct CountedUse {
+  std::string uuid;             // a device that has a limit in the container
+  std::uint64_t bytes = 0;      // at most this much memory is used with the guard
+  std::uint32_t processes = 0;  // processes with the guard that have not been replaced
+};
+
+/// A killed process counts until another one takes its place, so the use is never too small.
+/// `folder`: has `limits` and `usage`. Fails with kUnavailable (E0520).
+[[nodiscard]] Result<std::vector<CountedUse>> counted_in_container(const std::string& folder);
+
+}  // namespace berth::guard
