@@ -1,6 +1,7 @@
 /* A SPANK plugin for Slurm: srun --berth-memory=8G --berth-share=30% --berth-report=report.json COMMAND
  *
  * It starts `berth slurm task` when a task begins and when it has ended, as the user of the job.
+ * The first is started before slurmstepd prepares its tasks, because a GPU driver takes some time.
  * The first prints variables that put Berth's guard into the task; the second writes the report.
  * With --berth-hang-timeout=10m the first also leaves a process that watches the task.
  * A job without these options is not touched.
@@ -32,10 +33,16 @@
 SPANK_PLUGIN(berth, 1);
 
 enum { MEMORY, SHARE, REPORT, HANG_TIMEOUT, OPTIONS };
-enum { MOST_TEXT = 4096, MOST_VARIABLES = 8192, MOST_SECONDS = 15 };
+enum { MOST_TEXT = 4096, MOST_VARIABLES = 8192, MOST_SECONDS = 15, MOST_WORDS = 20, MOST_HELPERS = 16 };
 
 static char g_value[OPTIONS][MOST_TEXT];
 static char g_berth[MOST_TEXT] = "/usr/local/bin/berth";
+
+/* The ends of two pipes to a `berth slurm task --begin -`, one for each task of this node. */
+static struct helper {
+  int to, from;
+} g_helper[MOST_HELPERS];
+static int g_helpers;
 
 static int set_option(int which, const char *value, int remote) {
   (void)remote;
@@ -98,18 +105,22 @@ static long seconds_now(void) {
   return (long)now.tv_sec;
 }
 
+static int user_of(spank_t spank, struct user *user) {
+  memset(user, 0, sizeof(*user));
+  if (spank_get_item(spank, S_JOB_UID, &user->uid) != ESPANK_SUCCESS || spank_get_item(spank, S_JOB_GID, &user->gid) != ESPANK_SUCCESS) return -1;
+  if (spank_get_item(spank, S_JOB_SUPPLEMENTARY_GIDS, &user->groups, &user->group_count) != ESPANK_SUCCESS) user->group_count = 0;
+  return 0;
+}
+
 /* Starts the program and reads what it prints, for 15 seconds at most. The number of bytes; -1: it failed. */
 static int run(spank_t spank, char **words, char *output, size_t size) {
   static char *variables[MOST_VARIABLES];
-  struct user user = {0, 0, NULL, 0};
+  struct user user;
   int ends[2];
   size_t filled = 0;
   int status = -1;
   const long deadline = seconds_now() + MOST_SECONDS;
-  if (variables_of(spank, variables) == NULL || spank_get_item(spank, S_JOB_UID, &user.uid) != ESPANK_SUCCESS ||
-      spank_get_item(spank, S_JOB_GID, &user.gid) != ESPANK_SUCCESS)
-    return -1;
-  if (spank_get_item(spank, S_JOB_SUPPLEMENTARY_GIDS, &user.groups, &user.group_count) != ESPANK_SUCCESS) user.group_count = 0;
+  if (variables_of(spank, variables) == NULL || user_of(spank, &user) != 0) return -1;
   if (pipe2(ends, O_CLOEXEC) != 0) return -1;
   const pid_t child = fork();
   if (child == 0) {
@@ -159,15 +170,10 @@ static void set_variable(spank_t spank, const char *name, const char *value) {
   spank_setenv(spank, name, value, 1);
 }
 
-/* In the task, as its user, before its program starts. */
-int slurm_spank_task_init(spank_t spank, int count, char **arguments) {
-  static char output[4 * MOST_TEXT];
-  char name[64];
-  char *words[20], **command = NULL;
+/* `words` has place for MOST_WORDS. */
+static void begin_words(spank_t spank, char *name, char **words) {
+  char **command = NULL;
   int n = 0, word_count = 0;
-  (void)count;
-  (void)arguments;
-  if (!is_wanted() || task_name(spank, name, sizeof(name)) != 0) return ESPANK_SUCCESS;
   words[n++] = g_berth;
   words[n++] = "slurm";
   words[n++] = "task";
@@ -194,7 +200,108 @@ int slurm_spank_task_init(spank_t spank, int count, char **arguments) {
     words[n++] = command[0];
   }
   words[n] = NULL;
-  if (run(spank, words, output, sizeof(output)) < 0) {
+}
+
+/* Its child goes on, so that slurmstepd does not take it for one of its tasks. */
+static int start_helper(const struct user *user, char **words, char **variables, struct helper *helper) {
+  int to[2], from[2];
+  if (pipe2(to, O_CLOEXEC) != 0) return -1;
+  if (pipe2(from, O_CLOEXEC) != 0) {
+    close(to[0]);
+    close(to[1]);
+    return -1;
+  }
+  const pid_t child = fork();
+  if (child == 0) {
+    if (fork() != 0) _exit(0);
+    if (become(user) != 0 || dup2(to[0], 0) < 0 || dup2(from[1], 1) < 0) _exit(126);
+    execve(words[0], words, variables);
+    _exit(127);
+  }
+  close(to[0]);
+  close(from[1]);
+  while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) {
+  }
+  helper->to = to[1];
+  helper->from = from[0];
+  return child > 0 ? 0 : -1;
+}
+
+/* In slurmstepd, before it prepares its tasks. A task without a helper starts its own program. */
+int slurm_spank_init_post_opt(spank_t spank, int count, char **arguments) {
+  static char *variables[MOST_VARIABLES];
+  struct user user;
+  char *words[MOST_WORDS];
+  uint32_t tasks = 0;
+  (void)count;
+  (void)arguments;
+  /* The program that watches a task must be started by that task. */
+  if (spank_context() != S_CTX_REMOTE || !is_wanted() || g_value[HANG_TIMEOUT][0] != 0) return ESPANK_SUCCESS;
+  if (spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &tasks) != ESPANK_SUCCESS || user_of(spank, &user) != 0 || variables_of(spank, variables) == NULL)
+    return ESPANK_SUCCESS;
+  char from_stdin[] = "-";
+  begin_words(spank, from_stdin, words);
+  while (g_helpers < (int)tasks && g_helpers < MOST_HELPERS && start_helper(&user, words, variables, &g_helper[g_helpers]) == 0) ++g_helpers;
+  return ESPANK_SUCCESS;
+}
+
+/* The task's name and its variables, each with a NUL behind it, and another NUL. NULL: no memory. */
+static char *request_of(spank_t spank, const char *name, size_t *size) {
+  static char *variables[MOST_VARIABLES];
+  if (variables_of(spank, variables) == NULL) return NULL;
+  *size = strlen(name) + 2;
+  for (char **one = variables; *one != NULL; ++one) *size += strlen(*one) + 1;
+  char *request = calloc(1, *size), *end = request;
+  if (request == NULL) return NULL;
+  end = stpcpy(end, name) + 1;
+  for (char **one = variables; *one != NULL; ++one)
+    if (**one != 0) end = stpcpy(end, *one) + 1;
+  *size = (size_t)(end - request) + 1;
+  return request;
+}
+
+/* Asks the helper of this task. Returns 0 if it has answered completely: its last line is ".". */
+static int ask_helper(spank_t spank, const char *name, char *output, size_t size) {
+  int local = -1;
+  size_t left = 0, filled = 0;
+  if (spank_get_item(spank, S_TASK_ID, &local) != ESPANK_SUCCESS || local < 0 || local >= g_helpers) return -1;
+  char *request = request_of(spank, name, &left), *next = request;
+  const struct helper helper = g_helper[local];
+  const long deadline = seconds_now() + MOST_SECONDS;
+  void (*before)(int) = signal(SIGPIPE, SIG_IGN);
+  fcntl(helper.to, F_SETFL, O_NONBLOCK);
+  while (request != NULL && filled + 1 < size) {
+    struct pollfd one = {left > 0 ? helper.to : helper.from, left > 0 ? POLLOUT : POLLIN, 0};
+    const long seconds = deadline - seconds_now();
+    const int ready = seconds > 0 ? poll(&one, 1, (int)seconds * 1000) : 0;
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) break;
+    const ssize_t n = left > 0 ? write(helper.to, next, left) : read(helper.from, output + filled, size - 1 - filled);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (n <= 0) break;
+    if (left > 0) {
+      next += n;
+      left -= (size_t)n;
+    } else {
+      filled += (size_t)n;
+    }
+  }
+  signal(SIGPIPE, before);
+  free(request);
+  output[filled] = 0;
+  return filled >= 2 && strcmp(output + filled - 2, ".\n") == 0 ? 0 : -1;
+}
+
+/* In the task, as its user, before its program starts. */
+int slurm_spank_task_init(spank_t spank, int count, char **arguments) {
+  static char output[4 * MOST_TEXT];
+  char name[64];
+  char *words[MOST_WORDS];
+  (void)count;
+  (void)arguments;
+  if (!is_wanted() || task_name(spank, name, sizeof(name)) != 0) return ESPANK_SUCCESS;
+  begin_words(spank, name, words);
+  if (ask_helper(spank, name, output, sizeof(output)) != 0 && run(spank, words, output, sizeof(output)) < 0) {
     fprintf(stderr, "berth: %s cannot hold this task to --berth-memory or --berth-share, nor notice hangs; nothing is enforced\n", g_berth);
     return ESPANK_SUCCESS;
   }

@@ -30,7 +30,7 @@ inline constexpr auto kSlurmOptions = std::to_array<Option>({
     {"--prefix", "DIR", "plugin: the folder to install it in (default: /usr/local/lib/berth)"},
     {"--timeout", "DURATION",
      "lend, reclaim: how long to wait for running jobs (default: as long as they run)"},
-    {"--begin", "TASK", "task: called by the plugin when a task begins"},
+    {"--begin", "TASK", "task: called by the plugin when a task begins; -: it comes on stdin"},
     {"--end", "TASK", "task: called by the plugin when a task has ended"},
     {"--memory", "SIZE", "task: GPU memory of each task"},
     {"--share", "PART", "task: part of a GPU's time"},

@@ -3,6 +3,7 @@
 // after the task passes data from the first call to the second.
 #include "cli/slurm_task.hpp"
 
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -10,14 +11,18 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "base/environment_variables.hpp"
 #include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/text_parts.hpp"
 #include "base/units.hpp"
 #include "cli/request_options.hpp"
 #include "cli/slurm_hang.hpp"
@@ -225,8 +230,22 @@ void describe(Begun& begun, const model::Placement& placement, const model::Snap
                   [](const model::Device& one) { return one.kind == model::DeviceKind::kGpu; });
 }
 
-Result<int> begin_task(const Context& context, const std::string& task) {
-  const Variables variables = whole_environment();
+model::Snapshot look_at_devices() {
+  inventory::Options options;
+  options.opencl = inventory::OpenCl::kNever;
+  options.process_details = false;
+  options.holders = false;
+  return inventory::observe(inventory::Sources::from_environment(), options);
+}
+
+/// What the task gets, and a note for its user, or "".
+struct Start {
+  Variables set;
+  std::string note;
+};
+
+Result<Start> start_task(const Context& context, const std::string& task,
+                         const Variables& variables, const std::function<model::Snapshot()>& look) {
   const auto job = engines::slurm_job(variables);
   if (!job)
     return Error{ErrorCode::kNotFound, "E1011", text("this is not a Slurm task"),
@@ -235,11 +254,7 @@ Result<int> begin_task(const Context& context, const std::string& task) {
   if (!request) return request.error();
   if (auto checked = inventory::Sources::check_environment(); !checked)
     return std::move(checked).error();
-  inventory::Options options;
-  options.opencl = inventory::OpenCl::kNever;
-  options.process_details = false;
-  options.holders = false;
-  const auto snapshot = inventory::observe(inventory::Sources::from_environment(), options);
+  const model::Snapshot snapshot = look();
   const auto placement = place_task(*request, *job, variables, snapshot);
   if (!placement) return placement.error();
   const auto folder = folder_of(task);
@@ -258,7 +273,8 @@ Result<int> begin_task(const Context& context, const std::string& task) {
   describe(begun, *placement, snapshot);
   if (const auto path = context.arguments.value("--report"))
     begun.report_file = report_path(*path, *job, variables);
-  Variables set;
+  Start start;
+  Variables& set = start.set;
   set_up_guard(begun, *folder, *request, *placement, snapshot, set);
   if (auto watched = set_up_watch(context, *job, *folder, variables, begun, set); !watched)
     return std::move(watched).error();
@@ -268,9 +284,61 @@ Result<int> begin_task(const Context& context, const std::string& task) {
   if (!file)
     return Error{ErrorCode::kUnavailable, "E1012",
                  text("{} cannot be written", *folder + "/task.json"), ""};
-  if (!begun.not_enforced.empty())
-    context.err(text("note: {}", text("nothing is enforced: {}", begun.not_enforced)) + "\n");
-  for (const auto& [name, value] : set) context.out(fmt::format("{}={}\n", name, value));
+  if (!begun.not_enforced.empty()) start.note = text("nothing is enforced: {}", begun.not_enforced);
+  return start;
+}
+
+void print(const Context& context, const Start& start) {
+  if (!start.note.empty()) context.err(text("note: {}", start.note) + "\n");
+  for (const auto& [name, value] : start.set) context.out(fmt::format("{}={}\n", name, value));
+}
+
+Result<int> begin_task(const Context& context, const std::string& task) {
+  const auto start = start_task(context, task, whole_environment(), look_at_devices);
+  if (!start) return start.error();
+  print(context, *start);
+  return 0;
+}
+
+/// The task's name and its variables, each with a NUL behind it, and another NUL. Empty: they did
+/// not come.
+std::vector<std::string> read_task() {
+  constexpr std::chrono::seconds kPatience(30);
+  constexpr std::size_t kMost = 4 << 20;
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  std::string all;
+  while (!all.ends_with(std::string_view("\0\0", 2))) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        until - std::chrono::steady_clock::now());
+    pollfd in{0, POLLIN, 0};
+    char buffer[65'536];
+    if (left.count() <= 0 || ::poll(&in, 1, static_cast<int>(left.count())) <= 0) return {};
+    const ssize_t n = ::read(0, buffer, sizeof buffer);
+    if (n <= 0 || all.size() > kMost) return {};
+    all.append(buffer, static_cast<std::size_t>(n));
+  }
+  std::vector<std::string> words;
+  for (const std::string_view word : split(std::string_view(all).substr(0, all.size() - 2), '\0'))
+    words.emplace_back(word);
+  return words;
+}
+
+/// Looks at the GPUs while slurmstepd still prepares the task, and then reads from stdin which task
+/// it is. Whatever goes wrong, the plugin starts `--begin TASK` instead, which says why.
+Result<int> begin_later(const Context& context) {
+  const model::Snapshot snapshot = look_at_devices();
+  const auto words = read_task();
+  if (words.empty()) return 1;
+  ::clearenv();
+  for (std::size_t i = 1; i < words.size(); ++i)
+    if (const auto equals = words[i].find('='); equals != std::string::npos && equals > 0)
+      ::setenv(words[i].substr(0, equals).c_str(),  // NOLINT(concurrency-mt-unsafe)
+               words[i].c_str() + equals + 1, 1);
+  const auto start =
+      start_task(context, words.front(), whole_environment(), [&] { return snapshot; });
+  if (!start || !start->note.empty()) return 1;
+  print(context, *start);
+  context.out(".\n");
   return 0;
 }
 
@@ -360,6 +428,7 @@ Result<int> end_task(const Context& context, const std::string& task) {
 Result<int> slurm_task(const Context& context) {
   const auto begin = context.arguments.value("--begin"), end = context.arguments.value("--end");
   if (begin && end) return contradiction("--begin", "--end");
+  if (begin == "-") return begin_later(context);
   if (begin) return begin_task(context, *begin);
   if (end) return end_task(context, *end);
   return wrong(text("Slurm's plugin calls it, with --begin or --end"));

@@ -130,6 +130,28 @@ srun {sys.executable} {PROGRAM} quota {2 * GIB}
         uuids = {self.report(f"many.json.{rank}")["devices"][0]["uuid"] for rank in range(2)}
         self.assertEqual(len(uuids), 2)
 
+    def test_many_tasks_of_a_node_are_all_held(self):
+        done = self.srun("-n18", "--overcommit", "--gres=gpu:1", "--berth-memory=1G", "sh", "-c", "echo $LD_PRELOAD $BERTH_GUARD")
+        lines = done.stdout.splitlines()
+        self.assertEqual((len(lines), len(set(lines))), (18, 18), done.stderr)
+        self.assertNotIn("", lines)
+
+    def test_a_task_is_held_also_if_the_program_that_was_started_before_it_fails(self):
+        plugstack, program = self.slurm.path("plugstack.conf"), self.slurm.path("berth.sh")
+        for failure in ("exit 1", "echo LD_PRELOAD=/nonexistent.so; exit 0", "kill -9 $$", "exec sleep 3"):
+            with self.subTest(failure):
+                with open(program, "w") as file:
+                    file.write(f'#!/bin/sh\ncase "$4" in -) {failure};; esac\nexec {BERTH} "$@"\n')
+                os.chmod(program, 0o755)
+                with open(plugstack) as file:
+                    before = file.read()
+                self.slurm.put("plugstack.conf", before.replace("berth=" + BERTH, "berth=" + program))
+                try:
+                    done = self.srun("--gres=gpu:1", "--berth-memory=2G", sys.executable, PROGRAM, "quota", str(2 * GIB))
+                finally:
+                    self.slurm.put("plugstack.conf", before)
+                self.assertEqual(done.stdout, f"0 2 0 {2 * GIB} 2\n0\n", done.stderr + self.slurm.logs())
+
     def test_a_job_without_the_options_is_not_touched(self):
         done = self.srun("--gres=gpu:1", "sh", "-c", "echo [$LD_PRELOAD] [$BERTH_GUARD]")
         self.assertEqual(done.stdout, "[] []\n", done.stderr)
