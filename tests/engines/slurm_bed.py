@@ -1,4 +1,4 @@
-"""A real Slurm on this machine for tests: munged, slurmctld and one slurmd in a temporary folder. The node's GPUs are links to /dev/null:
+"""A real Slurm on this machine for tests: munged, slurmctld and a slurmd for each node in a temporary folder. The node's GPUs are links to /dev/null:
 Slurm checks that they are devices but opens none."""
 import os
 import shutil
@@ -33,9 +33,10 @@ def free_port():
 class Slurm:
     """`gres` and `slurm`: lines of gres.conf and of slurm.conf, as `berth slurm gres` prints them. Device files are in the test's folder.
     `more`: further lines of slurm.conf, in which FOLDER stands for that folder. `accounting`: with slurmdbd and MariaDB. `tracked`: the
-    plugin ("cgroup/v1", "cgroup/v2") by which processes are in control groups, which hold them to their job's devices; "" they are in none."""
+    plugin ("cgroup/v1", "cgroup/v2") by which processes are in control groups, which hold them to their job's devices; "" they are in none.
+    `others`: names of further nodes, which are like the first."""
 
-    def __init__(self, gres, slurm, plugstack="", more=(), accounting=False, tracked=""):
+    def __init__(self, gres, slurm, plugstack="", more=(), accounting=False, tracked="", others=()):
         self.folder = tempfile.mkdtemp(prefix="berth-slurm-")
         self.started = []
         os.chmod(self.folder, 0o755)
@@ -50,6 +51,7 @@ class Slurm:
             more = (*more, "AccountingStorageType=accounting_storage/slurmdbd", "AccountingStorageHost=127.0.0.1",
                     f"AccountingStoragePort={self.database_port}", "AccountingStorageUser=root",
                     f"AccountingStoragePass={self.path('munge.socket')}")
+        self.others = others
         self.write_files(gres, slurm, plugstack, more)
 
     def path(self, name):
@@ -71,19 +73,22 @@ class Slurm:
         kept = [line for line in slurm.splitlines() if not line.startswith(("ProctrackType", "TaskPlugin"))]
         node = [line for line in kept if line.startswith("NodeName=")][0].split()
         rest = [line for line in kept if not line.startswith("NodeName=")]
-        node[0] += f" NodeHostname={self.host} NodeAddr=127.0.0.1 Port={free_port()}"
-        self.node = node[0].split()[0].removeprefix("NodeName=")
-        self.put("gres.conf", self.gres)
+        self.node = node[0].removeprefix("NodeName=")
+        self.nodes = (self.node, *self.others)
+        named = [f"NodeName={name} NodeHostname={self.host} NodeAddr=127.0.0.1 Port={free_port()} " + " ".join(node[1:]) for name in self.nodes]
+        self.put("gres.conf", self.gres + "".join(self.gres.replace(f"NodeName={self.node} ", f"NodeName={name} ") for name in self.others))
+        for name in self.nodes:
+            os.mkdir(self.path(f"spool/{name}"))
         if plugstack:
             self.put("plugstack.conf", plugstack)
         self.put("slurm.conf", "\n".join([
             "ClusterName=berth", f"SlurmctldHost={self.host}(127.0.0.1)", "SlurmUser=root", "AuthType=auth/munge", "CredType=cred/munge",
             f"AuthInfo=socket={self.path('munge.socket')}", f"SlurmctldPort={free_port()}", f"StateSaveLocation={self.path('state')}",
-            f"SlurmdSpoolDir={self.path('spool')}", f"SlurmctldPidFile={self.path('slurmctld.pid')}", f"SlurmdPidFile={self.path('slurmd.pid')}",
-            f"SlurmctldLogFile={self.path('slurmctld.log')}", f"SlurmdLogFile={self.path('slurmd.log')}", "MpiDefault=none",
+            f"SlurmdSpoolDir={self.path('spool')}/%n", f"SlurmctldPidFile={self.path('slurmctld.pid')}", f"SlurmdPidFile={self.path('slurmd-%n.pid')}",
+            f"SlurmctldLogFile={self.path('slurmctld.log')}", f"SlurmdLogFile={self.path('slurmd-%n.log')}", "MpiDefault=none",
             f"ProctrackType={self.tracking[0]}", f"TaskPlugin={self.tracking[1]}", "ReturnToService=2", "JobAcctGatherType=jobacct_gather/none",
             "MessageTimeout=30", f"PlugStackConfig={self.path('plugstack.conf')}",
-            *[line.replace("FOLDER", self.folder) for line in more], *rest, " ".join(node), "PartitionName=all Nodes=ALL Default=YES State=UP OverSubscribe=NO", ""]))
+            *[line.replace("FOLDER", self.folder) for line in more], *rest, *named, "PartitionName=all Nodes=ALL Default=YES State=UP OverSubscribe=NO", ""]))
 
     def start(self, *command):
         with open(self.path("out.log"), "a") as log:
@@ -101,8 +106,9 @@ class Slurm:
             self.start("slurmctld", "-D", "-c", "-f", self.path("slurm.conf"))
             # With v2, slurmd gives controllers to the children of its group, so it must have a group of its own.
             own_group = ("systemd-run", "--scope", "--quiet", "--property=Delegate=yes") if self.tracked == "cgroup/v2" else ()
-            self.start(*own_group, "slurmd", "-D", "-c", "-N", self.node, "-f", self.path("slurm.conf"))
-            self.wait(lambda: "State=IDLE" in self.run("scontrol", "show", "node").stdout.replace("+", " "), "an idle node")
+            for name in self.nodes:
+                self.start(*own_group, "slurmd", "-D", "-c", "-N", name, "-f", self.path("slurm.conf"))
+            self.wait(lambda: self.run("scontrol", "show", "node").stdout.replace("+", " ").count("State=IDLE") == len(self.nodes), "an idle node")
         except BaseException:
             self.__exit__()
             raise
@@ -135,7 +141,7 @@ class Slurm:
 
     def logs(self):
         text = ""
-        for name in ("out.log", "munged.log", "slurmctld.log", "slurmd.log", "slurmdbd.log"):
+        for name in ("out.log", "munged.log", "slurmctld.log", *(f"slurmd-{name}.log" for name in self.nodes), "slurmdbd.log"):
             if os.path.exists(self.path(name)):
                 with open(self.path(name), errors="replace") as file:
                     text += f"== {name}\n" + file.read()[-4000:]
