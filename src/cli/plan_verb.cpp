@@ -314,7 +314,7 @@ std::string text_of(const Answer& answer, const output::Terminal& terminal) {
   table.add({std::string(tr("peak, as counted by the driver")), shown(answer.memory.peak())});
   table.add({std::string(tr("safe bound")), shown(answer.safe_bytes)});
   out += table.render(terminal);
-  if (answer.work.on_images) out += text("For images of {0} × {0}.", 224) + "\n";
+  if (answer.work.on_images) out += text("For images of {}.", answer.model.image_size) + "\n";
   if (answer.work.gpus > 1) out += text("On each of {:.0f} GPUs.", answer.work.gpus) + "\n";
   if (accuracy.cases == 0)
     out += tr("Estimated. No case of this kind is published, so the error is not known.");
@@ -362,6 +362,7 @@ Result<plan::Work> planned_work(const Arguments& arguments, const plan::Model& m
   if (quantized && work.task == plan::Task::kLora) return unfit("fp32, amp, bf16, fp16");
   if (!quantized && work.task == plan::Task::kQlora) return unfit("int8, int4, nf4");
   work.on_images = model.is_of_images();
+  work.detects = model.is_detector();
   work.optimizer = *plan::optimizer_of(arguments.value("--optimizer").value_or("adamw"));
   work.checkpointing = arguments.has("--checkpointing");
   const auto batch = number_of(arguments, "--batch", 1, kMostBatch);

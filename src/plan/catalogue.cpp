@@ -64,6 +64,10 @@ Model model_in(const Json& row) {
   model.tied = row.value("tie_embeddings", false);
   model.kept_per_image = number("kept_per_image");
   model.largest_per_image = number("largest_per_image");
+  model.workspace_per_image = number("workspace_per_image");
+  model.workspace = number("workspace");
+  model.frozen_params = number("frozen_params");
+  model.image_size = row.value("input", "");
   model.decoder = row.value("kind", "") == "decoder";
   return model;
 }
@@ -92,6 +96,17 @@ std::string near_names(std::string_view word, const std::vector<std::string>& na
   return out;
 }
 
+namespace {
+
+bool is_alias(const Json& row, const std::string& bare) {
+  const auto aliases = row.find("aliases");
+  return aliases != row.end() && std::any_of(aliases->begin(), aliases->end(), [&](const Json& one) {
+           return plain(one.get<std::string>()) == bare;
+         });
+}
+
+}  // namespace
+
 Result<Model> find_model(std::string_view name) {
   const std::string wanted = plain(name), bare = plain(without_owner(name));
   std::vector<std::string> names;
@@ -100,7 +115,8 @@ Result<Model> find_model(std::string_view name) {
     const std::string& known = names.back();
     const bool is_it = plain(known) == wanted || plain(without_owner(known)) == bare ||
                        plain(without_owner(row.value("hf_id", known))) == bare ||
-                       (known.ends_with("-hf") && plain(known) == bare + "hf");
+                       (known.ends_with("-hf") && plain(known) == bare + "hf") ||
+                       is_alias(row, bare);
     if (!is_it || wanted.empty()) continue;
     return model_in(row);
   }

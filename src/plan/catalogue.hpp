@@ -26,6 +26,10 @@ struct Model {
   // For a convolutional network and one image: the numbers that its layers keep for the backward
   // pass, and the numbers in the input and the output of its largest layer.
   double kept_per_image = 0, largest_per_image = 0;
+  // For a detector: numbers that the backward pass of its largest layer needs at the same time, for
+  // each image and in all; and parameters that are not trained.
+  double workspace_per_image = 0, workspace = 0, frozen_params = 0;
+  std::string image_size;  // "224 × 224"
   // For a model file: its format, the type of most of its weights, and the bytes of all of them.
   std::string format, stored_type;
   double stored_bytes = 0;
@@ -34,6 +38,7 @@ struct Model {
   /// known.
   [[nodiscard]] bool has_layers() const { return layers > 0 && hidden > 0; }
   [[nodiscard]] bool is_of_images() const { return kept_per_image > 0; }
+  [[nodiscard]] bool is_detector() const { return workspace_per_image > 0; }
 };
 
 struct Gpu {

@@ -167,7 +167,7 @@ Memory training(const Model& m, const Work& w) {
   out.weights = weight_bytes(m, w);
   const double tokens = w.batch * w.seq;
   // Adapters are trained in fp32.
-  const double trained = adapters ? lora_params(m, w.lora_rank) : m.params;
+  const double trained = adapters ? lora_params(m, w.lora_rank) : m.params - m.frozen_params;
   const double element = adapters || keeps_fp32(w.precision) ? 4 : 2;
   if (adapters) out.weights += trained * element;
   const auto shards_from = [&](int stage) { return w.zero >= stage ? w.gpus : 1; };
@@ -177,9 +177,11 @@ Memory training(const Model& m, const Work& w) {
   out.context = kDriverContextBytes;
   if (m.is_of_images() && !adapters && !w.checkpointing && w.zero < 3) {
     // Each gradient replaces the data that its layer has kept, because that data is freed.
-    out.activations = w.batch * m.kept_per_image * (w.precision == Precision::kFp32 ? 4 : 2);
-    out.workspace =
-        (w.precision == Precision::kAmp ? 2 * m.params : 0) + traffic_bytes(m, w, trained, element);
+    const double kept_element = w.precision == Precision::kFp32 ? 4 : 2;
+    out.activations = w.batch * m.kept_per_image * kept_element;
+    out.workspace = (w.precision == Precision::kAmp ? 2 * m.params : 0) +
+                    (w.batch * m.workspace_per_image + m.workspace) * kept_element +
+                    traffic_bytes(m, w, trained, element);
     return out;
   }
   if (!m.has_layers()) return out.is_partial = true, out;
@@ -241,6 +243,7 @@ Memory memory_of(const Model& model, const Work& work) {
 
 // These figures are measured and checked by accuracy_test.cpp.
 Accuracy accuracy_of(const Work& work) {
+  if (work.detects && work.task != Task::kInference && work.zero == 0) return {24, 3, 16, 1.2};
   if (work.on_images) return {0, 0, 0, 1.3};
   if (work.gpus > 1) {
     if (work.task == Task::kInference || work.zero < 3) return {0, 0, 0, 1.3};

@@ -37,6 +37,7 @@ struct Work {
   double lora_rank = 16;
   bool checkpointing = false;
   bool on_images = false;         // a batch has images; `seq` is not used
+  bool detects = false;           // the model is a detector of Detectron2
   bool as_stored = false;         // the weights have the types of the model file
   std::optional<KvPrecision> kv;  // absent: that of the computation
   // GPUs that work on one model. Inference splits every layer among them. Training has a copy of

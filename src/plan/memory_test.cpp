@@ -151,3 +151,37 @@ TEST_CASE("a network of convolutions keeps the outputs of its layers for each im
   CHECK(memory_of(*model, work).activations > 0);
   CHECK(memory_of(*model, work).kv_cache == 0);
 }
+
+TEST_CASE("a detector is found by the names of its configuration and of its table") {
+  for (const char* name :
+       {"mask_rcnn_R_50_FPN", "Mask R-CNN R50-FPN", "detectron2/mask_rcnn_R_50_FPN_3x",
+        "mask_rcnn_R_50_FPN_1x", "Mask R-CNN: R50-FPN"}) {
+    const auto model = find_model(name);
+    REQUIRE_MESSAGE(model, name);
+    CHECK(model->params == 44'343'216);
+    CHECK(model->image_size == "1344 × 800");
+  }
+  for (const char* name : {"Faster R-CNN X101-FPN", "RetinaNet R101", "Panoptic FPN R50-FPN"})
+    CHECK_MESSAGE(find_model(name), name);
+  CHECK(find_model("Mask R-CNN").error().message.find("mask_rcnn_R_50") != std::string::npos);
+}
+
+TEST_CASE("frozen layers of a detector have no gradient and no state of the optimizer") {
+  const auto model = find_model("faster_rcnn_R_50_FPN");
+  REQUIRE(model);
+  Work work;
+  work.task = Task::kTrain;
+  work.precision = Precision::kFp32;
+  work.optimizer = Optimizer::kSgdMomentum;
+  work.on_images = work.detects = true;
+  const Memory one = memory_of(*model, work);
+  CHECK(model->frozen_params > 0);
+  CHECK(one.gradients == 4 * (model->params - model->frozen_params));
+  CHECK(one.optimizer == one.gradients);
+  CHECK(one.weights == 4 * model->params);
+  work.batch = 2;
+  CHECK(memory_of(*model, work).activations == 2 * one.activations);
+  CHECK(accuracy_of(work).cases == 24);
+  work.task = Task::kInference;
+  CHECK(accuracy_of(work).cases == 0);
+}
