@@ -83,6 +83,18 @@ CUresult end_primary(CUdevice device, bool all) {
   return count_context(device, false);
 }
 
+/// Which devices' contexts may access which other device. Real drivers keep this by context.
+constinit bool g_peers[wire::kCudaDevices][wire::kCudaDevices] = {};
+
+bool can_access(CUdevice device, CUdevice peer) {
+  return device != peer && describe(device).no_peer_access == 0 &&
+         describe(peer).no_peer_access == 0;
+}
+
+bool& peer_access(CUcontext from, CUcontext to) {
+  return g_peers[from->device][to->device];
+}
+
 int value_of(int attribute, const wire::Device& d) {
   switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
@@ -216,6 +228,32 @@ CUDA(cuDeviceGetAttribute)(int* value, int attribute, CUdevice device) {
   NEED(value != nullptr);
   if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   *value = value_of(attribute, describe(device));
+  return CUDA_SUCCESS;
+}
+CUDA(cuDeviceCanAccessPeer)(int* can, CUdevice device, CUdevice peer) {
+  NEED_DRIVER();
+  NEED(can != nullptr);
+  if (!is_device(device) || !is_device(peer)) return CUDA_ERROR_INVALID_DEVICE;
+  *can = can_access(device, peer) ? 1 : 0;
+  return CUDA_SUCCESS;
+}
+CUDA(cuCtxEnablePeerAccess)(CUcontext peer, unsigned flags) {
+  NEED_CONTEXT();
+  NEED(flags == 0);
+  if (!is_context(peer)) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!can_access(current_context()->device, peer->device))
+    return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+  bool& enabled = peer_access(current_context(), peer);
+  if (enabled) return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+  enabled = true;
+  return CUDA_SUCCESS;
+}
+CUDA(cuCtxDisablePeerAccess)(CUcontext peer) {
+  NEED_CONTEXT();
+  if (!is_context(peer)) return CUDA_ERROR_INVALID_CONTEXT;
+  bool& enabled = peer_access(current_context(), peer);
+  if (!enabled) return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+  enabled = false;
   return CUDA_SUCCESS;
 }
 CUDA(cuDeviceComputeCapability)(int* major, int* minor, CUdevice device) {

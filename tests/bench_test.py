@@ -237,12 +237,12 @@ class Bench(unittest.TestCase):
             self.assertFalse(os.path.exists(f"/proc/{found[0]}"))
             self.assertEqual(os.listdir(self.folder), [])
 
-    def test_a_simulated_gpu_is_not_measured_and_said_so(self):
-        done = subprocess.run([BERTH, "sim", "--machine", "workstation-4090", "--", BERTH, "bench", "launch", "--json"],
+    def test_a_partitioned_gpu_is_not_measured_and_said_so(self):
+        done = subprocess.run([BERTH, "sim", "--machine", "h100-mig", "--", BERTH, "bench", "launch", "--device", "0", "--json"],
                               capture_output=True, text=True, timeout=110, env={**os.environ, "LC_ALL": "C.UTF-8"})
         document = json.loads(done.stdout)
         self.assertEqual(document["results"], [])
-        self.assertIn("RTX 4090", document["skipped"][0]["name"])
+        self.assertIn("H100", document["skipped"][0]["name"])
         self.assertEqual(done.returncode, 1)
 
 

@@ -23,16 +23,15 @@ constexpr std::array kFiles{
     "libblas.so.3",     "/System/Library/Frameworks/Accelerate.framework/Accelerate",
 };
 
-/// The real file of a function. A name such as libblas.so.3 is often a link to OpenBLAS.
-std::string real_file(const void* function, const std::string& opened) {
+}  // namespace
+
+std::string loaded_file(const void* function, const std::string& opened) {
   Dl_info info{};
   if (::dladdr(function, &info) == 0 || info.dli_fname == nullptr) return opened;
   std::error_code problem;
   const auto real = std::filesystem::canonical(info.dli_fname, problem);
   return problem ? std::string(info.dli_fname) : real.string();
 }
-
-}  // namespace
 
 Result<Blas> open_blas() {
   std::vector<std::string> files(kFiles.begin(), kFiles.end());
@@ -45,7 +44,7 @@ Result<Blas> open_blas() {
     blas.sgemm = reinterpret_cast<Gemm<float>>(::dlsym(handle, "sgemm_"));
     blas.dgemm = reinterpret_cast<Gemm<double>>(::dlsym(handle, "dgemm_"));
     if (blas.sgemm == nullptr || blas.dgemm == nullptr) continue;
-    blas.file = real_file(reinterpret_cast<const void*>(blas.sgemm), file);
+    blas.file = loaded_file(reinterpret_cast<const void*>(blas.sgemm), file);
     return blas;
   }
   if (named)

@@ -21,6 +21,9 @@ struct Blas {
   std::string file;  // the library's real path
 };
 
+/// The real file of a function of a library. A name such as libblas.so.3 is often a link to
+/// OpenBLAS.
+[[nodiscard]] std::string loaded_file(const void* function, const std::string& opened);
 /// Opens the first of `files` that has both functions. If BERTH_BLAS_LIBRARY is set, only that one
 /// is tried. Fails with kUnavailable: E1052.
 [[nodiscard]] Result<Blas> open_blas();

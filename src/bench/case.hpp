@@ -14,11 +14,11 @@
 
 namespace berth::bench {
 
-enum class Kind : unsigned char { kGemm, kMemory, kCopy, kLaunch };
-enum class Backend : unsigned char { kCpu, kOpenCl };
+enum class Kind : unsigned char { kGemm, kMemory, kCopy, kPeer, kLaunch };
+enum class Backend : unsigned char { kCpu, kOpenCl, kCuda };
 
-[[nodiscard]] std::string_view name(Kind kind);        // "gemm", "memory", "copy", "launch"
-[[nodiscard]] std::string_view name(Backend backend);  // "cpu", "opencl"
+[[nodiscard]] std::string_view name(Kind kind);        // "gemm", "memory", "copy", "peer", "launch"
+[[nodiscard]] std::string_view name(Backend backend);  // "cpu", "opencl", "cuda"
 [[nodiscard]] std::optional<Kind> kind_of(std::string_view name);
 
 /// The device on which a case runs.
@@ -27,8 +27,10 @@ struct Target {
   std::string opencl_library;  // soname or path
   std::string opencl_name;  // CL_DEVICE_NAME as `berth ls` shows it; "": any device at pci_address
   std::string pci_address;  // "": not on PCI
-  int threads = 1;          // number of CPUs that this process may use
-  std::uint64_t cpu_memory_bytes = 0;  // memory that this process may use; 0: unknown
+  std::string peer_pci_address;              // the other GPU of a copy between GPUs
+  std::vector<std::string> python_prefixes;  // where wheels with libraries may be
+  int threads = 1;                           // number of CPUs that this process may use
+  std::uint64_t cpu_memory_bytes = 0;        // memory that this process may use; 0: unknown
 };
 
 struct Effort {
@@ -38,6 +40,8 @@ struct Effort {
 
 /// The value of Measured::library for Berth's own loops and kernels.
 inline constexpr const char* kOwnCode = "berth";
+/// … for a copy between GPUs: directly, or because the driver does not allow that, in two steps.
+inline constexpr const char *kPeerAccess = "peer access", *kThroughHost = "the host's memory";
 
 /// What a case measured. bench/figure.hpp computes figures from it.
 struct Measured {
@@ -64,6 +68,8 @@ struct Case {
 /// The cases of each back end; cases() joins them.
 [[nodiscard]] std::span<const Case> cpu_cases();
 [[nodiscard]] std::span<const Case> opencl_cases();
+[[nodiscard]] std::span<const Case> cublas_cases();
+[[nodiscard]] std::span<const Case> cuda_cases();
 
 /// The id of the error for a case that this device or library does not support, such as fp64 in
 /// OpenCL. A report leaves such a case out unless the user asked for its precision.

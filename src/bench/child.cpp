@@ -122,16 +122,22 @@ void set_variables(const Target& target, const std::string& scratch) {
 }
 
 /// Reads until the child closes the pipe. nullopt at the deadline or after a signal.
-std::optional<std::string> read_until(int fd, const HeldSignals& signals, Clock::time_point end) {
+std::optional<std::string> read_until(int fd, const HeldSignals& signals, Clock::time_point end,
+                                      const std::function<void()>& meanwhile) {
+  constexpr std::int64_t kBetweenCalls = 250;  // milliseconds
   std::string bytes;
   std::array<char, 16384> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   while (bytes.size() <= kMostBytes) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
     std::array<pollfd, 2> waiting{{{fd, POLLIN, 0}, {signals.descriptor(), POLLIN, 0}}};
-    const int ready =
-        ::poll(waiting.data(), waiting.size(),
-               static_cast<int>(std::clamp<std::int64_t>(left, 0, std::int64_t{1} << 30)));
+    const std::int64_t most = meanwhile ? kBetweenCalls : std::int64_t{1} << 30;
+    const int ready = ::poll(waiting.data(), waiting.size(),
+                             static_cast<int>(std::clamp<std::int64_t>(left, 0, most)));
     if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0 && meanwhile && Clock::now() < end) {
+      meanwhile();
+      continue;
+    }
     if (ready <= 0 || waiting[1].revents != 0) return std::nullopt;
     const ssize_t n = ::read(fd, buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;
@@ -224,7 +230,8 @@ std::optional<Result<Measured>> decode(std::string_view bytes) {
 }
 
 Result<Measured> run_in_child(const Case& one, const Target& target, const Effort& effort,
-                              std::chrono::milliseconds deadline) {
+                              std::chrono::milliseconds deadline,
+                              const std::function<void()>& meanwhile) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return not_started(errno);
   const Descriptor reading(ends[0]);
@@ -242,7 +249,7 @@ Result<Measured> run_in_child(const Case& one, const Target& target, const Effor
     be_the_child(writing.get(), parent, one, target, effort, folder);
   }
   writing.reset();
-  const auto bytes = read_until(reading.get(), signals, Clock::now() + deadline);
+  const auto bytes = read_until(reading.get(), signals, Clock::now() + deadline, meanwhile);
   const int status = bytes ? reap(child) : end(child);
   if (!bytes)
     return Error{ErrorCode::kUnavailable, "E1050",

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -10,12 +11,13 @@
 
 namespace berth::bench {
 
-/// Runs the case. Fails with the case's own error, or with kUnavailable (E1050: it had not finished
-/// at the deadline and was ended; E1051: it crashed). Call this while the process has only one
-/// thread.
+/// Runs the case. Calls `meanwhile` a few times a second while it runs. Fails with the case's own
+/// error, or with kUnavailable (E1050: it had not finished at the deadline and was ended; E1051: it
+/// crashed). Call this while the process has only one thread.
 [[nodiscard]] Result<Measured> run_in_child(const Case& one, const Target& target,
                                             const Effort& effort,
-                                            std::chrono::milliseconds deadline);
+                                            std::chrono::milliseconds deadline,
+                                            const std::function<void()>& meanwhile = {});
 
 /// The child's answer in the form that it writes to the pipe.
 [[nodiscard]] std::string encode(const Result<Measured>& answer);

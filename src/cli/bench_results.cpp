@@ -52,14 +52,14 @@ std::string computed_by(const std::string& library) {
 void add_row(output::Table& table, const BenchRow& row, bool peak, bool naive) {
   const std::string device = fmt::format("{}", row.device->index);
   if (!row.times) {
-    table.add({device, row.one.key, {std::string(tr("failed")), output::Style::kRed}});
+    table.add({device, row.key(), {std::string(tr("failed")), output::Style::kRed}});
     return;
   }
   const auto rate = row.work_per_second();
   const auto right = row.is_right();
   const auto change = row.change_percent();
   using output::Style;
-  table.add({device, row.one.key, show_figure(row, row.times->median),
+  table.add({device, row.key(), show_figure(row, row.times->median),
              fmt::format("{:.1f} %", row.times->spread_percent),
              rate && row.peak_per_second
                  ? fmt::format("{:.0f} %", 100 * *rate / *row.peak_per_second)
@@ -84,7 +84,8 @@ void write_row(output::JsonWriter& json, const BenchRow& row, std::int64_t unix_
   json.text_field("uuid", row.device->uuid);
   json.text_field("pci_address", row.device->pci_address);
   json.field("backend", bench::name(row.one.backend));
-  json.field("case", row.one.key);
+  json.field("case", row.key());
+  json.field("peer", row.peer != nullptr ? std::optional(row.peer->index) : std::nullopt);
   json.text_field("precision", row.one.precision);
   json.field("unix_seconds", static_cast<double>(unix_milliseconds) / 1000);
   const bench::Measured* measured = row.times ? &*row.measured : nullptr;
@@ -112,6 +113,9 @@ void write_row(output::JsonWriter& json, const BenchRow& row, std::int64_t unix_
   number("earlier_seconds", row.earlier ? std::optional(row.earlier->seconds) : std::nullopt);
   number("change_percent", row.change_percent());
   json.field("slower", row.change_percent() ? std::optional(row.is_slower()) : std::nullopt);
+  json.field("clock_mhz", row.clock_mhz);
+  json.field("clock_max_mhz", row.clock_max_mhz);
+  json.field("throttle_reasons", row.throttle_reasons);
   json.key("error");
   if (row.times) {
     json.value(nullptr);
@@ -125,6 +129,10 @@ void write_row(output::JsonWriter& json, const BenchRow& row, std::int64_t unix_
 }
 
 }  // namespace
+
+std::string BenchRow::key() const {
+  return peer != nullptr ? fmt::format("{}.{}", one.key, peer->index) : one.key;
+}
 
 std::optional<double> BenchRow::work_per_second() const {
   if (!times || times->median <= 0 || measured->work <= 0) return std::nullopt;
@@ -180,7 +188,7 @@ std::string bench_svg(const BenchReport& report) {
   std::vector<output::BarGroup> groups(3);
   for (std::size_t i = 0; i < groups.size(); ++i) groups[i].title = tr(titles[i]);
   for (const BenchRow& row : report.rows) {
-    output::Bar bar{fmt::format("{}: {}", row.device->index, row.one.key), "", 0};
+    output::Bar bar{fmt::format("{}: {}", row.device->index, row.key()), "", 0};
     const bool is_time = row.one.kind == bench::Kind::kLaunch;
     if (row.times) {
       bar.figure = show_figure(row, row.times->median);
@@ -210,6 +218,36 @@ std::string bench_svg(const BenchReport& report) {
           "  " + output::show_time(report.unix_milliseconds),
       groups, notes);
 }
+
+namespace {
+
+/// What slowed a device, and how much faster than the CPU a device is.
+std::string notes_of(const BenchReport& report) {
+  std::string out;
+  for (const BenchRow& row : report.rows) {
+    model::Device slowed;
+    slowed.throttle_reasons = row.throttle_reasons;
+    const std::string why = output::slowed_by(slowed);
+    if (!why.empty() && row.clock_mhz)
+      out += text("device {0}, {1}: slowed by {2}, its clock was {3} MHz", row.device->index,
+                  row.key(), why, *row.clock_mhz) +
+             "\n";
+  }
+  for (const BenchRow& cpu : report.rows) {
+    const auto slow = cpu.work_per_second();
+    if (cpu.device->kind != model::DeviceKind::kCpu || cpu.one.kind != bench::Kind::kGemm || !slow)
+      continue;
+    for (const BenchRow& row : report.rows)
+      if (const auto fast = row.work_per_second();
+          fast && row.device != cpu.device && row.key() == cpu.key())
+        out += text("{0}: device {1} is {2:.3g} times as fast as the CPU", row.key(),
+                    row.device->index, *fast / *slow) +
+               "\n";
+  }
+  return out;
+}
+
+}  // namespace
 
 std::string bench_text(const BenchReport& report, const output::Terminal& terminal) {
   std::string out;
@@ -251,12 +289,13 @@ std::string bench_text(const BenchReport& report, const output::Terminal& termin
                "naive: the clock stopped when the call returned, before the device was done. This "
                "figure is wrong.") +
            "\n";
+  out += notes_of(report);
   for (const BenchRow& row : report.rows) {
     if (row.times) continue;
     const Error& error = row.measured.error();
-    out += text("device {0}, {1}: {2} ({3})", row.device->index, row.one.key, error.message,
-                error.id) +
-           "\n";
+    out +=
+        text("device {0}, {1}: {2} ({3})", row.device->index, row.key(), error.message, error.id) +
+        "\n";
     if (!error.hint.empty()) out += "  " + error.hint + "\n";
   }
   return out;

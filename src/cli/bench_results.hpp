@@ -21,12 +21,17 @@ using bench::EarlierResults;
 
 struct BenchRow {
   const model::Device* device = nullptr;
+  const model::Device* peer = nullptr;  // the other GPU of a copy between GPUs
   bench::Case one{};
   Result<bench::Measured> measured{bench::Measured{}};
   std::optional<bench::Statistics> times;   // absent: it failed
   std::optional<double> peak_per_second{};  // flop or bytes per second from the catalogue
   std::optional<EarlierResult> earlier{};
+  // The lowest clock while it ran, the device's highest, and what slowed it. Absent: not known.
+  std::optional<std::uint64_t> clock_mhz{}, clock_max_mhz{};
+  std::vector<std::string> throttle_reasons{};  // identifiers, as in model::Device
 
+  [[nodiscard]] std::string key() const;  // "gemm.fp32"; "peer.to.1": to device 1
   [[nodiscard]] std::optional<double> work_per_second() const;
   /// Absent: not checked.
   [[nodiscard]] std::optional<bool> is_right() const;

@@ -98,10 +98,12 @@ inline constexpr auto kBenchOptions = std::to_array<Option>({
     {"--model", "resnet50|resnet18|mobilenet_v2|gpt2|gpt2-tiny",
      "train, infer: the model (default: resnet50)"},
     {"--batch", "N", "train, infer: items at once (default: 32 images, 4 or 8 texts)"},
-    {"--python", "PATH", "train, infer: the Python with PyTorch (default: the active one)"},
+    {"--python", "PATH",
+     "the Python with PyTorch, or for gemm with cuBLAS (default: the active one)"},
     {"--precision", "LIST",
-     "gemm: fp32 or fp64; train: some of fp32,tf32,amp; infer: some of fp32,fp16,bf16,int8 "
-     "(default: all)"},
+     "gemm: one of fp32,tf32,fp16,bf16,fp64; train: some of fp32,tf32,amp; infer: some of "
+     "fp32,fp16,bf16,int8 (default: all)"},
+    {"--size", "N", "gemm: rows of the matrices (default: what --seconds allows)"},
     {"--seconds", "N", "how long each case is repeated (default: 1; train, infer: 3)"},
     {"--save", "FILE", "write the results to a file, as --json prints them"},
     {"--svg", "FILE", "write a bar chart of the results (.svg, or .png)"},
@@ -112,6 +114,9 @@ inline constexpr auto kBenchOptions = std::to_array<Option>({
 });
 inline constexpr auto kBenchExamples = std::to_array<Example>({
     {"berth bench gemm --cpu", "measure matrix products per second on the CPU"},
+    {"berth bench gemm --precision fp32 --size 10000",
+     "compare CPU and GPUs on the product of two matrices with 10,000 rows"},
+    {"berth bench peer", "measure the links between GPUs"},
     {"berth bench --save fast.json",
      "measure every case on every idle device, and keep the results as a baseline"},
     {"berth bench --svg bench.svg", "a bar chart to share"},

@@ -100,9 +100,9 @@ namespace {
 
 bool is_alias(const Json& row, const std::string& bare) {
   const auto aliases = row.find("aliases");
-  return aliases != row.end() && std::any_of(aliases->begin(), aliases->end(), [&](const Json& one) {
-           return plain(one.get<std::string>()) == bare;
-         });
+  return aliases != row.end() &&
+         std::any_of(aliases->begin(), aliases->end(),
+                     [&](const Json& one) { return plain(one.get<std::string>()) == bare; });
 }
 
 }  // namespace

@@ -49,8 +49,10 @@ struct Gpu {
   double memory_bytes = 0;
   // Peak rates that the vendor publishes; absent if the catalogue has none.
   std::optional<double> fp16_flop_per_second;  // matrix units, dense
-  std::optional<double> fp32_flop_per_second, fp64_flop_per_second, memory_bytes_per_second;
-  std::optional<double> power_watts;        // a laptop's GPU: the most that a laptop allows
+  std::optional<double> fp32_flop_per_second, tf32_flop_per_second, fp64_flop_per_second;
+  std::optional<double> memory_bytes_per_second;
+  std::optional<double> nvlink_bytes_per_second;  // of all links, in one direction
+  std::optional<double> power_watts;              // a laptop's GPU: the most that a laptop allows
   std::optional<double> least_power_watts;  // of a laptop's GPU: the least that a laptop allows
 };
 

@@ -46,8 +46,12 @@ Gpu gpu_in(const Json& row) {
   gpu.fp16_flop_per_second = peak("fp16_tflops", 1e12);
   gpu.power_watts = peak("tdp_w", 1);
   gpu.fp32_flop_per_second = peak("fp32_tflops", 1e12);
+  gpu.tf32_flop_per_second = peak("tf32_tflops", 1e12);
   gpu.fp64_flop_per_second = peak("fp64_tflops", 1e12);
   gpu.memory_bytes_per_second = peak("bandwidth_gb_s", 1e9);
+  // The catalogue has the sum of both directions of NVLink.
+  if (row.value("interconnect", "").starts_with("NVLink"))
+    gpu.nvlink_bytes_per_second = peak("interconnect_gb_s", 0.5e9);
   return gpu;
 }
 
