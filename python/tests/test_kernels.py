@@ -410,30 +410,7 @@ class Arrays(unittest.TestCase):
                 berth.asarray(bad)
 
 
-# Replaces NVRTC: it supports sm_80 and sm_89, requires --fmad=false, and reports one mistake.
-NVRTC = r"""
-#include <stddef.h>
-#include <string.h>
-static const char *source, *options; static char code[64];
-int nvrtcGetNumSupportedArchs(int* count) { return *count = 2, 0; }
-int nvrtcGetSupportedArchs(int* all) { return all[0] = 80, all[1] = 89, 0; }
-int nvrtcCreateProgram(void** made, const char* text, const char* name, int n, void* a, void* b) {
-  source = strdup(text); *made = &code; return strcmp(name, "kernel") || n;
-}
-int nvrtcDestroyProgram(void** made) { return *made = 0, 0; }
-int nvrtcCompileProgram(void* made, int n, const char** given) {
-  options = given[0];
-  if (n != 2 || strcmp(given[1], "--fmad=false") || !strstr(source, "#line 1 \"kernel\"") || !strstr(source, "extern \"C\" __global__")) return 3;
-  return strstr(source, "z[i]") ? 6 : 0;
-}
-int nvrtcGetProgramLogSize(void* made, size_t* size) { return *size = 64, 0; }
-int nvrtcGetProgramLog(void* made, char* log) { return strcpy(log, "kernel(4): error: identifier \"z\" is undefined\n"), 0; }
-static int write_code(char* to) { return strcpy(to, options), 0; }
-int nvrtcGetPTXSize(void* made, size_t* size) { return *size = strlen(options) + 1, 0; }
-int nvrtcGetPTX(void* made, char* to) { return strstr(options, "compute_") ? write_code(to) : 9; }
-int nvrtcGetCUBINSize(void* made, size_t* size) { return *size = strlen(options) + 1, 0; }
-int nvrtcGetCUBIN(void* made, char* to) { return strstr(options, "sm_") ? write_code(to) : 9; }
-"""
+NVRTC = HERE.parent.parent / "tests/library/fake_nvrtc.c"
 
 
 class Cuda(unittest.TestCase):
@@ -446,8 +423,7 @@ class Cuda(unittest.TestCase):
         if not berth:
             self.skipTest("no program was named")
         with tempfile.TemporaryDirectory() as folder:
-            pathlib.Path(folder, "nvrtc.c").write_text(NVRTC)
-            subprocess.run(["cc", "-shared", "-fPIC", "-w", "-o", f"{folder}/nvrtc.so", f"{folder}/nvrtc.c"], check=True)
+            subprocess.run(["cc", "-shared", "-fPIC", "-o", f"{folder}/nvrtc.so", NVRTC], check=True)
             return subprocess.run([berth, "sim", "--machine", machine, "--", sys.executable, "-c", f"AXPY = {AXPY!r}\nimport berth\n" + textwrap.dedent(code)],
                                   capture_output=True, text=True, timeout=100, env={
                                       **os.environ, "LC_ALL": "C.UTF-8", "PYTHONPATH": str(HERE.parent), "BERTH_NVRTC_LIBRARY": f"{folder}/nvrtc.so"})

@@ -86,7 +86,8 @@ void mistakes(const berth::Compute& device) {
   const auto broken =
       device.try_kernel("KERNEL void f(GLOBAL float* x) {\n  x[0] = nowhere;\n}", "f");
   std::printf("broken=%s\nline=%d\n", broken ? "none" : id_of(broken.error()),
-              !broken && broken.error().message().find("2:") != std::string::npos);
+              !broken && (broken.error().message().find("2:") != std::string::npos ||
+                          broken.error().message().find("(2)") != std::string::npos));
   const auto absent = device.try_kernel(kSource, "absent");
   std::printf("absent=%s\n", absent ? "none" : id_of(absent.error()));
   const auto axpy = device.try_kernel(kSource, "axpy");
@@ -105,16 +106,59 @@ void mistakes(const berth::Compute& device) {
   std::printf("huge=%s\n", huge ? "none" : id_of(huge.error()));
 }
 
+berth::ComputeBackend backend_of(const char* word) {
+  if (std::strcmp(word, "cuda") == 0) return berth::ComputeBackend::cuda;
+  return std::strcmp(word, "opencl") == 0 ? berth::ComputeBackend::opencl
+                                          : berth::ComputeBackend::automatic;
+}
+
+/// Whether bytes come back from the device as they were written.
+bool copies_are_right(const berth::Compute& device) {
+  std::vector<int> numbers(5000), found(numbers.size());
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<int>(i * 31);
+  auto buffer = device.try_buffer(numbers.size() * sizeof(int));
+  return buffer && buffer->try_write(numbers.data(), buffer->bytes()) &&
+         buffer->try_read(found.data(), buffer->bytes()) && found == numbers;
+}
+
+/// Whether a kernel with right arguments can be launched, waited for, and timed.
+bool launch_works(const berth::Compute& device) {
+  const auto axpy = device.try_kernel(kSource, "axpy");
+  auto x = device.try_buffer(64), y = device.try_buffer(64);
+  if (!axpy || !x || !y) return false;
+  const auto event = axpy->try_launch(16, *x, *y, 0.5F, 16);
+  if (!event) return false;
+  const auto seconds = event->try_seconds();
+  return seconds && *seconds >= 0;
+}
+
+/// The parameters that the header reads in a source, for drivers that do not tell them.
+void parameters() {
+  const std::string source =
+      "KERNEL void empty(void) {}\nDEVICE float KERNELS(float x);\n"
+      "KERNEL  void f( GLOBAL const double* x,\n uint n, long m, char c, const ushort s ) {}";
+  for (const char* name : {"f", "empty", "KERNELS", "g"}) {
+    std::printf("parameters_%s=", name);
+    const auto sizes = berth::detail::parameter_sizes(source, name);
+    if (!sizes) std::printf("none");
+    for (const std::size_t one : sizes.value_or(std::vector<std::size_t>{}))
+      std::printf("%zu ", one);
+    std::puts("");
+  }
+}
+
 }  // namespace
 
-int main() {
-  const auto device = berth::try_compute();
+int main(int count, char** words) {
+  parameters();
+  const auto device = berth::try_compute(backend_of(count > 1 ? words[1] : ""));
   if (!device) {
     std::printf("none=%s\n", id_of(device.error()));
     return 0;
   }
-  std::printf("device=%s\naxpy=%d\nturn=%d\n", device->name().c_str(), axpy_is_right(*device),
-              turn_is_right(*device));
+  std::printf("device=%s\nbackend=%s\naxpy=%d\nturn=%d\n", device->name().c_str(),
+              device->backend(), axpy_is_right(*device), turn_is_right(*device));
+  std::printf("copies=%d\nlaunch=%d\n", copies_are_right(*device), launch_works(*device));
   pool(*device);
   mistakes(*device);
 #if defined(__cpp_exceptions)
