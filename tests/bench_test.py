@@ -15,7 +15,7 @@ import unittest
 import xml.etree.ElementTree
 
 BERTH = ""
-PYTHON = "/usr/bin/python3"
+PYTHON = os.environ.get("BERTH_BENCH_PYTHON", "/usr/bin/python3")  # `./dev test --frameworks` names one with ONNX Runtime
 HAS_TORCH = subprocess.run([PYTHON, "-c", "import torch"], capture_output=True).returncode == 0
 HAS_ONNX_RUNTIME = subprocess.run([PYTHON, "-c", "import onnxruntime"], capture_output=True).returncode == 0
 
