@@ -51,9 +51,11 @@ const auto& row_of(const Words& words, T value) {
   return words.front();
 }
 
-// Bytes per logit: in 16 bit, its copy in fp32, its softmax and its gradient, which is 2 + 4 + 4 +
-// 2.
-constexpr double kLogitBytes = 12;
+/// Bytes per logit: in 16 bit, its copy in fp32, its softmax and its gradient, which is 2 + 4 + 4 +
+/// 2. Adapters on a GPTQ or AWQ model are trained in 16 bit without autocast, so all four have 2.
+double logit_bytes(Precision p) {
+  return p == Precision::kInt4 ? 8 : 12;
+}
 
 bool is_quantized(Precision p) {
   return p == Precision::kInt8 || p == Precision::kInt4 || p == Precision::kNf4;
@@ -188,7 +190,7 @@ Memory training(const Model& m, const Work& w) {
 
   const double layer = layer_activation_bytes(m, w.precision);
   const double element_kept = w.precision == Precision::kFp32 ? 4 : 2;
-  const double head = m.decoder ? m.vocab * kLogitBytes : 0;
+  const double head = m.decoder ? m.vocab * logit_bytes(w.precision) : 0;
   // With checkpointing, a layer only keeps its input. One layer at a time is computed again.
   const double kept =
       w.checkpointing ? m.layers * element_kept * m.hidden + layer : m.layers * layer;
@@ -258,7 +260,7 @@ Accuracy accuracy_of(const Work& work) {
     case Task::kLora:
       return {12, 3, 13, 1.2};
     case Task::kQlora:
-      return {15, 5, 31, 1.15};
+      return {15, 5, 15, 1.2};
   }
   return {};
 }

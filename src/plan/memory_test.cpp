@@ -185,3 +185,18 @@ TEST_CASE("frozen layers of a detector have no gradient and no state of the opti
   work.task = Task::kInference;
   CHECK(accuracy_of(work).cases == 0);
 }
+
+TEST_CASE("the loss of adapters on a GPTQ model is in 16 bit") {
+  const auto model = find_model("Llama-2-7b");
+  REQUIRE(model);
+  Work work;
+  work.task = Task::kQlora;
+  work.checkpointing = true;
+  work.seq = 4096;
+  const auto activations = [&](Precision precision) {
+    work.precision = precision;
+    return memory_of(*model, work).activations;
+  };
+  CHECK(activations(Precision::kNf4) - activations(Precision::kInt4) ==
+        doctest::Approx(4 * model->vocab * work.seq));
+}
