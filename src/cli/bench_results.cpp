@@ -239,7 +239,7 @@ std::string notes_of(const BenchReport& report) {
       continue;
     for (const BenchRow& row : report.rows)
       if (const auto fast = row.work_per_second();
-          fast && row.device != cpu.device && row.key() == cpu.key())
+          fast && row.device->kind == model::DeviceKind::kGpu && row.key() == cpu.key())
         out += text("{0}: device {1} is {2:.3g} times as fast as the CPU", row.key(),
                     row.device->index, *fast / *slow) +
                "\n";

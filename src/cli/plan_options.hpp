@@ -10,6 +10,8 @@ namespace berth::cli {
 inline constexpr auto kPlanOptions = std::to_array<Option>({
     {"--for", "MODEL", "the same as MODEL after the word"},
     {"--params", "N", "instead of MODEL: a decoder with this many parameters (7B, 350M)"},
+    {"--layers", "N",
+     "keep only this many layers of MODEL (pruning); with --params: a shape of this many layers"},
     {"--gpu", "NAME|here", "check this GPU (A100-SXM4-80GB), or the GPU of this machine"},
     {"--task", "inference|train|finetune|lora|qlora", "the task (default: inference)"},
     {"--batch", "N", "sequences at once (default: 1; measure: those of the program)"},
@@ -30,6 +32,10 @@ inline constexpr auto kPlanOptions = std::to_array<Option>({
     {"--months", "N", "cost: how long (default: 36)"},
     {"--card-price", "PRICE", "cost: what one card costs"},
     {"--power-price", "PRICE", "cost: what a kWh costs"},
+    {"--load", "PERCENT", "cost: of the maximum power, on average in these hours (default: 100)"},
+    {"--resale", "PERCENT", "cost: of the card's price, got back after the months (default: 0)"},
+    {"--lost", "PERCENT",
+     "cost: of the time on spot instances, lost by interruptions (default: 0)"},
     {"--svg", "FILE", "cost: write a picture of renting against buying (.svg, or .png)"},
 });
 inline constexpr auto kPlanExamples = std::to_array<Example>({

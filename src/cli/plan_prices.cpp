@@ -201,14 +201,29 @@ struct Cost {
   plan::Gpu gpu;
   plan::Prices prices;
   double count = 1, hours_per_month = 0, months = 0;
+  double lost_share = 0;    // of the time on spot instances, by interruptions
+  double resale_share = 0;  // of the cards' price, after the last month
   plan::Purchase purchase;
   const plan::Card* card = nullptr;  // points into `prices`; nullptr: the GPU has no price
   bool has_own_price = false, has_price = false, has_power = false;
 };
 
-std::optional<double> break_even(const Cost& cost, const std::optional<plan::Rent>& rent) {
+/// The rent of a month. Time that is lost on a spot instance is paid and needed again.
+double rent_of_a_month(const Cost& cost, const plan::Rent& rent, Terms terms) {
+  const double share = terms == Terms::kSpot ? 1 - cost.lost_share : 1;
+  return rent.per_hour * cost.hours_per_month / share;
+}
+
+std::optional<double> break_even(const Cost& cost, const std::optional<plan::Rent>& rent,
+                                 Terms terms) {
   if (!cost.has_price || !rent) return std::nullopt;
-  return plan::break_even_months(cost.purchase, rent->per_hour * cost.hours_per_month);
+  return plan::break_even_months(cost.purchase, rent_of_a_month(cost, *rent, terms));
+}
+
+/// What the cards lose of their price in a month, and their power.
+double owning_of_a_month(const Cost& cost) {
+  return cost.purchase.price * (1 - cost.resale_share) / cost.months +
+         cost.purchase.power_per_month;
 }
 
 std::string cost_json(const Cost& cost) {
@@ -226,7 +241,9 @@ std::string cost_json(const Cost& cost) {
     const auto rent = plan::cheapest(cost.prices, cost.gpu.name, cost.count, way.terms);
     json.key(way.key);
     write_rent(json, rent);
-    json.field(fmt::format("{}_break_even_months", way.key), break_even(cost, rent));
+    json.field(fmt::format("{}_per_month", way.key),
+               rent ? std::optional(rent_of_a_month(cost, *rent, way.terms)) : std::nullopt);
+    json.field(fmt::format("{}_break_even_months", way.key), break_even(cost, rent, way.terms));
   }
   json.close('}');
   json.key("buy");
@@ -234,6 +251,7 @@ std::string cost_json(const Cost& cost) {
   json.field("price", cost.has_price ? std::optional(cost.purchase.price) : std::nullopt);
   json.field("power_per_month",
              cost.has_power ? std::optional(cost.purchase.power_per_month) : std::nullopt);
+  json.field("per_month", cost.has_price ? std::optional(owning_of_a_month(cost)) : std::nullopt);
   json.key("card");
   write_card(json, cost.has_own_price ? nullptr : cost.card);
   json.close('}');
@@ -256,8 +274,8 @@ std::string cost_text(const Cost& cost, const output::Terminal& terminal) {
       table.add({std::string(tr(way.title)), std::string(tr("unknown")), "-", "-", "-", "-", "-"});
       continue;
     }
-    const double month = rent->per_hour * cost.hours_per_month;
-    const auto even = break_even(cost, rent);
+    const double month = rent_of_a_month(cost, *rent, way.terms);
+    const auto even = break_even(cost, rent, way.terms);
     table.add({std::string(tr(way.title)), money(rent->per_hour), money(month),
                money(month * cost.months),
                even             ? text("{:.1f} months", *even)
@@ -266,9 +284,8 @@ std::string cost_text(const Cost& cost, const output::Terminal& terminal) {
                instance_of(*rent), date_of(rent->instance->source)});
   }
   table.add(
-      {std::string(tr("buy")), "-", cost.has_power ? money(cost.purchase.power_per_month) : "-",
-       cost.has_price ? money(cost.purchase.price + cost.months * cost.purchase.power_per_month)
-                      : std::string(tr("unknown")),
+      {std::string(tr("buy")), "-", cost.has_price ? money(owning_of_a_month(cost)) : "-",
+       cost.has_price ? money(cost.months * owning_of_a_month(cost)) : std::string(tr("unknown")),
        "-", "-",
        cost.has_own_price     ? std::string(tr("your price"))
        : cost.card != nullptr ? date_of(cost.card->source)
@@ -279,8 +296,7 @@ std::string cost_text(const Cost& cost, const output::Terminal& terminal) {
   if (!cost.has_price)
     out += tr("The price of this GPU is not known: --card-price PRICE."), out += "\n";
   out += cost.has_power
-             ? tr("Buying: cards and their power at full load. Not included: server, space, "
-                  "cooling, work.")
+             ? tr("Buying: cards and their power. Not included: server, space, cooling, work.")
              : tr("Buying: cards only (--power-price adds power). Not included: server, "
                   "space, cooling, work.");
   return out + "\n" + old_price_note();
@@ -307,8 +323,8 @@ std::string cost_svg(const Cost& cost) {
       notes.push_back(text("{}: {}", tr(way.title), tr("unknown")));
       continue;
     }
-    lines.push_back({std::string(tr(way.title)), 0, rent->per_hour * cost.hours_per_month,
-                     break_even(cost, rent)});
+    lines.push_back({std::string(tr(way.title)), 0, rent_of_a_month(cost, *rent, way.terms),
+                     break_even(cost, rent, way.terms)});
     notes.push_back(text("{}: {}", tr(way.title),
                          fmt::format("{} {}/h, {}", money(rent->per_hour),
                                      printable(cost.prices.currency), origin_of(*rent))));
@@ -318,10 +334,10 @@ std::string cost_svg(const Cost& cost) {
         text("{}: {}", tr("buy"),
              cost.has_own_price ? std::string(tr("your price")) : date_of(cost.card->source)));
   notes.emplace_back(
-      cost.has_power ? tr("Buying: cards and their power at full load. Not included: server, "
-                          "space, cooling, work.")
-                     : tr("Buying: cards only (--power-price adds power). Not included: server, "
-                          "space, cooling, work."));
+      cost.has_power
+          ? tr("Buying: cards and their power. Not included: server, space, cooling, work.")
+          : tr("Buying: cards only (--power-price adds power). Not included: server, "
+               "space, cooling, work."));
   return output::cost_lines_svg(
       text("{} × {}: renting against buying", cost.count, printable(cost.gpu.name)),
       text("{}, {:.0f} hours of use a month; a dot is the month from which buying costs less",
@@ -406,17 +422,21 @@ Result<int> plan_cost(const Context& context) {
   if (!power_price) return power_price.error();
   const auto card_price = amount(arguments, "--card-price", 0, 1e9);
   if (!card_price) return card_price.error();
+  const auto load = amount(arguments, "--load", 100, 100, true);
+  if (!load) return load.error();
+  const auto resale = amount(arguments, "--resale", 0, 100, true);
+  if (!resale) return resale.error();
+  const auto lost = amount(arguments, "--lost", 0, 99, true);
+  if (!lost) return lost.error();
 
-  Cost cost{std::move(*gpu),
-            std::move(*prices),
-            std::ceil(*gpus),
-            *hours * kDaysPerMonth,
-            *months,
-            {},
-            nullptr,
-            false,
-            false,
-            false};
+  Cost cost;
+  cost.gpu = std::move(*gpu);
+  cost.prices = std::move(*prices);
+  cost.count = std::ceil(*gpus);
+  cost.hours_per_month = *hours * kDaysPerMonth;
+  cost.months = *months;
+  cost.lost_share = *lost / 100;
+  cost.resale_share = *resale / 100;
   cost.card = plan::card_of(cost.prices, cost.gpu.name);
   cost.has_own_price = arguments.has("--card-price");
   cost.has_price = cost.has_own_price || cost.card != nullptr;
@@ -424,8 +444,8 @@ Result<int> plan_cost(const Context& context) {
   if (cost.has_price)
     cost.purchase.price = cost.count * (cost.has_own_price ? *card_price : cost.card->price);
   if (cost.has_power)
-    cost.purchase.power_per_month =
-        cost.count * *cost.gpu.power_watts / 1000 * cost.hours_per_month * *power_price;
+    cost.purchase.power_per_month = cost.count * *cost.gpu.power_watts / 1000 *
+                                    cost.hours_per_month * *load / 100 * *power_price;
   const auto picture = open_picture(arguments);
   if (!picture) return picture.error();
   if (*picture)

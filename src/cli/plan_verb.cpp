@@ -20,7 +20,7 @@ namespace berth::cli {
 namespace {
 
 constexpr std::int64_t kMostBatch = 1'000'000, kMostSeq = 100'000'000, kMostRank = 65'536,
-                       kMostGpusOfModel = 4096;
+                       kMostGpusOfModel = 4096, kMostLayers = 1000;
 
 struct Part {
   const char* key;
@@ -102,6 +102,7 @@ class Ways {
     else
       for_training();
     more_gpus();
+    fewer_layers();
     plan::Work work = answer_.work;
     while (work.seq >= 256 && answer_.ways.empty()) {
       work.seq = std::floor(work.seq / 2);
@@ -114,7 +115,10 @@ class Ways {
 
  private:
   bool consider(const plan::Work& work, std::string options) {
-    const plan::Memory memory = plan::memory_of(answer_.model, work);
+    return consider(answer_.model, work, std::move(options));
+  }
+  bool consider(const plan::Model& model, const plan::Work& work, std::string options) {
+    const plan::Memory memory = plan::memory_of(model, work);
     const double safe = plan::safe_bytes(memory, work);
     if (memory.is_partial || safe > answer_.gpu->memory_bytes) return false;
     const bool trains = work.task != plan::Task::kInference;
@@ -189,6 +193,16 @@ class Ways {
       }
       if (consider(work, std::move(options))) return;
     }
+  }
+
+  /// The most layers with which a pruned model fits, but at least half of them.
+  void fewer_layers() {
+    if (!answer_.model.shape_from.empty()) return;
+    for (double layers = std::floor(answer_.model.layers) - 1;
+         layers >= std::max(1.0, answer_.model.layers / 2); --layers)
+      if (consider(plan::with_layers(answer_.model, layers), answer_.work,
+                   fmt::format("--layers {:.0f}", layers)))
+        return;
   }
 
   Answer& answer_;
@@ -417,6 +431,29 @@ Error no_one_model() {
 
 }  // namespace
 
+namespace {
+
+/// Applies --layers.
+Result<plan::Model> with_layers_of(const Arguments& arguments, Result<plan::Model> model) {
+  const auto given = arguments.value("--layers");
+  if (!model || !given) return model;
+  if (!model->has_layers())
+    return Error{ErrorCode::kInvalidArgument, "E1066",
+                 text("--layers: the layers of {} are not known", printable(model->name)),
+                 "berth help plan"};
+  const bool is_size = !model->shape_from.empty();
+  const auto most = static_cast<std::int64_t>(is_size ? kMostLayers : model->layers);
+  const auto layers = parse_integer(*given, 1, most);
+  if (layers) return plan::with_layers(*std::move(model), static_cast<double>(*layers));
+  if (is_size) return Error(layers.error()).during("--layers");
+  return Error{ErrorCode::kInvalidArgument, "E1066",
+               text("--layers: {} has {:.0f} layers, so a number from 1 to {:.0f} can be kept",
+                    printable(model->name), model->layers, model->layers),
+               "berth help plan"};
+}
+
+}  // namespace
+
 Result<plan::Model> planned_model(const Arguments& arguments) {
   const auto& words = arguments.positional;
   const auto params = arguments.value("--params");
@@ -424,10 +461,10 @@ Result<plan::Model> planned_model(const Arguments& arguments) {
   const bool has_both = words.size() == 2 && arguments.has("--for");
   if (words.empty() || words.size() > 2 || has_both || word.has_value() == params.has_value())
     return no_one_model();
-  if (word) return model_of_word(*word);
+  if (word) return with_layers_of(arguments, model_of_word(*word));
   const auto number = plan::parse_params(*params);
   if (!number) return number.error();
-  return plan::model_of_size(*number);
+  return with_layers_of(arguments, plan::model_of_size(*number));
 }
 
 Result<plan::Gpu> gpu_here(const Context& context, const plan::GpuCommand& command) {

@@ -147,6 +147,23 @@ Model model_of_size(double params) {
   return nearest_model;
 }
 
+Model with_layers(Model model, double layers) {
+  const double ratio = layers / model.layers;
+  model.layers = layers;
+  if (!model.shape_from.empty()) {
+    // The parameters of a layer grow with the square of its width.
+    for (double* size : {&model.hidden, &model.kv_width, &model.intermediate})
+      *size /= std::sqrt(ratio);
+    return model;
+  }
+  const double embedding = (model.tied ? 1 : 2) * model.vocab * model.hidden;
+  const double in_layers = std::max(0.0, model.params - embedding);
+  const double params = model.params - in_layers * (1 - ratio);
+  model.stored_bytes *= params / model.params;
+  model.params = params;
+  return model;
+}
+
 Result<double> parse_params(std::string_view given) {
   const auto bad = [&] {
     return Error{ErrorCode::kInvalidArgument, "E0973",

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "plan/memory.hpp"
 
 using namespace berth::plan;
@@ -199,4 +201,19 @@ TEST_CASE("the loss of adapters on a GPTQ model is in 16 bit") {
   };
   CHECK(activations(Precision::kNf4) - activations(Precision::kInt4) ==
         doctest::Approx(4 * model->vocab * work.seq));
+}
+
+TEST_CASE("a model with half its layers has half their parameters, memory and cache") {
+  const auto model = find_model("Llama-3.1-8B");
+  REQUIRE(model);
+  const Model half = with_layers(*model, 16);
+  const double embedding = 2 * model->vocab * model->hidden;
+  CHECK(half.params - embedding == doctest::Approx((model->params - embedding) / 2));
+  CHECK(memory_of(half, {}).kv_cache == memory_of(*model, {}).kv_cache / 2);
+  CHECK(half.hidden == model->hidden);
+  // A size keeps its parameters: fewer layers are wider.
+  const Model size = model_of_size(7e9);
+  const Model deep = with_layers(size, 2 * size.layers);
+  CHECK(deep.params == size.params);
+  CHECK(deep.hidden == doctest::Approx(size.hidden / std::sqrt(2)));
 }

@@ -21,6 +21,21 @@ namespace {
 constexpr double kMostPrice = 1e9;
 constexpr std::size_t kMostUrl = 400;
 
+/// The currencies of ISO 4217 in which people pay.
+constexpr std::string_view kCurrencies =
+    "AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BRL BSD BTN BWP BYN "
+    "BZD CAD CDF CHF CLP CNY COP CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL "
+    "GHS GIP GMD GNF GTQ GYD HKD HNL HTG HUF IDR ILS INR IQD IRR ISK JMD JOD JPY KES KGS KHR KMF "
+    "KPW KRW KWD KYD KZT LAK LBP LKR LRD LSL LYD MAD MDL MGA MKD MMK MNT MOP MRU MUR MVR MWK MXN "
+    "MYR MZN NAD NGN NIO NOK NPR NZD OMR PAB PEN PGK PHP PKR PLN PYG QAR RON RSD RUB RWF SAR SBD "
+    "SCR SDG SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB TJS TMT TND TOP TRY TTD TWD TZS UAH "
+    "UGX USD UYU UZS VED VES VND VUV WST XAF XCD XCG XOF XPF YER ZAR ZMW ZWG";
+
+bool is_currency(std::string_view code) {
+  return code.size() == 3 && code.find(' ') == std::string_view::npos &&
+         kCurrencies.find(code) != std::string_view::npos;
+}
+
 struct NamedSource {
   std::string name;
   PriceSource source;
@@ -68,9 +83,8 @@ Result<Prices> read_prices(std::string_view document, const std::string& origin)
   const auto status = TomlTable::read(document, origin, "docs/plan.md", [&](TomlTable& file) {
     std::vector<NamedSource> sources;
     file.string("currency", prices.currency, true, 3);
-    if (prices.currency.size() != 3 || !std::all_of(prices.currency.begin(), prices.currency.end(),
-                                                    [](char c) { return c >= 'A' && c <= 'Z'; }))
-      file.check(text("currency: write three capital letters, such as USD or CNY"));
+    if (!is_currency(prices.currency))
+      file.check(text("currency: write a code of ISO 4217, such as USD or CNY"));
     file.tables("source", [&](TomlTable& row) {
       NamedSource& one = sources.emplace_back();
       row.string("name", one.name, true);
