@@ -159,12 +159,13 @@ Places places_of(Context context) {
   return places;
 }
 
-Platform platform_of(Context context) {
+void* extension_of(Context context, const char* name) {
   DeviceId devices[kMostDevices] = {};
   Platform platform = nullptr;
-  if (devices_of(context, devices) > 0)
-    static_cast<void>(value_of(devices[0], kDevicePlatform, platform));
-  return platform;
+  if (devices_of(context, devices) == 0 || !value_of(devices[0], kDevicePlatform, platform) ||
+      platform == nullptr || real::clGetExtensionFunctionAddressForPlatform == nullptr)
+    return nullptr;
+  return real::clGetExtensionFunctionAddressForPlatform(platform, name);
 }
 
 /// Shows the quota as the device's memory.

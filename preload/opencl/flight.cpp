@@ -100,7 +100,8 @@ void charge(Gate& gate, const Command& command, const Span& span) {
 
 /// The driver says that the command has ended. A command that failed did not run.
 void end(Gate& gate, Command& command, Int status) {
-  const Span span = status == kComplete ? span_of(command.event) : Span{};
+  const bool is_measured = status == kComplete && !command.no_times;
+  const Span span = is_measured ? span_of(command.event) : Span{};
   const Locked lock(gate.lock);
   if (command.ended) return;
   if (status == kComplete) charge(gate, command, span);

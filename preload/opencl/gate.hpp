@@ -18,6 +18,7 @@ struct Command {
   std::uint32_t users;   // threads that use it without the lock
   bool held;             // waits for something other than the device, so it is not in flight
   bool ended, is_heard;  // is_heard: the driver has announced the end
+  bool no_times;         // the times of its event are not those of its work
 };
 
 struct Gate {

@@ -31,8 +31,8 @@ namespace real {
 /// A set of places in the region, one bit each: the limited devices of a context.
 using Places = std::uint32_t;
 [[nodiscard]] Places places_of(Context context);
-/// The platform of the context's first device; nullptr: not known.
-[[nodiscard]] Platform platform_of(Context context);
+/// A function of an extension, of the platform of the context's first device; nullptr: not known.
+[[nodiscard]] void* extension_of(Context context, const char* name);
 /// The events that a command waits for.
 struct WaitList {
   Uint count;
@@ -46,6 +46,9 @@ struct Command;
 /// Call it after the driver's function. `event` has a reference for the guard; nullptr: the driver
 /// refused the command.
 void command_sent(Command* command, Queue queue, Event event);
+/// The times of the command's event are not those of its work. Call it before the driver's
+/// function.
+void ignore_times(Command* command);
 /// In a child after fork().
 void forget_shares();
 
@@ -57,6 +60,10 @@ class Timed {
   Timed(int place, Queue queue, const WaitList& wait_for, Event*& event);
   Timed(const Timed&) = delete;
   Timed& operator=(const Timed&) = delete;
+  /// See ignore_times().
+  void ignore_event_times() {
+    if (command_ != nullptr) ignore_times(command_);
+  }
   /// Call it after the driver's function, once.
   void sent(bool is_sent);
 
@@ -71,5 +78,10 @@ class Timed {
 void forget_time();
 /// What the program should call instead of an extension's function.
 [[nodiscard]] void* instead_of(const char* name, void* function);
+/// The same for functions that send commands.
+[[nodiscard]] void* instead_of_command(const char* name, void* function);
+/// In a child after fork().
+void forget_command_buffers();
+[[nodiscard]] bool is_same(const char* a, const char* b);
 
 }  // namespace berth::guard::cl

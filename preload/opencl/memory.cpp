@@ -363,11 +363,7 @@ namespace {
 
 template <typename Function>
 Function* of_platform(Context context, const char* name) {
-  const Platform platform = platform_of(context);
-  if (platform == nullptr || real::clGetExtensionFunctionAddressForPlatform == nullptr)
-    return nullptr;
-  return reinterpret_cast<Function*>(
-      real::clGetExtensionFunctionAddressForPlatform(platform, name));
+  return reinterpret_cast<Function*>(extension_of(context, name));
 }
 
 using UsmAllocate = void*(Context, DeviceId, const Flags*, std::size_t, Uint, Int*);
@@ -437,12 +433,12 @@ Buffer buffer_of_intel(Context context, const Flags* properties, Flags flags, st
                 [&] { return function(context, properties, flags, bytes, host, error); });
 }
 
+}  // namespace
+
 bool is_same(const char* a, const char* b) {
   while (*a != 0 && *a == *b) ++a, ++b;
   return *a == *b;
 }
-
-}  // namespace
 
 void* instead_of(const char* name, void* function) {
   if (function == nullptr || name == nullptr) return function;
@@ -452,7 +448,7 @@ void* instead_of(const char* name, void* function) {
   if (is_same(name, "clMemBlockingFreeINTEL")) return reinterpret_cast<void*>(free_blocking);
   if (is_same(name, "clCreateBufferWithPropertiesINTEL"))
     return reinterpret_cast<void*>(buffer_of_intel);
-  return function;
+  return instead_of_command(name, function);
 }
 
 void* clGetExtensionFunctionAddress(const char* name) {
@@ -471,6 +467,7 @@ void forget_all() {
   cl::g_objects = {};
   cl::g_shared = {};
   cl::forget_time();
+  cl::forget_command_buffers();
   make_fresh(cl::g_lock);
 }
 

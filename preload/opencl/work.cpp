@@ -21,6 +21,84 @@ std::uint64_t element_of(Buffer image) {
 
 }  // namespace
 
+/// Sends a command that takes a turn. `send` returns the driver's result. `event`: the argument of
+/// the driver's function.
+template <typename Send>
+Int take_turn(Queue queue, const WaitList& wait_for, Event*& event, Send&& send) {
+  Timed timed(place_of_queue(queue), queue, wait_for, event);
+  const Int result = send();
+  timed.sent(result == kSuccess);
+  return result;
+}
+
+// Mapped and moved memory is not counted: the driver copies it only if the device needs that.
+void* clEnqueueMapBuffer(Queue queue, Buffer buffer, Uint blocks, Flags flags, std::size_t offset,
+                         std::size_t bytes, Uint waits, const Event* list, Event* event,
+                         Int* error) {
+  void* where = nullptr;
+  const Int result = take_turn(queue, {waits, list}, event, [&] {
+    Int answer = kSuccess;
+    where = real::clEnqueueMapBuffer(queue, buffer, blocks, flags, offset, bytes, waits, list,
+                                     event, &answer);
+    return answer;
+  });
+  if (error != nullptr) *error = result;
+  return where;
+}
+void* clEnqueueMapImage(Queue queue, Buffer image, Uint blocks, Flags flags,
+                        const std::size_t* origin, const std::size_t* size, std::size_t* row,
+                        std::size_t* slice, Uint waits, const Event* list, Event* event,
+                        Int* error) {
+  void* where = nullptr;
+  const Int result = take_turn(queue, {waits, list}, event, [&] {
+    Int answer = kSuccess;
+    where = real::clEnqueueMapImage(queue, image, blocks, flags, origin, size, row, slice, waits,
+                                    list, event, &answer);
+    return answer;
+  });
+  if (error != nullptr) *error = result;
+  return where;
+}
+Int clEnqueueUnmapMemObject(Queue queue, Buffer object, void* where, Uint waits, const Event* list,
+                            Event* event) {
+  return take_turn(queue, {waits, list}, event, [&] {
+    return real::clEnqueueUnmapMemObject(queue, object, where, waits, list, event);
+  });
+}
+Int clEnqueueMigrateMemObjects(Queue queue, Uint count, const Buffer* objects, Flags flags,
+                               Uint waits, const Event* list, Event* event) {
+  return take_turn(queue, {waits, list}, event, [&] {
+    return real::clEnqueueMigrateMemObjects(queue, count, objects, flags, waits, list, event);
+  });
+}
+Int clEnqueueSVMMap(Queue queue, Uint blocks, Flags flags, void* address, std::size_t bytes,
+                    Uint waits, const Event* list, Event* event) {
+  return take_turn(queue, {waits, list}, event, [&] {
+    return real::clEnqueueSVMMap(queue, blocks, flags, address, bytes, waits, list, event);
+  });
+}
+Int clEnqueueSVMUnmap(Queue queue, void* address, Uint waits, const Event* list, Event* event) {
+  return take_turn(queue, {waits, list}, event, [&] {
+    return real::clEnqueueSVMUnmap(queue, address, waits, list, event);
+  });
+}
+Int clEnqueueSVMMigrateMem(Queue queue, Uint count, const void** addresses,
+                           const std::size_t* sizes, Flags flags, Uint waits, const Event* list,
+                           Event* event) {
+  return take_turn(queue, {waits, list}, event, [&] {
+    return real::clEnqueueSVMMigrateMem(queue, count, addresses, sizes, flags, waits, list, event);
+  });
+}
+/// A function of the program that runs as a command, on devices that are CPUs.
+Int clEnqueueNativeKernel(Queue queue, void (*function)(void*), void* data, std::size_t bytes,
+                          Uint count, const Buffer* objects, const void** addresses, Uint waits,
+                          const Event* list, Event* event) {
+  return take_turn(queue, {waits, list}, event, [&] {
+    return real::clEnqueueNativeKernel(queue, function, data, bytes, count, objects, addresses,
+                                       waits, list, event);
+  });
+}
+
 /// `waits`, `list`, `event`: the names of the parameters for the wait list and the command's event.
 #define SENDS(name, parameters, arguments, waits, list, event, kind, bytes)    \
   Int name parameters {                                                        \

@@ -104,6 +104,31 @@ print(work.result())
         self.assertRegex(results.pop(), r"^\d+\n$")
         self.assertEqual([self.device("a")[key] for key in ("launches", "copies")], [400, 2])
 
+    def test_every_kind_of_command_takes_a_turn_and_does_the_same(self):
+        program = os.path.join(FOLDER, "opencl_commands.py")
+        lines, plain = (self.end(self.start(name, options, program))[0].splitlines() for name, options in
+                        (("a", ("--share", "30%")), ("b", ("--isolation", "none"))))
+        commands = [line for line in lines if ":" in line]
+        self.assertGreaterEqual(len(commands), 11, lines)
+        for line in commands:
+            self.assertRegex(line, r": 0 1$")
+        self.assertEqual([line.replace(": 0 1", ": 0 0") for line in lines], plain)
+
+    def test_a_map_behind_a_user_event_does_not_block_its_program(self):
+        text = """
+work = Work(300)
+cl.cl.clEnqueueMapBuffer.restype = cl.POINTER
+error = cl.INT()
+gate = cl.POINTER(cl.cl.clCreateUserEvent(cl.context, ctypes.byref(error)))
+where = cl.POINTER(cl.cl.clEnqueueMapBuffer(cl.queue, work.buffer, 0, cl.FLAGS(1), cl.SIZE(0), cl.SIZE(16), 1, ctypes.byref(gate), None,
+                                            ctypes.byref(error)))
+cl.check(error.value)
+cl.check(cl.cl.clSetUserEventStatus(gate, 0))
+cl.check(cl.cl.clFinish(cl.queue))
+print(list((cl.UINT * 4).from_address(where.value)))
+"""
+        self.assertEqual(self.end(self.script("a", ("--share", "30%"), text))[0], "[0, 1, 2, 3]\n")
+
     def test_a_user_event_that_is_set_later_blocks_neither_its_job_nor_others(self):
         text = """
 work = Work(300)
