@@ -59,20 +59,56 @@ void bury(turns::Turns& shared) {
   }
 }
 
+bool lives(const turns::Place& place) {
+  return state_of(place) == turns::kLives;
+}
+std::uint64_t had_by(const turns::Place& place) {
+  return __atomic_load_n(&place.had, __ATOMIC_RELAXED);
+}
+std::uint64_t own_of(const turns::Place& place) {
+  return __atomic_load_n(&place.own, __ATOMIC_RELAXED);
+}
+
+enum class Among { kJobs, kProcessesOfJob };
+
 /// The least device time that an active process of the class has had. A new or returning process
 /// starts with this value, so that idle time earns no credit.
-std::uint64_t least_had(const turns::Turns& shared, const turns::Place* own) {
+std::uint64_t least_had(const turns::Turns& shared, const turns::Place& own, Among among) {
   std::uint64_t least = ~std::uint64_t{0};
   for (std::uint32_t i = 0; i < places_of(shared); ++i) {
     const turns::Place& place = shared.place[i];
-    const bool active = __atomic_load_n(&place.waiting, __ATOMIC_RELAXED) != 0 ||
-                        __atomic_load_n(&shared.holder, __ATOMIC_RELAXED) == i + 1;
-    if (&place == own || place.rank != own->rank || state_of(place) != turns::kLives || !active)
-      continue;
-    const std::uint64_t had = __atomic_load_n(&place.had, __ATOMIC_RELAXED);
+    const bool is_active = __atomic_load_n(&place.waiting, __ATOMIC_RELAXED) != 0 ||
+                           __atomic_load_n(&shared.holder, __ATOMIC_RELAXED) == i + 1;
+    if (&place == &own || place.rank != own.rank || !lives(place) || !is_active) continue;
+    if (among == Among::kProcessesOfJob && place.job != own.job) continue;
+    const std::uint64_t had = among == Among::kJobs ? had_by(place) : own_of(place);
     least = had < least ? had : least;
   }
   return least == ~std::uint64_t{0} ? 0 : least;
+}
+
+void raise(std::uint64_t& word, std::uint64_t to) {
+  if (__atomic_load_n(&word, __ATOMIC_RELAXED) < to) __atomic_store_n(&word, to, __ATOMIC_RELAXED);
+}
+
+/// The device time of the job, for a new process of it.
+std::uint64_t had_at_start(const turns::Turns& shared, const turns::Place& own) {
+  std::uint64_t most = least_had(shared, own, Among::kJobs);
+  for (std::uint32_t i = 0; i < places_of(shared); ++i) {
+    const turns::Place& place = shared.place[i];
+    if (&place == &own || !lives(place) || place.job != own.job) continue;
+    most = had_by(place) > most ? had_by(place) : most;
+  }
+  return most;
+}
+
+/// The job's number. A job without a lease has none: then a number made of its folder's name.
+std::uint32_t job_word() {
+  const std::uint64_t job = region()->limits->job;
+  if (job != 0) return static_cast<std::uint32_t>(job);
+  const char* folder = getenv("BERTH_GUARD");  // NOLINT(concurrency-mt-unsafe)
+  const std::uint64_t name = folder == nullptr ? 0 : wire::name_word(folder, strlen(folder));
+  return static_cast<std::uint32_t>(name ^ name >> 32U) | 1U << 31U;
 }
 
 void join(Turn& turn, const wire::DeviceLimit& limit) {
@@ -86,17 +122,19 @@ void join(Turn& turn, const wire::DeviceLimit& limit) {
     if (!__atomic_compare_exchange_n(&place.state, &state, berth::wire::taken_by(getpid()), false,
                                      __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
       continue;
-    place.pid = getpid();
+    place.pid = static_cast<std::int32_t>(getpid());
     place.start = berth::wire::stat_of(place.pid).start;
-    place.weight = limit.permille > 0 ? limit.permille : kSmallWeight;
+    place.weight = static_cast<std::uint16_t>(limit.permille > 0 ? limit.permille : kSmallWeight);
     place.rank = (limit.flags & wire::kLatency) != 0      ? turns::kLatency
                  : (limit.flags & wire::kBestEffort) != 0 ? turns::kBestEffort
                                                           : turns::kNormal;
-    place.job = static_cast<std::uint32_t>(region()->limits->job);
+    place.job = job_word();
     place.idle = (limit.flags & wire::kKeepsTurn) != 0 ? 1000 : 1;
     place.waiting = 0;
     place.busy_until = 0;
-    place.had = least_had(shared, &place);
+    place.had = had_at_start(shared, place);
+    place.own = least_had(shared, place, Among::kProcessesOfJob);
+    shared.moved[i] = 0;
     __atomic_store_n(&place.state, turns::kLives, __ATOMIC_RELEASE);
     turn.own = &place;
     turn.number = i + 1;
@@ -112,7 +150,7 @@ void wake(turns::Turns& shared) {
 /// Whether `a` goes before `b`.
 bool is_before(const turns::Place& a, const turns::Place& b) {
   if (a.rank != b.rank) return a.rank < b.rank;
-  return __atomic_load_n(&a.had, __ATOMIC_RELAXED) < __atomic_load_n(&b.had, __ATOMIC_RELAXED);
+  return a.job == b.job ? own_of(a) < own_of(b) : had_by(a) < had_by(b);
 }
 
 /// The waiting process that goes first; nullptr if none waits.
@@ -120,8 +158,7 @@ turns::Place* next_one(turns::Turns& shared, std::uint32_t& number) {
   turns::Place* best = nullptr;
   for (std::uint32_t i = 0; i < places_of(shared); ++i) {
     turns::Place& place = shared.place[i];
-    if (state_of(place) != turns::kLives || __atomic_load_n(&place.waiting, __ATOMIC_ACQUIRE) == 0)
-      continue;
+    if (!lives(place) || __atomic_load_n(&place.waiting, __ATOMIC_ACQUIRE) == 0) continue;
     if (best != nullptr && !is_before(place, *best)) continue;
     best = &place;
     number = i + 1;
@@ -136,12 +173,13 @@ struct Watched {
 };
 
 /// Whether the holder is dead or has sent nothing for a while. A while is a millisecond. If `own`
-/// is of an earlier class, it is as long as the work of `own` takes.
+/// is of an earlier class, it is as long as the work of the holder takes. The guard's other library
+/// in this process (CUDA beside OpenCL) gives its turn at once.
 bool may_be_taken(const turns::Turns& shared, const turns::Place& own, std::uint32_t holder,
                   std::uint64_t now, Watched& seen) {
   if (holder > turns::kPlaces) return true;
   const turns::Place& place = shared.place[holder - 1];
-  if (state_of(place) != turns::kLives) return true;
+  if (!lives(place) || (place.pid == own.pid && place.start == own.start)) return true;
   const std::uint64_t sent = __atomic_load_n(&place.sent, __ATOMIC_RELAXED);
   if (seen.holder != holder || seen.sent != sent) {
     seen = {holder, sent, now};
@@ -155,11 +193,10 @@ bool may_be_taken(const turns::Turns& shared, const turns::Place& own, std::uint
 
 /// Living processes of our job on the device; they share its cap.
 std::uint64_t processes_of_job(const Turn& turn) {
-  if (turn.own->job == 0) return 1;
   std::uint64_t count = 0;
   for (std::uint32_t i = 0; i < places_of(*turn.shared); ++i) {
     const turns::Place& place = turn.shared->place[i];
-    count += place.job == turn.own->job && state_of(place) == turns::kLives ? 1 : 0;
+    count += place.job == turn.own->job && lives(place) ? 1 : 0;
   }
   return count > 0 ? count : 1;
 }
@@ -189,13 +226,19 @@ void tell_no_turns() {
 void update_weight(Turn& turn, int at) {
   const std::uint32_t share =
       __atomic_load_n(&region()->limits->device[at].permille, __ATOMIC_RELAXED);
-  if (share > 0 && share <= kWhole) turn.own->weight = share;
+  if (share > 0 && share <= kWhole) turn.own->weight = static_cast<std::uint16_t>(share);
 }
 
 void charge_time(Turn& turn, int at, std::uint64_t took) {
   count(counters(at).busy, took);
-  // Other processes can write to the file.
-  count(turn.own->had, took * kWhole / at_least_one(turn.own->weight));
+  count(turn.own->own, took);
+  // The share is the job's, so the time is, too. Other processes can write to the file, so the
+  // weight may be 0.
+  const std::uint64_t had = took * kWhole / at_least_one(turn.own->weight);
+  for (std::uint32_t i = 0; i < places_of(*turn.shared); ++i) {
+    turns::Place& place = turn.shared->place[i];
+    if (&place == turn.own || (place.job == turn.own->job && lives(place))) count(place.had, had);
+  }
   turn.cap_used += took;
 }
 
@@ -225,8 +268,8 @@ std::uint64_t wait_for_turn(Turn& turn) {
   turns::Turns& shared = *turn.shared;
   // Idle time earns no credit.
   if (clock_now() > turn.own->busy_until + kAway) {
-    const std::uint64_t least = least_had(shared, turn.own);
-    if (turn.own->had < least) __atomic_store_n(&turn.own->had, least, __ATOMIC_RELAXED);
+    raise(turn.own->had, least_had(shared, *turn.own, Among::kJobs));
+    raise(turn.own->own, least_had(shared, *turn.own, Among::kProcessesOfJob));
   }
   __atomic_store_n(&turn.own->waiting, 1, __ATOMIC_SEQ_CST);
   __atomic_fetch_add(&shared.waiters, 1, __ATOMIC_SEQ_CST);

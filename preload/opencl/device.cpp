@@ -1,4 +1,4 @@
-// Maps an OpenCL device to its entry in the region: by PCI address, or by name if it has none.
+// Maps an OpenCL device to its entry in the region: by uuid or PCI address, or by name if it has none.
 #include <string.h>
 
 #include "preload/ledger.hpp"
@@ -88,7 +88,26 @@ bool find_known(DeviceId device, int& place) {
   return false;
 }
 
+/// As CUDA tells it; all 0: not known.
+struct Uuid {
+  unsigned char bytes[16];
+};
+Uuid uuid_of(DeviceId device) {
+  Uuid uuid = {};
+  static_cast<void>(value_of(device, kDeviceUuidKhr, uuid));
+  return uuid;
+}
+
+/// Whether the limit is of the device with this uuid or PCI address.
+bool is_of(const wire::DeviceLimit& limit, const Uuid& uuid, std::uint64_t pci) {
+  constexpr Uuid kNone = {};
+  const bool has_uuid = memcmp(uuid.bytes, kNone.bytes, sizeof(kNone)) != 0;
+  return (has_uuid && memcmp(limit.uuid, uuid.bytes, sizeof(uuid)) == 0) ||
+         (pci != 0 && limit.pci == pci);
+}
+
 int find_device(DeviceId device) {
+  const Uuid uuid = uuid_of(device);
   const std::uint64_t pci = pci_of(device), name = pci == 0 ? name_of(device) : 0;
   const std::uint64_t number = pci == 0 ? number_of(device, name) : 0;
   const wire::Limits& limits = *region()->limits;
@@ -97,10 +116,13 @@ int find_device(DeviceId device) {
     std::uint64_t words[2] = {};
     memcpy(words, limit.uuid, sizeof(words));
     const bool by_name = (limit.flags & wire::kNamedDevice) != 0;
-    if (by_name ? pci == 0 && words[0] == name && words[1] == number
-                : pci != 0 && limit.pci == pci)
+    if (by_name ? pci == 0 && words[0] == name && words[1] == number : is_of(limit, uuid, pci))
       return static_cast<int>(i);
   }
+  Flags type = 0;
+  // It may be one of the job's GPUs.
+  if (pci == 0 && value_of(device, kDeviceType, type) && (type & kDeviceTypeGpu) != 0)
+    __atomic_store_n(&region()->usage->trouble, wire::kUnknownDevice, __ATOMIC_RELAXED);
   return -1;
 }
 

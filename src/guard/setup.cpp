@@ -517,6 +517,8 @@ model::Guarded Setup::outcome() const {
     out.not_counted = text("memory that sparse arrays keep after its handle is released");
   if (usage.trouble == wire::kOpenClTime)
     out.not_counted = text("the time of its OpenCL kernels, because they take no turns");
+  if (usage.trouble == wire::kUnknownDevice)
+    out.not_counted = text("a GPU whose OpenCL driver tells neither its uuid nor its PCI address");
   if (usage.trouble == wire::kUnknownMemory)
     out.not_counted = text(
         "memory that {} may have allocated: Berth does not know this function, so a program may "

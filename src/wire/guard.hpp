@@ -99,6 +99,7 @@ enum Trouble : std::uint32_t {
   kSparseMemory = 3,   // a sparse array may keep memory whose handle was released
   kUnknownMemory = 4,  // the program found a function that may take memory: `unknown_name`
   kOpenClTime = 5,     // the job has a share, and its OpenCL commands cannot take turns
+  kUnknownDevice = 6,  // OpenCL does not tell which GPU a device is
 };
 
 struct Usage {

@@ -155,11 +155,11 @@ TEST_CASE("jobs on one device take turns in one file, whether its uuid or its ad
   a.uuid[15] = b.uuid[15] = 0x4a;
   a.pci = pci_word(0, 1, 0, 0);
   const auto name = [](const DeviceLimit& limit) { return std::string(file_name(limit).text); };
-  CHECK(name(a) == "turns-6e00000000000000000000000000004a");
+  CHECK(name(a) == "turns-3-6e00000000000000000000000000004a");
   CHECK(name(b) == name(a));
   DeviceLimit c{}, d{};
   c.pci = pci_word(0, 1, 0, 0);
   d.pci = pci_word(0, 2, 0, 0);
-  CHECK(name(c) == "turns-00010000000000800000000000000000");
+  CHECK(name(c) == "turns-3-00010000000000800000000000000000");
   CHECK(name(c) != name(d));
 }

@@ -1,8 +1,10 @@
 // Processes take turns on one device, through a file that a user's guarded jobs share. A process
 // holds the device for a quantum, waits until its work is done, and passes the device on. Processes
-// of an earlier class come first; within a class, the process with the least time per weight. A
-// holder that dies or idles loses its turn. A turn also ends early if a process of an earlier class
-// waits.
+// of an earlier class come first; within a class, the job with the least time per weight; within a
+// job, the process with the least time. A holder that dies or idles loses its turn. A turn also
+// ends early if a process of an earlier class waits.
+//
+// A process that uses CUDA and OpenCL has two places of the same job.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +15,7 @@
 namespace berth::wire::turns {
 
 inline constexpr std::uint64_t kMagic = 0x534e525554545242;  // "BRTTURNS"
-inline constexpr std::uint32_t kVersion = 2, kPlaces = 256;
+inline constexpr std::uint32_t kVersion = 3, kPlaces = 256;
 
 enum State : std::uint32_t { kFree = 0, kTaken = 1, kLives = 2 };
 
@@ -21,18 +23,20 @@ enum Class : std::uint32_t { kLatency = 0, kNormal = 1, kBestEffort = 2 };
 
 struct Place {
   std::uint64_t start;
-  std::int64_t pid;
+  std::int32_t pid;
   std::uint32_t state;
   std::uint32_t waiting;     // 1: waits for the device
-  std::uint32_t weight;      // permille
-  std::uint32_t rank;        // Class
-  std::uint64_t had;         // nanoseconds of device time, times 1000 / weight
+  std::uint16_t weight;      // permille
+  std::uint16_t rank;        // Class
+  std::uint64_t had;         // nanoseconds of device time of its job, times 1000 / weight
+  std::uint64_t own;         // nanoseconds of device time of this process
   std::uint64_t busy_until;  // when the work it sent will probably be done
   std::uint64_t sent;        // counts calls; a process whose count changes is not idle
-  std::uint32_t job;
-  std::uint32_t idle;  // milliseconds without work after which it loses its turn
+  std::uint32_t job;         // the same for all processes of a job
+  std::uint16_t idle;        // milliseconds without work after which it loses its turn
+  std::uint16_t unused;
 };
-static_assert(sizeof(Place) == 64);
+static_assert(sizeof(Place) == 64 && offsetof(Place, sent) == 48);
 
 struct Turns {
   std::uint64_t magic;
@@ -44,13 +48,17 @@ struct Turns {
   std::uint64_t changes;
   std::uint64_t more[6];
   Place place[kPlaces];
+  // Managed memory that the process of each place has moved to the device (--spill).
+  std::uint64_t moved[kPlaces];
 };
 static_assert(offsetof(Turns, holder) == 64 && offsetof(Turns, place) == 128);
 
-/// "turns-6e4a…": the file in which jobs take turns on the device, the same for CUDA and OpenCL.
+/// "turns-3-6e4a…": the file in which jobs take turns on the device, the same for CUDA and OpenCL.
+/// It has the version in its name, because an older Berth may have left its file.
 struct FileName {
-  char text[40] = "turns-";
+  char text[44] = "turns-3-";
 };
+static_assert(kVersion == 3);
 inline FileName file_name(const guard::DeviceLimit& device) {
   FileName name;
   unsigned char key[16] = {};
@@ -61,8 +69,8 @@ inline FileName file_name(const guard::DeviceLimit& device) {
              : i < 8  ? static_cast<unsigned char>(device.pci >> (8 * i))
                       : static_cast<unsigned char>(0);
   for (int i = 0; i < 16; ++i) {
-    name.text[6 + 2 * i] = "0123456789abcdef"[key[i] >> 4U];
-    name.text[7 + 2 * i] = "0123456789abcdef"[key[i] & 15U];
+    name.text[8 + 2 * i] = "0123456789abcdef"[key[i] >> 4U];
+    name.text[9 + 2 * i] = "0123456789abcdef"[key[i] & 15U];
   }
   return name;
 }

@@ -20,6 +20,15 @@ class Turns(WithFolder):
     def test_and_where_the_one_launches_graphs(self):
         self.share_out("graphs")
 
+    def test_a_job_of_two_processes_has_its_share_once(self):
+        job = f"{BERTH} run --memory 1GiB --share 50% --report {self.folder}/{{}}.json -- sh -c"
+        one = f"{sys.executable} {PROGRAM} work k_1ms 5"
+        done = simulated("sh", "-c", f"{job.format('a')} '{one} & {one}; wait' & {job.format('b')} '{one}'; wait")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        a, b = (self.report(name)["isolation"]["devices"][0]["device_seconds"] for name in ("a.json", "b.json"))
+        # Each process used to have the job's share: two thirds.
+        self.assertTrue(0.35 < a / (a + b) < 0.6, (a, b))
+
     def test_a_job_alone_gets_no_more_than_its_cap(self):
         done = simulated(BERTH, "run", "--memory", "1GiB", "--cap", "30%", "--report", f"{self.folder}/cap.json", "--",
                          sys.executable, PROGRAM, "work", "k_1ms", "4")
