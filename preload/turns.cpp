@@ -297,9 +297,25 @@ std::uint64_t wait_for_turn(Turn& turn) {
     const timespec nap = {0, kMillisecond / 2};
     syscall(SYS_futex, &shared.holder, FUTEX_WAIT, holder, &nap, nullptr, 0);
   }
+  turn.changed_hands =
+      __atomic_exchange_n(&shared.last, turn.number, __ATOMIC_RELAXED) != turn.number;
   __atomic_fetch_sub(&shared.waiters, 1, __ATOMIC_SEQ_CST);
   __atomic_store_n(&turn.own->waiting, 0, __ATOMIC_SEQ_CST);
   return quantum;
+}
+
+std::uint64_t moved_by_all(const Turn& turn) {
+  std::uint64_t sum = 0;
+  for (std::uint32_t i = 0; i < places_of(*turn.shared); ++i)
+    if (lives(turn.shared->place[i]))
+      sum += __atomic_load_n(&turn.shared->moved[i], __ATOMIC_RELAXED);
+  return sum;
+}
+
+void set_moved(Turn& turn, std::uint64_t bytes, bool displaces) {
+  for (std::uint32_t i = 0; displaces && i < places_of(*turn.shared); ++i)
+    __atomic_store_n(&turn.shared->moved[i], 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&turn.shared->moved[turn.number - 1], bytes, __ATOMIC_RELAXED);
 }
 
 std::uint64_t over_cap(Turn& turn, std::uint64_t now) {

@@ -21,6 +21,7 @@ struct Turn {
   std::uint32_t number;  // place + 1
   std::uint64_t ends;    // 0: not our turn
   std::uint64_t quantum;
+  bool changed_hands;                 // another process had the turn before this one
   std::uint64_t cap;                  // permille; 0: none
   std::uint64_t cap_since, cap_used;  // device time since then
 };
@@ -54,6 +55,11 @@ void hand_on(Turn& turn, bool again);
 /// Waits, then returns the length of the turn. It is short if the turn was taken from a holder that
 /// only paused, which may want the device back.
 [[nodiscard]] std::uint64_t wait_for_turn(Turn& turn);
+
+/// Managed memory that all processes have moved to the device (--spill).
+[[nodiscard]] std::uint64_t moved_by_all(const Turn& turn);
+/// This process has moved that much. `displaces`: it has the place of what others had moved.
+void set_moved(Turn& turn, std::uint64_t bytes, bool displaces);
 
 /// Nanoseconds for which the job must send nothing, because it had more than its cap allows; 0: it
 /// may go on. An idle job saves no more than a few milliseconds for later.

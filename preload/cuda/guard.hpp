@@ -52,6 +52,13 @@ void forget_graphs();
 }
 /// Call it when graphs may have lost memory, because their contexts or addresses were freed.
 void recount_graphs();
+/// Managed memory that was sent to the device.
+struct Moved {
+  std::uint64_t bytes, calls;
+};
+/// Asks the driver to move the job's memory beyond the quota to the device: the largest allocations
+/// first, and at most `most` bytes.
+[[nodiscard]] Moved move_to_device(int place, CUdevice device, std::uint64_t most, CUstream stream);
 void tell_device_full(int place, std::uint64_t bytes);
 /// Call them around a call in which the program waits for its work. Meanwhile, another job may take
 /// the device.

@@ -24,6 +24,7 @@ struct Held {
   CUcontext context;   // the context with which the memory is freed; nullptr: none
   bool pooled;         // the driver may keep it for later requests when it is freed
   bool spilled;        // managed memory beyond the quota
+  bool prefetched;     // of `spilled`: the program asked for memory of the device
 };
 
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -82,6 +83,11 @@ class Charge {
     pooled_ = true;
     return *this;
   }
+  /// The program itself asked for managed memory, so it decides where it is.
+  Charge& of_program() {
+    of_program_ = true;
+    return *this;
+  }
   /// Records the driver's result and the memory's address.
   template <typename Handle>
   CUresult end(CUresult result, const Handle* address) {
@@ -99,7 +105,7 @@ class Charge {
       wire::raise_word(own.pooled_peak, wire::read_word(own.pooled));
     }
     const Locked lock(g_lock);
-    g_held.put(key_of(*address), {bytes_, place_, 1, context_, pooled_, false});
+    g_held.put(key_of(*address), {bytes_, place_, 1, context_, pooled_, false, false});
     return result;
   }
   void refuse(std::uint64_t bytes) {
@@ -136,14 +142,14 @@ class Charge {
     wire::raise_word(own.spilled_peak,
                      wire::spilled_of(*region()->usage, static_cast<std::uint32_t>(place_)));
     const Locked lock(g_lock);
-    g_held.put(address, {bytes_, place_, 1, context_, false, true});
+    g_held.put(address, {bytes_, place_, 1, context_, false, true, !of_program_});
     return result;
   }
 
   CUcontext context_;
   std::uint64_t bytes_;
   int place_;
-  bool refused_ = false, pooled_ = false, spilled_ = false;
+  bool refused_ = false, pooled_ = false, spilled_ = false, of_program_ = false;
 };
 
 void drop(const Held& held) {
@@ -385,6 +391,52 @@ CUresult show_total(Real real_function, Number* bytes, CUdevice device) {
 
 }  // namespace
 
+namespace {
+
+struct Range {
+  std::uint64_t address, bytes;
+};
+constexpr int kMostRanges = 64;
+
+/// The largest spilled allocations of the device, the largest first. Returns how many.
+int largest_spilled(int place, Range (&ranges)[kMostRanges]) {
+  int count = 0;
+  const Locked lock(g_lock);
+  g_held.for_each([&](std::uint64_t address, const Held& held) {
+    if (!held.prefetched || held.place != place) return;
+    if (count == kMostRanges && ranges[count - 1].bytes >= held.bytes) return;
+    int at = count < kMostRanges ? count++ : count - 1;
+    for (; at > 0 && ranges[at - 1].bytes < held.bytes; --at) ranges[at] = ranges[at - 1];
+    ranges[at] = {address, held.bytes};
+  });
+  return count;
+}
+
+CUresult prefetch(const Range& range, CUdevice device, CUstream stream) {
+  if (real::cuMemPrefetchAsync != nullptr)
+    return real::cuMemPrefetchAsync(range.address, range.bytes, device, stream);
+  if (real::cuMemPrefetchAsync_v2 == nullptr) return CUDA_ERROR_NOT_FOUND;
+  return real::cuMemPrefetchAsync_v2(range.address, range.bytes,
+                                     {CU_MEM_LOCATION_TYPE_DEVICE, device}, 0, stream);
+}
+
+}  // namespace
+
+/// If another thread has freed a range meanwhile, the driver refuses it.
+Moved move_to_device(int place, CUdevice device, std::uint64_t most, CUstream stream) {
+  Range ranges[kMostRanges];
+  Moved moved = {};
+  const int count = largest_spilled(place, ranges);
+  for (int i = 0; i < count && moved.bytes < most; ++i) {
+    const std::uint64_t left = most - moved.bytes;
+    if (ranges[i].bytes > left) ranges[i].bytes = left;
+    if (prefetch(ranges[i], device, stream) != CUDA_SUCCESS) continue;
+    moved.bytes += ranges[i].bytes;
+    ++moved.calls;
+  }
+  return moved;
+}
+
 void forget_memory() {
   g_held = {};
   g_mapped = {};
@@ -430,7 +482,7 @@ CUresult cuMemAllocManaged(CUdeviceptr* out, std::size_t bytes, unsigned flags) 
   const Here at = here();
   Charge charge(at.device, at.context, round_up(bytes), Beyond::kMaySpill);
   if (charge.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
-  return charge.end(real::cuMemAllocManaged(out, bytes, flags), out);
+  return charge.of_program().end(real::cuMemAllocManaged(out, bytes, flags), out);
 }
 CUresult cuMemAllocPitch_v2(CUdeviceptr* out, std::size_t* pitch, std::size_t width,
                             std::size_t height, unsigned element) {

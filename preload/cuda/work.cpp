@@ -7,6 +7,10 @@
 namespace berth::guard {
 namespace {
 
+/// Bytes per nanosecond that a slow link moves at least, and how many times as long as its move a
+/// turn is.
+constexpr std::uint64_t kSlowLink = 2, kTurnPerMove = 20;
+
 /// This process on one device. Everything except `left` is written with the lock held.
 struct Gate {
   Turn turn;
@@ -21,6 +25,7 @@ struct Gate {
   CUstream last;      // stream of the newest work
   bool marked, open;  // marked: mark is set; open: base was recorded
   bool tailed;        // tail was recorded and nothing was sent since
+  bool fetches;       // another process had the device since our memory was moved there (--spill)
 };
 constinit Gate g_gates[wire::kMaxDevices] = {};
 constinit std::uint32_t g_changes = 0;  // number of destroyed contexts; an address may be reused
@@ -140,6 +145,36 @@ void close_pause(Gate& gate, int at, CUstream stream) {
   begin_counting(gate, stream);
 }
 
+bool spills(int at) {
+  return (region()->limits->device[at].flags & wire::kSpill) != 0;
+}
+
+/// --spill: moves our managed memory back to the device. Meanwhile the device is ours, and others
+/// pause, so it may take the room of what they have moved. Returns the length of the turn, of which
+/// the move is at most a twentieth. Call it when our work is done.
+std::uint64_t fetch_memory(Gate& gate, int at, CUstream stream, std::uint64_t quantum) {
+  wire::Counters& own = counters(at);
+  gate.fetches = false;
+  std::size_t left = 0, total = 0;
+  if (wire::read_word(own.spilled) == 0 || real::cuMemGetInfo_v2 == nullptr ||
+      real::cuMemGetInfo_v2(&left, &total) != CUDA_SUCCESS)
+    return quantum;
+  begin_counting(gate, stream);
+  const Moved moved = move_to_device(at, here().device, left + moved_by_all(gate.turn), stream);
+  if (moved.calls == 0) return quantum;
+  set_busy_until(gate.turn, clock_now() + moved.bytes / kSlowLink);
+  set_moved(gate.turn, moved.bytes, moved.bytes > left);
+  gate.open = false;
+  if (driver().event_record(gate.spare, stream) != CUDA_SUCCESS ||
+      real::cuCtxSynchronize() != CUDA_SUCCESS)
+    return quantum;
+  const std::uint64_t took = count_until(gate, at, gate.spare);
+  count(own.prefetches, moved.calls);
+  count(own.prefetched, moved.bytes);
+  count(own.prefetching, took);
+  return took * kTurnPerMove > quantum ? took * kTurnPerMove : quantum;
+}
+
 /// Reads the clock. Decides whether our turn continues, and how many calls may be sent until the
 /// next check.
 void pass_slowly(Gate& gate, int at, CUstream stream) {
@@ -165,11 +200,16 @@ void pass_slowly(Gate& gate, int at, CUstream stream) {
     settle(gate, at);
     if (ours) hand_on(turn, true);
     quantum = wait_for_turn(turn);
+    if (turn.changed_hands && spills(at)) gate.fetches = true;
+  } else if (gate.fetches) {
+    settle(gate, at);
   } else if (gate.tailed) {
     close_pause(gate, at, stream);
   } else {
     end_batch(gate, at, stream);
   }
+  // A short turn, of a process that only paused, is not worth it.
+  if (gate.fetches && quantum >= turn.quantum) quantum = fetch_memory(gate, at, stream, quantum);
   now = clock_now();
   turn.ends = now + quantum;
   if (!gate.open) begin_counting(gate, stream);

@@ -490,6 +490,9 @@ model::Guarded Setup::outcome() const {
       const wire::Counters& counted = usage.process[i].device[d];
       if (device.spilled_peak_bytes)
         device.spilled_peak_bytes = std::max(*device.spilled_peak_bytes, counted.spilled_peak);
+      device.prefetches += counted.prefetches;
+      device.prefetched_bytes += counted.prefetched;
+      device.prefetch_nanoseconds += counted.prefetching;
       device.allocations += counted.allocations;
       device.frees += counted.frees;
       device.refusals += counted.refusals;

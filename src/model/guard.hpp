@@ -35,6 +35,8 @@ struct GuardedDevice {
                 copies = 0, fills = 0;
   std::optional<std::uint64_t> hidden_peak_bytes;   // contexts and modules, if NVML showed them
   std::optional<std::uint64_t> spilled_peak_bytes;  // beyond the limit; nullopt: no --spill
+  // That memory was moved to the device when a turn began.
+  std::uint64_t prefetches = 0, prefetched_bytes = 0, prefetch_nanoseconds = 0;
   // Bytes of the copies by direction (`other`: the call does not say which), and of the fills.
   std::uint64_t copied_to_bytes = 0, copied_from_bytes = 0, copied_on_bytes = 0,
                 copied_other_bytes = 0, filled_bytes = 0;

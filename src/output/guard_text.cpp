@@ -91,11 +91,13 @@ std::string guard_sentence(const model::Report& report) {
     return text(
         "limits not enforced: the program that used the GPU does not load the guard (it is static, "
         "set-uid, or made for another libc)");
-  std::uint64_t peak = 0, refusals = 0;
+  std::uint64_t peak = 0, refusals = 0, prefetches = 0, prefetched = 0;
   std::optional<std::uint64_t> spilled;
   for (const model::GuardedDevice& device : guarded.devices) {
     peak = std::max(peak, device.memory_peak_bytes);
     refusals += device.refusals;
+    prefetches += device.prefetches;
+    prefetched += device.prefetched_bytes;
     if (device.spilled_peak_bytes)
       spilled = std::max(spilled.value_or(0), *device.spilled_peak_bytes);
   }
@@ -106,6 +108,10 @@ std::string guard_sentence(const model::Report& report) {
   std::string out = who_limited(guarded, limits_of(first));
   if (guarded.programs > 0) out += text("; peak {}", show_bytes(peak));
   if (spilled && guarded.programs > 0) out += text("; spilled at most {}", show_bytes(*spilled));
+  if (prefetches > 0)
+    out += text_n("; {1} moved to the device by {0} prefetch",
+                  "; {1} moved to the device by {0} prefetches",
+                  static_cast<long long>(prefetches), prefetches, show_bytes(prefetched));
   if (refusals > 0)
     out += text_n("; {} request refused", "; {} requests refused", static_cast<long long>(refusals),
                   refusals);

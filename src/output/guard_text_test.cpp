@@ -47,7 +47,10 @@ TEST_CASE("the sentence says how much was spilled, also if it was nothing, and o
   report.guarded->devices[0].spilled_peak_bytes = 0;
   CHECK(guard_sentence(report).find("; peak 6.00 GiB; spilled at most 0 B") != std::string::npos);
   report.guarded->devices[0].spilled_peak_bytes = std::uint64_t{3} << 30U;
-  CHECK(guard_sentence(report).find("; spilled at most 3.00 GiB") != std::string::npos);
+  CHECK(guard_sentence(report).ends_with("; spilled at most 3.00 GiB"));
+  report.guarded->devices[0].prefetches = 2;
+  report.guarded->devices[0].prefetched_bytes = std::uint64_t{6} << 30U;
+  CHECK(guard_sentence(report).ends_with("; 6.00 GiB moved to the device by 2 prefetches"));
 }
 
 TEST_CASE("limits that were not enforced are not reported as enforced") {

@@ -91,6 +91,11 @@ Json isolation_json(const std::optional<model::Guarded>& guarded) {
          {"memory_peak_bytes", one.memory_peak_bytes},
          {"hidden_peak_bytes", value_or_null(one.hidden_peak_bytes)},
          {"spilled_peak_bytes", value_or_null(one.spilled_peak_bytes)},
+         {"prefetches", one.spilled_peak_bytes ? Json(one.prefetches) : Json(nullptr)},
+         {"prefetched_bytes", one.spilled_peak_bytes ? Json(one.prefetched_bytes) : Json(nullptr)},
+         {"prefetch_seconds", one.spilled_peak_bytes
+                                  ? Json(static_cast<double>(one.prefetch_nanoseconds) / 1e9)
+                                  : Json(nullptr)},
          {"allocations", one.allocations},
          {"frees", one.frees},
          {"refusals", one.refusals},

@@ -78,7 +78,9 @@ struct Counters {
   // Managed memory beyond the quota: of this process now, and the largest amount of the whole job
   // that this process saw when it took some.
   std::uint64_t spilled, spilled_peak;
-  std::uint64_t unused[5];
+  // Prefetches of that memory when a turn began, their bytes, and nanoseconds of device time.
+  std::uint64_t prefetches, prefetched, prefetching;
+  std::uint64_t unused[2];
 };
 static_assert(sizeof(Counters) == 192);
 

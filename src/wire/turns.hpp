@@ -45,7 +45,8 @@ struct Turns {
   std::uint64_t unused[6];
   std::uint32_t holder;  // a place + 1; 0: none. A futex.
   std::uint32_t waiters;
-  std::uint64_t changes;
+  std::uint32_t last;  // the place + 1 that got the newest turn
+  std::uint32_t unused_too;
   std::uint64_t more[6];
   Place place[kPlaces];
   // Managed memory that the process of each place has moved to the device (--spill).

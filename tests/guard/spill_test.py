@@ -5,6 +5,7 @@ usage: spill_test.py BERTH"""
 import functools
 import json
 import os
+import shlex
 import sys
 import unittest
 
@@ -117,6 +118,48 @@ print(cuda.cuMemAllocAsync(ctypes.byref(address), size({2 * MIB}), None), cuda.c
 """
         self.assertEqual(self.printed(script, "--memory", "1MiB", "--spill"), ["2 2"])
         self.assertEqual((self.device()["spilled_peak_bytes"], self.device()["refusals"]), (0, 2))
+
+    def test_spilled_memory_is_moved_to_the_device_when_a_turn_begins(self):
+        script = f"""
+inside, beyond, managed = allocate({GIB}), allocate({2 * GIB}), ctypes.c_uint64()
+check(cuda.cuMemAllocManaged(ctypes.byref(managed), size({GIB}), 1))
+kernel = program.kernel("k_1ms")
+program.work(kernel, 0.1)
+"""
+        self.printed(script, "--memory", "1GiB", "--spill")
+        device = self.device()
+        # Memory within the quota is there, and the program's own managed memory is the program's affair.
+        self.assertEqual((device["prefetches"], device["prefetched_bytes"]), (1, 2 * GIB))
+        self.assertTrue(0 < device["prefetch_seconds"] < device["device_seconds"], device)
+        self.printed(script, "--memory", "8GiB")
+        self.assertEqual([self.device()[key] for key in ("prefetches", "prefetched_bytes", "prefetch_seconds")], [None] * 3)
+
+    def test_no_more_is_moved_than_fits(self):
+        script = f"""
+all = [allocate({20 * GIB})[0], allocate({10 * GIB})[0], allocate({30 * GIB})[0]]
+program.work(program.kernel("k_1ms"), 0.05)
+print(all)
+"""
+        self.assertEqual(self.printed(script, "--memory", "1GiB", "--spill"), ["[0, 0, 0]"])
+        # The simulated driver puts the first 20 GiB on the device, which has 24 GiB.
+        self.assertEqual(self.device()["prefetches"], 1)
+        self.assertTrue(3 * GIB < self.device()["prefetched_bytes"] <= 4 * GIB, self.device())
+
+    def test_each_of_two_jobs_moves_its_memory_back_when_it_gets_the_device(self):
+        script = f"""
+held = allocate({64 * MIB + 1})
+program.work(program.kernel("k_1ms"), 4)
+"""
+        job = [BERTH, "run", "--memory", "64MiB", "--spill", "--slice", "50ms"]
+        one, other = (shlex.join([*job, "--report", os.path.join(self.folder, name), "--", sys.executable, "-c", START + script])
+                      for name in ("a.json", "b.json"))
+        done = simulated("sh", "-c", f"{one} & {other}; wait")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name in ("a.json", "b.json"):
+            device, = self.report(name)["isolation"]["devices"]
+            # They do not begin and end together.
+            self.assertGreaterEqual(device["prefetches"], 2, name)
+            self.assertEqual(device["prefetched_bytes"], device["prefetches"] * (64 * MIB + 512))
 
     def test_a_program_that_exports_memory_is_refused_at_that_call(self):
         script = f"""
