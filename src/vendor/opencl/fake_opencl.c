@@ -32,6 +32,11 @@ static int32_t give(const void* from, size_t bytes, size_t room, void* value, si
 int32_t clGetPlatformIDs(uint32_t room, void** platforms, uint32_t* count) {
   if (is("hang"))
     for (;;) pause();
+  if (is("spin"))
+    for (;;) {
+    }
+  if (is("slow"))
+    for (int i = 0; i < 150; ++i) usleep(10000);
   if (is("crash")) abort();
   if (is("exit")) _exit(0);
   if (is("none")) return -1001;  // CL_PLATFORM_NOT_FOUND_KHR

@@ -23,6 +23,7 @@
 #include "base/write_file.hpp"
 #include "vendor/opencl/abi.hpp"
 #include "vendor/opencl/facts.hpp"
+#include "vendor/opencl/patience.hpp"
 
 namespace berth::opencl {
 namespace {
@@ -111,18 +112,19 @@ sigset_t awaited_signals() {
   ::_exit(0);
 }
 
-/// Reads everything that the child writes until it closes the pipe; nullopt if it does not close
-/// the pipe before `end`.
-std::optional<std::string> read_until(int fd, std::chrono::steady_clock::time_point end) {
+/// Reads everything that the child writes until it closes the pipe; nullopt if patience ends
+/// before.
+std::optional<std::string> read_all(int fd, Patience& patience) {
   std::string bytes;
   std::array<char, 16384> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   while (bytes.size() <= kMostBytes) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+        patience.until() - std::chrono::steady_clock::now());
     pollfd waiting{fd, POLLIN, 0};
     const int ready =
         ::poll(&waiting, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
     if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0 && patience.renew(std::chrono::steady_clock::now())) continue;
     if (ready <= 0) return std::nullopt;
     const ssize_t n = ::read(fd, buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;
@@ -200,7 +202,8 @@ Reader::~Reader() {
 Report Reader::finish(std::chrono::milliseconds deadline) {
   Report report;
   if (child_ <= 0) return report;
-  const auto bytes = read_until(pipe_.get(), start_ + deadline);
+  Patience patience(child_, start_, deadline);
+  const auto bytes = read_all(pipe_.get(), patience);
   const auto facts = bytes ? decode(*bytes) : std::nullopt;
   if (facts) {
     report = report_of(*facts, library_);
@@ -217,7 +220,9 @@ Report Reader::finish(std::chrono::milliseconds deadline) {
       bytes ? failure("E0703",
                       text("the OpenCL library {} crashed while it listed its devices", library_))
             : failure("E0702", text("the OpenCL library {0} did not answer within {1} ms", library_,
-                                    deadline.count()));
+                                    std::chrono::duration_cast<std::chrono::milliseconds>(
+                                        std::chrono::steady_clock::now() - start_)
+                                        .count()));
   return report;
 }
 

@@ -32,7 +32,8 @@ class Reader {
   ~Reader();
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
-  /// Waits at most until `deadline` after the start. The destructor ends the child.
+  /// Waits at most until `deadline` after the start, or longer if the child makes progress
+  /// (Patience). The destructor ends the child.
   [[nodiscard]] Report finish(std::chrono::milliseconds deadline);
 
  private:

@@ -48,6 +48,18 @@ TEST_CASE("a platform that hangs is given up at the deadline") {
   CHECK(waited < 10s);
 }
 
+TEST_CASE("a platform that makes progress gets more time") {
+  const auto report = ask_fake("slow", 1s);  // it takes longer, nearly all of it in naps
+  CHECK(!report.error);
+  CHECK(report.devices.size() == 1);
+}
+
+TEST_CASE("a platform that computes without end is given up") {
+  const auto report = ask_fake("spin", 300ms);
+  REQUIRE(report.error);
+  CHECK(report.error->id == "E0702");
+}
+
 TEST_CASE("a platform that crashes or exits is reported, and we continue") {
   for (const char* illness : {"crash", "exit"}) {
     const auto report = ask_fake(illness);

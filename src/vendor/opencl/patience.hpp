@@ -1,0 +1,38 @@
+// How long Berth waits for the process that lists OpenCL devices. A process that sleeps gets the
+// deadline. On a busy machine, a process that computes, reads from the disk or waits for a core
+// gets more time.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+
+namespace berth::opencl {
+
+class Patience {
+ public:
+  /// `parent`: the process whose child is waited for.
+  Patience(pid_t parent, std::chrono::steady_clock::time_point start,
+           std::chrono::milliseconds deadline);
+  /// When to call renew().
+  [[nodiscard]] std::chrono::steady_clock::time_point until() const { return until_; }
+  /// False: give up. At the latest, that is after ten times the deadline, or if the process had the
+  /// deadline as CPU time.
+  [[nodiscard]] bool renew(std::chrono::steady_clock::time_point now);
+
+ private:
+  struct Seen {
+    std::chrono::nanoseconds cpu{0};
+    std::uint64_t major_faults = 0;  // pages that were read from the disk
+    bool runs = false;               // runs or waits for a core
+  };
+  [[nodiscard]] Seen look() const;
+
+  pid_t parent_;
+  std::chrono::steady_clock::time_point start_, until_;
+  std::chrono::milliseconds deadline_;
+  Seen last_;
+};
+
+}  // namespace berth::opencl
