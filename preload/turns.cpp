@@ -69,37 +69,32 @@ std::uint64_t own_of(const turns::Place& place) {
   return __atomic_load_n(&place.own, __ATOMIC_RELAXED);
 }
 
-enum class Among { kJobs, kProcessesOfJob };
+/// The device time with which a new or returning job starts, so that idle time earns no credit:
+/// what the job had that got the newest turn of the class. Other jobs may be idle for a moment, so
+/// a look at those that wait is not enough.
+std::uint64_t had_now(const turns::Turns& shared, const turns::Place& own) {
+  if (own.rank > turns::kBestEffort) return 0;
+  return __atomic_load_n(&shared.now[own.rank], __ATOMIC_RELAXED);
+}
 
-/// The least device time that an active process of the class has had. A new or returning process
-/// starts with this value, so that idle time earns no credit.
-std::uint64_t least_had(const turns::Turns& shared, const turns::Place& own, Among among) {
-  std::uint64_t least = ~std::uint64_t{0};
+/// The most that another process of the job has had: of the job, or itself.
+std::uint64_t most_in_job(const turns::Turns& shared, const turns::Place& own,
+                          std::uint64_t (*time)(const turns::Place&)) {
+  std::uint64_t most = 0;
   for (std::uint32_t i = 0; i < places_of(shared); ++i) {
     const turns::Place& place = shared.place[i];
-    const bool is_active = __atomic_load_n(&place.waiting, __ATOMIC_RELAXED) != 0 ||
-                           __atomic_load_n(&shared.holder, __ATOMIC_RELAXED) == i + 1;
-    if (&place == &own || place.rank != own.rank || !lives(place) || !is_active) continue;
-    if (among == Among::kProcessesOfJob && place.job != own.job) continue;
-    const std::uint64_t had = among == Among::kJobs ? had_by(place) : own_of(place);
-    least = had < least ? had : least;
+    if (&place == &own || !lives(place) || place.job != own.job) continue;
+    most = time(place) > most ? time(place) : most;
   }
-  return least == ~std::uint64_t{0} ? 0 : least;
+  return most;
 }
 
 void raise(std::uint64_t& word, std::uint64_t to) {
   if (__atomic_load_n(&word, __ATOMIC_RELAXED) < to) __atomic_store_n(&word, to, __ATOMIC_RELAXED);
 }
-
-/// The device time of the job, for a new process of it.
-std::uint64_t had_at_start(const turns::Turns& shared, const turns::Place& own) {
-  std::uint64_t most = least_had(shared, own, Among::kJobs);
-  for (std::uint32_t i = 0; i < places_of(shared); ++i) {
-    const turns::Place& place = shared.place[i];
-    if (&place == &own || !lives(place) || place.job != own.job) continue;
-    most = had_by(place) > most ? had_by(place) : most;
-  }
-  return most;
+void raise_to_now(turns::Turns& shared, turns::Place& own) {
+  raise(own.had, had_now(shared, own));
+  raise(own.own, most_in_job(shared, own, own_of));
 }
 
 /// The job's number. A job without a lease has none: then a number made of its folder's name.
@@ -132,8 +127,9 @@ void join(Turn& turn, const wire::DeviceLimit& limit) {
     place.idle = (limit.flags & wire::kKeepsTurn) != 0 ? 1000 : 1;
     place.waiting = 0;
     place.busy_until = 0;
-    place.had = had_at_start(shared, place);
-    place.own = least_had(shared, place, Among::kProcessesOfJob);
+    place.had = most_in_job(shared, place, had_by);
+    place.own = 0;
+    raise_to_now(shared, place);
     shared.moved[i] = 0;
     __atomic_store_n(&place.state, turns::kLives, __ATOMIC_RELEASE);
     turn.own = &place;
@@ -267,10 +263,7 @@ std::uint64_t wait_for_turn(Turn& turn) {
   std::uint64_t quantum = turn.quantum;
   turns::Turns& shared = *turn.shared;
   // Idle time earns no credit.
-  if (clock_now() > turn.own->busy_until + kAway) {
-    raise(turn.own->had, least_had(shared, *turn.own, Among::kJobs));
-    raise(turn.own->own, least_had(shared, *turn.own, Among::kProcessesOfJob));
-  }
+  if (clock_now() > turn.own->busy_until + kAway) raise_to_now(shared, *turn.own);
   __atomic_store_n(&turn.own->waiting, 1, __ATOMIC_SEQ_CST);
   __atomic_fetch_add(&shared.waiters, 1, __ATOMIC_SEQ_CST);
   std::uint64_t looked = clock_now();
@@ -284,9 +277,13 @@ std::uint64_t wait_for_turn(Turn& turn) {
     if ((holder == 0 || may_be_taken(shared, *turn.own, holder, now, seen)) &&
         next == turn.number) {
       if (holder != 0) quantum = kBorrowed;
+      const std::uint32_t before = holder;
       if (__atomic_compare_exchange_n(&shared.holder, &holder, turn.number, false, __ATOMIC_SEQ_CST,
-                                      __ATOMIC_RELAXED))
+                                      __ATOMIC_RELAXED)) {
+        if (before != 0 && before <= turns::kPlaces)
+          __atomic_store_n(&shared.lost[before - 1], now, __ATOMIC_RELAXED);
         break;
+      }
       quantum = turn.quantum;
       continue;
     }
@@ -302,6 +299,19 @@ std::uint64_t wait_for_turn(Turn& turn) {
   __atomic_fetch_sub(&shared.waiters, 1, __ATOMIC_SEQ_CST);
   __atomic_store_n(&turn.own->waiting, 0, __ATOMIC_SEQ_CST);
   return quantum;
+}
+
+std::uint64_t since_lost(const Turn& turn) {
+  const std::uint64_t when = __atomic_load_n(&turn.shared->lost[turn.number - 1], __ATOMIC_RELAXED);
+  const std::uint64_t now = clock_now();
+  return when != 0 && now > when ? now - when : 0;
+}
+
+void begin_turn(Turn& turn, std::uint64_t quantum) {
+  turn.ends = clock_now() + quantum;
+  __atomic_store_n(&turn.shared->lost[turn.number - 1], 0, __ATOMIC_RELAXED);
+  if (turn.own->rank <= turns::kBestEffort)
+    raise(turn.shared->now[turn.own->rank], had_by(*turn.own));
 }
 
 std::uint64_t moved_by_all(const Turn& turn) {

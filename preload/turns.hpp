@@ -55,6 +55,10 @@ void hand_on(Turn& turn, bool again);
 /// Waits, then returns the length of the turn. It is short if the turn was taken from a holder that
 /// only paused, which may want the device back.
 [[nodiscard]] std::uint64_t wait_for_turn(Turn& turn);
+/// Nanoseconds since another process took our turn, because we paused; 0: none did.
+[[nodiscard]] std::uint64_t since_lost(const Turn& turn);
+/// Our turn begins now, or begins again because no other process wants the device.
+void begin_turn(Turn& turn, std::uint64_t quantum);
 
 /// Managed memory that all processes have moved to the device (--spill).
 [[nodiscard]] std::uint64_t moved_by_all(const Turn& turn);

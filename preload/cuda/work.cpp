@@ -70,12 +70,14 @@ bool begin_gate(Gate& gate, int at) {
   return state > 0;
 }
 
-/// Counts the device's time between `base` and a completed event.
-std::uint64_t count_until(Gate& gate, int at, CUevent event) {
+/// Counts the device's time between `base` and a completed event, less the last `others`
+/// nanoseconds, in which another process had the turn.
+std::uint64_t count_until(Gate& gate, int at, CUevent event, std::uint64_t others = 0) {
   float milliseconds = 0;
   if (driver().event_elapsed(&milliseconds, gate.base, event) != CUDA_SUCCESS || milliseconds < 0)
     return 0;
-  const auto took = static_cast<std::uint64_t>(static_cast<double>(milliseconds) * 1e6);
+  const auto whole = static_cast<std::uint64_t>(static_cast<double>(milliseconds) * 1e6);
+  const std::uint64_t took = whole > others ? whole - others : 0;
   charge_time(gate.turn, at, took);
   return took;
 }
@@ -101,7 +103,8 @@ void settle(Gate& gate, int at) {
   if (real::cuCtxSynchronize() != CUDA_SUCCESS) return;
   const std::uint64_t sent = sent_in(gate);
   gate.marked = false;
-  learn(gate, count_until(gate, at, tailed ? gate.tail : gate.spare), sent);
+  const std::uint64_t others = tailed ? 0 : since_lost(gate.turn);
+  learn(gate, count_until(gate, at, tailed ? gate.tail : gate.spare, others), sent);
 }
 
 /// Limits work in flight to two milliseconds or one kernel, which also limits the wait at the end
@@ -188,8 +191,8 @@ void pass_slowly(Gate& gate, int at, CUstream stream) {
     pause_for_cap(turn);
   }
   const bool ours = !capped && turn.ends != 0 && holds(turn);
-  std::uint64_t now = clock_now(), quantum = turn.quantum;
-  if (ours && now < turn.ends && !is_urgent(turn)) {
+  std::uint64_t quantum = turn.quantum;
+  if (ours && clock_now() < turn.ends && !is_urgent(turn)) {
     if (gate.tailed)
       close_pause(gate, at, stream);
     else
@@ -210,10 +213,9 @@ void pass_slowly(Gate& gate, int at, CUstream stream) {
   }
   // A short turn, of a process that only paused, is not worth it.
   if (gate.fetches && quantum >= turn.quantum) quantum = fetch_memory(gate, at, stream, quantum);
-  now = clock_now();
-  turn.ends = now + quantum;
+  begin_turn(turn, quantum);
   if (!gate.open) begin_counting(gate, stream);
-  begin_batch(gate, now);
+  begin_batch(gate, clock_now());
 }
 
 /// The index of this thread's device in the region; -1: it has no limits.

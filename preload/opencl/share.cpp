@@ -37,7 +37,7 @@ void pass(Gate& gate, int place, Then&& then) {
   } else {
     limit_flight(gate);
   }
-  if (!goes_on) turn.ends = clock_now() + quantum;
+  if (!goes_on) begin_turn(turn, quantum);
   const Locked lock(gate.lock);
   then();
 }

@@ -47,8 +47,11 @@ struct Turns {
   std::uint32_t waiters;
   std::uint32_t last;  // the place + 1 that got the newest turn
   std::uint32_t unused_too;
-  std::uint64_t more[6];
+  std::uint64_t now[3];  // per Class: Place::had of the process that got the newest turn
+  std::uint64_t more[3];
   Place place[kPlaces];
+  // When another process took the turn of each place, because its process paused; 0: it did not.
+  std::uint64_t lost[kPlaces];
   // Managed memory that the process of each place has moved to the device (--spill).
   std::uint64_t moved[kPlaces];
 };

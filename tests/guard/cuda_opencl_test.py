@@ -65,7 +65,8 @@ class OneGpu(WithFolder):
     def test_a_program_that_uses_both_has_its_share_once(self):
         a, b, wall = self.together(self.job("a", ["--share", "50%"], "-c", BOTH),
                                    self.job("b", ["--share", "50%"], PROGRAM, "work", "k_1ms", "4"))
-        self.assertLess(a + b, wall + 0.5)
+        # At a change between its two parts, up to 2 ms of work overlap. Without common turns it would be twice the time.
+        self.assertLess(a + b, 1.4 * wall)
         self.assertTrue(0.3 < a / (a + b) < 0.62, (a, b))
         device = self.report("a.json")["isolation"]["devices"][0]
         self.assertGreater(device["launches"], 20)

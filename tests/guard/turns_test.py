@@ -39,6 +39,15 @@ class Turns(WithFolder):
         # A busy machine makes it less, never more.
         self.assertTrue(0.5 < device["device_seconds"] < 0.33 * report["wall_seconds"] + 0.05, (device, report["wall_seconds"]))
 
+    def test_a_job_that_starts_later_has_no_credit(self):
+        # The first job often sleeps, because of its cap. That must not let the second one catch up with its time.
+        one = f"{BERTH} run --memory 1GiB {{}} --report {self.folder}/{{}}.json -- {sys.executable} {PROGRAM} work k_1ms {{}}"
+        done = simulated("sh", "-c", f"{one.format('--cap 25%', 'a', 6)} & sleep 3; {one.format('--share 75%', 'b', 3)}; wait")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = self.report("a.json")
+        # Without the rule, it got 2 % from then on: 14 % in all.
+        self.assertGreater(report["isolation"]["devices"][0]["device_seconds"], 0.18 * report["wall_seconds"])
+
     def test_a_latency_job_goes_first_and_a_best_effort_one_gets_the_rest(self):
         one = f"{BERTH} run --memory 1GiB {{}} --report {self.folder}/{{}}.json -- {sys.executable} {PROGRAM} work k_1ms 4"
         done = simulated("sh", "-c", f"{one.format('--best-effort', 'b')} & {one.format('--latency', 'a')}; wait")
