@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks the rules of docs/writing.md: no line of prose over 160 characters, no table cell over 120, no docstring over 25 lines, no word of
-the list below, no comment that begins with "it", and no commit subject over 72 characters. Also that the paths and links that pages name exist, for example in the table
-"Which files to change" of CONTRIBUTING.md."""
+the list below, no comment that begins with "it", and no commit subject over 72 characters. Also that the paths and links that pages name exist,
+that a file defines the names which a page says it has ("`src/cli/queue.cpp` (`body_of`)"), and that the table "Which files to change" of
+CONTRIBUTING.md names tests as files, not as folders."""
 import ast
 import io
 import pathlib
@@ -71,6 +72,13 @@ PATH = re.compile(r"`((?:cmake|dashboard|data|docs|examples|fuzz|integrations|po
                   r"include/berth)/[\w./*-]*)`")
 PLACEHOLDER = re.compile(r"[A-Z]{3,}/|/[A-Z]{3,}\b(?!\.md)")
 LINK = re.compile(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)")
+# A file with the names that it defines, in the three forms that pages use: `file` (`name`, `name`), `name` (`file`) and `name` in `file`.
+SOURCE_PATH = r"`((?:include|preload|python|scripts|simulator|src|tests)/[\w./-]+\.(?:hpp|cpp|h|c|inc|py|txt))`"
+NAME = r"`([A-Za-z_]\w+)(?:\(\))?`"
+FILE_WITH_NAMES = re.compile(rf"{SOURCE_PATH}\s\(({NAME}(?:,\s{NAME})*)")
+NAME_OF_FILE = re.compile(rf"{NAME}\s(?:\(|in\s){SOURCE_PATH}")
+# The last column of the table has tests and pages.
+CHANGE_TABLE = "| I want to change |"
 
 
 def word_problems(where, line, forbidden=FORBIDDEN):
@@ -105,6 +113,31 @@ def path_problems(root, name, page):
         for path in LINK.findall(line):
             if not (root / name).parent.joinpath(path).exists():
                 yield f"{name}:{number}: there is no {path}"
+
+
+def defines(code, name):
+    """Whether the source has a definition or declaration of the name, and not only a use."""
+    declared = r"(?:.*[\w>\]&*] +[*&]?(?:\w+::)*)?(?<!return )(?<!else )(?<!co_await )"
+    pattern = re.compile(rf"(?!//|# )(?:set\(|{declared}){name}(?![\w.])\s*(?:[({{=;,:\[]|\s|$)")
+    return any(pattern.match(line.strip()) for line in code.splitlines())
+
+
+def name_problems(root, page_name, page):
+    pairs = [(file, name) for file, names, *_ in FILE_WITH_NAMES.findall(page) for name in re.findall(NAME, names)]
+    pairs += [(file, name) for name, file in NAME_OF_FILE.findall(page)]
+    for file, name in pairs:
+        path = root / file
+        if path.is_file() and not defines(path.read_text(), name):
+            yield f"{page_name}: {file} does not define {name}"
+
+
+def change_table_problems(name, page):
+    in_table = False
+    for number, line in enumerate(page.splitlines(), 1):
+        in_table = line.startswith("|") and (in_table or line.startswith(CHANGE_TABLE))
+        if in_table:
+            for path in re.findall(r"(?<!reads )`((?:tests|src|python|benchmarks)/[^`]*/)`", line.split("|")[-2]):
+                yield f"{name}:{number}: {path} is a folder: name the test file"
 
 
 def prose_lines(name, code):
@@ -177,6 +210,8 @@ def check(arguments):
             if name not in GENERATED:
                 yield from page_problems(name, path.read_text())
                 yield from path_problems(root, name, path.read_text())
+                yield from name_problems(root, name, path.read_text())
+                yield from change_table_problems(name, path.read_text())
     for folder in HELD:
         for path in sorted((root / folder).rglob("*")):
             if path.suffix in SOURCES and path.is_file() and path.resolve() != pathlib.Path(__file__).resolve():
@@ -193,14 +228,19 @@ def check(arguments):
 def self_test():
     long_words = "word " * 33
     paths = "`src/vendor/NAME/abi.hpp` `src/*.cpp` [b](../src/a.cpp#top) `src/gone.cpp` [c](gone.md)\n"
-    page = paths + (f"{long_words}\n```\n{long_words} of which\n```\n| {long_words[:119]} | a |\n| {long_words[:125]} | a |\n"
-            f"<https://example.org/{'a' * 160}>\nWhoever reads this\n")
+    names = "`src/c.cpp` (`first`, `second`), `used` (`src/c.cpp`) and `Type` in `src/c.cpp`\n"
+    page = paths + names + (
+            f"{long_words}\n```\n{long_words} of which\n```\n| {long_words[:119]} | a |\n| {long_words[:125]} | a |\n"
+            f"<https://example.org/{'a' * 160}>\nWhoever reads this\n"
+            "| I want to change | files | tests |\n|---|---|---|\n| a | `src/` | `tests/a/`, `docs/` (reads `src/`) |\n")
     files = {"docs/a.md": page, "src/a.cpp": f"// {long_words}\n// of which\nauto text = \"{long_words}\";\n",
-             "scripts/a.py": "# of which\nx = nursery_\n", "src/b.cpp": "// Whether it is known.\n// It is.\n\n// What they\n// are.\nint a;  // its\n// it\n", "python/a.py": '"""' + "a\n" * 25 + '"""\n', "po/zh_CN/a.po": 'msgid "mend it"\nmsgstr "nobody"\n'}
+             "scripts/a.py": "# of which\nx = nursery_\n", "src/c.cpp": "struct Type {};\nint first(int a) {\n  return used(a);\n}\nconst int used_ = used(1);\n",
+             "src/b.cpp": "// Whether it is known.\n// It is.\n\n// What they\n// are.\nint a;  // its\n// it\n", "python/a.py": '"""' + "a\n" * 25 + '"""\n', "po/zh_CN/a.po": 'msgid "mend it"\nmsgstr "nobody"\n'}
     with checking.tree(files) as root:
         found = list(check(type("Arguments", (), {"root": root})))
-    # Two long lines, a long cell, a long docstring, four words, two paths that do not exist, a comment that begins with a pronoun.
-    assert len(found) == 11, found
+    # Two long lines, a long cell, a long docstring, four words, three paths that do not exist, a comment that begins with a pronoun, two names
+    # without a definition, a folder of tests.
+    assert len(found) == 15, found
     assert len(list(subject_problems(f"abc {'x' * 73}\ndef {'x' * 72}\n"))) == 1
 
 
