@@ -1,5 +1,7 @@
 #include "plan/catalogue.hpp"
 
+#include <strings.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -109,6 +111,11 @@ bool is_alias(const Json& row, const std::string& bare) {
 
 Result<Model> find_model(std::string_view name) {
   const std::string wanted = plain(name), bare = plain(without_owner(name));
+  // An exact name comes first: without separators, "opt-1.3b" and "opt-13b" are equal.
+  for (const Json& row : models()) {
+    const std::string known = without_owner(row.at("name").get<std::string>());
+    if (strcasecmp(known.c_str(), without_owner(name).c_str()) == 0) return model_in(row);
+  }
   std::vector<std::string> names;
   for (const Json& row : models()) {
     names.push_back(row.at("name").get<std::string>());

@@ -1,10 +1,45 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "plan/memory.hpp"
 
 using namespace berth::plan;
+
+// data/model_zoo.toml, as berth_embed() in CMake puts it into the program.
+extern "C" {
+extern const char berth_plan_models[];
+extern const char berth_plan_models_end[];
+}
+
+TEST_CASE("every row of the zoo is found by its names and has the memory of its parameters") {
+  const auto zoo = nlohmann::json::parse(berth_plan_models, berth_plan_models_end);
+  for (const auto& row : zoo.at("model_zoo").at("model")) {
+    const std::string name = row.at("name");
+    CAPTURE(name);
+    const auto model = find_model(name);
+    REQUIRE(model);
+    CHECK(model->name == name);
+    CHECK(find_model(row.value("hf_id", name))->name == name);
+    CHECK_FALSE(row.value("source", "").empty());
+    CHECK_FALSE(row.value("params_from", "").empty());
+    Work work;
+    work.precision = Precision::kFp32;
+    work.on_images = model->is_of_images();
+    const Memory memory = memory_of(*model, work);
+    CHECK(model->params > 0);
+    CHECK(memory.weights == 4 * model->params);
+    CHECK(std::isfinite(memory.peak()));
+    CHECK(safe_bytes(memory, work) >= memory.peak());
+  }
+}
+
+TEST_CASE("names that differ only in a point are two models") {
+  CHECK(find_model("facebook/opt-13b")->params > 12e9);
+  CHECK(find_model("OPT-13B")->params > 12e9);
+  CHECK(find_model("facebook/opt-1.3b")->params < 2e9);
+}
 
 TEST_CASE("weights of a 7B model in 16 bit are two bytes a parameter") {
   const auto model = find_model("meta-llama/Llama-2-7b");
