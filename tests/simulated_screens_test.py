@@ -115,7 +115,7 @@ class Screens(unittest.TestCase):
                 pages = simulate("lab-4x3090", "--fault", fault)
                 self.check(pages)
                 self.assertNotIn("not managed", pages["berth en"])
-                self.assertIn("4 × RTX 3090 (the driver does not reach it)", pages["berth en"])
+                self.assertIn("4 × RTX 3090 (the driver cannot access it)", pages["berth en"])
                 self.assertNotIn("managed", pages["details en"])
                 for name in ("berth --json", "berth ls --json"):
                     device = json.loads(pages[name])["devices"][0]

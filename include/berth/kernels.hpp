@@ -191,7 +191,7 @@ class Compute {
     return Buffer(state_, *memory, bytes);
   }
 
-  /// Compiles the source. Fails with E0580 and the compiler's output, whose lines are those of the
+  /// Compiles the source. Fails with E0580 and the compiler's output, whose line numbers match the
   /// source, or with E0582 if the source has no kernel of this name.
   [[nodiscard]] Result<KernelFunction> try_kernel(const std::string& source,
                                                   const std::string& name) const {

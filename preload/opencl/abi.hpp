@@ -1,5 +1,6 @@
-// The further part of OpenCL's ABI that the layer wraps. Values and layouts as in the Khronos
-// headers (OpenCL-Headers, CL/cl.h, CL/cl_ext.h and CL/cl_layer.h, Apache-2.0).
+// The rest of OpenCL's ABI that the layer wraps; see also vendor/opencl/abi.hpp. Values and layouts
+// are those of the Khronos headers (OpenCL-Headers, CL/cl.h, CL/cl_ext.h and CL/cl_layer.h,
+// Apache-2.0).
 #pragma once
 
 #include <cstddef>

@@ -3,8 +3,9 @@
 //
 // A command may wait for something that the program does later, such as a user event. So a thread
 // that waits for commands here, inside a call of the program, must never wait for such a command.
-// Commands behind a user event are known (`cause`). A command that waits for another reason is
-// found by its status: it does not start within some milliseconds, and no other command runs.
+// Commands behind a user event are known (`cause`). A command that is blocked by anything else is
+// recognised by its status: it does not start within some milliseconds, although no other command
+// runs.
 #include <linux/futex.h>
 #include <stdlib.h>
 #include <sys/syscall.h>

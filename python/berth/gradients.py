@@ -1,7 +1,7 @@
 """Records the gradients before the backward passes of a try, and restores them if memory runs out.
 
 Nothing is copied, because memory is short. A parameter that had no gradient has none again; a gradient of zeros is set to zeros again. For each
-existing gradient, one number tells whether it was zeros. An addition to other gradients in place cannot be undone.
+existing gradient, one number tells whether it was zeros. If a backward pass adds in place to a nonzero gradient, that cannot be undone.
 """
 
 from __future__ import annotations

@@ -41,7 +41,8 @@ Status check_options(const Context& context, Framework& framework) {
   for (const char* option : {"--devices", "--memory", "--cpus", "--override", "--quiet"})
     if (given.has(option)) return wrong(text("{} cannot be used with a recipe", option), kExample);
   if (const auto gpus = given.value("--gpus"); gpus && *gpus != "0" && *gpus != "none")
-    return wrong(text("a recipe is for all GPUs of a machine: --gpus can only be 0 or none"),
+    return wrong(text("a recipe cannot be limited to some GPUs: omit --gpus, or use --gpus 0 for a "
+                      "recipe without GPUs"),
                  kExample);
   const bool cpu = given.has("--cpu") || given.has("--gpus");
   for (const char* option : {"--driver", "--gpu", "--compute-capability"})

@@ -29,7 +29,7 @@ constexpr std::array kReasons{
     Word{"remap_pending", msgid("memory repair waits for a reset")},
     Word{"remap_failed", msgid("memory repair failed")},
     Word{"temperature_critical", msgid("critical temperature")},
-    Word{"driver_unreachable", msgid("the driver does not reach it")},
+    Word{"driver_unreachable", msgid("the driver cannot access it")},
     Word{"not_listed", msgid("the driver does not list it any more")},
 };
 

@@ -55,8 +55,8 @@ Result<Candidates> by_memory(const Search& search, const Candidates& visible, in
   return chosen;
 }
 
-/// The command that would start now, for a user who gave no options and whose job would have to
-/// wait.
+/// The hint if the user gave no options and the job would have to wait: adds the commands that use
+/// the CPU at once, or after ten minutes.
 std::string instead_of_waiting(const Search& search, const Error& held) {
   std::string hint = held.hint;
   const std::string cpu = call_with(search.request, "--cpu");
@@ -107,7 +107,7 @@ Error not_for_jobs(const Search& search, const model::Device& device) {
       : device.kind == model::DeviceKind::kOpenCl
           ? text("{} is an OpenCL device: no variable selects it, the program must do so itself",
                  name)
-      : model::out_of_reach(device) ? text("the driver does not reach it: {}", name)
+      : model::out_of_reach(device) ? text("the driver cannot access: {}", name)
                                     : text("Berth lists {}, but does not manage it", name);
   return {ErrorCode::kInvalidArgument, "E0418", std::move(message),
           device.kind == model::DeviceKind::kOpenCl

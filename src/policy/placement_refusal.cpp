@@ -103,7 +103,7 @@ Error none_here(const Search& search) {
     ++(drivers ? out_of_reach : not_managed)[printable(device.name)];
   }
   for (const auto& [name, count] : out_of_reach)
-    message += "\n  " + text("the driver does not reach it: {}", counted(count, name));
+    message += "\n  " + text("the driver cannot access: {}", counted(count, name));
   for (const auto& [name, count] : not_managed)
     message += "\n  " + text("listed, but not managed by Berth: {}", counted(count, name));
   if (broken && !driver.message.empty()) message += "\n  " + driver.message;

@@ -18,7 +18,7 @@ struct RankActivity {
   double runs = 0;  // the part of the time in which its main thread ran
 };
 
-/// One device of the job. Parts are between 0 and 1.
+/// One device of the job. Fractions are between 0 and 1.
 struct DeviceEvidence {
   std::string words;           // "GPU 0 (NVIDIA H100)"
   std::optional<double> busy;  // the part of the time in which it had work, from any user

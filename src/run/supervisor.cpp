@@ -592,7 +592,7 @@ class Supervisor {
              (odd.empty() || std::find(odd.begin(), odd.end(), rank.number) != odd.end());
     };
     const auto found = std::find_if(ranks_.begin(), ranks_.end(), is_odd);
-    // The rank that hangs may have exited with 0 long ago. Then the first rank that still runs
+    // The rank that caused the hang may already have exited with 0. Then the first running rank
     // counts as failed, and the others are ended.
     first_ = found != ranks_.end()
                  ? found->number

@@ -146,7 +146,9 @@ void Execution::remove_partitions() {
   offer_partitions();
 }
 
-/// After a restart of the machine nothing of it exists, and others may have made the same.
+/// Takes over the partitions that Berth created before it was restarted. If the machine was
+/// restarted, forgets them: they no longer exist, and other programs may have created identical
+/// ones.
 void Execution::resume_partitions(const std::vector<Job>& jobs, bool is_restarted) {
   kept_partitions_ = journal_.value(kMig).value_or("[]");
   partitions_.resume(is_restarted ? "[]" : kept_partitions_);

@@ -264,8 +264,9 @@ void driver_in_image(Examination& look) {
                       wins.version(), *module));
   finding.evidence.push_back(fmt::format("{} → {}", wins.path, wins.target));
   finding.evidence.push_back(fmt::format("kernel module nvidia: {}", *module));
-  Fix purge = on_system(look, "driver_purge",
-                        text("in the image's Dockerfile: driver libraries come from the machine"));
+  Fix purge = on_system(
+      look, "driver_purge",
+      text("add this to the image's Dockerfile; the machine provides the driver libraries"));
   if (purge.command.starts_with("sudo ")) purge.command.erase(0, 5);
   finding.fix.push_back(std::move(purge));
 }

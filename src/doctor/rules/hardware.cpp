@@ -469,7 +469,7 @@ constexpr auto kHardwareRules = std::to_array<Rule>({
     {"HW10", Layer::kHardware, Severity::kInfo, false, msgid("a GPU in a sleep state"), "",
      runtime_pm},
     {"HW14", Layer::kHardware, Severity::kWarning, false,
-     msgid("a device that is slower than it was, or than others of its name"), "",
+     msgid("a device that is slower than before, or than others of the same model"), "",
      slower_than_it_was},
 });
 

@@ -397,7 +397,7 @@ void shadow_install(Examination& look) {
 
 constexpr auto kPackagesRules = std::to_array<Rule>({
     {"FW18", Layer::kFramework, Severity::kError, true,
-     msgid("a second copy of a framework that hides the environment's"),
+     msgid("a second copy of a framework, imported instead of the one in the environment"),
      "FW01 FW02 FW03 FW04 FW05 FW06 LIB08", shadow_install},
     {"FW13", Layer::kFramework, Severity::kFatal, true, msgid("conda's CPU build of a framework"),
      "FW05", conda_without_cuda},

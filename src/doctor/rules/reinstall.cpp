@@ -64,10 +64,11 @@ void mind_the_others(Examination& look, model::Finding& finding, const std::stri
                            "packages that depend on it");
   }
   if (const std::string names = left_behind(look.facts.python, release); !names.empty())
-    fix.says += "; " + text(
-                           "{} is for another PyTorch: also install its release for {} (pip "
-                           "install -U, which may change PyTorch), or use separate environments",
-                           names, release);
+    fix.says +=
+        "; " + text(
+                   "built for another PyTorch: {}; upgrade to the release for {} with pip install "
+                   "-U (this may also replace PyTorch), or use a separate environment",
+                   names, release);
 }
 
 }  // namespace

@@ -43,7 +43,8 @@ void add_stuck(Finding& finding, const StuckProcess& one) {
                        {fmt::format("sudo kill -9 {}", one.pid),
                         text("ends its threads, unless they are blocked in the kernel")});
   finding.fix.push_back(
-      {"sudo reboot", text("for processes blocked in the kernel; sudo dmesg may show the reason")});
+      {"sudo reboot",
+       text("needed only if processes are blocked in the kernel; sudo dmesg may show the reason")});
 }
 
 /// The log line about a process that has been blocked for minutes; "" if there is none. A short
@@ -170,8 +171,8 @@ struct Need {
   const char* what;
 };
 constexpr auto kNeeds = std::to_array<Need>({
-    // TMPDIR needs space for nvcc's intermediate files of one extension, the cache folders for
-    // compiled kernels.
+    // TMPDIR needs space for the intermediate files that nvcc writes for one extension. The cache
+    // folders need space for compiled kernels.
     {"TMPDIR", 64 * kMib, msgid("a compiler's temporary files")},
     {"TRITON_CACHE_DIR", 64 * kMib, msgid("compiled kernels")},
     {"TORCHINDUCTOR_CACHE_DIR", 64 * kMib, msgid("compiled kernels")},
