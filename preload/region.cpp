@@ -19,7 +19,7 @@ constinit int g_state = 0;  // 1: mapped, -1: there is none
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 constinit std::uint32_t g_said = 0;
 
-/// A forked child must not count in its parent's place.
+/// A forked child must not use the entry of its parent.
 void after_fork() {
   if (g_state > 0) g_region.process = nullptr;
   g_state = 0;

@@ -21,8 +21,8 @@ struct Region {
   wire::Process* process;
 };
 [[nodiscard]] Region* region();
-/// In a child after fork(): what the library recorded belongs to the parent. Each library has its
-/// own.
+/// Called in a child after fork(), because what the library recorded belongs to the parent. Each
+/// library defines its own.
 void forget_all();
 /// The job's memory on a device, and the part that allocations may use. Contexts and modules take
 /// the rest.

@@ -10,7 +10,7 @@ namespace berth::guard {
 namespace turns = berth::wire::turns;
 
 constexpr std::uint64_t kMillisecond = 1'000'000, kWhole = 1000;
-/// Work that may be on the device at once, so that a turn ends soon after its quantum.
+/// The most work that may be on the device at a time, so that a turn ends soon after its quantum.
 constexpr std::uint64_t kInFlight = 2 * kMillisecond;
 
 /// This process's place among those that take turns on one device. The caller locks it, except for
@@ -40,14 +40,15 @@ void update_weight(Turn& turn, int at);
 }
 /// Counts device time of this process.
 void charge_time(Turn& turn, int at, std::uint64_t took);
-/// Work was sent, which will probably be done then. Another process waits for at least as long.
+/// Records when the work that was sent will probably be done. Other processes wait at least until
+/// then.
 inline void set_busy_until(Turn& turn, std::uint64_t when) {
   __atomic_store_n(&turn.own->busy_until, when, __ATOMIC_RELAXED);
 }
 
-/// Another process waits for the device.
+/// Whether another process waits for the device.
 [[nodiscard]] bool is_wanted(const Turn& turn);
-/// A process of an earlier class waits for the device.
+/// Whether a process of an earlier class waits for the device.
 [[nodiscard]] bool is_urgent(const Turn& turn);
 /// Ends our turn: gives it to the waiting process that goes first, if any. Call it only when our
 /// work is done. `again`: we want the next turn, and get it at once if we had the least time.

@@ -117,7 +117,8 @@ void recount_all() {
     if (g_charged[device] > 0) recount(device, g_charged[device]);
 }
 
-/// The most memory that a launch may add: what does not fit into the driver's reserve.
+/// The most memory that a launch may add, which is the part that does not fit into the driver's
+/// reserve.
 std::uint64_t most_added(CUdevice device, const Needs& needs) {
   const std::uint64_t reserved = ask(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT),
                       used = ask(device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT),
@@ -140,7 +141,7 @@ bool charge_for(CUdevice device, const Needs& needs) {
   return false;
 }
 
-/// Memory of an unknown graph was freed, so no graph counts as live.
+/// Call it if memory of an unknown graph was freed: then no graph counts as live.
 void end_all_lives() {
   g_graphs.for_each([](std::uint64_t, Needs& needs) { needs.live = false; });
 }

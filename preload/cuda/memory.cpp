@@ -45,7 +45,8 @@ std::uint64_t round_up(std::uint64_t bytes) {
 
 void tell_not_spilled(std::uint64_t bytes) {
   const int error = errno;
-  say_once(6, "berth: out of memory beyond the job's quota: the driver refused %s of managed memory",
+  say_once(6,
+           "berth: out of memory beyond the job's quota: the driver refused %s of managed memory",
            show(bytes).text);
   errno = error;
 }
@@ -251,7 +252,8 @@ CUresult allocate_managed(CUdeviceptr* out, std::uint64_t bytes, CUdevice device
   return result;
 }
 
-/// The same for memory with rows. The driver pads each row to a multiple of kGrain.
+/// Like allocate_managed(), but for memory with rows. The driver pads each row to a multiple of
+/// kGrain.
 CUresult allocate_managed_rows(CUdeviceptr* out, std::size_t* pitch, std::size_t width,
                                std::size_t height, unsigned element, const Here& at) {
   if (out == nullptr || pitch == nullptr || (element != 4 && element != 8 && element != 16))
@@ -465,7 +467,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr* out, std::size_t bytes) {
   if (charge.spilled()) return charge.end(allocate_managed(out, bytes, at.device), out);
   return charge.end(real::cuMemAlloc_v2(out, bytes), out);
 }
-/// From before CUDA 3.2, with 32-bit addresses; the driver still has it.
+/// The version of before CUDA 3.2, with 32-bit addresses. The driver still has it.
 CUresult cuMemAlloc(CUdeviceptr_v1* out, unsigned bytes) {
   NEED_REAL(cuMemAlloc);
   const Here at = here();

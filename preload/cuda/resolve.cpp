@@ -77,7 +77,8 @@ void* dlsym_of_musl() {
   char* base = static_cast<char*>(libc.dli_fbase);
   const Symbols all = symbols_of(base);
   for (std::size_t i = 0; i < all.count; ++i)
-    if (all.first[i].st_shndx != SHN_UNDEF && strcmp(all.names + all.first[i].st_name, "dlsym") == 0)
+    if (all.first[i].st_shndx != SHN_UNDEF &&
+        strcmp(all.names + all.first[i].st_name, "dlsym") == 0)
       return base + all.first[i].st_value;
   return nullptr;
 }
@@ -107,8 +108,8 @@ int load() {
   if (find == nullptr) return -1;
   for (const Hook& hook : kHooks) {
     void* function = find(g_driver, hook.name);
-    // Never our own wrapper: if the driver lacks the function, the search continues in the whole
-    // program.
+    // Do not store our own wrapper: if the driver lacks the function, dlsym() continues to search
+    // in the whole program.
     if (function != hook.wrapper) __atomic_store_n(hook.real, function, __ATOMIC_RELEASE);
   }
   return 1;
@@ -126,8 +127,8 @@ bool is_of_driver(void* function) {
   return base != nullptr && dladdr(function, &its) != 0 && its.dli_fbase == base;
 }
 
-/// The program found a function of a newer driver: the report must say that its memory may not be
-/// counted.
+/// Records that the program found a function of a newer driver, because the report must say that
+/// the memory of this function may not be counted.
 void note_name(const char* name, void* function) {
   using namespace berth::vendor::cuda;
   if (function == nullptr || !may_take_memory(name) || memory_name(name) != MemoryName::kUnknown ||

@@ -68,7 +68,7 @@ void Broker::set_partition(JobId id, const model::Partition& partition) {
   model::Grant& grant = job.grants.front();
   for (model::Device& device : snapshot_.devices) {
     if (device.uuid != grant.unit) continue;
-    // A removed one at the same place had the same uuid, and the snapshot may still show it.
+    // A removed partition at the same place had the same uuid, and the snapshot may still show it.
     std::erase_if(device.partitions,
                   [&](const model::Partition& one) { return one.uuid == partition.uuid; });
     device.partitions.push_back(partition);
@@ -167,7 +167,7 @@ void Broker::restore_drained(std::vector<std::string> units,
   close_drained();
 }
 
-/// Each unit once, in the order of the machine.
+/// Lists each unit once, in the order of the machine.
 std::vector<std::string> Broker::drained_or_lent() const {
   std::vector<std::string> all;
   for (const std::string& unit : units_)
@@ -492,7 +492,7 @@ bool Broker::start(const policy::Start& start, Now now) {
   model::Request request = least;
   if (request.gpus_most) request.gpus = static_cast<int>(start.devices.size());
   auto placement = policy::place(request, snapshot_, ledger_);
-  // The queue compares only numbers, so place() may refuse. Perhaps it allows the smallest number
+  // The queue compares only numbers, so place() may refuse. It may still accept the smallest number
   // of devices.
   if (!placement && request.gpus_most) placement = policy::place(least, snapshot_, ledger_);
   if (!placement) return false;

@@ -92,7 +92,7 @@ class Broker {
   /// The uuid of the GPU on which a partition must be made for a job that has just started; "":
   /// none. Then call set_partition() or put_back().
   [[nodiscard]] std::string needs_partition(JobId id) const;
-  /// The job gets this partition instead of the place for it.
+  /// Gives the job this partition. Until now, the job only had the room for a partition on the GPU.
   void set_partition(JobId id, const model::Partition& partition);
   /// The partition cannot be made. The job waits again, until the machine has changed.
   void put_back(JobId id, Now now);

@@ -94,7 +94,7 @@ std::string history_table(const std::vector<DeviceHistory>& devices, const Perio
   return table.render(terminal);
 }
 
-/// Never with an exponent, which not every program reads.
+/// Writes no exponent, because not every program can read one.
 std::string csv_number(double value) {
   constexpr double kLarge = 1e6;  // bytes and millijoules need no fraction
   return value < kLarge ? fmt::format(",{:.10g}", value) : fmt::format(",{:.0f}", value);

@@ -174,7 +174,8 @@ class Ways {
     consider(work, "--task qlora --checkpointing");
   }
 
-  /// The next stages of ZeRO with these GPUs, else the fewest GPUs.
+  /// Tries the next stages of ZeRO with the same number of GPUs. If none fits, looks for the
+  /// smallest number of GPUs that fits.
   void more_gpus() {
     plan::Work work = answer_.work;
     const bool trains = work.task != plan::Task::kInference;
@@ -186,7 +187,7 @@ class Ways {
     for (work.gpus = std::max(2.0, 2 * answer_.work.gpus); work.gpus <= kMost; work.gpus *= 2) {
       std::string options = fmt::format("--gpus {:.0f}", work.gpus);
       if (trains) {
-        // The same batch for all GPUs together.
+        // All GPUs together keep the same batch.
         work.batch = std::ceil(answer_.work.batch * answer_.work.gpus / work.gpus);
         options += " --zero 3";
         if (work.batch != answer_.work.batch) options += fmt::format(" --batch {:.0f}", work.batch);

@@ -97,7 +97,7 @@ Status read_places(const Arguments& arguments, job::SupervisionWish& wish) {
     if (!number) return Error(number.error()).during("--nodes");
     nodes = static_cast<int>(*number);
   }
-  // Not for a queued job, which reads its own variables when it starts.
+  // Skip this for a queued job, which reads its own variables when it starts.
   if (!arguments.has("--queue")) {
     auto place = run::node_place(whole_environment(), nodes, slurp("/etc/hosts").value_or(""));
     if (!place) return std::move(place).error();

@@ -109,7 +109,7 @@ Status read_turns(const Arguments& arguments, model::Request& request) {
     if (request.share_permille.value_or(0) > *cap)
       return unclear_turns(text("{} is more than {}", "--share", "--cap"), "--share 30% --cap 50%");
     turns.cap_permille = *cap;
-    // With --cap alone, the job's share is what it can use at most.
+    // If only --cap is given, the job's share equals the cap.
     if (!request.share_permille && !turns.best_effort) request.share_permille = *cap;
   }
   if (turns.any() && !request.memory_bytes)

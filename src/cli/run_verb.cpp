@@ -279,7 +279,7 @@ Result<int> run_or_say_why_not(const Context& context) {
   if (!container) return std::move(container).error();
   spec.container = *std::move(container);
   // Each rank would be a container with its own network and processes, and without shared memory.
-  // Containers of apptainer use the machine's.
+  // Containers of apptainer use the network and the processes of the machine.
   if (spec.container && spec.supervision.ranks &&
       spec.container->engine != engines::ContainerEngine::kApptainer)
     return Error{

@@ -47,7 +47,7 @@ std::string sentence_of(const model::HangSeen& seen) {
   return text("task {} has made no progress for {}", rank.rank, silent);
 }
 
-/// Runs until the task has ended. Says once per hang what the task is at.
+/// Runs until the task has ended. Reports once per hang where in its code the task is.
 void watch_until_end(const HangWatchOfTask& watch, int pidfd) {
   const Descriptor record(
       ::open(watch.record.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));

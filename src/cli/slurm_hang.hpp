@@ -14,13 +14,13 @@ struct HangWatchOfTask {
   pid_t task = -1;
   int rank = 0;
   std::string stack_folder;  // see run/stacks.hpp
-  std::string record;        // the file for what is seen
+  std::string record;        // the file in which hangs are recorded
   std::chrono::milliseconds timeout{0};
 };
 /// Starts the process, which ends with the task. It belongs to the task's step, so Slurm ends it
 /// with the step at the latest. False: it could not be started.
 [[nodiscard]] bool watch_task(const HangWatchOfTask& watch);
-/// What that process saw; without a try if it saw nothing.
+/// The hangs that the process recorded. Has no try if there were none.
 [[nodiscard]] model::Tries hangs_of_task(const std::string& record);
 
 }  // namespace berth::cli

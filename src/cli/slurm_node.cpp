@@ -42,8 +42,9 @@ Around read_environment(const Arguments& given) {
 /// Removes all variables except the location of Slurm's configuration, so that programs started
 /// from here inherit only this one.
 void forget_environment(const Around& around) {
-  const auto simulation = env_nonempty("BERTH_SIM_DIR");  // its driver is asked again
-  ::clearenv();  // NOLINT(concurrency-mt-unsafe): no thread runs yet
+  const auto simulation = env_nonempty(
+      "BERTH_SIM_DIR");  // keep it, because the simulated machine's driver is called again
+  ::clearenv();          // NOLINT(concurrency-mt-unsafe): no thread runs yet
   ::setenv("PATH", "/usr/bin:/usr/sbin:/bin:/sbin:/usr/local/bin:/opt/slurm/bin", 1);
   if (simulation) ::setenv("BERTH_SIM_DIR", simulation->c_str(), 1);
   if (around.config.starts_with('/')) ::setenv("SLURM_CONF", around.config.c_str(), 1);

@@ -67,7 +67,8 @@ std::string kept_file() {
 top::Settings settings_of(const Context& context) {
   const Arguments& arguments = context.arguments;
   top::Settings settings;
-  // What a script reads must not depend on the keys that somebody pressed before.
+  // The output for a script must not depend on the keys that a user pressed in an earlier live
+  // view.
   const bool is_live = !arguments.has("--once") && !context.json;
   if (is_live && !arguments.has("--defaults")) top::read_kept(kept_file(), settings);
   settings.sort = arguments.value("--sort").value_or(settings.sort);
@@ -185,7 +186,7 @@ class Recorder {
           "berth top --record FILE"};
     return recorder;
   }
-  /// Fails with kUnavailable (E0966), if the disk is full.
+  /// Fails with kUnavailable (E0966) if the disk is full.
   Status add(const watch::Frame& frame) {
     if (!file_ || frame.number == last_ || frame.is_early) return Done{};
     last_ = frame.number;

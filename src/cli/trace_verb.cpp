@@ -259,7 +259,7 @@ Result<Traced> record(const guard::LiveLimits& limits, const Wish& wish, model::
     if (!write_all(file.get(), is_over ? events.take() + events.end() : events.take()))
       return cannot_write(wish.file);
     if (is_over) break;
-    // After a suspend, missed samples are not made up for.
+    // After a suspend, the missed samples are skipped.
     due = std::max(due + wish.every, Clock::now() - wish.every);
     auto left = std::chrono::ceil<milliseconds>(due - Clock::now());
     if (wish.at_most) left = std::min(left, *wish.at_most - traced.took);

@@ -209,7 +209,8 @@ bool has_cdi_devices(const std::string& root) {
     for (const std::string& file : list_folder(root + folder)) {
       if (!file.ends_with(".json") && !file.ends_with(".yaml")) continue;
       const auto content = read_file(root + folder + "/" + file, kMost);
-      // An unreadable file may name them. The engine then reports the error itself.
+      // An unreadable file may name NVIDIA's GPUs. If it does not, the engine itself reports the
+      // error.
       if (!content || content->find("nvidia.com/gpu") != std::string::npos) return true;
     }
   return false;

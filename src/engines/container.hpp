@@ -23,7 +23,7 @@ struct ContainerWish {
   std::string program;  // path of the engine's program
   std::string image;
   std::vector<std::string> mounts;   // SOURCE[:TARGET[:ro]]
-  std::vector<std::string> options;  // passed to the engine as they are
+  std::vector<std::string> options;  // options that are passed to the engine unchanged
 };
 
 struct ContainerMount {
@@ -39,10 +39,10 @@ struct ContainerPlace {
   std::string id_file;    // docker writes the container's id there; "" nowhere
   bool terminal = false;  // stdin and stdout are terminals
   bool has_init = false;  // the engine has a small init that passes on signals
-  bool repeats = false;   // the command may be started again, after a container that is still there
-  std::uint64_t job = 0;  // the lease, which the hook of `berth container` recognises; 0: none
-  std::string token;      // secret: proves to the hook that the job's user starts the container
-  std::string sim_folder;             // folder of the simulated machine; "" it is real
+  bool repeats = false;  // the command may be started again while an earlier container still exists
+  std::uint64_t job = 0;   // the lease, which the hook of `berth container` recognises; 0: none
+  std::string token;       // secret: proves to the hook that the job's user starts the container
+  std::string sim_folder;  // folder of the simulated machine; "" it is real
   std::vector<ContainerMount> guard;  // the guard's files; empty: the job has none
 };
 

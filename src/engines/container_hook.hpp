@@ -57,7 +57,7 @@ struct HookCall {
 /// Docker's daemon.json with Berth as the default runtime, which then calls the previous default.
 /// "" means that there is no file. Fails with kInvalidArgument (E1106) if it is not a JSON object.
 [[nodiscard]] Result<std::string> with_runtime(std::string_view daemon, const std::string& program);
-/// Undoes that. Returns "" if the file is not needed any more.
+/// The daemon.json without Berth's runtime; "" if the file is not needed any more.
 [[nodiscard]] Result<std::string> without_runtime(std::string_view daemon);
 
 }  // namespace berth::engines

@@ -13,7 +13,7 @@ std::optional<CpuTopology> read_cpu_topology(const Roots& roots) {
   const std::string folder = roots.sys + "/devices/system/cpu";
   const auto online = model::parse_cpu_list(read_line(folder + "/online").value_or(""));
   if (!online || online->empty()) return std::nullopt;
-  // Maps each package to its cores, and these to their CPUs.
+  // Maps each package to its cores, and each core to its CPUs.
   std::map<std::int64_t, std::map<std::int64_t, std::vector<int>>> packages;
   for (const int cpu : *online) {
     const std::string at = folder + "/cpu" + std::to_string(cpu) + "/topology/";

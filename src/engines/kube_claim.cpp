@@ -179,7 +179,7 @@ Error not_there(const std::string& device) {
 }
 
 Error without_size(const std::string& device) {
-  // Without a size, the guard could not enforce a limit.
+  // If a share has no size, the guard cannot enforce a limit.
   return {ErrorCode::kUnavailable, "E1032",
           text("{} cannot be used for a job: {}", printable(device),
                text("the memory of this share is not known")),

@@ -137,9 +137,9 @@ constexpr std::array kGrades{model::Connection::kNvLink, model::Connection::kSwi
                              model::Connection::kSwitches, model::Connection::kHostBridge,
                              model::Connection::kNode};
 
-/// The group of groups[at] that has `size` of the available ids and all that are required. Of
-/// several, the one with the fewest available ids; of equal ones, the one in the smaller group of
-/// the next grade, so that large groups stay whole.
+/// The group of groups[at] that has `size` of the available ids and all that are required. If
+/// several groups do, the one with the fewest available ids. If groups are equal, the one in the
+/// smaller group of the next grade, so that large groups stay whole.
 std::optional<std::string> best_group(const std::vector<Groups>& groups, std::size_t at,
                                       const std::vector<std::string>& available,
                                       const std::vector<std::string>& required, std::size_t size) {
@@ -291,7 +291,8 @@ std::vector<std::string> preferred(const std::vector<KubeUnit>& units,
     std::vector<std::string> near;
     for (const std::string& id : available)
       if (groups[at][id] == *group) near.push_back(id);
-    // All of the nearest grade are equally near: they differ only in their NUMA node.
+    // All GPUs of a group of the nearest grade are equally near. They differ only in their NUMA
+    // node.
     Groups& inner = at == 0 ? groups.back() : groups[at - 1];
     return packed(near, required, size, [&](const std::string& id) { return inner[id]; });
   }

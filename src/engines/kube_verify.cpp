@@ -21,7 +21,7 @@ std::string joined(const std::string& reason, const std::string& message) {
   return message.empty() ? reason : reason + ": " + message;
 }
 
-/// Reasons that remain after a retry.
+/// Whether a retry cannot change the reason.
 bool is_final(const std::string& reason) {
   return reason == "ErrImageNeverPull" || reason == "InvalidImageName" ||
          reason == "ImagePullBackOff" || reason == "CreateContainerConfigError";

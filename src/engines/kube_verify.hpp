@@ -73,7 +73,8 @@ enum class VerifyProblem : unsigned char {
 };
 [[nodiscard]] const char* name_of(VerifyProblem problem);
 [[nodiscard]] VerifyProblem problem_of(const InsideReport& report, bool is_share);
-/// What to do about it. `runtime`: "containerd://1.6.20", or "" if it is not known.
+/// What the user can do about the problem. `runtime`: "containerd://1.6.20", or "" if it is not
+/// known.
 [[nodiscard]] std::string advice_for(VerifyProblem problem, const std::string& runtime);
 
 }  // namespace berth::engines

@@ -33,9 +33,9 @@ enum class LendStep : unsigned char {
   kOpenBerth,     // the GPUs get jobs again
 };
 
-/// The next step, so that the other scheduler gets the GPUs.
+/// The next step towards giving the GPUs to the other scheduler.
 [[nodiscard]] LendStep step_to_lend(const Ledgers& now);
-/// The next step, so that Berth's queue gets them back.
+/// The next step towards giving the GPUs back to Berth's queue.
 [[nodiscard]] LendStep step_to_take_back(const Ledgers& now);
 
 /// The reason that Slurm gets when the node is drained for Berth's queue. It contains the reason

@@ -125,7 +125,7 @@ bool is_consecutive(const std::string& one, const std::string& next) {
   return joined_files({one, next}).find('[') != std::string::npos;
 }
 
-/// Sets `links` of the GPUs. A node with slices has none: they cannot use NVLink.
+/// Sets `links` of the GPUs. A node with MIG slices has no links, because slices cannot use NVLink.
 void add_links(const std::vector<const model::Device*>& devices, GresNode& node) {
   std::vector<const model::Device*> listed;
   for (const Gres& one : node.gpus) {

@@ -31,8 +31,9 @@ struct Gres {
   std::vector<std::string> files;  // device files; a slice has several
   bool is_slice = false;
   std::string cores;  // Slurm's cores near it; "": all, or unknown
-  /// NVLinks to each GPU of the node, in their order, as Slurm writes them: "-1,4,0,0". "" if none
-  /// are known, or if all pairs have the same number, which tells Slurm nothing.
+  /// The number of NVLinks to each GPU of the node, in the order of the GPUs, as Slurm writes it:
+  /// "-1,4,0,0". "" if none are known, or if all pairs have the same number, which tells Slurm
+  /// nothing.
   std::string links;
 };
 
@@ -46,8 +47,8 @@ struct GresNode {
 };
 
 /// The GPU type for Slurm: "rtx_3090" for "NVIDIA GeForce RTX 3090". Slurm's AutoDetect accepts a
-/// type that is a part of the detected name. This type is, so one cluster can have nodes with and
-/// without AutoDetect.
+/// type that is a part of the detected name. This type is such a part, so one cluster can have
+/// nodes with and without AutoDetect.
 [[nodiscard]] std::string slurm_type(const std::string& name);
 [[nodiscard]] GresNode gres_node(const model::Snapshot& snapshot,
                                  const std::optional<CpuTopology>& cpus, const MigMinors& minors);

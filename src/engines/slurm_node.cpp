@@ -86,8 +86,8 @@ std::optional<NodeState> node_state(std::string_view line) {
   const std::string_view state = field(line, "State=");
   if (state.empty()) return std::nullopt;
   NodeState out;
-  // The first word says what the node does: "IDLE", "MIXED". Flags follow. "*": the node does not
-  // answer.
+  // The first word is the state of the node: "IDLE", "MIXED". Flags follow it; "*" means that the
+  // node does not answer.
   const std::string_view does = state.substr(0, state.find('+'));
   const auto has = [&](const char* word) { return state.find(word) != std::string_view::npos; };
   if (has("*") || has("NOT_RESPONDING") || does.starts_with("DOWN") || does.starts_with("UNKNOWN"))

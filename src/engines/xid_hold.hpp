@@ -1,4 +1,4 @@
-// A GPU that reported a fatal Xid is unhealthy at once, and healthy again after several scans
+// Marks a GPU as unhealthy at once when it reports a fatal Xid, and as healthy after several scans
 // without a fault. Pure.
 #pragma once
 

@@ -32,7 +32,7 @@ class LimitsPage {
   /// Sets the limit of each device that has one. The job's next call uses it.
   void set_memory(std::uint64_t bytes);
   void set_share(int permille);
-  /// Memory of the job on one device that the job's own counters do not include.
+  /// Sets the memory of the job on one device that the job's own counters do not include.
   void set_hidden(std::size_t place, std::uint64_t bytes);
   /// Tells `berth resize` that its request with this number has been handled.
   void answer(std::uint64_t request);

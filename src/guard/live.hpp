@@ -10,7 +10,8 @@
 
 namespace berth::guard {
 
-/// What one process did on one device. Sums since its start, except `memory_bytes`.
+/// What one process did on one device. All values except `memory_bytes` are sums since the start of
+/// the process.
 struct LiveCounts {
   std::uint64_t memory_bytes = 0;   // now; 0 if the process has ended
   std::uint64_t spilled_bytes = 0;  // now, beyond the quota (--spill); not part of memory_bytes

@@ -1,5 +1,5 @@
-// Reads the files that a guarded job and `berth run` share. Another process writes them at the same
-// time, and the job may have put anything into its own.
+// Reads the files that a guarded job and `berth run` share. Other processes write these files at
+// the same time, and the job may have written anything into the file with its counters.
 #pragma once
 
 #include <memory>

@@ -12,7 +12,7 @@
 
 namespace berth::job {
 
-/// The engine's words for a job without a guard, to show them.
+/// The engine's command for a job without a guard, only for display.
 [[nodiscard]] Result<std::vector<std::string>> container_words(
     const engines::ContainerWish& wish, const Plan& plan, const std::vector<std::string>& command);
 /// Changes the launch. Returns the file for the container's id, if its processes are not our

@@ -41,13 +41,14 @@ class Guard {
                               const IsolatedJob& job, const std::string& job_folder,
                               std::vector<std::string>& environment);
 
-  std::chrono::steady_clock::time_point ask_again_;  // the broker, for what `berth resize` granted
-  std::optional<guard::Wish> wish_;                  // how long to wait for the broker
-  std::map<int, std::int64_t> sampled_;              // the newest sample that was used, by device
-  bool is_required_ = false;                         // the job does not start without the guard
-  std::string method_;                               // model::Guarded::method
-  std::optional<int> threads_percent_;               // model::Guarded::threads_percent
-  std::vector<model::GuardedDevice> limits_;         // as requested
+  std::chrono::steady_clock::time_point
+      ask_again_;                        // when to ask the broker again what `berth resize` granted
+  std::optional<guard::Wish> wish_;      // how long to wait for the broker
+  std::map<int, std::int64_t> sampled_;  // the newest sample that was used, by device
+  bool is_required_ = false;             // the job does not start without the guard
+  std::string method_;                   // model::Guarded::method
+  std::optional<int> threads_percent_;   // model::Guarded::threads_percent
+  std::vector<model::GuardedDevice> limits_;  // as requested
   std::optional<guard::Setup> setup_;
   guard::TraceKeeper trace_;
   std::uint64_t job_ = 0;  // 0: no lease

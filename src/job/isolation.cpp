@@ -162,7 +162,8 @@ Result<Isolation> choose_method(Isolation wanted, const IsolatedJob& job) {
     if (auto there = check(wanted, job); !there) return std::move(there).error();
     return wanted;
   }
-  // The driver and MPS limit managed memory in another way.
+  // The limits of the driver and of MPS would also apply to managed memory, so --spill could not
+  // use it.
   if (job.request.spills) return check(Isolation::kMig, job) ? Isolation::kMig : Isolation::kGuard;
   // MPS changes how a job without a memory limit gets its time, so use it only if it is requested.
   for (const Isolation method : {Isolation::kDriver, Isolation::kMig, Isolation::kMps})
@@ -190,7 +191,7 @@ Status check_spill(Isolation wanted, const IsolatedJob& job, bool is_inner) {
   if (gpu == job.snapshot.devices.end() || gpu->vendor != model::Vendor::kNvidia)
     return fail(text("only programs of CUDA can do that"), without);
   if (job.snapshot.host.wsl) return fail(text("GPUs have no page faults under WSL"), without);
-  // Pascal is 6.0.
+  // Pascal GPUs have compute capability 6.0.
   if (const auto major =
           to_number(gpu->compute_capability.substr(0, gpu->compute_capability.find('.')));
       !major || *major < 6)

@@ -136,8 +136,8 @@ bool may_move(const Spec& spec, const Plan& plan) {
          !plan.placement.devices.empty() && spec.job.request.devices.empty();
 }
 
-/// Waits before the next try; for memory of other programs, until they have released it. Returns
-/// the signal that asked the job to end, or 0.
+/// Waits before the next try. If the try needs memory that other programs hold, waits until they
+/// have released it. Returns the signal that asked the job to end, or 0.
 int pause_before(NextTry& next, const FailedTry& failed, const run::Supervision& tries,
                  const LastStart& last) {
   using Clock = std::chrono::steady_clock;
@@ -166,8 +166,8 @@ int pause_before(NextTry& next, const FailedTry& failed, const run::Supervision&
   return 0;
 }
 
-/// Gives back the lease, and plans the job on other devices. If there are none, it gets the same
-/// ones.
+/// Gives back the lease, and plans the job on other devices. If there are none, the job gets the
+/// same devices again.
 Status move(Spec& spec, Plan& plan, NextTry& next, const LastStart& last) {
   last.caller.note(text("it leaves GPU {}", model::show_cpu_list(plan.placement.devices)), {});
   static_cast<void>(end_lease(plan, last.start.ending));

@@ -19,13 +19,13 @@ using MakeReport = std::function<model::Report()>;
 /// What the caller does at each step.
 struct Caller {
   Note note;
-  /// A dry run ends with this.
+  /// Shows the plan. A dry run ends after this call.
   std::function<void(const Plan&)> show_plan;
-  /// The plan is made, and nothing has started. A failure ends the job here.
+  /// Called when the plan is made and nothing has started yet. If it fails, the job ends here.
   std::function<Status()> before_start;
-  /// The job has ended.
+  /// Called when the job has ended.
   std::function<void(const MakeReport&)> report;
-  /// The report in the form that the broker keeps.
+  /// Returns the report in the form that the broker stores.
   std::function<std::string(const MakeReport&)> stored_report;
   /// Only inside a queued job: stores its tries for the next one, which is in another lease. False
   /// if that fails.

@@ -45,8 +45,8 @@ struct NextTry {
 [[nodiscard]] NextTry next_try(const FailedTry& failed, const model::Request& request,
                                const model::Snapshot& after, const model::Ledger& ledger);
 
-/// Memory of these devices that is in use, of those where it is so much that it may matter. Call it
-/// when no process of the job is left.
+/// The memory in use on these devices. Counts only devices on which so much is in use that it may
+/// matter. Call it when no process of the job is left.
 [[nodiscard]] std::uint64_t memory_of_others(const std::vector<int>& devices,
                                              const model::Snapshot& after);
 

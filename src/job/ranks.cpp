@@ -119,7 +119,7 @@ Result<std::shared_ptr<run::Supervision>> supervision_of(const SupervisionWish& 
   auto made = std::make_shared<run::Supervision>();
   made->record = run::make_record();
   made->most_tries = wish.retries + 1;
-  // On several nodes, the others would have to start again too.
+  // On several nodes, the other nodes would have to start again too.
   made->leaves_changes_to_front = wish.retries > 0 && wish.node.count == 1;
   made->backoff_least = wish.backoff_least;
   made->backoff_most = wish.backoff_most;

@@ -14,7 +14,7 @@ namespace berth::kubelet {
 
 struct ApiSettings {
   std::string host, port;
-  /// Has `token`, which Kubernetes renews, and `ca.crt`.
+  /// The folder that contains `token`, which Kubernetes renews, and `ca.crt`.
   std::string account = "/var/run/secrets/kubernetes.io/serviceaccount";
   std::chrono::milliseconds call{5'000};       // the longest time of one call
   std::chrono::milliseconds patience{10'000};  // no retry starts after this

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kMostLine = 8 << 20;
 
-/// The fields of the units that the kubelet is told. Changes of other fields are not reported.
+/// The fields of the units that the kubelet gets. Changes of other fields are not reported.
 std::string told(const std::vector<engines::KubeUnit>& units) {
   return engines::units_line(units);
 }

@@ -135,7 +135,7 @@ class DraDriver::Registration final : public pluginregistration::Registration::S
       log("registered", {{"driver", engines::kDraDriver}});
     else
       log("not_registered", {{"error", status->error()}, {"id", "E1035"}});
-    // A kubelet that starts deletes the slices.
+    // A kubelet deletes the slices when it starts.
     publisher_.look_again();
     return grpc::Status::OK;
   }

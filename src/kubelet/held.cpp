@@ -53,7 +53,8 @@ Status add_claims(const std::string& folder, Json& held) {
                      "kubectl get pods --all-namespaces -o wide\nsudo rm " + path);
     if (!name.ends_with(".json")) continue;
     const auto words = read_file(path);
-    if (!words && words.error().code == ErrorCode::kNotFound) continue;  // unprepared in between
+    if (!words && words.error().code == ErrorCode::kNotFound)
+      continue;  // the claim was unprepared in the meantime
     const auto entry =
         words ? engines::journalled_claim(*words) : Result<engines::JournalledClaim>(words.error());
     if (!entry) return unknown(path + ": " + entry.error().message, "ls -l " + path);

@@ -11,8 +11,8 @@
 
 namespace berth::kubelet {
 
-/// Notes that devices are being given to a container. The kubelet lists them a moment later, so
-/// until then they count as given. Fails with kUnavailable (E0520).
+/// Records that devices are being given to a container. The kubelet lists the devices a moment
+/// later; until then, they count as given. Fails with kUnavailable (E0520).
 [[nodiscard]] Status note_given(const std::string& state, const std::vector<std::string>& ids);
 
 /// The pods that have a device of NVIDIA's device plugin, "default/train" by the id of the device.
@@ -20,7 +20,7 @@ namespace berth::kubelet {
 [[nodiscard]] std::map<std::string, std::string> pods_of_nvidia(const std::string& kubelet);
 
 struct HeldSettings {
-  std::string state, kubelet;                // folders: of the journal; /var/lib/kubelet
+  std::string state, kubelet;                // the folder of the journal; /var/lib/kubelet
   std::chrono::milliseconds settle{10'000};  // how long a device counts as given after note_given()
 };
 /// JSON for `berth k8s`: {"held":[{"device":"GPU-…" or "gpu-…","by":"default/train"}]}. Fails with

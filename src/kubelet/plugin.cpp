@@ -99,7 +99,8 @@ class Plugin::Service final : public v1beta1::DevicePlugin::Service {
 
   grpc::Status Allocate(grpc::ServerContext*, const v1beta1::AllocateRequest* request,
                         v1beta1::AllocateResponse* response) override {
-    // Until the answer, `berth k8s reclaim` waits; afterwards it sees that the devices are given.
+    // `berth k8s reclaim` waits until the answer is sent. After that, it sees that the devices are
+    // given.
     const engines::OwnQueue own(settings_.state);
     const auto held = own.hold();
     if (!held) return refuse(held.error());

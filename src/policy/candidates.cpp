@@ -208,7 +208,8 @@ auto identity(const Candidate& c) {
 }
 
 /// The number of unused devices that have NVLinks or a PCIe switch in common with this one. A job
-/// for one device takes one with few, so that groups stay whole for jobs that need several.
+/// that needs one device takes one with few unused neighbours, so that groups stay whole for jobs
+/// that need several devices.
 int unused_neighbours(const Candidate& c, const std::vector<Candidate>& pool) {
   if (c.partition != nullptr) return 0;
   return static_cast<int>(std::count_if(pool.begin(), pool.end(), [&](const Candidate& other) {
@@ -260,8 +261,8 @@ class Links {
 
 using Set = std::vector<std::size_t>;  // positions in the pool
 
-/// The seed, and those devices that join it one by one: each time the nearest to all before it.
-/// Fewer than `count` if the pool has no more of this vendor.
+/// The seed and the devices that are added to it one by one, each time the device that is nearest
+/// to all devices chosen so far. Fewer than `count` if the pool has no more of this vendor.
 Set with_companions(std::size_t seed, const std::vector<Candidate>& pool, const Links& links,
                     std::size_t count, std::optional<std::uint64_t> need) {
   const Device& first = *pool[seed].device;

@@ -13,8 +13,8 @@
 namespace berth::policy {
 
 /// Ids of all units that can be leased (unit_id), in the order of candidates_of(). Units in `known`
-/// keep their positions, even if they no longer exist. Of the ledger only the partitions count that
-/// Berth makes.
+/// keep their positions, even if they no longer exist. The only part of the ledger that counts is
+/// the partitions that Berth makes.
 [[nodiscard]] std::vector<std::string> units_of(const model::Snapshot& snapshot,
                                                 std::vector<std::string> known = {},
                                                 const model::Ledger& ledger = {});
@@ -29,7 +29,8 @@ namespace berth::policy {
 
 /// What the request needs at the same time. `allowed` are the units that it may choose from: the
 /// named and visible ones, of the vendor that has most of these. Fails as place() does if waiting
-/// cannot help: E0411, E0413 to E0420. Of the ledger only the partitions count that Berth makes.
+/// cannot help: E0411, E0413 to E0420. The only part of the ledger that counts is the partitions
+/// that Berth makes.
 [[nodiscard]] Result<Demand> demand_of(const model::Request& request,
                                        const model::Snapshot& snapshot,
                                        const std::vector<std::string>& units,

@@ -42,7 +42,8 @@ std::optional<MigPlacement> best_place(const MigCard& card, const MigProfile& pr
   for (const MigPlacement& place : profile.places) {
     if (!is_free(card, place)) continue;
     const std::uint64_t left = room_left(card, place);
-    // Of equal places the last one: 4 slices can only be at the beginning.
+    // If places are equally good, take the last one, because a partition of 4 slices can only be at
+    // the beginning.
     if (best && left < most) continue;
     best = place;
     most = left;
@@ -84,7 +85,7 @@ std::string why_busy(const model::Device& device, const model::Snapshot& snapsho
   }
   for (const model::Holding& one : ledger.holdings) {
     if (!is_unit_of(one.unit, device) || (beside_jobs && is_made(one.unit, ledger))) continue;
-    // A holding of no job closes the card, which place() sees itself.
+    // A holding without a job closes the card. Skip it here, because place() checks it itself.
     if (one.job != 0) return text("job {} uses it", one.job_words());
   }
   return "";

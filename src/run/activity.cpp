@@ -7,8 +7,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// CPU time. A launcher such as `sh -c` or `uv run` uses less, and a Python program with a model
-/// uses more.
+/// The most CPU time of a launcher. `sh -c` or `uv run` uses less, and a Python program with a
+/// model uses more.
 constexpr milliseconds kMostOfLauncher{500};
 
 using Children = std::multimap<pid_t, const SeenProcess*>;

@@ -20,11 +20,12 @@ struct SeenProcess {
   std::chrono::milliseconds cpu{0};
 };
 
-/// Seconds, of one main process. A main process is the command, or each rank.
+/// What one main process did, in seconds. The main process is the command; in a job with ranks,
+/// each rank is one.
 struct MainActivity {
-  double seconds = 0;            // how long it was observed
-  double runs = 0;               // how long its main thread ran, or waited for a core
-  double on_disk = 0;            // how long its main thread waited in the kernel, as for a disk
+  double seconds = 0;  // how long it was observed
+  double runs = 0;     // how long its main thread ran, or waited for a core
+  double on_disk = 0;  // how long its main thread waited in the kernel, for example for a disk
   double waits_for_workers = 0;  // how long it waited while a process below it ran
   double workers = 0;            // the number of processes below it, multiplied by the seconds
   // like `workers`, but only processes that ran while it waited for them
@@ -38,8 +39,8 @@ class Activity {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `root` is the parent of the command. `supervised`: it is the parent of our supervisor, whose
-  /// children are the ranks.
+  /// `root` is the parent of the command. `supervised`: `root` is the parent of our supervisor, and
+  /// the ranks are the supervisor's children.
   Activity(pid_t root, bool supervised, Clock::time_point start)
       : root_(root), supervised_(supervised), last_(start) {}
 

@@ -21,7 +21,7 @@ struct RankActivity {
 /// One device of the job. Fractions are between 0 and 1.
 struct DeviceEvidence {
   std::string words;           // "GPU 0 (NVIDIA H100)"
-  std::optional<double> busy;  // the part of the time in which it had work, from any user
+  std::optional<double> busy;  // the part of the time in which the device had work of any user
   DeviceStrain strain;
   // number of launches and copies of the job, which the guard counts
   std::optional<std::uint64_t> launches, copies;
@@ -46,7 +46,7 @@ struct Evidence {
 
 struct Bottlenecks {
   std::vector<model::Bottleneck> found;  // the most important first
-  std::string unknown;                   // why some or all are not known; "" all known
+  std::string unknown;  // why some or all bottlenecks are not known; "": all are known
 };
 
 [[nodiscard]] Bottlenecks find_bottlenecks(const Evidence& evidence);

@@ -12,10 +12,11 @@ namespace {
 
 constexpr std::uint64_t kMostWatts = 10'000;  // five times the power of any current board
 constexpr std::int64_t kLongestStep = 1000;   // milliseconds
-/// Between two samples. A longer step means that the clock was set, so the elapsed time is unknown.
+/// The longest time between two samples. A longer step means that the clock was set, so the elapsed
+/// time is unknown.
 constexpr double kLongestSeconds = 60;
 
-/// Bytes a second of a lane, by generation of PCI Express, in each direction.
+/// Bytes per second of one lane in each direction, by generation of PCI Express.
 constexpr std::array<double, 7> kLaneBytes{0, 0.25e9, 0.5e9, 0.985e9, 1.969e9, 3.938e9, 7.563e9};
 
 std::optional<double> link_part(const model::DeviceReadings& readings) {
@@ -91,7 +92,7 @@ void DeviceSeries::add_counter(std::uint64_t millijoules, std::int64_t unix_mill
 // For devices without a counter. On most of them the driver's power is the mean of the last second,
 // so samples every half second miss nothing.
 void DeviceSeries::add_power(std::uint64_t milliwatts, std::int64_t unix_milliseconds) {
-  // The first sample may come after the job's start; then it also covers the time since the start.
+  // If the first sample comes after the job's start, it also covers the time since the start.
   if (!last_milliwatts_ && start_ && unix_milliseconds > *start_) {
     last_milliwatts_ = milliwatts;
     last_time_ = *start_;

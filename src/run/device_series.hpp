@@ -14,7 +14,7 @@
 
 namespace berth::run {
 
-/// How hard a device worked. Parts are between 0 and 1.
+/// How hard a device worked. Fractions are between 0 and 1.
 struct DeviceStrain {
   std::optional<double> memory_busy;  // how busy its memory controller was
   // used part of the bandwidth of its bus to the host
@@ -41,7 +41,7 @@ class DeviceSeries {
   /// of time.
   void add(const inventory::DeviceSample& sample,
            const std::function<bool(const model::DeviceProcess&)>& ours);
-  /// A last sample from after the job's end; only its energy counts.
+  /// Adds a last sample that was taken after the job's end. Only its energy counts.
   void finish(const inventory::DeviceSample& sample) { add_energy(sample); }
 
   /// `without_sample`: the reason to give if there was no sample.

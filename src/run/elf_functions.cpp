@@ -93,7 +93,7 @@ class SymbolSearch {
     while (last != wanted_.end() && last->address - symbol.st_value < symbol.st_size) ++last;
     if (first == last) return;
     const std::string name = plain_name(name_at(file_, strings, symbol.st_name));
-    // Each name costs a read, even a name that is of no use.
+    // Count every name, because even a name that is not needed costs a read.
     left_ -= std::min<std::uint64_t>(left_, kNameCost);
     if (name.empty()) return;
     for (auto one = first; one != last; ++one) names_[one->at] = name;

@@ -22,8 +22,9 @@ namespace berth::run {
 /// What is known about an ended process.
 struct EndEvidence {
   std::optional<int> exit_code, signal;
-  std::string_view output;      // the end of its standard error and standard output
-  std::uint64_t oom_kills = 0;  // of the kernel's OOM killer in its control group, while it ran
+  std::string_view output;  // the end of its standard error and standard output
+  std::uint64_t oom_kills =
+      0;  // how many processes the kernel's OOM killer ended in its control group while it ran
 };
 struct Classified {
   model::TryClass kind = model::TryClass::kOk;

@@ -83,7 +83,8 @@ std::optional<model::Collective> last_collective(std::string_view dump) {
 }
 
 std::map<std::string, std::string> flight_variables(const std::string& stem) {
-  // PyTorch renamed some; older versions read only the old name, and ignore the other.
+  // PyTorch has renamed some of these variables. Older versions read only the old name and ignore
+  // the new one.
   return {{"TORCH_FR_BUFFER_SIZE", "2000"},          {"TORCH_NCCL_TRACE_BUFFER_SIZE", "2000"},
           {"TORCH_NCCL_DUMP_ON_TIMEOUT", "1"},       {"TORCH_FR_DUMP_TEMP_FILE", stem},
           {"TORCH_NCCL_DEBUG_INFO_TEMP_FILE", stem}, {"TORCH_NCCL_DEBUG_INFO_PIPE_FILE", stem}};

@@ -18,13 +18,13 @@ namespace berth::run {
 /// damaged or not plain data, or has no collective.
 [[nodiscard]] std::optional<model::Collective> last_collective(std::string_view dump);
 
-/// The variables that turn the recorder on. `stem`: start of the path of its files; the rank
-/// follows.
+/// The variables that turn the recorder on. `stem`: the start of the paths of the recorder's files;
+/// the number of the rank follows.
 [[nodiscard]] std::map<std::string, std::string> flight_variables(const std::string& stem);
 /// Asks these ranks for their dumps, and does not wait. PyTorch looks at its pipe once a second.
 /// Returns the ranks that have a pipe which is read.
 std::vector<int> request_dumps(const std::string& stem, const std::vector<int>& ranks);
-/// What the dumps of these ranks say, as far as they are complete by now.
+/// Reads those dumps of these ranks that are complete by now.
 [[nodiscard]] std::map<int, model::Collective> read_dumps(const std::string& stem,
                                                           const std::vector<int>& ranks);
 /// Asks these ranks for their dumps, and waits up to `patience`. A rank without

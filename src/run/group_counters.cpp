@@ -15,7 +15,7 @@ struct GroupFolders {
   std::vector<std::string> folders;  // innermost first
 };
 
-/// The folders of the groups with this controller.
+/// The folders of this process's control groups that have the controller.
 std::vector<GroupFolders> groups_with(const std::string& controller) {
   const auto has_it = [&](const std::vector<std::string>& controllers) {
     return std::find(controllers.begin(), controllers.end(), controller) != controllers.end();

@@ -29,14 +29,14 @@ struct RankState {
 /// may just be idle.
 [[nodiscard]] std::optional<model::HangSeen> find_hang(const std::vector<RankState>& ranks);
 
-/// What the ranks are seen at, without a judgement.
+/// Describes where the ranks are, without deciding whether they hang.
 [[nodiscard]] model::HangSeen describe(const std::vector<RankState>& ranks);
 
 /// Finds busy ranks for which all other ranks wait in a collective. Such a job is slow, not hung.
 /// nullopt if there are none, or if the stack of no busy rank is known.
 [[nodiscard]] std::optional<model::HangSeen> find_slow_ranks(const std::vector<RankState>& ranks);
 
-/// Where a rank is, by PyTorch's flight recorder.
+/// The collective in which a rank is, as PyTorch's flight recorder reports it.
 struct RankCollective {
   int rank = 0;
   bool has_ended = false;                 // with exit code 0
@@ -48,8 +48,8 @@ struct RankCollective {
 struct StuckCollective {
   std::vector<int> odd_ranks;  // the ranks that are not in it; empty: all are
   bool is_slow = false;        // an odd rank is busy, so it may come yet
-  /// False: whether the GPUs have begun it is not known, so they may still compute what is before
-  /// it.
+  /// False: it is not known whether the GPUs have begun the collective, so they may still compute
+  /// what comes before it.
   bool is_started = false;
 };
 /// Compares what the ranks answered at two times. nullopt if a collective has ended in between, if

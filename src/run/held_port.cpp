@@ -23,7 +23,7 @@ bool bind_to(const Descriptor& made, Address& address, Reuse reuse) {
          ::getsockname(made.get(), any, &size) == 0;
 }
 
-/// On all addresses, for IPv4 and IPv6, because programs listen there.
+/// Reserves the port on all addresses of IPv4 and IPv6, because programs listen on all of them.
 HeldPort hold_both(std::uint16_t wanted, Reuse reuse) {
   Descriptor made(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int no = 0;

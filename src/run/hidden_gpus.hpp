@@ -24,15 +24,15 @@ class HiddenGpus {
 
   /// Starts to query the driver if the job's files give a reason for that.
   void look(const GpuFiles& files);
-  /// Readable when the driver has answered; -1: it is not asked.
+  /// A descriptor that becomes readable when the driver has answered; -1: the driver is not asked.
   [[nodiscard]] int descriptor() const { return driver_ ? driver_->descriptor() : -1; }
   /// Reads the driver's answers. `is_ours`: whether this process belongs to the job.
   void take(const std::function<bool(std::int64_t pid)>& is_ours);
 
   /// Whether the driver has listed a process of the job.
   [[nodiscard]] bool is_listed() const;
-  /// Whether the driver's lists can show the job's processes, but have not done so since the job
-  /// opened a node.
+  /// Whether the driver's lists could show the job's processes, but have not shown any since the
+  /// job opened a node.
   [[nodiscard]] bool list_says_no() const;
   /// What the job used: "GPU 0 (NVIDIA H100)" if the driver listed it there, and the nodes that it
   /// held: "/dev/nvidia0".

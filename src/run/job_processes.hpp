@@ -41,8 +41,8 @@ class JobProcesses {
   /// The pids of the job's processes in the last look.
   [[nodiscard]] std::vector<std::int64_t> pids() const;
   [[nodiscard]] int looks() const { return looks_; }
-  /// How long the files and nodes of a process were not looked at, at most: if its size does not
-  /// change, that is done only once a second.
+  /// The longest time for which the files and nodes of a process were not inspected. A process
+  /// whose size does not change is inspected only once a second.
   [[nodiscard]] Clock::duration longest_uninspected() const { return longest_uninspected_; }
   /// The largest sum of one look. If there are several processes, shared pages are divided among
   /// the processes that share them (PSS).
@@ -60,7 +60,7 @@ class JobProcesses {
   [[nodiscard]] int most_threads_of_all() const { return most_threads_of_all_; }
   /// Threads that ran or waited for a core, on average; nullopt: they were not counted.
   [[nodiscard]] std::optional<double> mean_runnable() const;
-  /// Bytes that went to or came from disks, of processes that were seen to wait for one.
+  /// Bytes that were read from and written to disks by processes that were seen to wait for a disk.
   [[nodiscard]] std::uint64_t disk_bytes() const { return disk_bytes_; }
   [[nodiscard]] const GpuFiles& gpu_files() const { return gpu_files_; }
   /// A process runs as another user and could not be inspected.

@@ -305,7 +305,8 @@ class Keeper {
     remove_job_folder(launch_.job_folder);
   }
 
-  /// Docker's containers are no descendants of ours, and one that was killed is not removed.
+  /// Containers of docker are not descendants of this process, and docker does not remove a
+  /// container that was killed.
   void remove_container() const {
     constexpr int kTries = 1000;
     if (launch_.remove_container.empty()) return;

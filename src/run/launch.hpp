@@ -47,7 +47,7 @@ struct Launch {
   std::chrono::milliseconds grace = model::kDefaultGrace;
   model::Warning checkpoint;  // --checkpoint-signal; signal 0: none
   std::string on_end;         // a shell command to run after the job; "": none
-  // A command that removes the job's container if it may still exist after the job; empty: none.
+  // The command that removes the job's container, which may still exist after the job; empty: none.
   std::vector<std::string> remove_container;
   // The front keeps the standard streams and what it inherited, because it may start the command
   // once more. Not stored in records.
@@ -86,7 +86,8 @@ void close_ours_on_exec(const Inherited& inherited);
 void close_inherited(const Inherited& inherited);
 /// Closes everything above 2 except `kept` (in a process that never calls exec).
 void close_all_but(std::vector<int> kept);
-/// Redirects the descriptors `first` to `last` (of 0, 1, 2) to /dev/null, for the same reason.
+/// Redirects the descriptors `first` to `last` (of 0, 1, 2) to /dev/null, so that our copies do not
+/// keep a pipe open.
 void redirect_standard_streams(int first, int last);
 
 }  // namespace berth::run

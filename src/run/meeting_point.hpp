@@ -13,7 +13,8 @@ namespace berth::run {
 
 class MeetingPoint {
  public:
-  /// For `ranks` ranks on this node. If port() of `node` is in use here, is_taken() is true.
+  /// Reserves the ports for `ranks` ranks on this node. If the port that `node` requires is in use
+  /// here, is_taken() is true.
   const Meeting& make(const NodePlace& node, std::size_t ranks);
   void close();
   [[nodiscard]] const Meeting& meeting() const { return meeting_; }

@@ -93,7 +93,8 @@ bool is_after_call([[maybe_unused]] int memory, [[maybe_unused]] std::uint64_t a
       !read_at(memory, address - before.size(), before.data(), before.size()))
     return false;
   if (before[2] == 0xe8) return true;  // call rel32
-  // call through a register or memory: ff /2, with 0, 1 or 4 bytes of displacement, and a SIB byte
+  // a call through a register or memory: ff /2, with 0, 1 or 4 bytes of displacement and perhaps a
+  // SIB byte
   for (const std::size_t length : {2U, 3U, 4U, 6U, 7U})
     if (before[7 - length] == 0xff && (before[8 - length] >> 3U & 7U) == 2U) return true;
 #endif

@@ -47,7 +47,7 @@ std::uint16_t port_of_job(const Variables& variables) {
   return static_cast<std::uint16_t>(12'000 + place * kApart);
 }
 
-/// In the batch script itself, without srun, this is the only task.
+/// The batch script itself, outside of srun, is always the only task.
 std::optional<int> tasks_of_slurm(const Variables& variables) {
   if (value_of(variables, "SLURM_STEP_ID").empty()) return std::nullopt;
   for (const char* name : {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"})

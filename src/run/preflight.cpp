@@ -56,7 +56,7 @@ model::Preflight sum_up(const std::vector<model::Preflight>& ranks) {
   out = ranks.front();
   for (const model::Preflight& one : ranks) {
     const auto took = std::max(out.took, one.took);
-    // If two ranks failed, prefer the one that knows why.
+    // If several ranks failed, report one that knows why it failed.
     const bool is_worse =
         one.state > out.state || (one.state == out.state && out.why.empty() && !one.why.empty());
     if (is_worse) out = one;

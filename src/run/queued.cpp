@@ -346,7 +346,7 @@ class LoneKeeper {
   Clock::time_point started_{}, workload_ended_{};
   std::optional<Clock::time_point> watch_at_;  // nullopt: it has started, or the job gets none
   pid_t workload_ = -1;
-  int status_ = SIGKILL;  // used if the end of on-end is never seen
+  int status_ = SIGKILL;  // the status if the end of on-end is not observed
   std::int64_t cpu_microseconds_ = 0, peak_rss_kib_ = 0;
   bool ended_ = false, told_to_end_ = false, goes_back_ = false;
 };

@@ -1,5 +1,5 @@
-// The log file of a rank. A program that writes without end does not fill the disk: the beginning
-// stays in FILE, the end in FILE.1 and FILE.2, and what lies between is left out.
+// The log file of a rank. A program that writes without end does not fill the disk: FILE keeps the
+// beginning of the output, FILE.1 and FILE.2 keep its end, and the middle is dropped.
 #pragma once
 
 #include <cstdint>

@@ -134,7 +134,7 @@ Result<std::vector<RankSpec>> plan_ranks(const RankWish& wish, const model::Plac
   }
   if (wish.least && devices > 0)
     count = std::clamp(possible, static_cast<std::size_t>(*wish.least), count);
-  // All ranks of a device see only this one, so its number is 0 for each of them.
+  // All ranks of a device see only this device, so its number is 0 for each of them.
   const bool is_shared = wish.oversubscribe && devices > 0 && count > devices;
   const std::size_t each = is_shared ? 1 : count == 0 ? 0 : devices / count;
   const bool fits = count > 0 && (is_shared || each * count == devices) &&

@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kRestShown(500);  // after this time a partial line is shown
+constexpr std::chrono::milliseconds kRestShown(500);  // a partial line is shown after this time
 
 }  // namespace
 

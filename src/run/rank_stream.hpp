@@ -30,7 +30,8 @@ class Sink {
   void write();
 
  private:
-  static constexpr std::size_t kMostWaiting = 1 << 20;  // then no more is read from the rank's pipe
+  static constexpr std::size_t kMostWaiting =
+      1 << 20;  // above this, no more is read from the rank's pipe
 
   int fd_;
   std::string waiting_;

@@ -223,7 +223,7 @@ void Sampler::say_how(model::Report& report) const {
     report.gpu_use_method = text("the program ended before the first check");
     return;
   }
-  // There was no sample later on either.
+  // The time from the last look to the end was not observed either.
   auto unseen = std::max<Clock::duration>(longest_gap_, start_ + report.wall - last_look_);
   // Without the driver's list, only the files and nodes of its processes show the use of a GPU.
   if (hidden_) unseen = std::max(unseen, processes_->longest_uninspected());

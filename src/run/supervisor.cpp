@@ -609,8 +609,8 @@ class Supervisor {
     const bool may_save = saving_until_ && now < *saving_until_;
     Rank* const failed = end_began_ || may_save ? nullptr : failed_first(ranks_);
     if (failed != nullptr) {
-      // A rank that lost its connection may end before the rank that caused it, so wait a moment
-      // for that one.
+      // A rank that lost its connection may end before the rank that caused the failure, so wait a
+      // moment for the cause.
       if (!suspect_until_) suspect_until_ = now + kPeerLoss;
       const bool may_be_other = only_lost_a_peer(*failed) && any_running() && !is_stopped_;
       if (may_be_other && has_error_of_running_rank())

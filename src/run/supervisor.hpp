@@ -42,13 +42,14 @@ struct Supervision {
   bool nccl_debug = false;             // reads NCCL's log of each rank
   std::vector<std::string> preflight;  // a command for each rank, before the program; empty: none
   int most_tries = 1;
-  /// The front decides about a next try after the failures of may_need_changes().
+  /// If a failure is one for which may_need_changes() is true, the front decides about the next
+  /// try.
   bool leaves_changes_to_front = false;
   model::Tries earlier;  // tries before this start of the job
   // How the first try of this start differs from the one before it.
   model::TryChange change = model::TryChange::kNothing;
   double batch_scale = 1;
-  std::chrono::milliseconds waited{0};  // between the two
+  std::chrono::milliseconds waited{0};  // the pause between the two tries
   std::chrono::milliseconds backoff_least = kDefaultBackoffLeast;
   std::chrono::milliseconds backoff_most = kDefaultBackoffMost;
   // A hang that lasts this long is ended, unless hang_action is kReport.

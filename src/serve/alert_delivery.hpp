@@ -1,6 +1,7 @@
-// Delivers alerts to the commands and webhooks of the settings. Each has a thread, so a slow one
-// delays no other. A file stores the active and the waiting alerts, and how much of the kernel log
-// was read, so that a restarted daemon neither delivers an alert twice nor forgets one.
+// Delivers alerts to the commands and webhooks of the settings. Each target has its own thread, so
+// that a slow target does not delay the others. A file stores the active and the waiting alerts,
+// and how much of the kernel log was read, so that a restarted daemon neither delivers an alert
+// twice nor forgets one.
 #pragma once
 
 #include <atomic>
@@ -40,17 +41,17 @@ class AlertDelivery {
 
   /// The alerts that were active when the last daemon ended.
   [[nodiscard]] std::vector<watch::Alert> restored() const { return restored_; }
-  /// Up to where the last daemon had read the kernel log.
+  /// How far the last daemon had read the kernel log.
   [[nodiscard]] const watch::LogPosition& restored_log() const { return restored_log_; }
-  /// Delivers the changes in the background. `active`: all alerts after these changes. `log`: these
-  /// alerts include the Xids of the kernel log up to there.
+  /// Delivers the changes in the background. `active`: all alerts after these changes. `log`: the
+  /// position in the kernel log up to which these alerts include its Xids.
   void add(const watch::AlertWatch::Changes& changes, const std::vector<watch::Alert>& active,
            std::int64_t unix_milliseconds, const watch::LogPosition& log = {});
 
  private:
   struct Lane {
     AlertTarget target;
-    std::string key;  // of the target in the file; two equal targets have different keys
+    std::string key;  // names the target in the file; two equal targets have different keys
     std::deque<AlertEvent> waiting;
     std::thread thread;
   };

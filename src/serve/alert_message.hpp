@@ -18,7 +18,7 @@ struct WebhookTemplate {
   std::string name, body, signed_body, signed_query, sign_key, sign_text, result_key;
   std::vector<std::string> signed_headers;
 };
-/// nullptr if there is none with this name.
+/// The kind of service with this name; nullptr if there is none.
 [[nodiscard]] const WebhookTemplate* webhook_template(std::string_view name);
 [[nodiscard]] std::vector<std::string> webhook_template_names();
 
@@ -36,14 +36,14 @@ struct AlertTarget {
   /// "command", "webhook" or "terminal".
   [[nodiscard]] const char* kind() const;
   /// For people, without the parts of a URL that may be secret: "https://hooks.example" or "mail".
-  /// Targets that differ only in such parts have their place: "https://hooks.example ([[alerts]]
-  /// number 2)".
+  /// If targets differ only in such parts, their number in the file is added:
+  /// "https://hooks.example ([[alerts]] number 2)".
   [[nodiscard]] std::string shown() const;
   /// Identifies the target. Equal for targets with the same command or URL, severity and form.
   /// Contains no secrets.
   [[nodiscard]] std::string key() const;
 };
-/// Sets their places. `targets` are all of the file, in its order.
+/// Sets AlertTarget::place. `targets`: all targets of the file, in its order.
 void tell_apart(std::vector<AlertTarget>& targets);
 /// The document of `berth alerts --json`.
 [[nodiscard]] std::string alerts_json(const std::vector<watch::Alert>& alerts);

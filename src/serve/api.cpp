@@ -323,7 +323,7 @@ void Api::outlook(JobId id, const Answer& answer) {
   answer.send({200, output::outlook_json(out)});
 }
 
-/// Part of a queued job's output from a byte on; empty: no more yet.
+/// Sends a part of a queued job's output, from a byte on; empty if there is no more output yet.
 void Api::log(JobId id, const Call& call, const Answer& answer) {
   constexpr std::size_t kMost = 1 << 20;
   const Job* job = execution_.broker().job(id);

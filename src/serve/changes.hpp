@@ -12,15 +12,15 @@
 
 namespace berth::serve {
 
-/// Before and after a time, in Unix seconds. The ends are not included.
+/// A period before a time and a period after it, in Unix seconds. The ends are not included.
 struct Windows {
   std::int64_t before_from = 0, before_to = 0, after_from = 0, after_to = 0;
 };
 
 struct ConditionChange {
   std::string what;  // "throttle:hw_thermal", "lost", "xid:79"
-  /// For a condition, seconds in a minute, as a mean; for an Xid, how often it occurred in all.
-  /// nullopt: not known.
+  /// A condition: for how many seconds of a minute it held, as a mean. An Xid: how often it
+  /// occurred in the whole period. nullopt: not known.
   std::optional<double> before, after;
 };
 struct ProcessChange {
@@ -33,8 +33,8 @@ struct DeviceChanges {
   std::string key, name;
   int index = -1;
   watch::Moment before, after;  // means
-  /// How much of the whole minutes before and after was recorded. Conditions and processes are of
-  /// these seconds; with less than a minute they are not known.
+  /// How many seconds of the whole minutes before and after were recorded. Conditions and processes
+  /// are computed from these seconds; if they are less than a minute, both are unknown.
   double recorded_before = 0, recorded_after = 0;
   std::vector<ConditionChange> conditions;
   std::vector<ProcessChange> processes;  // new ones and ended ones

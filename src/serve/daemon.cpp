@@ -30,7 +30,7 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-/// Maximum age of a snapshot; since an older one, foreign processes may have appeared. Under a
+/// Maximum age of a snapshot: foreign processes may have appeared after an older snapshot. Under a
 /// steady stream of calls the next snapshot starts earlier, so that no call waits for it.
 constexpr std::chrono::seconds kFresh(2);
 constexpr std::chrono::seconds kSoonOld(1);
@@ -213,7 +213,8 @@ class Daemon {
     look();
   }
 
-  /// Sleeps until the next limit, if it comes before the next tick, which looks again.
+  /// Sleeps until the next limit, if it comes before the next tick. Each tick checks the limits
+  /// again.
   void mind_limits() {
     const auto next = execution_.next_limit();
     const auto at = now().steady;

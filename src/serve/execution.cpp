@@ -84,7 +84,7 @@ void Execution::see(Look look) {
   offer_partitions();
 }
 
-/// Each problem once, because it stays for a while.
+/// Reports each problem only once, because it may last for a while.
 void Execution::tell_of_mig(const std::string& sentence, const Error& error) {
   if (std::exchange(told_of_mig_, sentence) != sentence) notice(error.id, sentence, error.hint);
 }
@@ -194,8 +194,8 @@ void Execution::limit_memory(JobId id) {
           grant.memory_bytes > 0)
         limits.push_back({grant.unit, grant.memory_bytes});
   if (limits.empty()) return;
-  // The limits end with the group, which the end of the job removes, also after a crash of the
-  // broker.
+  // The limits last as long as the control group, which is removed at the end of the job, even if
+  // the broker has crashed.
   if (auto set = inventory::set_memory_limits(options_.sources.nvml_library, job.group, limits);
       !set)
     notes_.push_back(text("job {} is limited by the guard alone: {}", model::job_number(job),
@@ -312,8 +312,8 @@ Result<JobId> Execution::submit_array(const broker::Submission& asked,
   return broker_.submit_array(asked.job, range, now());
 }
 
-/// Saved before the job, in a separate write: if the disk is too full for it, the broker can
-/// continue.
+/// Saves the launch record before the job, in a separate write, so that the broker can continue if
+/// the disk is too full for the record.
 Status Execution::keep_launch(const broker::Submission& asked, const Peer& peer) {
   const JobId id = broker_.next_id();
   last_launch_ = {id, serve::launch_of(asked, peer)};
@@ -800,7 +800,7 @@ void Execution::find_again(const Job& job, bool is_restarted) {
                                           why});
     return end(job.id, how.state, outcome, how.why);
   }
-  // The journal says it runs; the job folder says whether it was really started.
+  // According to the journal, the job runs. The job folder shows whether it was really started.
   const auto keeper = job.queued ? launcher_.keeper(job.id) : std::nullopt;
   if (keeper)
     set_owners(job.id, {*keeper});

@@ -60,22 +60,22 @@ class Execution {
   }
   /// Stores the report that `berth run` made about its job. Fails with kRefused (E1083) if the job
   /// runs or was queued, because its own keeper writes that report; with kInvalidArgument (E1084)
-  /// if this is no report; as write errors.
+  /// if this is no report; and with kUnavailable (E1085) if it cannot be written.
   [[nodiscard]] Status keep_report(const model::Job& job, const std::string& stored);
-  /// At most `most` bytes of that log, starting at `from`, and where it continues.
+  /// At most `most` bytes of the job's log, starting at `from`, and the offset of the rest.
   [[nodiscard]] run::OutputPart output_of(const model::Job& job, std::int64_t from,
                                           std::size_t most) const {
     return job.queued ? launcher_.output(job.id, from, most) : run::OutputPart{"", from};
   }
 
-  /// The device nodes of the machine's GPUs, if the kernel restricts jobs to their own.
+  /// The device nodes of the machine's GPUs, if the kernel lets jobs open only their own GPUs.
   [[nodiscard]] const model::GpuNodes& nodes() const;
 
   /// The queue's time, and the wall-clock time for job records.
   [[nodiscard]] broker::Now now() const { return {serve::now().steady, clock_.now()}; }
 
   void see(Look look);
-  /// The system broker is there, so this one starts nothing.
+  /// Whether the system broker runs, so that this broker starts nothing.
   [[nodiscard]] bool gives_way() const;
   /// Loads the journal. Call it once, after the first see().
   void restore();
@@ -203,7 +203,7 @@ class Execution {
   Launcher launcher_;
   std::optional<Fence> fence_;
   Partitions partitions_{options_.sources.nvml_library, options_.settings.mig};
-  std::string kept_partitions_ = "[]";  // their record in the journal
+  std::string kept_partitions_ = "[]";  // the record of the partitions in the journal
   std::string told_of_mig_;
   std::vector<std::string> notes_;
   // The system broker ignores locks: any user could take one and block a device for everyone.

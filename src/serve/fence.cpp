@@ -79,8 +79,8 @@ std::string new_mark() {
   return fmt::format("{:016x}", number);
 }
 
-/// Another broker may have used the place since, and left jobs there; then the mark is a different
-/// one. No mark (older broker, or no kernel support) counts as ours.
+/// Another broker may have used the folder since then and left jobs in it; then the mark differs.
+/// No mark (older broker, or no kernel support) counts as ours.
 bool is_still_ours(const std::string& place, const std::string& mark) {
   std::array<char, 64> bytes{};
   const ssize_t n = ::getxattr(place.c_str(), kMark, bytes.data(), bytes.size());

@@ -23,7 +23,7 @@ std::string plain_uuid(std::string uuid) {
 void add_device(model::Snapshot& snapshot, const guard::LiveJob& job, std::size_t at,
                 std::optional<std::uint32_t> uid) {
   const guard::LiveDevice& limits = job.devices[at];
-  // OpenCL commands are also timed if the job has no share.
+  // OpenCL commands are timed even if the job has no share.
   const auto is_timed = [&](const guard::LiveCounts& counts) {
     return limits.share_permille.has_value() || counts.device_nanoseconds > 0;
   };
@@ -62,7 +62,7 @@ void add_device(model::Snapshot& snapshot, const guard::LiveJob& job, std::size_
   }
 }
 
-/// Of one user.
+/// The most jobs of one user whose counters are read.
 constexpr std::size_t kMostJobs = 256;
 
 /// Opens files with the rights of a user for as long as it lives, in this thread only.

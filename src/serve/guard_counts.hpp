@@ -1,4 +1,4 @@
-// What the guard counts of running jobs, for the processes of a snapshot.
+// Adds what the guard counts in running jobs to the processes of a snapshot.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ void add_guard_counts(model::Snapshot& snapshot, const guard::LiveJob& job,
                       std::optional<std::uint32_t> uid = {});
 
 /// Adds the device time of guarded jobs to processes that have a job. The broker of root reads the
-/// counters of all users, with no more rights than they have. Each user writes their own counters,
-/// so they apply to their own processes only.
+/// counters of all users, with no more rights than they have. A user can change the counters of
+/// their own jobs, so the counters are applied only to processes of that user.
 void add_guard_times(model::Snapshot& snapshot);
 
 }  // namespace berth::serve

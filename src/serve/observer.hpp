@@ -1,5 +1,6 @@
 // Observer: takes snapshots of the machine in its own thread, so that a hanging driver delays no
-// answer. One snapshot at a time; requests in the meantime get the next one.
+// answer. It takes one snapshot at a time. Requests that arrive in the meantime get the next
+// snapshot.
 #pragma once
 
 #include <condition_variable>

@@ -279,7 +279,8 @@ OtlpExport::Sent OtlpExport::send(const std::string& document) {
   const bool is_answer = status.size() == 3 && status != "000";
   tell(is_taken ? "" : is_answer ? fmt::format("HTTP {}", printable(status)) : text("no answer"));
   if (is_taken) return Sent::kYes;
-  // The statuses that OTLP retries. Others mean that the same document is refused again.
+  // The statuses after which OTLP retries. After any other status, the same document would be
+  // refused again.
   const bool is_for_later =
       !is_answer || status == "429" || status == "502" || status == "503" || status == "504";
   return is_for_later ? Sent::kLater : Sent::kRefused;

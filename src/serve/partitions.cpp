@@ -19,8 +19,8 @@ using model::MigCard;
 using model::MigStep;
 
 constexpr std::chrono::seconds kClosedFor(30);
-/// How often to try again to remove a partition: soon, because processes of the job may still be
-/// dying, then rarely.
+/// How often to try again to remove a partition: at first often, because processes of the job may
+/// still be dying, later rarely.
 constexpr int kQuickTries = 10, kTriesOfUnseen = 3;
 constexpr std::chrono::seconds kSoon(1), kLater(30);
 
@@ -243,8 +243,8 @@ void Partitions::close(const std::string& card, policy::Instant now) {
 void Partitions::release(model::JobId job) {
   for (MadePartition& one : all_) {
     if (one.job != job || is_released(one)) continue;
-    // A step that was only begun must keep its name: next_removal() sees by it what Berth may have
-    // made. Releasing it means that no job has it.
+    // Keep the name of a step that was begun but not completed: next_removal() needs it to know
+    // what Berth may have made. A partition is released if no job has it.
     if (one.step == MigStep::kReady) one.step = MigStep::kRemoveCompute;
     one.job = 0;
     next_try_ = policy::Instant{0};

@@ -40,7 +40,8 @@ class Partitions {
   /// Reads the record of an earlier broker. A malformed record counts as empty.
   void resume(std::string_view record);
   [[nodiscard]] std::string record() const;
-  /// For a job whose partition is not in the record, because the journal was damaged.
+  /// Adds the partition of this job to the record, from which it is missing because the journal was
+  /// damaged.
   void adopt(const model::Job& job, const model::Snapshot& snapshot);
 
   [[nodiscard]] std::vector<model::MigRoom> rooms(const model::Snapshot& snapshot,
@@ -53,8 +54,8 @@ class Partitions {
   /// Adds partitions that a look at the machine missed because it began before they were made.
   void correct(model::Snapshot& snapshot);
 
-  /// Makes a partition of at least this size. If it fails, removes what exists of it. Fails with
-  /// kUnavailable (E1064) and as `keep`.
+  /// Makes a partition of at least this size. If a step fails, removes what the earlier steps have
+  /// made. Fails with kUnavailable (E1064) and as `keep`.
   [[nodiscard]] Result<model::Partition> make(model::JobId job, const std::string& card,
                                               std::uint64_t need_bytes, const Keep& keep);
   /// The card gets no more partitions for a while.

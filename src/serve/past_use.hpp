@@ -18,7 +18,7 @@ class PastUse {
   void resume(std::string record) { record_ = std::move(record); }
   /// {"at":UNIX_MILLISECONDS,"ahead":{"1000":DEVICE_SECONDS}}
   [[nodiscard]] const std::string& record() const { return record_; }
-  /// The part of it that still counts now: it halves after each `half_life`.
+  /// The part of the recorded use that still counts now: each `half_life` halves it.
   [[nodiscard]] ByUser left(std::int64_t now_unix_milliseconds,
                             std::chrono::milliseconds half_life) const;
   /// Replaces the record, without users below one second. False: nothing has changed.

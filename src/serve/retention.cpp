@@ -13,8 +13,9 @@
 namespace berth::serve {
 namespace {
 
-constexpr std::uint64_t kLeastLimit = 1 << 20;                      // a shorter output is never cut
-constexpr std::size_t kMostLeases = 20'000, kMostQueued = 100'000;  // ended ones, of a user
+constexpr std::uint64_t kLeastLimit = 1 << 20;  // a shorter output is never cut
+constexpr std::size_t kMostLeases = 20'000,
+                      kMostQueued = 100'000;  // ended leases and ended queued jobs of one user
 
 std::uint64_t bytes_on_disk(const std::string& path) {
   struct stat status = {};

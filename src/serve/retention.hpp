@@ -29,8 +29,8 @@ class Retention {
   /// separately from queued jobs, because they have no results.
   [[nodiscard]] static std::map<broker::UserJobs, std::int64_t> too_many_before(const Jobs& jobs);
   /// Removes the middle of a running job's output if it is larger than the limit, or than the space
-  /// that is left beside it on the disk. Returns a sentence for people when that was done first,
-  /// and each time when the removed bytes have doubled; else "".
+  /// that is left beside it on the disk. Returns a sentence for people the first time, and then
+  /// whenever the number of removed bytes has doubled; otherwise "".
   [[nodiscard]] std::string limit_running(model::JobId running);
   /// The job is deleted, or its files have changed.
   void forget(model::JobId id);

@@ -102,8 +102,8 @@ class Server {
   [[nodiscard]] const Limits& limits() const;
   /// Whether our own user may have one more connection; closes an idle one for it if needed.
   [[nodiscard]] bool make_room();
-  /// Serves one call of our own user at a connection that was accepted elsewhere. `received`: what
-  /// was read of the call. To be called after make_room().
+  /// Serves one call of our own user at a connection that was accepted elsewhere. `received`: the
+  /// part of the call that was already read. Call make_room() first.
   void adopt(Descriptor socket, std::string_view received);
   /// Removed with the server, unless leave() was called.
   [[nodiscard]] SocketFile& file() { return file_; }

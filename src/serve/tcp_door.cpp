@@ -28,7 +28,7 @@ namespace http = boost::beast::http;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-/// Of connections that have not sent a token yet, or are refused.
+/// The most connections that have not sent a token yet or are being refused.
 constexpr std::size_t kMostStrangers = 128;
 constexpr std::uint32_t kMostHeaderBytes = 8 << 10;
 constexpr std::chrono::seconds kSlow(10);
@@ -56,7 +56,8 @@ std::string_view token_of(const Header& header) {
   return value.substr(kScheme.size());
 }
 
-/// A browser names the page that calls. Ours is at the same address as the call; no other page is.
+/// A browser sends the address of the page that makes the call. Only Berth's own page has the
+/// address to which the call goes.
 bool is_from_other_page(const Header& header) {
   if (header.find(http::field::origin) == header.end()) return false;
   const std::string_view host = field(header, http::field::host);

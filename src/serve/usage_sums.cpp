@@ -40,7 +40,7 @@ std::optional<double> p95_of(std::vector<Weighted> values) {
   return std::nullopt;
 }
 
-/// The sum of one group, as long as rows are added.
+/// The sum of one group while rows are being added.
 struct Group {
   Usage all;
   std::map<std::pair<std::int64_t, std::string>, Usage> parts;  // parts by time and device
@@ -52,7 +52,8 @@ struct Group {
     devices[row.key.device].add(row.usage);
     jobs.insert(row.key.job);
     Usage& part = parts[{row.from, row.key.device}];
-    // Programs of one group run at the same time: their memory is added, their time is not.
+    // The programs of one group run at the same time, so their memory is added up, but their time
+    // is not.
     const double held = std::max(part.held_seconds, row.usage.held_seconds);
     part.add(row.usage);
     part.held_seconds = held;

@@ -25,7 +25,7 @@ namespace {
 /// Limit per user. All streams of a user share one text a second, but each needs a connection.
 constexpr std::ptrdiff_t kMostListeners = 1000;
 constexpr std::size_t kMostProcesses = 200;
-/// Readings of the history that may wait at the same time.
+/// The most requests for history that may wait at the same time.
 constexpr int kMostLookups = 64;
 constexpr std::chrono::minutes kDoctorKept(1);
 
@@ -200,7 +200,7 @@ void WatchFeed::read_history(const Asker& asker) {
   });
 }
 
-/// Doctor sees the daemon's variables and files, which other users may not.
+/// `berth doctor` reads the daemon's variables and files, which other users may not see.
 void WatchFeed::ask_doctor(const Asker& asker) {
   if (!is_for_all(asker.call.peer.uid))
     return asker.answer.send(

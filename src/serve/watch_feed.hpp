@@ -48,7 +48,7 @@ class WatchFeed {
                     const std::vector<AlertTarget>& targets, const OtlpOptions& otlp);
   /// True if the call is about watching; it is answered now or with the next frame.
   [[nodiscard]] bool act(const Call& call, const Answer& answer);
-  /// Call it once a second: notes if the sampler makes no frames any more.
+  /// Call it once a second. It detects that the sampler has stopped making frames.
   void mind_sampler();
   /// Sets the root processes of jobs, and what the jobs requested.
   void set_jobs(std::vector<JobRoot> roots, watch::AskedMemory asked);

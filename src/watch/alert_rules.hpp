@@ -22,7 +22,7 @@ struct AlertRule {
     kReading,  // a reading above or below a limit
     kIdle,     // a user holds at least `bytes` without using the device
     kXid,      // changes the severity of one Xid, or switches it off
-    kMachine,  // for as long as `seconds`: the queue or the sampler
+    kMachine,  // the queue or the sampler has a problem for `seconds`
     kGrowth,   // the memory of a job grows and will fill the device
     kHang,     // a job has used a device, and uses none now
   };
@@ -45,7 +45,8 @@ struct AlertRule {
   bool is_changed = false;  // the settings have changed it
 
   [[nodiscard]] bool is_of_device() const { return kind == Kind::kState || kind == Kind::kReading; }
-  /// Whether the condition holds. nullopt: not known now, so an alert neither begins nor ends.
+  /// Whether the condition holds. nullopt: this is not known now, so an alert neither begins nor
+  /// ends.
   [[nodiscard]] std::optional<bool> is_broken_by(const model::Device& device,
                                                  const model::Snapshot& snapshot,
                                                  bool is_active) const;

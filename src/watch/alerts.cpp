@@ -112,7 +112,7 @@ Alert hang_alert(const AlertRule& rule, std::uint64_t job, const JobHangs::Found
   return alert;
 }
 
-/// Jobs of one user are different alerts.
+/// Each job of a user has its own alert.
 std::string subject_of(const Alert& alert) {
   return alert.job == 0 ? alert.user : fmt::format("{}#{}", alert.user, alert.job);
 }

@@ -37,7 +37,7 @@ struct Alert {
   std::string message;    // translated
   std::string hint;       // a command for details
   std::int64_t since_unix_milliseconds = 0;
-  std::int64_t last_unix_milliseconds = 0;  // of an Xid: when it was last reported
+  std::int64_t last_unix_milliseconds = 0;  // when an Xid was last reported
   std::vector<AlertOwner> owners;           // who computed on the device when the alert began
 };
 
@@ -57,11 +57,11 @@ class AlertWatch {
     std::vector<Alert> begun, ended;
     bool is_longer = false;  // an Xid came again, so its alert ends later
   };
-  /// Frames must be in time order. An alert about a device ends only if the device is in the frame;
-  /// a device that was there before and is missing in the frames now is down.
-  /// `longest_wait`: of the jobs in the broker's queue, in seconds.
+  /// Frames must be in time order. An alert about a device ends only if the device is in the frame.
+  /// A device is down if earlier frames had it and the newest frames do not. `longest_wait`: how
+  /// long the first job in the broker's queue has waited, in seconds.
   Changes add(const Frame& frame, double longest_wait = 0);
-  /// There has been no frame for that long.
+  /// Call it if there has been no frame for that long.
   Changes add_silence(double seconds, std::int64_t unix_milliseconds);
   /// Alerts that an earlier program reported and that may still hold. Call it before add().
   void restore(const std::vector<Alert>& alerts);

@@ -6,11 +6,11 @@ namespace berth::watch {
 
 namespace {
 
-/// The start costs more, and is not repeated.
+/// The start costs more than later samples, and happens only once.
 constexpr double kStart = 20, kWindow = 30;
-/// With longer gaps, the use of a device would not be counted.
+/// If samples were further apart, the use of a device would not be counted.
 constexpr double kLongestInterval = 8;
-/// Of the budget: sampling becomes more frequent only if it then stays below this.
+/// A fraction of the budget. Sampling becomes more frequent only if its cost then stays below this.
 constexpr double kWellBelow = 0.7;
 
 }  // namespace

@@ -9,11 +9,12 @@ inline constexpr double kMostCpu = 0.02, kMostDriver = 0.05;
 
 class Budget {
  public:
-  /// A shorter interval than a second was asked for, so it may cost more.
+  /// `interval_seconds`: the interval that was asked for. If it is less than a second, sampling may
+  /// cost more.
   explicit Budget(double interval_seconds);
   /// What sampling has cost since its start. Returns true if stretch() has changed.
   bool add(double wall_seconds, double cpu_seconds, double driver_seconds, int devices);
-  /// The interval is to be multiplied by this.
+  /// The factor by which the interval must be multiplied.
   [[nodiscard]] int stretch() const { return stretch_; }
 
  private:

@@ -51,7 +51,7 @@ HealthCheck row_remap(const Device& device) {
   return {"row_remap", failed && pending ? Verdict::kOk : Verdict::kNotChecked, ""};
 }
 
-/// Only throttling that protects the hardware; a configured power limit does not count.
+/// Checks only for throttling that protects the hardware; a configured power limit does not count.
 HealthCheck throttling(const Device& device) {
   const auto has = [&](std::string_view reason) {
     return std::find(device.health_reasons.begin(), device.health_reasons.end(), reason) !=

@@ -277,9 +277,9 @@ struct History::Parts {
     return add_condition.run();
   }
 
-  /// The minute in which an Xid is to be counted. nullopt if it was counted already: by an earlier
-  /// daemon, because the kernel log is read from its begin, or a moment ago, because NVML and the
-  /// kernel log both report it.
+  /// The minute in which an Xid is to be counted. nullopt if the Xid was counted already: by an
+  /// earlier daemon, because the kernel log is read from its beginning, or a moment ago, because
+  /// NVML and the kernel log both report it.
   std::optional<std::int64_t> minute_of(const model::XidEvent& event, const std::string& device,
                                         const Frame& frame) {
     constexpr std::int64_t kSame = 5000;  // milliseconds

@@ -16,7 +16,7 @@ class JobGrowth {
  public:
   struct Found {
     std::string user;
-    /// nullopt: not known now. Judged once in ten minutes.
+    /// nullopt: this is not known now. Decided once in ten minutes.
     std::optional<bool> grows;
   };
   /// By index of the device, and job. Jobs without a process on a device are not in it.

@@ -1,4 +1,4 @@
-// JobHangs: finds jobs that have used a device, and do not use any of theirs now. Pure: the frames
+// JobHangs: finds jobs that have used a device, and now use none of their devices. Pure: the frames
 // carry the time.
 #pragma once
 
@@ -17,7 +17,7 @@ class JobHangs {
   struct Found {
     std::string user;
     std::optional<std::uint32_t> uid;
-    std::vector<std::int64_t> pids;  // of its processes on devices
+    std::vector<std::int64_t> pids;  // the pids of the job's processes on devices
     /// nullopt: not known now, or the job is not known to have used a device before.
     std::optional<bool> is_still;
   };

@@ -18,7 +18,7 @@ namespace berth::watch {
 /// readings.
 void join(const inventory::DeviceSample& sample, model::Device& device);
 
-/// Removes the readings of a device that had no sample for so long that they are out of date.
+/// Removes the readings of a device whose last sample is so old that they are out of date.
 void mark_silent(double age_seconds, model::Device& device);
 
 /// A lost device does not report its uuid and name any more. Copies them from the device that was

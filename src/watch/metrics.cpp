@@ -328,7 +328,8 @@ std::optional<double> compute_mode_of(const Device& device) {
   return std::nullopt;
 }
 
-/// The largest compute processes of each device. Only on request, because series by pid pile up.
+/// The largest compute processes of each device. They are written only on request, because each new
+/// pid adds series.
 void add_compute_apps(Writer& out, const Frame& frame, const std::vector<Values>& devices,
                       std::size_t most) {
   const auto each = [&](std::string_view name, auto&& value) {
@@ -482,7 +483,7 @@ void add_jobs(Writer& out, const Frame& frame, const std::vector<Values>& device
     Part& part =
         jobs[process.device]
             [Labels().add("job_id", std::to_string(*process.job)).add("user", process.user).text()];
-    // A sum without a part of it would be too small.
+    // If the memory of one process is unknown, the sum would be too small.
     part.has_memory = (part.processes == 0 || part.has_memory) && process.memory_bytes;
     part.memory_bytes += static_cast<double>(process.memory_bytes.value_or(0));
     part.has_share = (part.processes == 0 || part.has_share) && process.sm_percent;

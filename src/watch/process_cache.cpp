@@ -125,7 +125,7 @@ void ProcessCache::fill(std::vector<DeviceProcess>& rows, Clock::time_point now)
 }
 
 void ProcessCache::fill_parents(std::vector<DeviceProcess>& rows) {
-  // Otherwise the pids are not those of the folders in /proc.
+  // Otherwise the driver's pids differ from the pids in /proc.
   if (translator_.view() == system::PidView::kHostProc) return;
   std::set<Identity> listed;
   for (const DeviceProcess& row : rows)
@@ -143,7 +143,8 @@ void ProcessCache::fill_parents(std::vector<DeviceProcess>& rows) {
 std::map<std::int64_t, std::int64_t> ProcessCache::find_parents() const {
   constexpr int kDeepest = 64;
   std::map<std::int64_t, std::int64_t> parents;
-  std::map<std::int64_t, std::optional<system::StatLine>> read;  // most share their ancestors
+  std::map<std::int64_t, std::optional<system::StatLine>>
+      read;  // most processes share their ancestors
   const auto stat_of = [&](std::int64_t pid) {
     const auto known = read.find(pid);
     return known != read.end() ? known->second : read[pid] = this->stat_of(pid);

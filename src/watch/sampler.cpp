@@ -121,8 +121,8 @@ class Sampler::Work {
 
   [[nodiscard]] milliseconds interval() const { return options_.interval * budget_.stretch(); }
 
-  /// Samples less often if that costs more than the budget, and as often as asked for when it does
-  /// not any more.
+  /// Samples less often while sampling costs more than the budget, and then again as often as was
+  /// asked for.
   void keep_budget(const Cost& cost) {
     const auto devices = static_cast<int>(
         std::count_if(snapshot_.devices.begin(), snapshot_.devices.end(), is_sampled_by_driver));
@@ -174,8 +174,8 @@ class Sampler::Work {
     if (is_other) sysfs_.emplace(sources_, snapshot_.devices);
   }
 
-  /// A full snapshot reads more, so a slow driver may not have answered it in time, although it
-  /// answers the samples.
+  /// A full snapshot reads more than a sample. So a slow driver may answer samples in time, but not
+  /// a full snapshot.
   void keep_answers(model::Snapshot& now) const {
     for (Device& device : now.devices) {
       if (device.health != Health::kNoAnswer || !is_sampled_by_driver(device)) continue;
@@ -321,7 +321,8 @@ class Sampler::Work {
     return has_new;
   }
 
-  /// Memory without a process, of the new lists. Other devices keep what the full snapshot found.
+  /// Computes the memory without a process for devices with a new process list. Other devices keep
+  /// the result of the full snapshot.
   void find_unattributed() {
     std::vector<model::Unattributed> rows;
     for (const Device& device : snapshot_.devices) {

@@ -10,7 +10,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr seconds kSilentAfter(2);
-/// After the driver was initialized, until the first sample; and between full snapshots.
+/// The longest time from the initialization of the driver to the first sample, and between full
+/// snapshots.
 constexpr seconds kFirstAnswer(7);
 constexpr seconds kLongestGap(5);
 /// How much of a long gap is remembered by the next sample.

@@ -1,4 +1,4 @@
-// Silence: decides from the times of its answers whether a device that a driver samples still
+// Silence: decides whether a device still answers its driver, from the times of its earlier
 // answers. A driver that has been slow gets more time, so that it causes no alert. Pure.
 #pragma once
 
@@ -25,7 +25,7 @@ class Silence {
   void stop() { is_sampled_ = false; }
   /// A sample of this device, whose readings began at `read` and took `took`.
   void sampled(const std::string& key, Clock::time_point read, Clock::duration took);
-  /// A full snapshot has its readings.
+  /// A full snapshot has readings of this device.
   void seen(const std::string& key, Clock::time_point now);
   /// This process did not run for `pause`, so no answer could be received.
   void add_pause(Clock::duration pause);

@@ -79,8 +79,8 @@ std::optional<double> UsageMeter::joules_of(const model::Device& device, double 
   return std::nullopt;
 }
 
-/// It is unknown whether the device is used. The energy is that of the device if there is no other
-/// holder.
+/// It is unknown whether this memory's owner uses the device. If nothing else holds the device, its
+/// energy is counted for this owner.
 void UsageMeter::add_unaccounted(const Frame& frame, const model::Device& device, double seconds,
                                  const std::optional<double>& joules) {
   Usage& usage = usage_[{key_of(device), kNoProcess, 0, kNoProcess}];

@@ -12,7 +12,7 @@
 
 namespace berth::watch {
 
-/// Up to which record a program has read the kernel log.
+/// How far a program has read the kernel log.
 struct LogPosition {
   std::string boot;        // each boot numbers its records from 0; "": not known
   std::int64_t last = -1;  // number of the last record that was read; -1: none
@@ -35,7 +35,7 @@ struct XidTotals {
 
   /// An event before the start is not counted, but its time is stored.
   void add(const model::XidEvent& event, std::int64_t start_unix_milliseconds);
-  /// nullptr: it is not known which Xids the device had.
+  /// The Xids of a device; nullptr if they are not known.
   [[nodiscard]] const std::map<int, Seen>* of(const model::Device& device) const;
 };
 
