@@ -138,7 +138,7 @@ Speed speed_of(std::string_view device_key, const EarlierResults& latest,
         continue;
       }
     if (const auto slower = slower_percent(now, twins.rate, twins.spread_percent))
-      out.slower.push_back(text("{} is {:.0f} % slower than on other devices of this name",
+      out.slower.push_back(text("{} is {:.0f} % slower than on other devices of this model",
                                 printable(now.case_key), *slower));
   }
   return out;

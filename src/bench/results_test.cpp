@@ -36,7 +36,7 @@ TEST_CASE("a case is compared with the baseline first, and else with twins") {
   CHECK(speed_of("a", latest, {}).slower.empty());
   const Speed slow = speed_of("c", latest, {});
   REQUIRE(slow.slower.size() == 1);
-  CHECK(slow.slower[0] == "gemm.fp32 is 20 % slower than on other devices of this name");
+  CHECK(slow.slower[0] == "gemm.fp32 is 20 % slower than on other devices of this model");
   CHECK(speed_of("b", latest, read(row("b", 0.9))).slower ==
         std::vector<std::string>{"gemm.fp32 is 10 % slower than in the baseline"});
 }

@@ -279,8 +279,8 @@ std::string words_of(const Json::exception& problem) {
     return text("{} is missing",
                 printable(said.substr(begin + 5, said.find('\'', begin + 5) - begin - 5)));
   if (const auto* broken = dynamic_cast<const Json::parse_error*>(&problem))
-    return text("it is not valid JSON: byte {}", broken->byte);
-  return text("a value in it has the wrong type");
+    return text("invalid JSON at byte {}", broken->byte);
+  return text("a value has the wrong type");
 }
 
 Error no_record(const std::string& why) {
@@ -328,7 +328,7 @@ Status take_spec(const Json& json, Submission& into) try {
   const bool sound = !command.empty() && into.folder.starts_with('/') && !has_zero(into.folder) &&
                      std::none_of(command.begin(), command.end(), has_zero) &&
                      std::none_of(into.environment.begin(), into.environment.end(), has_zero);
-  if (!sound) return cannot_start(text("it has no command, or no folder to start in"));
+  if (!sound) return cannot_start(text("the job has no command, or no folder to start in"));
   return Done{};
 } catch (const Json::exception& problem) {
   return cannot_start(words_of(problem));

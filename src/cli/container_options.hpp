@@ -13,7 +13,8 @@ namespace berth::cli {
 inline constexpr std::array<Option, 4> kContainerOptions{{
     {"--container", "IMAGE", "run the command in a container of this image"},
     {"--engine", "podman|docker|apptainer",
-     "with --container: what starts it (default: the first that is installed)"},
+     "with --container: the engine that starts the container (default: the first that is "
+     "installed)"},
     {"--mount", "SOURCE[:TARGET[:ro]]",
      "with --container: also mount this file or folder; the working folder is always mounted",
      true},

@@ -268,8 +268,8 @@ std::string gaps_in(const std::vector<DeviceChanges>& all, const Minutes& minute
   const auto duration = [](double seconds) {
     return show_duration(std::chrono::seconds(static_cast<std::int64_t>(seconds)));
   };
-  return text("note: {}", text("only {} before and {} after are recorded; throttling is by minute "
-                               "of that, and processes need a minute of each",
+  return text("note: {}", text("only {} before and {} after are recorded; throttling is computed "
+                               "from these times, and processes need at least a minute of each",
                                duration(before), duration(after))) +
          "\n";
 }
@@ -324,9 +324,10 @@ Result<int> run_diff(const Context& context) {
                                       "usage are kept")) +
                 "\n");
   else if (!has_processes)
-    context.err(text("note: {}", text("processes, throttling and Xids are not compared: they are "
-                                      "kept by minute, and a period has no whole one")) +
-                "\n");
+    context.err(
+        text("note: {}", text("processes, throttling and Xids are not compared: they are recorded "
+                              "by minute, and a period contains no whole minute")) +
+        "\n");
   else
     context.err(gaps_in(all, minutes));
   return 0;

@@ -35,9 +35,10 @@ inline constexpr auto kSlurmOptions = std::to_array<Option>({
     {"--memory", "SIZE", "task: GPU memory of each task"},
     {"--share", "PART", "task: part of a GPU's time"},
     {"--report", "FILE", "task: file of the report; %j: job, %t: task"},
-    {"--command", "NAME", "task: what runs, for the report"},
-    {"--hang-timeout", "DURATION", "task: say where it is if it makes no progress for so long"},
-    {"--status", "N", "task: its exit status, as wait(2) returns it"},
+    {"--command", "NAME", "task: the command of the task, for the report"},
+    {"--hang-timeout", "DURATION",
+     "task: report where the task is if it makes no progress for this long"},
+    {"--status", "N", "task: the exit status of the task, as wait(2) returns it"},
 });
 inline constexpr auto kSlurmExamples = std::to_array<Example>({
     {"berth slurm gres",
@@ -59,11 +60,12 @@ inline constexpr auto kSlurmExamples = std::to_array<Example>({
 inline constexpr auto kFunctionOwnOptions = std::to_array<Option>({
     {"--idle", "DURATION", "end a worker after this long without a call (default: 60s)"},
     {"--max", "N", "at most N workers, each with its own lease (default: 1)"},
-    {"--queue", "N", "this many calls may wait; more get 503 and Retry-After (default: 16)"},
+    {"--queue", "N",
+     "the most calls that may wait; further calls get 503 and Retry-After (default: 16)"},
     {"--timeout", "DURATION",
      "how long a call may wait for a worker, and how long it may then run (default: 60s)"},
-    {"--body", "SIZE", "the most that a call may send (default: 10MiB)"},
-    {"--listen", "ADDRESS:PORT", "where it listens (default: 127.0.0.1:8643)"},
+    {"--body", "SIZE", "the largest body of a call (default: 10MiB)"},
+    {"--listen", "ADDRESS:PORT", "the address to listen on (default: 127.0.0.1:8643)"},
     {"--token-file", "FILE", "calls must have the token in this file: Authorization: Bearer TOKEN"},
     {"--python", "PATH", "the Python of the workers (default: python3)"},
 });
@@ -71,7 +73,7 @@ inline constexpr auto kFunctionOptions = join(kFunctionOwnOptions, kRequestOptio
 inline constexpr auto kFunctionExamples = std::to_array<Example>({
     {"berth function serve handler.py:predict", "call predict() by HTTP, on a free GPU"},
     {"berth function serve handler.py:predict --idle 5m --max 2",
-     "two calls at a time; idle workers stay loaded for longer"},
+     "serve two calls at a time; keep idle workers loaded for longer"},
     {"berth function serve handler.py:predict --memory 4GiB", "use a part of a GPU"},
     {"curl --json '{\"x\": 3}' http://127.0.0.1:8643/", "a call"},
 });
@@ -89,7 +91,8 @@ inline constexpr auto kK8sOptions = std::to_array<Option>({
     {"--cdi", "DIR", "dra: the folder for CDI files (default: /var/run/cdi)"},
     {"--api", "URL", "dra: the API server (default: that of the cluster in which the pod runs)"},
     {"--account", "DIR",
-     "dra: has token and ca.crt (default: /var/run/secrets/kubernetes.io/serviceaccount)"},
+     "dra: the folder with token and ca.crt (default: "
+     "/var/run/secrets/kubernetes.io/serviceaccount)"},
     {"--image", "IMAGE", "verify: an image with berth (default: that of the installed DaemonSet)"},
     {"--namespace", "NAME", "verify: where the pod runs (default: kubectl's namespace)"},
     {"--resource", "NAME", "verify: what the pod requests (default: berth.dev/gpu-share)"},

@@ -94,9 +94,9 @@ InstallFailure refused(std::string_view words, const std::string& code) {
   // With plain HTTP, the proxy's answer looks like one of the index.
   if (code == "407")
     return {text("the proxy refuses the connection ({})", code), "env | grep -i _proxy"};
-  return {
-      text("the package index {} refuses access ({})", host_in(words), code),
-      text("give it a user name in pip's configuration, or name your mirror: {}", "--index URL")};
+  return {text("the package index {} refuses access ({})", host_in(words), code),
+          text("add a user name for the index to pip's configuration, or name your mirror: {}",
+               "--index URL")};
 }
 
 }  // namespace

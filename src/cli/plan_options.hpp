@@ -61,17 +61,16 @@ inline constexpr auto kPlanExamples = std::to_array<Example>({
 });
 
 inline constexpr auto kCompareOptions = std::to_array<Option>({
-    {"--cpu", nullptr, "a setting: on the CPU, all GPUs hidden"},
-    {"--gpus", "N,…", "a setting for each number in the list: with this many GPUs", true},
-    {"--threads", "N,…", "a setting for each number in the list: on the CPU with this many cores",
-     true},
+    {"--cpu", nullptr, "add a setting that runs on the CPU, with all GPUs hidden"},
+    {"--gpus", "N,…", "add a setting for each number in the list, with that many GPUs", true},
+    {"--threads", "N,…",
+     "add a setting for each number in the list, on the CPU with that many cores", true},
     {"--preset", "NAME",
-     "a further setting: the last of the --cpu, --gpus and --threads settings, with this preset "
-     "(tf32, cudnn-benchmark, deterministic, …)",
+     "add a setting: the last of the --cpu, --gpus and --threads settings, with this preset (tf32, "
+     "cudnn-benchmark, deterministic, …)",
      true},
     {"--set", "NAME=VALUE",
-     "a further setting: the last of the --cpu, --gpus and --threads settings, with this variable "
-     "set",
+     "add a setting: the last of the --cpu, --gpus and --threads settings, with this variable set",
      true},
     {"--runs", "N", "how often each setting runs, for median and spread (default: 3)"},
     {"--warmup", "N", "how often each setting runs before the measurement (default: 1)"},

@@ -14,10 +14,10 @@ namespace berth::cli {
 
 inline constexpr std::array<Option, 14> kRankOptions{{
     {"--ranks", "N|MIN:MAX|gpu|auto",
-     "start N ranks with RANK and the other variables of torchrun; MIN:MAX: as many as GPUs are "
-     "free; gpu: one for each GPU; auto: the same, or one for each core if there is no GPU"},
+     "start N ranks with torchrun's variables; MIN:MAX: as many as GPUs are free; gpu: one per "
+     "GPU; auto: gpu, or without GPUs one per core"},
     {"--gpus-per-rank", "K",
-     "with --ranks: each rank has K GPUs, and with K above 1 sees only them"},
+     "with --ranks: K GPUs for each rank; with K above 1, a rank sees only its own GPUs"},
     {"--oversubscribe", nullptr,
      "with --ranks: if there are fewer GPUs than ranks, several ranks share one"},
     {"--nodes", "N",
@@ -28,14 +28,15 @@ inline constexpr std::array<Option, 14> kRankOptions{{
     {"--preflight", nullptr,
      "with --ranks: before the program, the ranks meet and add numbers with its PyTorch"},
     {"--nccl-debug", nullptr,
-     "with --ranks: the report says how NCCL connects the ranks; --log-dir also keeps its log"},
-    {"--retries", "N", "start it again, up to N times, unless the program itself is wrong"},
+     "with --ranks: the report says how NCCL connects the ranks; --log-dir also keeps NCCL's log"},
+    {"--retries", "N",
+     "start a failed command again, up to N times, unless the program itself is wrong"},
     {"--backoff", "TIME..MOST",
      "with --retries: wait before a retry, doubled each time (default: 1s..60s)"},
     {"--hang-action", "report|retry|kill",
      "with --ranks: only report a hang, start all ranks again, or end them (default: report)"},
     {"--hang-timeout", "DURATION",
-     "with --hang-action retry or kill: after this long without progress (default: 10m)"},
+     "with --hang-action retry or kill: act after this long without progress (default: 10m)"},
     {"--log-dir", "DIR", "with --ranks: write the output of each rank to a file in DIR"},
     {"--log-limit", "SIZE",
      "with --log-dir: if a rank writes more, keep only the beginning and the end (default: 1GiB)"},

@@ -268,7 +268,8 @@ Error no_recipe(const RecipeMachine& machine, const RecipeAsker& asker, const Ar
                                      " --uv   " + text("(uv downloads this Python)"));
   }
   if (error.id == "E0833" && wish.platform == Platform::kNvidia)
-    error.message += "\n  " + text("the GPU prevents it: another driver or Python would not help");
+    error.message +=
+        "\n  " + text("no build supports this GPU: another driver or Python would not help");
   if (wish.platform != Platform::kCpu && wish.framework != Framework::kCupy) hint(base + " --cpu");
   if (wish.framework == Framework::kCupy && wish.platform != Platform::kNvidia)
     error.message += "\n  " + text("CuPy needs a GPU; use NumPy on the CPU");

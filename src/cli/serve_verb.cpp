@@ -118,7 +118,7 @@ Status take_mode(const Context& context, serve::DaemonOptions& options) {
   const auto known = serve::mode_named(options.settings.mode);
   if (!known)
     return Error{ErrorCode::kInvalidArgument, "E0003",
-                 text("--mode is observe, warn or enforce, not '{}'", printable(*mode)), ""};
+                 text("--mode must be observe, warn or enforce, not '{}'", printable(*mode)), ""};
   options.enforce_on = group.value_or("");
   if (group && *known != serve::Mode::kEnforce)
     return Error{ErrorCode::kInvalidArgument, "E0010",

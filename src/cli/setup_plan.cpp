@@ -77,7 +77,7 @@ Result<SetupPart> plan_part(const Context& context, const SetupRequest& request,
         facts);
   if (!release.empty() && !doctor::in_range(release, build.release))
     return Error{ErrorCode::kNotFound, "E0843",
-                 text("no build of {} {} is known to run here; {} does",
+                 text("no build of {} {} is known to run here; one of {} is",
                       doctor::name_of(asked.framework), asked.version, build.release),
                  with_release(context.arguments, request, asked, build.release)};
   if (plan->order.choice.is_unknown)

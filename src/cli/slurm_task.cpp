@@ -431,7 +431,7 @@ Result<int> slurm_task(const Context& context) {
   if (begin == "-") return begin_later(context);
   if (begin) return begin_task(context, *begin);
   if (end) return end_task(context, *end);
-  return wrong(text("Slurm's plugin calls it, with --begin or --end"));
+  return wrong(text("only Slurm's plugin calls this command, with --begin or --end"));
 }
 
 }  // namespace berth::cli

@@ -45,7 +45,7 @@ TEST_CASE("a card that is slower than its twins has a finding without a baseline
   CHECK(cli::speed_check(card("a"), latest, {}).verdict == Verdict::kOk);
   const auto slow = cli::speed_check(card("c"), latest, {});
   CHECK(slow.verdict == Verdict::kFailed);
-  CHECK(slow.detail.find("other devices of this name") != std::string::npos);
+  CHECK(slow.detail.find("other devices of this model") != std::string::npos);
 }
 
 TEST_CASE("a card without results to compare is not checked") {

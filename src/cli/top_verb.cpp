@@ -243,7 +243,7 @@ struct Target {
 /// Asks for confirmation before a signal is sent. If no signal can be sent, says why.
 void ask_for_signal(const watch::Frame& frame, top::Settings& settings, Target& target) {
   if (settings.by_user) {
-    settings.message = text("select a process: u shows them");
+    settings.message = text("select a process: u shows the processes");
     return;
   }
   const model::DeviceProcess* const process = top::selected_process(frame, settings);

@@ -126,7 +126,7 @@ std::string device_lines(const TraceDevice& device, milliseconds took) {
   out += text("; {} allocations, {} frees, {} refused", sum.allocations, sum.frees, sum.refusals);
   const std::string indent = "\n" + std::string(9, ' ');
   out += indent +
-         text("{} kernels and graphs, {} a second", sum.launches, per_second(sum.launches, took));
+         text("{} kernels and graphs, {} per second", sum.launches, per_second(sum.launches, took));
   out += indent + (device.is_timed
                        ? text("device time {}",
                               show_duration(milliseconds(sum.device_nanoseconds / 1000000)))

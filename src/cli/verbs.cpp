@@ -32,7 +32,7 @@ constexpr auto kOverviewOptions = std::to_array<Option>({
 });
 constexpr auto kOverviewExamples = std::to_array<Example>({
     {"berth", "show devices, their users, problems, and next steps"},
-    {"berth --json", "JSON for a program: the same data"},
+    {"berth --json", "print the same data as JSON for a program"},
     {"berth run -- python train.py",
      "run on one free GPU; wait if all are busy; use the CPU if there is no GPU"},
     {"berth doctor -- python train.py", "find out why the program does not find the GPU"},
@@ -43,7 +43,8 @@ constexpr auto kLsOptions = std::to_array<Option>({
     kDevice,
     kUser,
     kMine,
-    {"-s,--sort", output::kDeviceSortKeys, "order of the rows; numbers largest first"},
+    {"-s,--sort", output::kDeviceSortKeys,
+     "the column by which rows are sorted; largest numbers first"},
     kWide,
     {"-l,--details", nullptr, "every field of every device, and why a reading is absent"},
     {"--topology", nullptr, "how the GPUs are connected: NVLink, PCIe switches, NUMA nodes"},
@@ -64,7 +65,8 @@ constexpr auto kPsOptions = std::to_array<Option>({
     kDevice,
     kUser,
     kMine,
-    {"-s,--sort", output::kProcessSortKeys, "order of the rows; numbers largest first"},
+    {"-s,--sort", output::kProcessSortKeys,
+     "the column by which rows are sorted; largest numbers first"},
     kWide,
     kOpenCl,
     kNoOpenCl,
@@ -94,10 +96,12 @@ constexpr auto kRunOnlyOptions = std::to_array<Option>({
      "with --memory: memory beyond it is managed memory, which the driver moves to the host and "
      "back"},
     {"--isolation", "auto|driver|mig|mps|guard|none",
-     "what enforces --memory and --share (default: auto, the strongest available)"},
-    {"--report", "FILE|-|none", "JSON to FILE; - : text on stderr, even if it is not a terminal"},
+     "the method that enforces --memory and --share (default: auto, the strongest available "
+     "method)"},
+    {"--report", "FILE|-|none",
+     "write the report as JSON to FILE; -: as text to stderr, even if stderr is not a terminal"},
     {"--verbose", nullptr, "the report also says which variables were set, unset and kept"},
-    {"--no-wait", nullptr, "fail (6) instead of waiting for a free device"},
+    {"--no-wait", nullptr, "fail with exit code 6 instead of waiting for a free device"},
     {"--time-limit", "DURATION", "end the job after this long (2h); helps the queue to plan"},
     {"--grace", "DURATION", "time to save between SIGTERM and SIGKILL (default: 10s)"},
     {"--signal", "SIGNAL@TIME", "send the job a signal this long before its time limit (USR1@60s)"},
@@ -113,13 +117,15 @@ constexpr auto kQueueOptions = std::to_array<Option>({
      "with --queue: start after these jobs succeed; any:7: after it ends; not-ok:7: after it fails",
      true},
     {"--on-end", "COMMAND", "run this in a shell after the job, with BERTH_EXIT_CODE set"},
-    {"--notify", nullptr, "write a line to your terminals when it has ended, and to the desktop"},
+    {"--notify", nullptr,
+     "when the job has ended, write a line to your terminals and to the desktop"},
     {"--array", "RANGE",
      "with --queue: one job for each BERTH_ARRAY_INDEX of 1-100; 1-100%4: four at a time"},
-    {"--requeue", nullptr, "with --queue: start it again if the machine restarts while it runs"},
+    {"--requeue", nullptr,
+     "with --queue: start the job again if the machine restarts while the job runs"},
     {"--preemptible", nullptr,
      "with --queue: use what is free; if another job needs the GPUs, end and wait again"},
-    {"--hold", nullptr, "with --queue: do not start it until `berth release`"},
+    {"--hold", nullptr, "with --queue: do not start the job until `berth release`"},
 });
 constexpr auto kLeaseOptions = join(kRequestOptions, kRunOnlyOptions);
 constexpr auto kRunOptions =
@@ -134,7 +140,7 @@ constexpr auto kRunExamples = std::to_array<Example>({
     {"berth run --ranks 4 -- python train.py",
      "start four processes with a GPU each, as torchrun would"},
     {"berth run --retries 3 -- python train.py",
-     "start it again if memory ran out, a device failed or the program was killed"},
+     "start the program again if memory ran out, a device failed or the program was killed"},
     {"berth run --container pytorch/pytorch --memory 8GiB -- python infer.py",
      "run in a container, limited to 8 GiB"},
     {"berth run --dry-run --gpus 1 -- python train.py", "show what would be set, and why"},
@@ -159,11 +165,11 @@ constexpr auto kEnvOptions = join(
     kRequestOptions,
     std::to_array<Option>({
         {"--format", "shell|json|dotenv|docker|cdi|k8s|pip|conda|dockerfile",
-         "output for a shell (eval), --env-file, docker run, CDI or Kubernetes, or a recipe for "
-         "pip, conda or a Dockerfile (default: shell)"},
+         "form of the output: variables for a shell, file, container or pod; or a recipe (default: "
+         "shell)"},
         {"--framework", "torch|tensorflow|jax|cupy|onnxruntime",
-         "with pip, conda, dockerfile: what to install, in a version that is known to work "
-         "with this driver, GPU and Python"},
+         "with pip, conda, dockerfile: the framework to install, in a version that is known to "
+         "work with this driver, GPU and Python"},
         {"--driver", "VERSION", "a recipe for a machine with this NVIDIA driver (550.54)"},
         {"--gpu", "NAME", "a recipe for a machine with this GPU (H100)", true},
         {"--compute-capability", "X.Y", "the compute capability of a GPU that Berth does not know"},
@@ -182,7 +188,7 @@ constexpr auto kEnvExamples = std::to_array<Example>({
 });
 
 constexpr auto kJobsOptions = std::to_array<Option>({
-    {"-a,--all", nullptr, "also what ended more than a day ago"},
+    {"-a,--all", nullptr, "also list jobs that ended more than a day ago"},
     {"-m,--mine", nullptr, "only your own"},
     {"-u,--user", "NAME", "only the jobs of this user (name or uid)"},
     {"--state", "STATE,…",
@@ -197,7 +203,8 @@ constexpr auto kReportExamples = std::to_array<Example>({
 constexpr auto kEditOptions = std::to_array<Option>({
     {"--priority", "N", "order among your own waiting jobs: larger first"},
     {"--time-limit", "DURATION",
-     "end the job after this long; none: no limit; for a running job only a shorter limit"},
+     "end the job after this long; none: no limit; the limit of a running job can only become "
+     "shorter"},
     {"--gpus", "N", "number of GPUs; none: on the CPU"},
     {"--after", "JOB,…", "start after these jobs succeed (any:7, not-ok:7); none: at once", true},
     {"--first", nullptr, "start before all your other waiting jobs"},
@@ -206,12 +213,12 @@ constexpr auto kEditOptions = std::to_array<Option>({
 constexpr auto kEditExamples = std::to_array<Example>({
     {"berth edit 7 --gpus 1 --time-limit 2h", "change the request of job 7 while it waits"},
     {"berth edit 9 --first", "run job 9 before your other waiting jobs"},
-    {"berth edit 9 --swap 8", "jobs 8 and 9 change places"},
+    {"berth edit 9 --swap 8", "exchange the places of jobs 8 and 9 in the queue"},
 });
 constexpr auto kGuardExamples = std::to_array<Example>({
     {"berth guard check",
      "check whether a memory quota is enforced with this driver, and which calls exceed it"},
-    {"berth guard check --json", "JSON for a program: the same data"},
+    {"berth guard check --json", "print the same data as JSON for a program"},
 });
 constexpr auto kResizeOptions = std::to_array<Option>({
     {"--memory", "SIZE",
@@ -220,7 +227,7 @@ constexpr auto kResizeOptions = std::to_array<Option>({
 });
 constexpr auto kResizeExamples = std::to_array<Example>({
     {"berth resize 7 --memory 12GiB", "give job 7 more memory, if the device has it"},
-    {"berth resize 7 --memory 4GiB --share 50%", "reduce its memory and its share of the time"},
+    {"berth resize 7 --memory 4GiB --share 50%", "reduce the memory and the time share of job 7"},
 });
 constexpr auto kTraceOptions = std::to_array<Option>({
     {"--out", "FILE", "file of the trace (default: berth-trace-JOB.json)"},
@@ -282,7 +289,8 @@ constexpr auto kReleaseExamples = std::to_array<Example>({
 constexpr auto kServeOptions = std::to_array<Option>({
     {"--system", nullptr, "for all users of the machine, as root (default: for you alone)"},
     {"--config", "FILE",
-     "its settings, docs/serve.md (default: with --system /etc/berth/berth.toml, else none)"},
+     "the file of settings, see docs/serve.md (default: with --system /etc/berth/berth.toml, "
+     "otherwise none)"},
     {"--mode", "MODE",
      "with --system: how to treat processes without a lease: observe, warn or enforce (default: "
      "observe)"},
@@ -322,7 +330,8 @@ constexpr auto kSimExamples = std::to_array<Example>({
 });
 
 constexpr auto kDoctorOptions = std::to_array<Option>({
-    {"--python", "PATH", "the Python that the program runs in (default: the active environment's)"},
+    {"--python", "PATH",
+     "the Python that runs the program (default: that of the active environment)"},
     {"--venv", "DIR", "the Python of a virtual environment (its folder)"},
     {"--conda", "NAME", "the Python of a conda environment (its name)"},
     {"--static", nullptr, "read files only; do not call drivers"},
@@ -342,7 +351,8 @@ constexpr auto kDoctorExamples = std::to_array<Example>({
     {"berth doctor", "find out why the GPU can't be used, or is used badly"},
     {"berth doctor --venv ~/train",
      "diagnose with the Python of an environment; none of its programs are run"},
-    {"berth doctor train.py Dockerfile", "find lines that do not do what they seem to do"},
+    {"berth doctor train.py Dockerfile",
+     "find lines whose effect differs from what they seem to do"},
     {"berth doctor article.md", "check the code in an article; - reads pasted text"},
     {"berth doctor -- torchrun train.py", "check what this command would see, without running it"},
     {"python train.py 2>&1 | berth doctor --error -", "look for the causes of an error first"},
@@ -356,9 +366,11 @@ constexpr auto kSetupOptions = std::to_array<Option>({
     {"--venv", "DIR", "the new virtual environment (default: .venv)"},
     {"--conda", "NAME", "a new conda environment; conda installs Python, and pip the frameworks"},
     {"--uv", nullptr, "let uv create the environment and install, instead of venv and pip"},
-    {"--python", "PATH", "the Python to use: a path, or 3.12 (default: the active environment's)"},
+    {"--python", "PATH",
+     "the Python to use: a path, or 3.12 (default: that of the active environment)"},
     {"--cpu", nullptr, "install for the CPU, even if there are GPUs"},
-    {"--gpu", "NAME", "choose the build for this GPU (H100) instead of those here", true},
+    {"--gpu", "NAME", "choose the build for this GPU (H100) instead of the GPUs of this machine",
+     true},
     {"--driver", "VERSION", "choose the build for this NVIDIA driver (550.54)"},
     {"--compute-capability", "X.Y", "the compute capability of a GPU that Berth does not know"},
     {"--index", "URL", "take packages only from this mirror of PyPI"},
@@ -378,7 +390,7 @@ constexpr auto kSetupExamples = std::to_array<Example>({
      "replace the release in .venv; if that fails, nothing changes"},
     {"berth setup --check", "check that the frameworks in .venv run a kernel"},
     {"berth setup torch --format dockerfile >Dockerfile",
-     "write a Dockerfile that installs the same"},
+     "write a Dockerfile that installs the same packages"},
     {"berth setup torch --dry-run --driver 550.54 --gpu H100",
      "show what setup would do on another machine"},
 });
@@ -507,8 +519,9 @@ constexpr auto kVerbs = std::to_array<Verb>({
     {"plan", Group::kMeasure,
      "what GPU memory a model takes, which GPUs hold it, and what they cost",
      "fit|measure|gpu|cost [MODEL | -- COMMAND…]", false, kPlanOptions, kPlanExamples, run_plan},
-    {"compare", Group::kMeasure, "run a program in several settings, and say which is best",
-     "-- COMMAND…", true, kCompareOptions, kCompareExamples, run_compare},
+    {"compare", Group::kMeasure,
+     "run a program with several settings, and say which setting is best", "-- COMMAND…", true,
+     kCompareOptions, kCompareExamples, run_compare},
     {"setup", Group::kUse, "make a Python environment with frameworks that run here",
      "FRAMEWORK [VERSION]…", false, kSetupOptions, kSetupExamples, run_setup},
     {"slurm", Group::kOperate, "print and check the Slurm configuration of this machine's GPUs",

@@ -16,10 +16,11 @@ inline constexpr Option kHost = {
 inline constexpr auto kTopOptions = std::to_array<Option>({
     kDevice,
     kUser,
-    {"-s,--sort", top::kSortKeys, "order of the processes; numbers largest first"},
+    {"-s,--sort", top::kSortKeys,
+     "the column by which processes are sorted; largest numbers first"},
     {"--reverse", nullptr, "in reverse order"},
     {"--tree", nullptr, "child processes below their parents"},
-    {"--by-user", nullptr, "one row a user instead of processes"},
+    {"--by-user", nullptr, "show one row per user instead of processes"},
     {"--filter", "TEXT", "only processes with this text in their command, user, container or job"},
     {"--interval", "DURATION", "time between two samples (default: 1s)"},
     {"--no-graphs", nullptr, "no graphs over time"},
@@ -58,7 +59,7 @@ inline constexpr auto kAlertsOptions = std::to_array<Option>({
     {"--test", nullptr,
      "send a test message to each [[alerts]] of the settings, and say which accepted it"},
     {"--rules", nullptr, "the rules of the broker: condition, how long it must hold, severity"},
-    {"--config", "FILE", "with --test or --rules: these settings, without asking the broker"},
+    {"--config", "FILE", "with --test or --rules: use these settings, without asking the broker"},
 });
 inline constexpr auto kAlertsExamples = std::to_array<Example>({
     {"berth alerts", "show current problems, and since when they exist"},
@@ -71,9 +72,10 @@ inline constexpr auto kHistoryOptions = std::to_array<Option>({
     {"-d,--device", "LIST", "only these devices: index, or the beginning of a uuid", true},
     {"-u,--user", "NAME", "instead of readings: the use of this user, by job"},
     {"--job", "N", "instead of readings: the use of this job, by command"},
-    {"--since", "DURATION", "how far back (2h, 7d; default: 1h)"},
-    {"--step", "DURATION", "length of the interval of each mean (default: what fits)"},
-    {"--format", "table|csv|json|plot", "how to print it (default: table)"},
+    {"--since", "DURATION", "begin this long before now (2h, 7d; default: 1h)"},
+    {"--step", "DURATION",
+     "length of the interval of each mean (default: chosen to fit the output)"},
+    {"--format", "table|csv|json|plot", "form of the output (default: table)"},
 });
 inline constexpr auto kHistoryExamples = std::to_array<Example>({
     {"berth history --device 0 --since 2h", "show the readings of one device"},
@@ -81,8 +83,9 @@ inline constexpr auto kHistoryExamples = std::to_array<Example>({
     {"berth history --format csv > day.csv", "write a file for a spreadsheet"},
 });
 inline constexpr auto kDiffOptions = std::to_array<Option>({
-    {"--at", "TIME", "when it changed, in local time: 14:02 or 2026-11-23T14:02; add Z for UTC"},
-    {"--since", "DURATION", "instead: compare the time before this with now (default: 10m)"},
+    {"--at", "TIME", "time of the change, in local time: 14:02 or 2026-11-23T14:02; add Z for UTC"},
+    {"--since", "DURATION",
+     "instead of --at: compare the time before this with now (default: 10m)"},
     {"--window", "DURATION", "how long before and after are compared (default: 5m)"},
     {"-d,--device", "LIST", "only these devices: index, or the beginning of a uuid", true},
 });
@@ -91,7 +94,7 @@ inline constexpr auto kDiffExamples = std::to_array<Example>({
     {"berth diff --since 2h", "compare now with two hours ago"},
 });
 inline constexpr auto kUsageOptions = std::to_array<Option>({
-    {"--by", "user|job|command", "what is summed up (default: user)"},
+    {"--by", "user|job|command", "the key by which use is summed up (default: user)"},
     {"-u,--user", "NAME", "only this user's"},
     {"--job", "N", "only this job's"},
     {"--since", "DURATION", "how far back (default: 30d)"},
@@ -106,7 +109,7 @@ inline constexpr auto kUsageExamples = std::to_array<Example>({
 });
 
 inline constexpr auto kExporterOptions = std::to_array<Option>({
-    {"--listen", "ADDRESS:PORT", "where to answer (default: 127.0.0.1:9837)"},
+    {"--listen", "ADDRESS:PORT", "the address to listen on (default: 127.0.0.1:9837)"},
     {"--dialect", watch::kDialects, "use the names and labels of this exporter (default: berth)"},
     {"--processes", "N",
      "also the N largest groups of processes on each device: by user, job and program"},

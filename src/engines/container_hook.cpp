@@ -19,7 +19,7 @@ constexpr const char* kDefault = "default-runtime";
 
 Error unreadable(const char* what) {
   return {ErrorCode::kInvalidArgument, "E1105",
-          text("the container's runtime sent something that cannot be read: {}", what),
+          text("the data from the container runtime cannot be read: {}", what),
           "sudo berth container --remove"};
 }
 

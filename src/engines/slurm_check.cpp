@@ -138,7 +138,7 @@ class Comparison {
   void compare_detection() {
     if (mode() != "nvml" || machine_.plugin_folder.empty() || machine_.has_nvml_plugin) return;
     add("autodetect",
-        text("gres.conf says AutoDetect=nvml, and this Slurm was built without it ({} is missing)",
+        text("gres.conf has AutoDetect=nvml, but this Slurm was built without NVML ({} is missing)",
              machine_.plugin_folder + "/gpu_nvml.so"),
         text("instead of AutoDetect, the lines that `berth slurm gres` prints"));
   }
@@ -193,7 +193,8 @@ class Comparison {
           gpu->type.find(line.type) == std::string::npos &&
           line.type.find(gpu->type) == std::string::npos)
         add("type_differs",
-            text("gres.conf calls {} {}; it is {}", file, printable(line.type), gpu->type),
+            text("gres.conf says that {} is of type {}, but its type is {}", file,
+                 printable(line.type), gpu->type),
             line_for(file));
       compare_cores(line, *gpu, file);
       // A line for several GPUs gives all of them the same links.
@@ -213,8 +214,8 @@ class Comparison {
     if (!given || !near) return;
     if (model::intersection(*given, *near).size() == given->size()) return;
     add("cores_differ",
-        text("gres.conf puts {} near cores {}; it is near {}", file, printable(line.cores),
-             gpu.cores),
+        text("gres.conf says that {} is near cores {}, but it is near cores {}", file,
+             printable(line.cores), gpu.cores),
         line_for(file));
   }
 

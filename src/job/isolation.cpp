@@ -180,16 +180,16 @@ Status check_spill(Isolation wanted, const IsolatedJob& job, bool is_inner) {
   const std::string without = "berth run --memory 8GiB -- …";
   if (is_inner) return fail(text("the limits of the surrounding job apply"), without);
   if (wanted == Isolation::kDriver || wanted == Isolation::kMps || wanted == Isolation::kNone)
-    return fail(text("only the guard can do that, and not under {}",
+    return fail(text("only the guard can spill memory, and not with {}",
                      fmt::format("--isolation {}", word_of(wanted))),
                 "berth run --spill --isolation guard …");
   if (job.placement.devices.size() != 1)
-    return fail(text("only a job on one GPU can do that"), without);
+    return fail(text("only a job on one GPU can spill memory"), without);
   const auto gpu =
       std::find_if(job.snapshot.devices.begin(), job.snapshot.devices.end(),
                    [&](const model::Device& one) { return one.index == job.placement.devices[0]; });
   if (gpu == job.snapshot.devices.end() || gpu->vendor != model::Vendor::kNvidia)
-    return fail(text("only programs of CUDA can do that"), without);
+    return fail(text("only CUDA programs can spill memory"), without);
   if (job.snapshot.host.wsl) return fail(text("GPUs have no page faults under WSL"), without);
   // Pascal GPUs have compute capability 6.0.
   if (const auto major =

@@ -153,7 +153,8 @@ int pause_before(NextTry& next, const FailedTry& failed, const run::Supervision&
   if (bytes == 0) return 0;
   const auto most = tries.backoff_most;
   last.caller.note(
-      text("other programs hold {} of GPU {}: it waits until they release it, at most {}",
+      text("other programs hold {} of GPU {}: the job waits until they release this memory, at "
+           "most {}",
            show_bytes(bytes), model::show_cpu_list(failed.devices), show_duration(most)),
       {});
   for (const auto until = Clock::now() + most; Clock::now() < until;) {
@@ -179,7 +180,7 @@ Status move(Spec& spec, Plan& plan, NextTry& next, const LastStart& last) {
   if (other) {
     spec = std::move(moved);
   } else {
-    last.caller.note(text("no other device can be had: {}", other.error().message), {});
+    last.caller.note(text("no other device is available: {}", other.error().message), {});
     next.change = model::TryChange::kNothing;
     other = make_plan(spec, last.machine, last.caller.note);
   }

@@ -27,7 +27,7 @@ std::string held_against(const KnownMessage& one) {
   if (one.rules.empty()) return "";
   if (!one.not_checked.empty())
     return text("it was not checked whether this applies here ({})", joined(one.not_checked));
-  if (one.compared) return std::string(tr("no check on this machine confirms it"));
+  if (one.compared) return std::string(tr("no check on this machine confirms this cause"));
   if (one.rules.front().starts_with("SRC"))
     return std::string(tr("berth doctor FILE finds the line"));
   return std::string(tr("this was not checked here"));

@@ -115,7 +115,7 @@ TEST_CASE("a pasted error that is the first finding is not repeated at the end")
   CHECK(text.ends_with("the error   this was not checked here\n"));
   parts.error->front().compared = true;
   CHECK(output::diagnosis_text(diagnosis, {}, false, parts)
-            .ends_with("the error   no check on this machine confirms it\n"));
+            .ends_with("the error   no check on this machine confirms this cause\n"));
 }
 
 TEST_CASE("the same finding of several GPUs is shown once with all of them") {

@@ -137,14 +137,15 @@ std::string use_lines(const model::Report& report, const Terminal& terminal) {
   switch (report.gpu_use) {
     case GpuUse::kSeen:
       if (on_gpu) return "";
-      return line(touched.empty() ? text("it used a GPU although none was given to it")
+      return line(touched.empty() ? text("the job used a GPU, although it was given none")
                                   : text("it used GPUs although variables hide them: {}", touched),
                   terminal, Style::kYellow);
     case GpuUse::kDeniedByKernel:
-      return line(text("the kernel denied it access to a GPU that it was not given"), terminal);
+      return line(text("the kernel denied the job access to a GPU that the job was not given"),
+                  terminal);
     case GpuUse::kNotChecked:
       return report.gpus_here && report.looks == 0 && report.wall >= std::chrono::seconds(1)
-                 ? line(text("it could not be checked whether it used a GPU"), terminal)
+                 ? line(text("it could not be checked whether the job used a GPU"), terminal)
                  : "";
     case GpuUse::kNotSeen:
       break;

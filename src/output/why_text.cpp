@@ -179,7 +179,7 @@ void add_when(Lines& lines, const JobStory& story, const JobsView& view) {
   if (story.job.state == JobState::kHeld || !awaited(story).empty()) return;
   if (!fits_at) {
     if (why == "user_limit")
-      lines.add(tr("when"), text("never: it is more than one user may have"));
+      lines.add(tr("when"), text("never: the job requests more than one user may have"));
     if (why == "never" && story.drained > 0)
       lines.add(tr("when"), text("after `berth undrain` of one of these devices"));
     else if (why == "busy" || why == "never")
@@ -219,7 +219,8 @@ void add_preemptions(Lines& lines, const Job& job) {
               text_n("ended {} time for another job", "ended {} times for other jobs",
                      job.preemptions, job.preemptions));
   if (!model::has_ended(job.state))
-    lines.add(tr("preemptible"), text("if another job needs its GPUs, it ends and waits again"));
+    lines.add(tr("preemptible"),
+              text("the job ends and waits again if another job needs its GPUs"));
 }
 
 /// Adds lines about tries of the job that failed, in other leases.

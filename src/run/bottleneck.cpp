@@ -74,7 +74,8 @@ class Search {
     add("other_ranks",
         text("rank {} ran {} of the time, and most others {}: they waited for it",
              ranks.front().rank, percent(ranks.front().runs), percent(others)),
-        text("give rank {} less work; {} shows its line", ranks.front().rank, "berth stacks"));
+        text("give rank {} less work; {} shows where in the code it is", ranks.front().rank,
+             "berth stacks"));
     return true;
   }
 
@@ -141,7 +142,7 @@ class Search {
     add("disk",
         text("it waited {} of the time for a disk, and transferred {}", percent(part),
              show_bytes(static_cast<std::uint64_t>(*seen_.disk_bytes))),
-        text("a copy of the data on a local disk or in memory, in fewer and larger files"));
+        text("copy the data to a local disk or into memory, in fewer and larger files"));
     return true;
   }
 
@@ -153,7 +154,7 @@ class Search {
         text("it neither computed nor read for {} of the time: it slept, or waited for a network, "
              "a lock or another program",
              percent(1 - main_runs())),
-        text("{} shows the line while it runs", "berth stacks JOB"));
+        text("{} shows the line of code while the program runs", "berth stacks JOB"));
   }
 
   [[nodiscard]] std::string better_blas() const {

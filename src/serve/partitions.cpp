@@ -129,7 +129,7 @@ std::vector<model::MigRoom> Partitions::rooms(const model::Snapshot& snapshot,
     const auto closed = closed_until_.find(card.uuid);
     if (closed == closed_until_.end() || closed->second <= now) continue;
     out.back().now_bytes = 0;
-    out.back().busy = text("the driver refused the last one");
+    out.back().busy = text("the driver refused to make the last partition");
   }
   return out;
 }

@@ -61,7 +61,8 @@ void read_rules(TomlTable& top, Settings& settings) {
   top.strings("exempt_groups", settings.exempt_groups);
   top.duration("half_life", settings.rules.half_life, kLongest);
   top.duration("aging", settings.rules.aging, kLongest);
-  if (settings.rules.half_life.count() < 1000) top.check(text("half_life: less than a second"));
+  if (settings.rules.half_life.count() < 1000)
+    top.check(text("half_life: must be at least a second"));
   top.table("everyone",
             [&](TomlTable& table) { settings.everyone = rules_in(table, settings.everyone); });
   top.named_tables("user", [&](const std::string& name, TomlTable& table) {

@@ -74,8 +74,8 @@ Result<std::string> token_in(const std::string& file) {
     return unusable(ErrorCode::kPermissionDenied, file, text("it belongs to another user"),
                     "ls -l");
   if ((status.st_mode & 0177) != 0)
-    return unusable(ErrorCode::kPermissionDenied, file, text("others can read it, or write to it"),
-                    "chmod 600");
+    return unusable(ErrorCode::kPermissionDenied, file,
+                    text("other users can read it, or write to it"), "chmod 600");
   std::array<char, kMost + 1> bytes{};
   const ssize_t n = ::read(in.get(), bytes.data(), bytes.size());
   if (n < 0) return cannot(file, errno);

@@ -445,7 +445,7 @@ std::vector<Line> help_lines(const watch::Frame& frame, int width) {
       text("SM is the driver's time share of a process; a device in use by several shares 100 %."),
       text("guard: the device time that Berth's guard measured, of your own guarded processes."),
       text("A reading that the driver does not have is \"-\", never 0."),
-      text("watching costs {:.2f} % of a core, and {:.1f} ms of the driver's time a second",
+      text("watching costs {:.2f} % of a core, and {:.1f} ms of the driver's time per second",
            frame.cost.cpu_seconds / std::max(frame.cost.wall_seconds, 1.0) * 100,
            frame.cost.driver_seconds / std::max(frame.cost.wall_seconds, 1.0) * 1000)};
   for (const std::string& note : frame.snapshot.notes) rows.push_back(printable(note));

@@ -437,7 +437,7 @@ void older_than_tested(Examination& look) {
     if (!is_older(tensorflow->version, "2.14"))
       finding.fix.push_back(
           {install_command(look.facts.python, {"tensorflow[and-cuda]==" + tensorflow->version}),
-           text("installs the CUDA that it was tested with as wheels")});
+           text("installs, as wheels, the CUDA with which this release was tested")});
     finding.fix.push_back(
         {"", text("install CUDA {} next to the other one and add its lib64 to LD_LIBRARY_PATH; an "
                   "older ptxas can compile XLA's code wrongly",

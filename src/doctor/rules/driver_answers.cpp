@@ -176,8 +176,8 @@ bool ways_are_open(Examination& look) {
 }
 
 void advise_restart(Finding& finding) {
-  finding.fix.push_back(
-      {"sudo dmesg | grep -iE 'nvrm|nvidia' | tail -30", text("the kernel's messages about it")});
+  finding.fix.push_back({"sudo dmesg | grep -iE 'nvrm|nvidia' | tail -30",
+                         text("shows the kernel's messages about the driver")});
   finding.fix.push_back(
       {"sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia",
        text("reloads the driver if no program uses the GPU; otherwise reboot")});

@@ -227,10 +227,11 @@ void node_permission(Examination& look) {
   finding.fix.push_back(
       {"grep -rn NVreg_DeviceFile /etc/modprobe.d /usr/lib/modprobe.d\n"
        "grep -rn nvidia /etc/udev/rules.d",
-       text("find what sets another mode than the driver's 0666, remove it and reboot")});
+       text("find out which program or setting changes the mode 0666 of the driver, remove it and "
+            "reboot")});
   if (!is_set_by_driver(look, node))
     finding.fix.push_back({"sudo nvidia-modprobe -c 0 -c 255 -u",
-                           text("restores the mode that the driver is configured for")});
+                           text("restores the mode for which the driver is configured")});
 }
 
 /// Whether the log shows that nvidia_uvm was loaded again after the last resume.

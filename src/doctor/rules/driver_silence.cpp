@@ -75,7 +75,7 @@ void library_fails(Examination& look) {
   else
     finding.fix.push_back({"nvidia-smi", text("shows the driver's own message")});
   if (!is_one_of(*id, {"E0302", "E0303"}))
-    finding.fix.push_back({kAskTheLog, text("the kernel's messages about it")});
+    finding.fix.push_back({kAskTheLog, text("shows the kernel's messages about the driver")});
 }
 
 void advise_reset(Finding& finding, const std::string& address) {
@@ -98,7 +98,7 @@ void gpu_silent(Examination& look) {
     // If no GPU answers, the cause is the driver or the bus, which all GPUs share.
     Finding& finding = look.found(text("none of the {} NVIDIA GPUs answers", silent.size()));
     finding.evidence.push_back(text("NVML was queried, but no GPU answered in time"));
-    finding.fix.push_back({kAskTheLog, text("the kernel's messages about it")});
+    finding.fix.push_back({kAskTheLog, text("shows the kernel's messages about the driver")});
     finding.fix.push_back({"sudo reboot", text("a hung driver cannot be unloaded")});
     return;
   }

@@ -72,12 +72,10 @@ bool is_list(Examination& look, const char* name) {
   Finding& finding = look.found(text("{} is a list of folders, but must be a single folder", name));
   if (compiles_at_run_time(look)) finding.severity = Severity::kError;
   finding.evidence = {shown_variable(look, name), "https://github.com/numba/numba/issues/9216"};
-  finding.fix.push_back(
-      folder.empty()
-          ? unset(name)
-          : Fix{fmt::format("export {}={}", name, pasted(folder)),
-                text(
-                    "also correct the line that sets it: do not append or prepend the old value")});
+  finding.fix.push_back(folder.empty() ? unset(name)
+                                       : Fix{fmt::format("export {}={}", name, pasted(folder)),
+                                             text("also correct the line that sets the variable: "
+                                                  "do not append or prepend the old value")});
   return true;
 }
 

@@ -356,7 +356,7 @@ void python_unsupported(Examination& look) {
   if (!recipe) return;
   Finding& finding =
       look.found(text("no PyTorch that supports this GPU is available for Python {}", *python));
-  finding.evidence.push_back(text("PyTorch {} supports it, and is available for Python {}",
+  finding.evidence.push_back(text("PyTorch {} supports this GPU, and is available for Python {}",
                                   recipe->build.release, recipe->build.python));
   finding.fix.push_back(
       {"", text("create an environment with such a Python and install it there")});

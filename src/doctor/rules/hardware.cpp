@@ -126,8 +126,9 @@ void no_gpu_on_bus(Examination& look) {
                   "there, or choose a machine type with a GPU")});
     return;
   }
-  finding.fix.push_back({"lspci -nn", text("a card that should be here: check slot, power, BIOS, "
-                                           "and in a virtual machine the passthrough")});
+  finding.fix.push_back(
+      {"lspci -nn", text("if there should be a GPU, check its slot, power and BIOS settings; in a "
+                         "virtual machine, check the passthrough")});
 }
 
 /// Whether DRV01 to DRV04 report this GPU: NVIDIA's module is not loaded, so no NVIDIA GPU is

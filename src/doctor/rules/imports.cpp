@@ -290,10 +290,11 @@ void built_for_other_cuda(Examination& look) {
   // Images for JetPack 4 get CUDA from the host, so they need a host with the same JetPack.
   if (other == nullptr && (container_kind(look).empty() || !is_older(cuda, "11"))) return;
   Finding& finding = look.found(
-      other == nullptr ? text("PyTorch {} was built with CUDA {} and needs {}, which is missing",
-                              torch.version, cuda, wanted)
-                       : text("PyTorch {} was built with CUDA {} and needs {}; there is {}",
-                              torch.version, cuda, wanted, other->name));
+      other == nullptr
+          ? text("PyTorch {} was built with CUDA {} and needs {}, which is missing", torch.version,
+                 cuda, wanted)
+          : text("PyTorch {} was built with CUDA {} and needs {}, but only {} is installed",
+                 torch.version, cuda, wanted, other->name));
   finding.evidence = {torch.path + ": cuda = " + cuda};
   if (other != nullptr) finding.evidence.push_back(other->path());
   if (look.facts.machine.l4t)
@@ -394,7 +395,7 @@ void libc_too_old(Examination& look) {
   finding.fix.push_back(
       {"", system ? text("this system is too old for the wheel: use a newer system, for example as "
                          "an image, or an older release of the package")
-                  : text("put a newer one into the environment: conda install -c conda-forge "
+                  : text("put a newer library into the environment: conda install -c conda-forge "
                          "libstdcxx-ng")});
 }
 

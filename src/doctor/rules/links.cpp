@@ -239,8 +239,8 @@ void iommu_faults(Examination& look) {
     finding.severity = Severity::kError;
     finding.evidence = {quoted_line(line), "https://github.com/NVIDIA/cuda-samples/issues/48"};
     finding.fix.push_back(on_system(look, "kernel_argument",
-                                    text("the IOMMU then leaves out the host's devices; virtual "
-                                         "machines can still be assigned devices"),
+                                    text("the IOMMU then does not translate for the host's "
+                                         "devices; virtual machines can still be assigned devices"),
                                     "iommu=pt"));
     return;
   }
@@ -261,8 +261,8 @@ void iommu_translated(Examination& look) {
            found.size()));
   finding.evidence = std::move(found);
   finding.fix.push_back(on_system(look, "kernel_argument",
-                                  text("the IOMMU then leaves out the host's devices; virtual "
-                                       "machines can still be assigned devices"),
+                                  text("the IOMMU then does not translate for the host's devices; "
+                                       "virtual machines can still be assigned devices"),
                                   "iommu=pt"));
   finding.fix.push_back(
       {"NCCL_P2P_DISABLE=1 …", text("a slower test without a reboot, to confirm this cause")});

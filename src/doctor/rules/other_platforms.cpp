@@ -397,10 +397,10 @@ void iommu_passthrough(Examination& look) {
   const auto* groups = look.see(look.facts.rocm.iommu_types);
   if (groups != nullptr && std::find(groups->begin(), groups->end(), "identity") != groups->end())
     return;
-  Finding& finding = look.found(
-      text("{} AMD GPUs, and no iommu=pt on the kernel's command line: exchanges between "
-           "them may hang",
-           cards.size()));
+  Finding& finding =
+      look.found(text("there are {} AMD GPUs, but no iommu=pt on the kernel's command line: "
+                      "transfers between the GPUs may hang",
+                      cards.size()));
   finding.evidence.push_back(fmt::format("/proc/cmdline: {}", *line));
   if (groups != nullptr)
     finding.evidence.push_back(fmt::format("iommu_group/type: {}", fmt::join(*groups, ", ")));

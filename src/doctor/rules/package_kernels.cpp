@@ -148,15 +148,17 @@ void packages_without_kernels(Examination& look, bool newer) {
     if (const std::size_t blank = std::min(row.use.find(' '), row.use.size()); blank > 0)
       finding.fix.push_back({install_command(look.facts.python, {row.use.substr(0, blank)},
                                              std::string(trim(row.use.substr(blank)))),
-                             text("a release that supports it")});
+                             text("a release that supports this GPU")});
     else if (row.package.starts_with("nvidia-cudnn"))
       finding.fix.push_back({install_command(look.facts.python, {"nvidia-cudnn-cu12==9.10.2.21"}),
-                             text("a release that supports it")});
+                             text("a release that supports this GPU")});
     else
       finding.fix.push_back(
           {uninstall_command(look.facts.python, {row.package}),
-           newer ? text("then install a release that supports it, or build it")
-                 : text("programs with another implementation then use that; or use a newer GPU")});
+           newer
+               ? text("then install a release that supports it, or build it")
+               : text(
+                     "programs that have another implementation then use it; or use a newer GPU")});
     return;
   }
 }

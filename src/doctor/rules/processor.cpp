@@ -70,7 +70,8 @@ void omp_one(Examination& look) {
   finding.evidence.emplace_back("OMP_NUM_THREADS=1");
   finding.evidence.push_back(fmt::format("sched_getaffinity: {}", cpus->size()));
   finding.fix.push_back({fmt::format("export OMP_NUM_THREADS={}", static_cast<int>(cores)),
-                         text("or unset it; with several processes, give each its share")});
+                         text("or unset the variable; with several processes, give each process "
+                              "its share of the cores")});
 }
 
 void cpuset_against_limit(Examination& look) {

@@ -67,8 +67,8 @@ bool kernel_sees_little(Examination& look, const std::vector<KfdNode>& nodes,
       fmt::format("/sys/bus/pci/devices/{}: mem_info_vram_total {}", large->address, large->own),
       "/proc/sys/kernel/osrelease: " + *kernel,
       "https://github.com/ROCm/legacy-rocm-build/issues/5444"};
-  finding.fix.push_back({"", text("a kernel from 6.16.9 on; or less memory for the GPU in the "
-                                  "firmware setup, and ttm.pages_limit for the rest")});
+  finding.fix.push_back({"", text("install kernel 6.16.9 or later; or give the GPU less memory in "
+                                  "the firmware setup, and set ttm.pages_limit for the rest")});
   return true;
 }
 
@@ -102,10 +102,11 @@ void half_of_memory(Examination& look) {
         fmt::format("/proc/meminfo: MemTotal {} KiB", *all >> 10),
         "https://github.com/ROCm/legacy-rocm-build/issues/5595"};
     finding.severity = Severity::kInfo;
-    finding.fix.push_back(on_system(look, "kernel_argument",
-                                    text("the number of pages of 4 KiB, here four fifths of the "
-                                         "memory; AMD's tool sets the same: amd-ttm --set GIB"),
-                                    fmt::format("ttm.pages_limit={}", *all / 4096 / 5 * 4)));
+    finding.fix.push_back(
+        on_system(look, "kernel_argument",
+                  text("the number of pages of 4 KiB, here four fifths of the memory; AMD's tool "
+                       "sets the same parameter: amd-ttm --set GIB"),
+                  fmt::format("ttm.pages_limit={}", *all / 4096 / 5 * 4)));
     return;
   }
 }

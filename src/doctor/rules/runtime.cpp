@@ -217,9 +217,10 @@ void disk_full(Examination& look) {
                                "du -xh --max-depth=2 " + pasted(space.path) +
                                " 2>/dev/null | sort -h | tail",
                            text("shows what fills it")});
-    finding.fix.push_back(
-        {fmt::format("export {}=/path/with/room", space.what),
-         space.what == "HOME" ? text("or HF_HOME, XDG_CACHE_HOME, TRITON_CACHE_DIR alone") : ""});
+    finding.fix.push_back({fmt::format("export {}=/path/with/room", space.what),
+                           space.what == "HOME"
+                               ? text("or set only HF_HOME, XDG_CACHE_HOME or TRITON_CACHE_DIR")
+                               : ""});
     return;
   }
 }

@@ -267,7 +267,7 @@ void visible_bad_index(Examination& look) {
   if (!none) finding.severity = Severity::kError;
   finding.evidence.push_back("CUDA_VISIBLE_DEVICES=" + list);
   finding.evidence.push_back(
-      text_n("{} GPU is here", "{} GPUs are here", static_cast<long long>(*count), *count));
+      text_n("{} GPU is here", "this machine has {} GPUs", static_cast<long long>(*count), *count));
   finding.fix.push_back(
       {"export CUDA_VISIBLE_DEVICES=" + (reading.meant.empty() ? "0" : reading.meant),
        *count == 1 ? "" : text("the GPUs here are 0 to {}", *count - 1)});

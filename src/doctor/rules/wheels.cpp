@@ -236,8 +236,9 @@ void cudnn_too_old(Examination& look, const std::string& who, const std::string&
     Finding& finding = look.found(
         text("cuDNN {} is older than the {} that {} was built with", one.version, wanted, who));
     finding.evidence.push_back(one.path);
-    finding.fix.push_back({install_command(look.facts.python, {"-U", one.name + ">=" + wanted}),
-                           text("if PyTorch pins the older one, use separate environments")});
+    finding.fix.push_back(
+        {install_command(look.facts.python, {"-U", one.name + ">=" + wanted}),
+         text("if PyTorch requires exactly the older version, use separate environments")});
     return;
   }
 }

@@ -161,9 +161,9 @@ void sxid(Examination& look) {
       look.found(text("the NVSwitch at {} reported a fault (SXid {})", worst->device, worst->code));
   if (!is_fatal(*worst)) finding.severity = Severity::kWarning;
   finding.evidence.push_back(quoted_line(worst->line));
-  finding.fix.push_back(
-      {"sudo systemctl restart nvidia-fabricmanager",
-       text("with no program on the GPUs; if it happens again: ask the vendor's support")});
+  finding.fix.push_back({"sudo systemctl restart nvidia-fabricmanager",
+                         text("first end all programs on the GPUs; if the fault happens again, ask "
+                              "the vendor's support")});
 }
 
 constexpr auto kXidRules = std::to_array<Rule>({

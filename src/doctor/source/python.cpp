@@ -147,7 +147,7 @@ Marks python_marks(std::string_view code, const std::string& python, std::string
   if (!answer && !alone) answer = ask_interpreter("python3", script(), code, seconds(5), late);
   const json document = answer ? json::parse(*answer, nullptr, false) : json();
   if (!answer) {
-    *no_tree = late ? text("{} needs more than {} s to read it", printable(python), 10)
+    *no_tree = late ? text("{} needs more than {} s to read this file", printable(python), 10)
                     : text("{} does not exist, or did not answer", printable(python));
     return python_lines(code);
   }
