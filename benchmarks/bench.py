@@ -169,11 +169,21 @@ def live_views() -> dict:
     return found
 
 
+def other_exporters() -> dict:
+    """Exporters of the peers that collect every second. nvitop-exporter has ten series of each process, Berth's has series of
+    processes only with --processes."""
+    program = PEERS / "nvitop-exporter"
+    return {"nvitop-exporter": f"{program} --bind-address 127.0.0.1 --port {{port}} --interval 1"} if program.exists() else {}
+
+
 def watch_rows(seconds):
     for machine, processes, size, cpu_goal in (("dgx-h100-8", 200, "8 GPUs / 200 processes", 0.15), ("hgx-h200-16", 500, "16 GPUs / 500 processes", 0.3)):
         others = live_views()
-        command = [BERTH, "sim", "--machine", machine, "--processes", str(processes), "--", sys.executable, ROOT / "benchmarks/watch_inside.py", BERTH,
-                   str(seconds), "H200" if "h200" in machine else "H100", f"top={BERTH} top --defaults", *(f"{name}={one}" for name, one in others.items())]
+        of_berth = f"{BERTH} exporter --listen 127.0.0.1:{{port}}"
+        commands = {"exporter": of_berth, "with processes": f"{of_berth} --processes {processes}", "top": f"{BERTH} top --defaults", **others,
+                    **other_exporters()}
+        command = [BERTH, "sim", "--machine", machine, "--processes", str(processes), "--", sys.executable, ROOT / "benchmarks/watch_inside.py",
+                   str(seconds), "H200" if "h200" in machine else "H100", *(f"{name}={one}" for name, one in commands.items())]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(f"error: benchmarks/watch_inside.py ended with {done.returncode}:\n{done.stderr}")
@@ -188,6 +198,11 @@ def watch_rows(seconds):
                                       ("scrape, p50", "p50_ms", "ms", None), ("scrape, p99", "p99_ms", "ms", 3.0), ("scrape, the first of a second", "apart_ms", "ms", 3.0),
                                       ("series of a GPU", "series_of_a_gpu", "", 40.0)):
             yield row(f"exporter {size}, {what}", exporter[key], "goal", goal, unit)
+            for name in (one for one in other_exporters() if found[one] and key != "series_of_a_gpu"):
+                yield row(f"exporter {size}, {what}", exporter[key], name, found[name][key], unit)
+                yield row(f"exporter {size} with --processes, {what}", found["with processes"][key], name, found[name][key], unit)
+        for name in (one for one in other_exporters() if found[one]):
+            yield row(f"exporter {size} with --processes, series", found["with processes"]["series"], name, found[name]["series"], "")
 
 
 def main() -> int:

@@ -15,6 +15,21 @@ import time
 from watch_inside import cpu_seconds, peak_mib
 
 
+# A server that does nothing but send so many bytes to all connections, once a second.
+BARE = """
+import socket, sys, time
+server = socket.socket(socket.AF_UNIX)
+server.bind(sys.argv[1])
+server.listen(4096)
+streams = [server.accept()[0] for _ in range(int(sys.argv[2]))]
+data = b"x" * int(sys.argv[3])
+while True:
+    for one in streams:
+        one.send(data)
+    time.sleep(1)
+"""
+
+
 def free_address():
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
@@ -34,15 +49,30 @@ def main():
             time.sleep(0.05)
         time.sleep(3)
 
-        def measure(streams, seconds=seconds):
-            got, before, begun = 0, cpu_seconds(daemon.pid), time.monotonic()
+        def measure(streams, seconds=seconds, pid=daemon.pid):
+            got, before, begun = 0, cpu_seconds(pid), time.monotonic()
             while time.monotonic() < begun + seconds:
                 for one in select.select(streams, [], [], 0.1)[0]:
                     data = one.recv(1 << 20)
                     assert data, "the daemon has closed a stream"
                     got += len(data)
             passed = time.monotonic() - begun
-            return (cpu_seconds(daemon.pid) - before) / passed * 100, got / passed / max(len(streams), 1) / 1024, peak_mib(daemon.pid)
+            return (cpu_seconds(pid) - before) / passed * 100, got / passed / max(len(streams), 1) / 1024, peak_mib(pid)
+
+        def bare(size):
+            """The CPU time of a server that only sends, of one core."""
+            path = os.path.join(folder, "bare")
+            server = subprocess.Popen([sys.executable, "-c", BARE, path, str(count), str(size)])
+            while not os.path.exists(path):
+                time.sleep(0.05)
+            streams = [socket.socket(socket.AF_UNIX) for _ in range(count)]
+            for one in streams:
+                one.connect(path)
+            measure(streams, 2, server.pid)
+            used = measure(streams, pid=server.pid)[0]
+            server.kill()
+            server.wait()
+            return used
 
         alone = measure([])
         streams = []
@@ -54,8 +84,11 @@ def main():
             streams.append(one)
         measure(streams, 5)  # the first event of a stream is a whole frame
         measured = measure(streams)
+        for one in streams:
+            one.close()
+        floor = bare(int(measured[1] * 1024))
         print(f"no stream: {alone[0]:.2f} % of a core, {alone[2]:.1f} MiB; {count} streams: {measured[0]:.2f} % of a core, {measured[2]:.1f} MiB, "
-              f"{measured[1]:.1f} KiB/s each")
+              f"{measured[1]:.1f} KiB/s each; a server that only sends these bytes: {floor:.2f} %")
         daemon.terminate()
         daemon.wait()
 

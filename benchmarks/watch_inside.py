@@ -1,7 +1,8 @@
 """Measures live views and exporters inside a simulated machine: first frame, CPU and memory at one frame a second, bytes to the terminal,
 scrape times, series. Prints one JSON document.
 
-usage: watch_inside.py BERTH SECONDS DEVICE NAME=COMMAND…     (bench.py calls it; DEVICE is a part of the name of the GPUs)
+usage: watch_inside.py SECONDS DEVICE NAME=COMMAND…     (bench.py calls it; DEVICE is a part of the name of the GPUs; a COMMAND with
+{port} is an exporter)
 """
 import fcntl
 import json
@@ -96,11 +97,26 @@ def live(command, seconds, device):
     return result
 
 
-def exporter(berth, seconds):
+def answers(url, seconds):
+    """Whether the exporter answers within this time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            return bool(urllib.request.urlopen(url).read())
+        except OSError:
+            time.sleep(0.1)
+    return False
+
+
+def exporter(command, seconds):
+    """CPU, memory and scrape times of an exporter that collects every second. {port} in its command is a free port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    with subprocess.Popen([berth, "exporter", "--listen", address], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        url = process.stdout.readline().split()[-1]
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/metrics"
+    with subprocess.Popen([word.format(port=port) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        if not answers(url, 30):
+            process.kill()
+            return None
         time.sleep(3)
         before, begun = cpu_seconds(process.pid), time.monotonic()
         time.sleep(seconds)
@@ -119,15 +135,19 @@ def exporter(berth, seconds):
         process.terminate()
     times.sort()
     of_gpu = sum(1 for row in body.splitlines() if row.startswith("berth_device_") and 'device="0"' in row)
-    return {"cpu_percent": cpu, "mib": mib, "p50_ms": times[100], "p99_ms": times[197], "apart_ms": statistics.median(apart), "series_of_a_gpu": of_gpu, "kib": len(body) / 1024}
+    return {"cpu_percent": cpu, "mib": mib, "p50_ms": times[100], "p99_ms": times[197], "apart_ms": statistics.median(apart), "series_of_a_gpu": of_gpu,
+            "series": sum(1 for row in body.splitlines() if row and not row.startswith("#")), "kib": len(body) / 1024}
 
 
 def main():
-    berth, seconds = sys.argv[1], int(sys.argv[2])
-    found = {"exporter": exporter(berth, seconds)}
-    for pair in sys.argv[4:]:
+    seconds = int(sys.argv[1])
+    found = {}
+    for pair in sys.argv[3:]:
         name, command = pair.split("=", 1)
-        views = [live(shlex.split(command), 0, sys.argv[3]) for _ in range(4)] + [live(shlex.split(command), seconds, sys.argv[3])]
+        if "{port}" in command:
+            found[name] = exporter(shlex.split(command), seconds)
+            continue
+        views = [live(shlex.split(command), 0, sys.argv[2]) for _ in range(4)] + [live(shlex.split(command), seconds, sys.argv[2])]
         found[name] = views[-1] | {"first_ms": statistics.median(one["first_ms"] or math.inf for one in views)}
     print(json.dumps(found))
 

@@ -4,9 +4,9 @@
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 peers=build/peers
-if [ -x "$peers/bin/gpustat" ] && [ -x "$peers/bin/nvitop" ]; then exit 0; fi
+if [ -x "$peers/bin/gpustat" ] && [ -x "$peers/bin/nvitop" ] && [ -x "$peers/bin/nvitop-exporter" ]; then exit 0; fi
 mkdir -p build
-echo "getting gpustat and nvitop into $peers, to compare with them"
+echo "getting gpustat, nvitop and nvitop-exporter into $peers, to compare with them"
 if ! { /usr/bin/python3 -m venv "$peers" && "$peers/bin/pip" install --quiet -r tests/peers/requirements.txt; }; then
   echo "note: they could not be got; what needs them is skipped" >&2
   rm -rf "$peers"

@@ -153,8 +153,8 @@ bool spills(int at) {
 }
 
 /// --spill: moves our managed memory back to the device. Meanwhile the device is ours, and others
-/// pause, so it may take the room of what they have moved. Returns the length of the turn, of which
-/// the move is at most a twentieth. Call it when our work is done.
+/// pause, so it may take the room of what they have moved. Returns the length of the turn; the move
+/// is at most a twentieth of it. Call it when our work is done.
 std::uint64_t fetch_memory(Gate& gate, int at, CUstream stream, std::uint64_t quantum) {
   wire::Counters& own = counters(at);
   gate.fetches = false;

@@ -120,7 +120,7 @@ int find_device(DeviceId device) {
       return static_cast<int>(i);
   }
   Flags type = 0;
-  // It may be one of the job's GPUs.
+  // The device may be one of the job's GPUs.
   if (pci == 0 && value_of(device, kDeviceType, type) && (type & kDeviceTypeGpu) != 0)
     __atomic_store_n(&region()->usage->trouble, wire::kUnknownDevice, __ATOMIC_RELAXED);
   return -1;

@@ -694,9 +694,8 @@ model::Request Broker::wish_of(const Job& job) {
   return request;
 }
 
-/// What the job needs. If the machine no longer has enough other devices, it avoids none. A job that
-/// accepts the CPU gets it at once if the machine has no device for
-/// it.
+/// What the job needs. If the machine no longer has enough other devices, it avoids none. A job
+/// that accepts the CPU gets it at once if the machine has no device for it.
 Result<policy::Demand> Broker::demand_of(Job& job) const {
   auto demand = policy::demand_of(wish_of(job), snapshot_, units_, ledger_);
   const bool wants_device = job.request.gpus != 0;

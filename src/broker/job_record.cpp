@@ -610,6 +610,25 @@ Result<UnitCall> unit_of(std::string_view body) try {
   return no_record(wrong);
 }
 
+std::string hang_record(const std::string& sentence) {
+  const Json hang = sentence.empty() ? Json(nullptr) : Json(sentence);
+  return Json{{"hang", hang}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<std::string> hang_of(std::string_view body) try {
+  const Json json = Json::parse(body);
+  constexpr std::array<std::string_view, 1> kHang{"hang"};
+  if (auto known = check_keys_of(json, kHang); !known) return std::move(known).error();
+  const Json& hang = json.at("hang");
+  if (hang.is_null()) return std::string();
+  constexpr std::size_t kLongest = 400;
+  return printable(hang.get<std::string>().substr(0, kLongest));
+} catch (const Json::exception& problem) {
+  return no_record(words_of(problem));
+} catch (const WrongKind& wrong) {
+  return no_record(wrong);
+}
+
 Result<Changes> changes_of(std::string_view body) try {
   const Json json = Json::parse(body);
   if (auto known = check_keys_of(json, kChanges); !known) return std::move(known).error();

@@ -145,8 +145,6 @@ Client& Client::operator=(Client&&) noexcept = default;
 Client::~Client() = default;
 
 Result<Client> Client::connect(const std::string& socket, std::chrono::milliseconds at_most) {
-  auto parts = std::make_unique<Parts>();
-  parts->path = socket;
   const system::SocketName name(socket);
   constexpr std::size_t kLongest = 107;  // the size of sun_path without the final NUL
   if (name.text().size() > kLongest) return unreachable(socket, text("the path is too long"));
@@ -160,6 +158,8 @@ Result<Client> Client::connect(const std::string& socket, std::chrono::milliseco
   if (made < 0 && errno == EAGAIN) return stuck(socket, 0);
   if (made < 0)
     return unreachable(socket, error_code(errno, asio::error::get_system_category()).message());
+  auto parts = std::make_unique<Parts>();  // ten system calls, so only if there is a broker
+  parts->path = socket;
   parts->socket.assign(asio::local::stream_protocol(), made);
   ucred other = {};
   socklen_t size = sizeof other;

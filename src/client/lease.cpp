@@ -330,8 +330,8 @@ std::optional<model::Outcome> Lease::outcome_if_told_to_end() const {
   return told ? outcome : std::nullopt;
 }
 
-/// The job as the broker has it now.
-std::optional<model::Job> Lease::job_now(milliseconds at_most) {
+std::optional<Response> Lease::call_now(std::string_view method, const std::string& what,
+                                        const std::string& body, milliseconds at_most) {
   const auto until = std::chrono::steady_clock::now() + at_most;
   if (asking_) forget_connection();
   if (!client_) {
@@ -341,11 +341,23 @@ std::optional<model::Job> Lease::job_now(milliseconds at_most) {
   }
   const auto left = std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now());
   if (left.count() <= 0) return std::nullopt;
-  const auto answer = client_->call("GET", path_of(job_.id, ""), {}, left);
-  if (!answer) forget_connection();
-  auto job = answer ? job_in(*answer) : answer.error();
+  auto answer = client_->call(method, path_of(job_.id, what), body, left);
+  if (answer) return *std::move(answer);
+  forget_connection();
+  return std::nullopt;
+}
+
+/// The job as the broker has it now.
+std::optional<model::Job> Lease::job_now(milliseconds at_most) {
+  const auto answer = call_now("GET", "", {}, at_most);
+  auto job = answer ? job_in(*answer) : Result<Job>(Error{});
   if (!job) return std::nullopt;
   return *std::move(job);
+}
+
+bool Lease::report_hang(const std::string& sentence, milliseconds at_most) {
+  const auto answer = call_now("POST", "/hang", broker::hang_record(sentence), at_most);
+  return answer && answer->status == 200;
 }
 
 std::optional<model::Grant> Lease::granted_now(milliseconds at_most) {

@@ -72,11 +72,14 @@ class Lease {
   /// Whether the broker is ending this job because another job needs its devices. False also if it
   /// does not answer within that time.
   [[nodiscard]] bool is_preempted(std::chrono::milliseconds at_most);
-  /// Asks the broker to put this queued job back into the queue when it has ended, for its next try.
-  /// Gives up after `at_most`, and starts no broker. Fails as Broker::set_next_try, and with
+  /// Asks the broker to put this queued job back into the queue when it has ended, for its next
+  /// try. Gives up after `at_most`, and starts no broker. Fails as Broker::set_next_try, and with
   /// kUnavailable.
   [[nodiscard]] Status ask_for_next_try(const model::QueuedTry& next,
                                         std::chrono::milliseconds at_most);
+  /// Tells the broker in what the job's ranks hang; "": they do not hang any more. False if the
+  /// broker does not take it within that time.
+  [[nodiscard]] bool report_hang(const std::string& sentence, std::chrono::milliseconds at_most);
   /// The request as granted: the job may have been moved to the CPU while it waited.
   [[nodiscard]] model::Request request(const model::Request& asked) const;
   /// The devices of the lease in the current snapshot. Fails as place().
@@ -104,6 +107,10 @@ class Lease {
                                       const std::string& body = {});
   [[nodiscard]] Status reconnect();
   [[nodiscard]] std::optional<model::Job> job_now(std::chrono::milliseconds at_most);
+  /// nullopt: there is no answer within that time.
+  [[nodiscard]] std::optional<Response> call_now(std::string_view method, const std::string& what,
+                                                 const std::string& body,
+                                                 std::chrono::milliseconds at_most);
   void forget_connection();
   void share_locks();
 

@@ -21,6 +21,7 @@
 
 #include "inventory/nvml_child.hpp"
 #include "inventory/nvml_frames.hpp"
+#include "system/own_memory.hpp"
 #include "vendor/nvml/activity.hpp"
 #include "vendor/nvml/device.hpp"
 #include "vendor/nvml/library.hpp"
@@ -217,6 +218,7 @@ bool sample_once(const Job& job, nvmlDevice_t handle, std::uint64_t number,
 }
 
 void sample_for_ever(const Job& job) {
+  constexpr std::uint64_t kStarted = 4;  // all readings have been taken by then
   nvmlDevice_t handle = nullptr;
   if (handle_of(job, &handle) != NVML_SUCCESS) return;
   model::Device identity;
@@ -236,6 +238,7 @@ void sample_for_ever(const Job& job) {
     frame.complete = true;
     lost = sample_once(job, handle, number, activity, frame);
     job.sink.send(frame);
+    if (number == kStarted && job.position == 0) system::release_startup_memory();
     if (!lost) job.pause.until(tick = next_tick(tick, interval), woken);
   }
 }

@@ -53,8 +53,7 @@ bool go_back(Plan& plan, const NextTry& next, const UsedSoFar& used, const Calle
   const auto asked = plan.lease->ask_for_next_try(
       {number, std::string(model::name(last.kind)), next.without, pause}, kAtMost);
   if (!asked) {
-    caller.note(text("the job stays on its GPUs: {} ({})", asked.error().message,
-                     asked.error().id),
+    caller.note(text("the job stays on its GPUs: {} ({})", asked.error().message, asked.error().id),
                 {});
     return false;
   }
@@ -68,10 +67,11 @@ bool go_back(Plan& plan, const NextTry& next, const UsedSoFar& used, const Calle
   earlier.cpu = used.cpu;
   earlier.peak_rss_bytes = used.peak_rss_bytes;
   if (!caller.keep_tries(earlier)) return false;
-  caller.note(text("try {} of {} ended: {}; the job goes back to the queue, and the next one starts "
-                   "in {} or later",
-                   number - 1, had.most_tries, model::name(last.kind), show_duration(pause)),
-              {});
+  caller.note(
+      text("try {} of {} ended: {}; the job goes back to the queue, and the next one starts "
+           "in {} or later",
+           number - 1, had.most_tries, model::name(last.kind), show_duration(pause)),
+      {});
   return true;
 }
 
@@ -83,8 +83,7 @@ void continue_tries(Spec& spec, Plan& plan) {
   again.earlier = had.tries;
   again.change = had.change;
   again.batch_scale = had.batch_scale;
-  again.waited =
-      milliseconds(std::max<std::int64_t>(0, unix_now() - had.ended_unix_milliseconds));
+  again.waited = milliseconds(std::max<std::int64_t>(0, unix_now() - had.ended_unix_milliseconds));
   // The broker gives it the same devices if no others are left.
   if (had.change == model::TryChange::kOtherDevice &&
       (devices.empty() || is_any_of(devices, had.without, plan.snapshot)))

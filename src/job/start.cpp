@@ -112,7 +112,7 @@ Start::Start(const Spec& spec, Plan& plan, Limits made, run::Launch with)
       begun(report_of(spec, plan)),
       sampler(inventory::Sources::from_environment(), plan.snapshot, plan.placement,
               plan.supervision != nullptr),
-      watcher(sampler, plan.lease, limits.guard) {
+      watcher(sampler, plan.lease, limits.guard, plan.supervision.get()) {
   sampler.also_watch(limits.container_id);
 }
 

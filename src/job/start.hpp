@@ -10,6 +10,7 @@
 
 #include "base/result.hpp"
 #include "job/guard.hpp"
+#include "job/hang_report.hpp"
 #include "job/job.hpp"
 #include "job/plan.hpp"
 #include "job/spec.hpp"
@@ -21,11 +22,12 @@
 namespace berth::job {
 
 /// Samples the job, and passes the lease on to the keeper, which may live slightly longer than this
-/// process. It also lets the guard compare its counters with the driver's.
+/// process. It also lets the guard compare its counters with the driver's, and reports hangs.
 class LeasedJob : public run::Watcher {
  public:
-  LeasedJob(run::Sampler& watcher, std::optional<client::Lease>& lease, Guard& guard)
-      : watcher_(watcher), lease_(lease), guard_(guard) {}
+  LeasedJob(run::Sampler& watcher, std::optional<client::Lease>& lease, Guard& guard,
+            const run::Supervision* supervision)
+      : watcher_(watcher), lease_(lease), guard_(guard), hang_(supervision, lease) {}
   void born(pid_t keeper) override {
     const auto entered = lease_->enter(keeper);
     if (entered)
@@ -45,6 +47,7 @@ class LeasedJob : public run::Watcher {
   void look() override {
     watcher_.look();
     guard_.look(lease_, watcher_);
+    hang_.look(HangReport::Clock::now());
   }
   void ended() override { watcher_.ended(); }
   [[nodiscard]] int descriptor() const override { return watcher_.descriptor(); }
@@ -53,6 +56,7 @@ class LeasedJob : public run::Watcher {
   run::Sampler& watcher_;
   std::optional<client::Lease>& lease_;
   Guard& guard_;
+  HangReport hang_;
   std::optional<Error> trouble_;
   bool shared_ = false;
 };

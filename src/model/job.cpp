@@ -89,8 +89,8 @@ void wait_again(Job& job, const std::optional<Outcome>& outcome,
   job.requeued_unix_milliseconds = now_unix_milliseconds;
   if (!next) {
     ++job.preemptions;
-    job.last_outcome = Outcome{OutcomeClass::kPreempted, kAsIfBySigterm,
-                               outcome ? outcome->signal : std::nullopt};
+    job.last_outcome =
+        Outcome{OutcomeClass::kPreempted, kAsIfBySigterm, outcome ? outcome->signal : std::nullopt};
     return;
   }
   ++job.retries;

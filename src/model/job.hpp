@@ -120,16 +120,16 @@ struct Job {
   std::vector<std::string> command;
   bool queued =
       false;  // the broker starts the command; otherwise the holder of the lease starts it
-  bool requeue = false;      // restart it if the machine stops while it runs
-  int restarts = 0;          // how often it was restarted
-  bool preemptible = false;  // it may be ended for a job that is not, and then waits again
-  int preemptions = 0;       // how often that happened
+  bool requeue = false;               // restart it if the machine stops while it runs
+  int restarts = 0;                   // how often it was restarted
+  bool preemptible = false;           // it may be ended for a job that is not, and then waits again
+  int preemptions = 0;                // how often that happened
   std::optional<QueuedTry> next_try;  // what it asked for; used if it ends with a failure
   int retries = 0;                    // how often it went back to the queue for another try
   std::vector<std::string> avoids;    // policy::unit_id of devices on which a try failed
   std::chrono::milliseconds pause{0};       // after `requeued`, until its next try may start
   std::chrono::milliseconds ran_before{0};  // run time of its earlier tries
-  std::string log;           // output file of a job that the broker starts; for display only
+  std::string log;    // output file of a job that the broker starts; for display only
   std::string alike;  // indices of the array's jobs that this one represents; for display only
   int priority = 0, tier = 0;  // as in policy/queue.hpp
   std::optional<std::chrono::milliseconds> time_limit;

@@ -138,6 +138,12 @@ std::vector<int> gone_while_others_waited(const Try& one) {
   return gone == hang.odd_ranks ? gone : std::vector<int>();
 }
 
+const HangSeen* hang_now(const Tries& tries) {
+  if (tries.all.empty() || tries.all.back().hangs.empty()) return nullptr;
+  const HangSeen& last = tries.all.back().hangs.back();
+  return last.is_over || last.is_slow ? nullptr : &last;
+}
+
 const RankEnd* first_failed(const Try& one) {
   const auto found = std::find_if(one.ranks.begin(), one.ranks.end(), [](const RankEnd& rank) {
     return rank.part == RankPart::kFailedFirst;

@@ -93,6 +93,7 @@ struct HangSeen {
     std::optional<Collective> collective = {};  // the last collective that the rank started
   };
   std::vector<Rank> ranks;
+  bool is_over = false;  // the ranks have made progress since, or have ended
 };
 
 struct Try {
@@ -135,6 +136,8 @@ struct Tries {
 [[nodiscard]] std::string hang_sentence(const HangSeen& hang);
 /// The last collectives of the ranks: "ranks 0,2: all_reduce 42, started"; "" if none is known.
 [[nodiscard]] std::string collectives_sentence(const HangSeen& hang);
+/// The hang in which the ranks are now; nullptr: none.
+[[nodiscard]] const HangSeen* hang_now(const Tries& tries);
 /// Ranks that had ended with exit code 0 when all others were last seen to wait for them; empty if
 /// the others waited for a rank that was still there, or were not seen to wait.
 [[nodiscard]] std::vector<int> gone_while_others_waited(const Try& one);

@@ -110,8 +110,8 @@ std::string guard_sentence(const model::Report& report) {
   if (spilled && guarded.programs > 0) out += text("; spilled at most {}", show_bytes(*spilled));
   if (prefetches > 0)
     out += text_n("; {1} moved to the device by {0} prefetch",
-                  "; {1} moved to the device by {0} prefetches",
-                  static_cast<long long>(prefetches), prefetches, show_bytes(prefetched));
+                  "; {1} moved to the device by {0} prefetches", static_cast<long long>(prefetches),
+                  prefetches, show_bytes(prefetched));
   if (refusals > 0)
     out += text_n("; {} request refused", "; {} requests refused", static_cast<long long>(refusals),
                   refusals);

@@ -9,6 +9,7 @@
 #include "base/environment_variables.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
+#include "output/character.hpp"
 
 namespace berth::output {
 namespace {
@@ -125,6 +126,12 @@ constexpr std::array<Spelling, 15> kSpellings{
      {"·", "-"}}};
 
 }  // namespace
+
+Character take_character(std::string_view& text) {
+  const std::string_view before = text;
+  const char32_t code = take(text);
+  return {before.substr(0, before.size() - text.size()), code, width_of(code)};
+}
 
 Terminal Terminal::of(int fd, ColorChoice choice) {
   Terminal terminal;

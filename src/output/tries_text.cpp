@@ -233,11 +233,10 @@ std::vector<std::string> failure_sentences(const model::Tries& tries) {
                            model::show_cpu_list(last.left_early)));
   }
   if (!last.left_early.empty() && model::first_failed(last) == nullptr)
-    out.push_back(
-        text_n("rank {} left with exit code 0 while the others waited, until they were ended",
-               "ranks {} left with exit code 0 while the others waited, until they were ended",
-               static_cast<long long>(last.left_early.size()),
-               model::show_cpu_list(last.left_early)));
+    out.push_back(text_n(
+        "rank {} left with exit code 0 while the others waited, until they were ended",
+        "ranks {} left with exit code 0 while the others waited, until they were ended",
+        static_cast<long long>(last.left_early.size()), model::show_cpu_list(last.left_early)));
   for (const RankEnd& end : last.ranks)
     if (end.part == RankPart::kUnkillable)
       out.push_back(

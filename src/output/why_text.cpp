@@ -130,7 +130,8 @@ std::string waiting_head(const JobStory& story) {
     return text_n("job {} waits: its array's limit is {} job queued or running at once",
                   "job {} waits: its array's limit is {} jobs queued or running at once",
                   job.task ? job.task->at_most : 0, number, job.task ? job.task->at_most : 0);
-  if (why == "pause") return text("job {} waits: the pause before its next try is not over", number);
+  if (why == "pause")
+    return text("job {} waits: the pause before its next try is not over", number);
   if (why == "journal")
     return text("job {} waits: nothing starts until the broker can write its journal", number);
   if (why == "busy") return text("job {} waits for {}: {}", number, wish, free_words(story));
@@ -226,9 +227,9 @@ void add_preemptions(Lines& lines, const Job& job) {
 /// Adds lines about tries of the job that failed, in other leases.
 void add_retries(Lines& lines, const Job& job, const JobsView& view) {
   if (job.retries == 0) return;
-  lines.add(tr("retries"), text_n("it went back to the queue {} time for another try",
-                                  "it went back to the queue {} times for another try", job.retries,
-                                  job.retries));
+  lines.add(tr("retries"),
+            text_n("it went back to the queue {} time for another try",
+                   "it went back to the queue {} times for another try", job.retries, job.retries));
   if (!model::has_ended(job.state) && !job.why.empty())
     lines.add(tr("retries"), printable(job.why));
   Job avoided;

@@ -48,6 +48,7 @@ std::optional<model::HangSeen> HangWatch::look(const std::vector<WatchedRank>& r
                                                bool is_ending, Time now) {
   const bool moved = has_moved_since_last_look(ranks, now);
   looked_ = now;
+  if (written_ == now) forget_stuck_collective();  // output is progress
   std::optional<model::HangSeen> seen;
   if (moved || is_ending) {
     moved_ = now;
@@ -62,6 +63,12 @@ std::optional<model::HangSeen> HangWatch::look(const std::vector<WatchedRank>& r
   if (seen) seen->after = duration_cast<milliseconds>(Clock::now() - begun_);
   if (seen) add_collectives(*seen);
   return seen;
+}
+
+void HangWatch::forget_stuck_collective() {
+  collectives_.clear();
+  stuck_since_.reset();
+  is_stuck_ = is_stuck_slow_ = false;
 }
 
 void HangWatch::add_collectives(model::HangSeen& seen) const {

@@ -36,6 +36,8 @@ class HangWatch {
   /// costs the ranks some time. `is_ending`: the ranks have been told to end.
   [[nodiscard]] std::optional<model::HangSeen> look(const std::vector<WatchedRank>& ranks,
                                                     bool is_ending, Time now);
+  /// Whether the ranks hang, by the last look.
+  [[nodiscard]] bool is_hanging() const { return is_hang_ == true || is_stuck_; }
   /// Whether the ranks hang and have been inactive for this long.
   [[nodiscard]] bool has_hung_for(std::chrono::milliseconds time, Time now) const;
 
@@ -51,6 +53,7 @@ class HangWatch {
   [[nodiscard]] std::vector<RankState> states(const std::vector<WatchedRank>& ranks) const;
 
   void add_collectives(model::HangSeen& seen) const;
+  void forget_stuck_collective();
 
   // Ranks that wait for their GPU, as in a collective of NCCL, use a whole core. Only the flight
   // recorder shows that they make no progress. It is asked while the job writes no output.

@@ -1,7 +1,7 @@
 // What the next try of a queued job must know of the earlier ones. A try that needs other devices
-// runs in another lease, and so in another `berth run` inside the job. The keeper gives each of them
-// an unnamed file with what the one before it has written, and stores it in JOBS/N.tries when the
-// job goes back to the queue. So nothing of it goes through the broker or its journal.
+// runs in another lease, and so in another `berth run` inside the job. The keeper gives each of
+// them an unnamed file with what the one before it has written, and stores it in JOBS/N.tries when
+// the job goes back to the queue. So nothing of it goes through the broker or its journal.
 #pragma once
 
 #include <chrono>

@@ -231,6 +231,7 @@ class Supervisor {
       if (is_preflight_ && !end_began_ && Clock::now() >= begun_ + kPreflightLimit) end_others();
       if (!is_preflight_ && plan_.has_ranks && Clock::now() >= hangs_.next_look()) look_for_hang();
     }
+    end_of_hang();
     if (first_) end_what_is_left();
     for (Rank& rank : ranks_) finish_output(rank);
     meeting_point_.close();
@@ -580,9 +581,18 @@ class Supervisor {
       if (const auto last = model::collectives_sentence(*hang); !last.empty()) say(last);
       tries_.all.back().hangs.push_back(*std::move(hang));
       write_record(plan_.record, tries_);
+    } else if (!hangs_.is_hanging()) {
+      end_of_hang();
     }
     if (plan_.hang_action != HangAction::kReport && hangs_.has_hung_for(plan_.hang_timeout, now))
       end_hang();
+  }
+
+  /// Notes that the ranks do not hang any more, for the front.
+  void end_of_hang() {
+    auto& hangs = tries_.all.back().hangs;
+    if (hangs.empty() || std::exchange(hangs.back().is_over, true)) return;
+    write_record(plan_.record, tries_);
   }
 
   void end_hang() {

@@ -75,12 +75,10 @@ Json json_of(const model::HangSeen& hang) {
                      {"ended", one.has_ended},
                      {"native", one.native},
                      {"collective", json_of(one.collective)}});
-  return {{"after", hang.after.count()},
-          {"silent", hang.silent.count()},
-          {"odd", hang.odd_ranks},
-          {"slow", hang.is_slow},
-          {"connecting", hang.is_connecting},
-          {"ranks", std::move(ranks)}};
+  return {
+      {"after", hang.after.count()}, {"silent", hang.silent.count()},    {"odd", hang.odd_ranks},
+      {"slow", hang.is_slow},        {"connecting", hang.is_connecting}, {"over", hang.is_over},
+      {"ranks", std::move(ranks)}};
 }
 
 model::HangSeen hang_of(const Json& json) {
@@ -90,6 +88,7 @@ model::HangSeen hang_of(const Json& json) {
   json.at("odd").get_to(hang.odd_ranks);
   json.at("slow").get_to(hang.is_slow);
   json.at("connecting").get_to(hang.is_connecting);
+  json.at("over").get_to(hang.is_over);
   for (const Json& one : json.at("ranks"))
     hang.ranks.push_back({one.at("rank").get<int>(), one.at("waits_in").get<std::string>(),
                           one.at("stack").get<std::string>(), one.at("where").get<std::string>(),

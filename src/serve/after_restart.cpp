@@ -24,8 +24,9 @@ std::vector<JobId> put_back(std::vector<Job>& jobs, const Launcher& launcher,
     const bool is_preempted = job.told_to_end && job.told_to_end->state == JobState::kWaiting;
     const bool is_retry = job.next_try && !job.told_to_end && launcher.wants_next_try(job.id);
     if (!is_retry) job.next_try.reset();
-    if (!is_preempted && !is_retry && (!job.requeue || job.told_to_end || job.restarts >= model::kMostRestarts ||
-                          outcome_before_restart(job, launcher)))
+    if (!is_preempted && !is_retry &&
+        (!job.requeue || job.told_to_end || job.restarts >= model::kMostRestarts ||
+         outcome_before_restart(job, launcher)))
       continue;
     if (is_preempted || is_retry) {
       // The time of the machine's restart is no run time.

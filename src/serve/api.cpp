@@ -385,7 +385,7 @@ Status Api::change_one(JobId id, std::string_view what, const Call& call) {
     return changes ? execution_.edit(id, *changes, caller_of(call)) : Status(changes.error());
   }
   if (what == "owners" || what == "enter" || what == "end" || what == "report" ||
-      what == "next-try")
+      what == "next-try" || what == "hang")
     return change_running(id, what, call);
   return no_such_place(call);
 }
@@ -413,6 +413,12 @@ Status Api::change_running(JobId id, std::string_view what, const Call& call) {
   if (what == "next-try") {
     auto next = broker::next_try_of(call.body);
     return next ? execution_.set_next_try(id, *std::move(next)) : Status(std::move(next).error());
+  }
+  if (what == "hang") {
+    auto hang = broker::hang_of(call.body);
+    if (!hang) return std::move(hang).error();
+    execution_.set_hang(id, *std::move(hang));
+    return Done{};
   }
   const auto submitted = broker::running_change_of(call.body, what);
   if (!submitted) return submitted.error();

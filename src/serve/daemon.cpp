@@ -241,7 +241,7 @@ class Daemon {
       execution_.limit_output();
       std::vector<JobRoot> roots = execution_.roots();
       auto asked = asked_memory(roots, execution_.broker().jobs());
-      feed_.set_jobs(std::move(roots), std::move(asked));
+      feed_.set_jobs(std::move(roots), std::move(asked), execution_.hangs());
       feed_.mind_sampler();
       if (options_.for_all) server_->file().mark_time();
       if (++ticks_ % kBeat == 0) api_.beat();

@@ -454,6 +454,26 @@ Status Execution::keep_report(const Job& job, const std::string& stored) {
   return kept;
 }
 
+void Execution::set_hang(JobId id, std::string sentence) {
+  if (sentence.empty())
+    hangs_.erase(id);
+  else
+    hangs_[id] = {std::move(sentence), now().steady};
+}
+
+watch::ReportedHangs Execution::hangs() {
+  constexpr std::chrono::minutes kKept(2);  // it is said again every 30 s
+  watch::ReportedHangs found;
+  std::erase_if(hangs_, [&](const auto& one) {
+    const Job* job = broker_.job(one.first);
+    if (job == nullptr || job->state != JobState::kRunning || now().steady - one.second.at > kKept)
+      return true;
+    found[one.first] = {job->user, job->uid, one.second.sentence};
+    return false;
+  });
+  return found;
+}
+
 // The processes of jobs.
 
 model::ToldToEnd Execution::how_stopped(JobId id, const model::ToldToEnd& else_so) {
@@ -603,8 +623,7 @@ void Execution::stop_what_is_over_its_limit() {
       stop(root.job,
            {JobState::kFailed,
             text("it exceeded its time limit of {}",
-                 show_duration(
-                     broker_.job(root.job)->time_limit.value_or(*running->time_limit))),
+                 show_duration(broker_.job(root.job)->time_limit.value_or(*running->time_limit))),
             ""});
   }
   stopped_.press(at.steady, broker_, watches_);

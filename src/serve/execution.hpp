@@ -30,6 +30,7 @@
 #include "serve/wall_clock.hpp"
 #include "serve/watches.hpp"
 #include "system/device_locks.hpp"
+#include "watch/job_hang.hpp"
 
 namespace berth::serve {
 
@@ -118,6 +119,11 @@ class Execution {
   void give_back(model::JobId id, const std::optional<model::Outcome>& outcome,
                  const model::JobUsage& usage);
 
+  /// `berth run` says that the job's ranks hang; "": they do not.
+  void set_hang(model::JobId id, std::string sentence);
+  /// The running jobs whose ranks hang, as `berth run` said within the last two minutes.
+  [[nodiscard]] watch::ReportedHangs hangs();
+
   // Called periodically.
 
   /// See Fence::keep.
@@ -129,8 +135,8 @@ class Execution {
   /// When a job next reaches its time limit, the warning before it, or the end of its pause.
   /// mind_time() is due then.
   [[nodiscard]] std::optional<policy::Instant> next_limit() const;
-  /// Ends jobs over their time limit, moves jobs to the CPU that have waited long enough, and queues
-  /// jobs whose pause before the next try is over.
+  /// Ends jobs over their time limit, moves jobs to the CPU that have waited long enough, and
+  /// queues jobs whose pause before the next try is over.
   void mind_time();
   /// If the wall clock was set, moves the recorded times of jobs by the same amount.
   void mind_clock();
@@ -233,7 +239,12 @@ class Execution {
   WallClock clock_;
   bool has_told_of_salvage_ = false;
   Notices notices_;
-  model::JobId highest_ = 0;  // the highest number known to be used
+  struct Hang {
+    std::string sentence;
+    policy::Instant at{0};
+  };
+  std::map<model::JobId, Hang> hangs_;  // as their `berth run` reported
+  model::JobId highest_ = 0;            // the highest number known to be used
 };
 
 }  // namespace berth::serve

@@ -126,7 +126,9 @@ void WatchFeed::start() {
   sampler_ = std::make_unique<watch::Sampler>(sources_, std::move(options));
 }
 
-void WatchFeed::set_jobs(std::vector<JobRoot> roots, watch::AskedMemory asked) {
+void WatchFeed::set_jobs(std::vector<JobRoot> roots, watch::AskedMemory asked,
+                         watch::ReportedHangs hangs) {
+  hangs_ = std::move(hangs);
   const std::lock_guard hold(mutex_);
   roots_ = std::move(roots);
   asked_ = std::move(asked);
@@ -304,7 +306,7 @@ void WatchFeed::take(const watch::FramePtr& frame) {
   seconds_without_frame_ = 0;
   constexpr std::uint64_t kQueueEvery = 10;  // it is counted over all jobs
   if (queue_ && frame->number % kQueueEvery == 0) longest_wait_ = queue_().longest_wait_seconds;
-  tell_alerts(alerts_.add(*frame, longest_wait_));
+  tell_alerts(alerts_.add(*frame, longest_wait_, hangs_));
   for (const Asker& one : early_)
     if (one.answer.is_wanted()) answer_from_frame(one);
   early_.clear();

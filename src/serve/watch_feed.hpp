@@ -50,8 +50,8 @@ class WatchFeed {
   [[nodiscard]] bool act(const Call& call, const Answer& answer);
   /// Call it once a second. It detects that the sampler has stopped making frames.
   void mind_sampler();
-  /// Sets the root processes of jobs, and what the jobs requested.
-  void set_jobs(std::vector<JobRoot> roots, watch::AskedMemory asked);
+  /// Sets the root processes of jobs, what the jobs requested, and which of them hang.
+  void set_jobs(std::vector<JobRoot> roots, watch::AskedMemory asked, watch::ReportedHangs hangs);
 
  private:
   void start();
@@ -79,6 +79,7 @@ class WatchFeed {
   watch::FramePtr frame_;
   double seconds_without_frame_ = 0, longest_wait_ = 0;
   watch::AlertWatch alerts_;
+  watch::ReportedHangs hangs_;
   std::optional<AlertDelivery> delivery_;
   std::optional<OtlpExport> otlp_;
   std::function<void(const std::string&)> note_;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "system/cpu_model.hpp"
+#include "system/cpu_state.hpp"
 #include "system/host.hpp"
 
 namespace berth::system {
@@ -51,6 +52,7 @@ void read_memory_errors(const Roots& roots, model::Device& device) {
   device.readings.ecc_corrected = corrected;
   device.readings.ecc_uncorrected = uncorrected;
   device.health = uncorrected == 0 ? model::Health::kOk : model::Health::kDegraded;
+  device.health_reasons.clear();
   if (uncorrected != 0) device.health_reasons.emplace_back("ecc_uncorrected");
 }
 
@@ -65,17 +67,21 @@ model::Device cpu_device(const Roots& roots, const model::Host& host) {
       parse_cpu_model(slurp(roots.proc + "/cpuinfo", 4096).value_or("")).vendor_name;
   if (host.numa_nodes == 1 && read_line(roots.sys + "/devices/system/node/online") == "0")
     device.numa_node = 0;
-  device.local_cpus = host.cpu.affinity;
   device.memory_unified = true;
+  device.readings.utilization_percent = model::Absence::kNeedsTwoReadings;
+  read_cpu_state(roots, host, device);
+  return device;
+}
+
+void read_cpu_state(const Roots& roots, const model::Host& host, model::Device& device) {
   const model::CpuBudget& cpu = host.cpu;
+  device.local_cpus = cpu.affinity;
   const std::uint64_t total = cpu.memory_limit_bytes.value_or(cpu.memory_total_bytes);
   if (total != 0) device.readings.memory_total_bytes = total;
   if (total != 0 && cpu.memory_available_bytes)
     device.readings.memory_used_bytes = total - std::min(total, *cpu.memory_available_bytes);
-  device.readings.utilization_percent = model::Absence::kNeedsTwoReadings;
   device.readings.temperature_celsius = temperature(roots);
   read_memory_errors(roots, device);
-  return device;
 }
 
 }  // namespace berth::system

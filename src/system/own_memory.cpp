@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <string_view>
 
 namespace berth::system {
 namespace {
 
 int release_pages(dl_phdr_info* object, std::size_t, void*) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  if (std::string_view(object->dlpi_name).starts_with("linux-")) return 0;  // the kernel's, no file
   for (int i = 0; i < object->dlpi_phnum; ++i) {
     const ElfW(Phdr)& part = object->dlpi_phdr[i];
     // Only unmodified pages of a file can be loaded again with the same content.
@@ -20,8 +22,7 @@ int release_pages(dl_phdr_info* object, std::size_t, void*) {
     const std::uintptr_t end = object->dlpi_addr + part.p_vaddr + part.p_memsz;
     ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
   }
-  constexpr int kOnlyTheProgram = 1;
-  return kOnlyTheProgram;
+  return 0;
 }
 
 }  // namespace

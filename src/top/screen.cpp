@@ -1,7 +1,10 @@
 #include "top/screen.hpp"
 
 // Include ncurses separately and last: it defines macros with common names.
+#include <fmt/format.h>
+#include <langinfo.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +16,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
+#include <string_view>
+#include <utility>
 
 #include "base/text.hpp"
 
@@ -36,6 +42,14 @@ volatile std::sig_atomic_t ended_by = 0;
 
 extern "C" void note_end(int signal) {
   ended_by = signal;
+}
+
+/// After Ctrl-Z, ncurses draws its own picture, which is empty, perhaps in another thread. So draw
+/// this many pictures as a whole.
+volatile std::sig_atomic_t whole_pictures = 0;
+
+extern "C" void note_return(int) {
+  whole_pictures = 2;
 }
 
 Error no_terminal(const std::string& why) {
@@ -76,6 +90,7 @@ class OwnTerminfo {
 };
 
 SCREEN* open_screen() {
+  ::use_env(false);  // its windows stay as small as terminfo says: this program draws by itself
   if (SCREEN* screen = ::newterm(nullptr, stdout, stdin)) return screen;
   if (SCREEN* screen = ::newterm("xterm-256color", stdout, stdin)) return screen;
   const OwnTerminfo own;
@@ -84,33 +99,72 @@ SCREEN* open_screen() {
   return ::newterm("xterm-256color", stdout, stdin);
 }
 
-/// Yellow and cyan cannot be read on a light background.
-void set_colors(bool is_light) {
-  const std::array<std::pair<Style, short>, 4> colors = {
-      {{Style::kRed, COLOR_RED},
-       {Style::kYellow, is_light ? COLOR_MAGENTA : COLOR_YELLOW},
-       {Style::kGreen, is_light ? COLOR_BLUE : COLOR_GREEN},
-       {Style::kCyan, is_light ? COLOR_BLUE : COLOR_CYAN}}};
-  for (const auto& [style, color] : colors) ::init_pair(static_cast<short>(style), color, -1);
-}
-
-void prepare_colors() {
-  ::start_color();
-  ::use_default_colors();
-  set_colors(false);
-}
-
-attr_t attributes_of(Style style, bool color) {
-  switch (style) {
-    case Style::kPlain:
-      return A_NORMAL;
-    case Style::kBold:
-      return A_BOLD;
-    case Style::kDim:
-      return A_DIM;
-    default:
-      return color ? static_cast<attr_t>(COLOR_PAIR(static_cast<int>(style))) : A_NORMAL;
+/// A string of terminfo without its delays, which no terminal of today needs; "": there is none.
+std::string capability(const char* name) {
+  const char* found = ::tigetstr(name);
+  if (found == nullptr || found == reinterpret_cast<const char*>(-1)) return "";
+  std::string bytes = found;
+  for (auto at = bytes.find("$<"); at != std::string::npos; at = bytes.find("$<")) {
+    const auto end = bytes.find('>', at);
+    bytes.erase(at, end == std::string::npos ? end : end + 1 - at);
   }
+  return bytes;
+}
+
+/// A string of terminfo with numbers filled in.
+std::string filled(const std::string& format, int first, int second = 0) {
+  if (format.empty()) return "";
+  const char* made = ::tparm(format.c_str(), first, second, 0, 0, 0, 0, 0, 0, 0);
+  return made == nullptr ? "" : made;
+}
+
+std::function<std::string(int, int)> mover() {
+  const std::string format = capability("cup");
+  if (format.empty()) return nullptr;
+  if (format == "\033[%i%p1%d;%p2%dH")  // all of today; quicker than terminfo's own arithmetic
+    return [](int row, int column) { return fmt::format("\033[{};{}H", row + 1, column + 1); };
+  return [format](int row, int column) { return filled(format, row, column); };
+}
+
+/// Yellow and cyan cannot be read on a light background.
+void set_styles(const std::string& theme, bool color, TerminalWords& words) {
+  const bool is_light = theme == "light";
+  words.styles = {};
+  const auto set = [&](Style style, const std::string& bytes) {
+    words.styles[static_cast<std::size_t>(style)] = bytes;
+  };
+  set(Style::kBold, capability("bold"));
+  set(Style::kDim, capability("dim"));
+  if (!color || theme == "mono") return;
+  const std::string paint = capability("setaf");
+  set(Style::kRed, filled(paint, COLOR_RED));
+  set(Style::kYellow, filled(paint, is_light ? COLOR_MAGENTA : COLOR_YELLOW));
+  set(Style::kGreen, filled(paint, is_light ? COLOR_BLUE : COLOR_GREEN));
+  set(Style::kCyan, filled(paint, is_light ? COLOR_BLUE : COLOR_CYAN));
+}
+
+TerminalWords terminal_words() {
+  TerminalWords words;
+  words.move = mover();
+  words.clear = capability("clear");
+  words.clear_line = capability("el");
+  words.plain = capability("sgr0");
+  words.is_utf8 = std::string_view(::nl_langinfo(CODESET)) == "UTF-8";
+  words.scrolls_at_the_end = ::tigetflag("am") > 0 && ::tigetflag("xenl") <= 0;
+  return words;
+}
+
+bool write_all(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
+    if (count >= 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(count));
+      continue;
+    }
+    pollfd wait{STDOUT_FILENO, POLLOUT, 0};
+    if (errno != EINTR && (errno != EAGAIN || ::poll(&wait, 1, 1000) <= 0)) return false;
+  }
+  return true;
 }
 
 /// The mouse wheel moves through the list, and the first button clicks.
@@ -182,17 +236,29 @@ Result<std::unique_ptr<Screen>> Screen::open(bool color, bool mouse) {
   if (mouse)
     ::mousemask(BUTTON1_PRESSED | BUTTON1_CLICKED | BUTTON4_PRESSED | BUTTON5_PRESSED, nullptr);
   ::curs_set(0);
+  ::wrefresh(stdscr);  // sends what prepares the terminal; ncurses draws nothing after that
+  TerminalWords words = terminal_words();
+  if (!words.move) {
+    ::endwin();
+    ::delscreen(screen);
+    return no_terminal(text("TERM is not known here"));
+  }
   const bool has_color = color && ::has_colors();
-  if (has_color) prepare_colors();
-  struct sigaction end = {};
-  end.sa_handler = note_end;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &end, nullptr);
-  return std::unique_ptr<Screen>(new Screen(screen, has_color));
+  set_styles("", has_color, words);
+  struct sigaction act = {};
+  act.sa_handler = note_end;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &act, nullptr);
+  act.sa_handler = note_return;
+  ::sigaction(SIGCONT, &act, nullptr);
+  return std::unique_ptr<Screen>(new Screen(screen, has_color, std::move(words)));
 }
 
-Screen::Screen(void* screen, bool color) : screen_(screen), color_(color) {}
+Screen::Screen(void* screen, bool color, TerminalWords words)
+    : screen_(screen), color_(color), words_(std::move(words)) {}
 
 Screen::~Screen() {
+  // ncurses takes the terminal for as large as terminfo says.
+  if (capability("rmcup").empty()) write_all(words_.move(size().height - 1, 0));
   ::endwin();
   ::delscreen(static_cast<SCREEN*>(screen_));
 }
@@ -200,35 +266,27 @@ Screen::~Screen() {
 void Screen::paint(const std::string& theme) {
   if (theme == theme_) return;
   theme_ = theme;
-  if (color_) set_colors(theme == "light");
+  is_whole_ = true;
+  set_styles(theme, color_, words_);
 }
 
-Screen::Size Screen::size() const {
-  return {::getmaxx(stdscr), ::getmaxy(stdscr)};
+PictureSize Screen::size() const {
+  winsize now = {};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &now) == 0 && now.ws_col > 0 && now.ws_row > 0)
+    return {now.ws_col, now.ws_row};
+  const int columns = ::tigetnum("cols"), lines = ::tigetnum("lines");
+  return {columns > 0 ? columns : 80, lines > 0 ? lines : 24};
 }
 
-void Screen::show(const std::vector<Line>& lines) {
-  // Most lines are the same as a second ago.
-  const Size now = size();
-  const bool is_whole = now != shown_size_ || theme_ != shown_theme_;
-  if (is_whole) ::werase(stdscr);
-  for (std::size_t row = 0; row < std::max(lines.size(), shown_.size()); ++row) {
-    const bool is_left = row < lines.size();
-    if (!is_whole && is_left && row < shown_.size() && lines[row] == shown_[row]) continue;
-    if (::wmove(stdscr, static_cast<int>(row), 0) != OK) break;
-    ::wattrset(stdscr, A_NORMAL);
-    ::wclrtoeol(stdscr);
-    if (!is_left) continue;
-    for (const Span& span : lines[row]) {
-      ::wattrset(stdscr, static_cast<int>(attributes_of(span.style, color_ && theme_ != "mono")));
-      ::waddnstr(stdscr, span.text.c_str(), static_cast<int>(span.text.size()));
-    }
-  }
-  ::wattrset(stdscr, A_NORMAL);
-  ::wrefresh(stdscr);
-  shown_ = lines;
+void Screen::show(std::vector<Line> lines) {
+  const PictureSize now = size();
+  const int whole = whole_pictures;
+  if (whole > 0) whole_pictures = whole - 1;
+  const bool is_new = std::exchange(is_whole_, false) || now != shown_size_ || whole > 0;
+  const std::string bytes = top::paint(words_, is_new ? nullptr : &shown_, lines, now);
+  if (!write_all(bytes)) is_over_ = true;
+  shown_ = std::move(lines);
   shown_size_ = now;
-  shown_theme_ = theme_;
 }
 
 bool Screen::is_over() const {

@@ -1,4 +1,5 @@
-// The terminal of the live view: ncurses, and a fallback for unknown terminals.
+// The terminal of the live view: ncurses for its keys and modes, and a fallback for unknown
+// terminals. The picture is drawn by Painter.
 #pragma once
 
 #include <memory>
@@ -10,6 +11,7 @@
 #include "base/result.hpp"
 #include "top/draw.hpp"
 #include "top/keys.hpp"
+#include "top/painter.hpp"
 
 namespace berth::top {
 
@@ -30,27 +32,24 @@ class Screen {
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
-  struct Size {
-    int width = 80, height = 24;
-    bool operator==(const Size&) const = default;
-  };
-  [[nodiscard]] Size size() const;
+  [[nodiscard]] PictureSize size() const;
   /// The colours from the next drawing on: one of kThemes.
   void paint(const std::string& theme);
-  void show(const std::vector<Line>& lines);
+  void show(std::vector<Line> lines);
   /// Waits for a key, a resize, a signal, or data on `also` (not read). Returns the pressed keys.
   [[nodiscard]] std::vector<Pressed> wait(int also);
   /// Whether SIGINT, SIGTERM or SIGHUP arrived, or the terminal is gone.
   [[nodiscard]] bool is_over() const;
 
  private:
-  Screen(void* screen, bool color);
+  Screen(void* screen, bool color, TerminalWords words);
   void* screen_;  // ncurses' SCREEN
   bool color_;    // the terminal has colours, and the user wants them
+  TerminalWords words_;
   std::string theme_;
-  std::vector<Line> shown_;  // with this size and theme
-  Size shown_size_;
-  std::string shown_theme_;
+  bool is_whole_ = true;     // draw everything
+  std::vector<Line> shown_;  // in the terminal, of this size
+  PictureSize shown_size_;
   bool is_over_ = false;
 };
 

@@ -208,7 +208,7 @@ AlertRules built_in_alert_rules() {
   add("job_memory_grows", Kind::kGrowth, "info", 3600,
       msgid("the memory of a job grows and fills its GPU within four hours"));
   add("job_hangs", Kind::kHang, "warning", 1800,
-      msgid("a job has used a GPU before, and uses none now"));
+      msgid("a job has used a GPU before, and uses none now; or its ranks hang"));
   add("queue_waits", Kind::kMachine, "info", 3600, msgid("a job waits in the queue"));
   add("sampler_stale", Kind::kMachine, "warning", 30, msgid("the devices are not read"));
   AlertRule& idle = rules.emplace_back();

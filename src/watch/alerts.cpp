@@ -112,6 +112,21 @@ Alert hang_alert(const AlertRule& rule, std::uint64_t job, const JobHangs::Found
   return alert;
 }
 
+Alert reported_hang_alert(const AlertRule& rule, std::uint64_t job, const ReportedHang& reported,
+                          const JobHangs::Jobs& jobs) {
+  Alert alert;
+  alert.rule = rule.name;
+  alert.severity = rule.severity;
+  alert.user = reported.user;
+  alert.job = job;
+  alert.message = text("job {} hangs: {}", job, reported.sentence);
+  alert.hint = fmt::format("berth stacks {}", job);
+  const auto found = jobs.find(job);
+  alert.owners.push_back({reported.user, reported.uid,
+                          found == jobs.end() ? std::vector<std::int64_t>() : found->second.pids});
+  return alert;
+}
+
 /// Each job of a user has its own alert.
 std::string subject_of(const Alert& alert) {
   return alert.job == 0 ? alert.user : fmt::format("{}#{}", alert.user, alert.job);
@@ -255,23 +270,39 @@ void AlertWatch::judge(const Frame& frame, const std::string& place, Alert&& ale
   state.active = std::move(alert);
 }
 
-void AlertWatch::add_hangs(const Frame& frame, std::set<Key>& seen, Changes& changes) {
+void AlertWatch::add_hangs(const Frame& frame, const ReportedHangs& reported, std::set<Key>& seen,
+                           Changes& changes) {
+  // What `berth run` found is evidence. Idle time shares are not, so they must last longer.
+  constexpr double kEvidence = 60;
   if (!hang_->is_on) return;
-  for (const auto& [id, job] : hanging_.add(frame)) {
+  const JobHangs::Jobs jobs = hanging_.add(frame);
+  for (const auto& [id, one] : reported) {
+    Alert alert = reported_hang_alert(*hang_, id, one, jobs);
+    seen.insert({alert.rule, "", subject_of(alert)});
+    judge(frame, "", std::move(alert), true, std::min(hang_->seconds, kEvidence), changes);
+  }
+  for (const auto& [id, job] : jobs) {
+    if (reported.contains(id)) continue;
     Alert alert = hang_alert(*hang_, id, job);
     seen.insert({alert.rule, "", subject_of(alert)});
-    if (job.is_still) judge(frame, "", std::move(alert), *job.is_still, hang_->seconds, changes);
+    if (reported_.contains(id))  // its ranks make progress again
+      judge(frame, "", std::move(alert), false, hang_->seconds, changes);
+    else if (job.is_still)
+      judge(frame, "", std::move(alert), *job.is_still, hang_->seconds, changes);
   }
+  reported_.clear();
+  for (const auto& [id, one] : reported) reported_.insert(id);
 }
 
-AlertWatch::Changes AlertWatch::add(const Frame& frame, double longest_wait) {
+AlertWatch::Changes AlertWatch::add(const Frame& frame, double longest_wait,
+                                    const ReportedHangs& hangs) {
   Changes changes;
   std::set<Key> seen;
   for (const auto& [rule, seconds] : {std::pair{stale_, 0.0}, {queue_, longest_wait}}) {
     judge_machine(*rule, seconds, frame.snapshot.unix_milliseconds, changes);
     seen.insert({rule->name, "", ""});
   }
-  add_hangs(frame, seen, changes);
+  add_hangs(frame, hangs, seen, changes);
   const auto growing = growing_.add(frame);
   const auto judge = [&](const std::string& place, Alert&& alert, std::optional<bool> holds,
                          double seconds) {

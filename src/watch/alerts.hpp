@@ -59,8 +59,9 @@ class AlertWatch {
   };
   /// Frames must be in time order. An alert about a device ends only if the device is in the frame.
   /// A device is down if earlier frames had it and the newest frames do not. `longest_wait`: how
-  /// long the first job in the broker's queue has waited, in seconds.
-  Changes add(const Frame& frame, double longest_wait = 0);
+  /// long the first job in the broker's queue has waited, in seconds. `hangs`: jobs whose
+  /// ranks hang, as `berth run` says.
+  Changes add(const Frame& frame, double longest_wait = 0, const ReportedHangs& hangs = {});
   /// Call it if there has been no frame for that long.
   Changes add_silence(double seconds, std::int64_t unix_milliseconds);
   /// Alerts that an earlier program reported and that may still hold. Call it before add().
@@ -92,7 +93,8 @@ class AlertWatch {
              double seconds, Changes& changes);
   [[nodiscard]] bool is_active(const AlertRule& rule, const std::string& place) const;
   /// Begins and ends alerts about jobs that may hang.
-  void add_hangs(const Frame& frame, std::set<Key>& seen, Changes& changes);
+  void add_hangs(const Frame& frame, const ReportedHangs& reported, std::set<Key>& seen,
+                 Changes& changes);
   void add_xids(const Frame& frame, Changes& changes);
   /// Ends alerts whose device or user does not have the condition any more.
   void end_unseen(const Frame& frame, const std::set<Key>& seen, Changes& changes);
@@ -107,6 +109,7 @@ class AlertWatch {
   const AlertRule *idle_, *queue_, *stale_, *growth_, *hang_;
   JobGrowth growing_;
   JobHangs hanging_;
+  std::set<std::uint64_t> reported_;  // the jobs of the last reported hangs
   std::map<Key, State> states_;
   std::map<std::string, Known> known_;  // known devices by PCI address
 };

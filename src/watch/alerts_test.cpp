@@ -447,3 +447,36 @@ TEST_CASE("the alert of a job that may hang ends with the job") {
   CHECK(at(1900, 0).begun.size() == 1);
   CHECK(at(1901, std::nullopt).ended.size() == 1);
 }
+
+TEST_CASE("a job that berth run says hangs is reported after a minute, although its GPU is busy") {
+  AlertWatch watch;
+  const auto at = [&](double seconds, bool has_process, const ReportedHangs& hangs) {
+    Frame frame = frame_at(seconds, gpu());
+    if (has_process) {
+      model::DeviceProcess& process = frame.snapshot.processes.emplace_back();
+      process.device = 3;
+      process.pid = 77;
+      process.user = "lin";
+      process.job = 7;
+      process.sm_percent = 100.0;
+    }
+    return watch.add(frame, 0, hangs);
+  };
+  const ReportedHangs hangs{{7, {"lin", 1001, "all ranks wait for each other"}},
+                            {8, {"lin", 1001, "rank 1 is at train.py:7"}}};
+  CHECK(at(0, true, {}).begun.empty());
+  CHECK(at(1, true, hangs).begun.empty());
+  CHECK(at(60, true, hangs).begun.empty());
+  const auto begun = at(61, true, hangs).begun;
+  REQUIRE(begun.size() == 2);
+  CHECK(begun[0].rule == "job_hangs");
+  CHECK(begun[0].message == "job 7 hangs: all ranks wait for each other");
+  CHECK(begun[0].owners.at(0).uid == 1001);
+  CHECK(begun[0].owners.at(0).pids == std::vector<std::int64_t>{77});
+  CHECK(begun[1].job == 8);  // it uses no device
+  CHECK(at(62, true, hangs).begun.empty());
+  // The ranks of one make progress again, and the other job has ended.
+  CHECK(at(63, true, {}).ended.size() == 2);
+  CHECK(watch.active().empty());
+  CHECK(at(64, true, {}).begun.empty());
+}

@@ -12,6 +12,15 @@
 
 namespace berth::watch {
 
+/// A job whose ranks hang, as `berth run` found.
+struct ReportedHang {
+  std::string user;
+  std::uint32_t uid = 0;
+  std::string sentence;
+};
+/// By job.
+using ReportedHangs = std::map<std::uint64_t, ReportedHang>;
+
 class JobHangs {
  public:
   struct Found {

@@ -10,6 +10,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "inventory/local_processes.hpp"
 #include "system/process_text.hpp"
@@ -66,11 +67,24 @@ std::optional<system::StatLine> ProcessCache::stat_of(Known& known) {
   return stat;
 }
 
+bool ProcessCache::may_be_left_out(Known& known) {
+  constexpr int kIdle = 5, kLeftOut = 2;
+  if (known.idle < kIdle || known.left_out >= kLeftOut) {
+    known.left_out = 0;
+    return false;
+  }
+  ++known.left_out;
+  return true;
+}
+
 /// False if the pid now belongs to another process.
 bool ProcessCache::refresh(Known& known, Clock::time_point now) {
   // The pid in the folder's name is a pid of our namespace only if /proc shows our namespace.
   if (!known.row.pid || !known.row.start_ticks || translator_.view() == system::PidView::kHostProc)
     return false;
+  const std::chrono::duration<double> older = now - std::exchange(known.aged_at, now);
+  if (known.row.age_seconds) *known.row.age_seconds.value += older.count();
+  if (may_be_left_out(known)) return true;
   const auto stat = stat_of(known);
   if (!stat || stat->start_ticks != known.row.start_ticks) return false;
   const std::chrono::duration<double> passed = now - known.read_at;
@@ -80,9 +94,13 @@ bool ProcessCache::refresh(Known& known, Clock::time_point now) {
   if (known.has_ticks && stat->cpu_ticks >= known.cpu_ticks)
     known.row.cpu_percent =
         static_cast<double>(stat->cpu_ticks - known.cpu_ticks) / ticks / passed.count() * 100;
-  if (known.row.age_seconds) *known.row.age_seconds.value += passed.count();
-  known.row.state = printable(std::string_view(&stat->state, 1));
-  known.row.rss_bytes = stat->rss_pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const std::string state = printable(std::string_view(&stat->state, 1));
+  const std::uint64_t bytes = stat->rss_pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const bool is_idle = known.has_ticks && stat->cpu_ticks == known.cpu_ticks &&
+                       known.row.state == state && known.row.rss_bytes.value == bytes;
+  known.idle = is_idle ? known.idle + 1 : 0;
+  known.row.state = state;
+  known.row.rss_bytes = bytes;
   known.cpu_ticks = stat->cpu_ticks;
   known.read_at = now;
   known.has_ticks = true;
@@ -112,7 +130,7 @@ void ProcessCache::fill(std::vector<DeviceProcess>& rows, Clock::time_point now)
   for (const DeviceProcess& row : unknown) {
     Known& known = known_[*key_of(row)];
     known.row = row;
-    known.read_at = now;
+    known.read_at = known.aged_at = now;
     known.is_used = true;
   }
   if (!unknown.empty())

@@ -25,7 +25,8 @@ class ProcessCache {
 
   /// Fills user, command, container, state, CPU and memory of every row; forgets processes that are
   /// not in `rows`. CPU is the mean since the last call; for a new process, since its start.
-  /// Parents are read again only when other processes are in `rows`.
+  /// Parents are read again only when other processes are in `rows`. A process that has been idle
+  /// for five calls is read at every third call.
   void fill(std::vector<model::DeviceProcess>& rows, Clock::time_point now);
 
  private:
@@ -33,11 +34,14 @@ class ProcessCache {
     model::DeviceProcess row;  // from /proc
     Descriptor stat_file;      // kept open, if there are enough descriptors
     std::uint64_t cpu_ticks = 0;
-    Clock::time_point read_at;
+    Clock::time_point read_at, aged_at;  // aged_at: when age_seconds was right
+    int idle = 0;                        // how often in a row nothing had changed
+    int left_out = 0;                    // how often it was not read since
     bool has_ticks = false, is_used = false;
   };
   using Identity = std::pair<std::int64_t, std::uint64_t>;  // pid, start ticks
   bool refresh(Known& known, Clock::time_point now);
+  static bool may_be_left_out(Known& known);
   [[nodiscard]] std::optional<system::StatLine> stat_of(Known& known);
   [[nodiscard]] std::optional<system::StatLine> stat_of(std::int64_t pid) const;
   void fill_parents(std::vector<model::DeviceProcess>& rows);

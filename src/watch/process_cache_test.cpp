@@ -68,3 +68,29 @@ TEST_CASE("a process with the reused pid of a parent is not the parent") {
   ProcessCache cache = proc.cache();
   CHECK(parents(cache, {10, 12}) == "10<12 ");
 }
+
+TEST_CASE("an idle process is read less often, until it works again") {
+  const Proc proc;
+  const auto put = [&](int ticks) {
+    proc.tree.put("proc/12/stat",
+                  fmt::format("12 (a) S 1 1 1 0 -1 0 0 0 0 0 {} 0 0 0 20 0 1 0 9 4096 1\n", ticks));
+  };
+  put(100);
+  ProcessCache cache = proc.cache();
+  auto now = ProcessCache::Clock::now();
+  const auto percent = [&] {
+    std::vector<model::DeviceProcess> rows(1);
+    rows[0].host_pid = 12;
+    cache.fill(rows, now += std::chrono::seconds(2));
+    return rows[0].cpu_percent.value_or(-1);
+  };
+  for (int i = 0; i < 8; ++i) static_cast<void>(percent());
+  put(700);
+  int calls = 1;
+  double seen = percent();
+  for (; seen == 0 && calls < 10; ++calls) seen = percent();
+  CHECK(calls > 1);
+  CHECK(calls <= 3);
+  CHECK(seen > 90);
+  CHECK(percent() == 0);  // it is read again at once
+}

@@ -15,6 +15,7 @@
 #include "inventory/numbering.hpp"
 #include "inventory/nvml_reader.hpp"
 #include "inventory/sysfs_sampler.hpp"
+#include "system/cpu_state.hpp"
 #include "system/host.hpp"
 #include "watch/budget.hpp"
 #include "watch/cpu_load.hpp"
@@ -41,7 +42,7 @@ constexpr seconds kLookOften(5);
 /// How often to restart a reader child that exited, or that does not see a device that has
 /// returned.
 constexpr seconds kRestartEvery(10);
-constexpr milliseconds kCpuBudgetEvery(2000);
+constexpr milliseconds kCpuBudgetEvery(4000);
 /// A longer delay of this thread means that the process or the machine was stopped.
 constexpr milliseconds kPause(500);
 
@@ -351,10 +352,8 @@ class Sampler::Work {
       if (device.kind != model::DeviceKind::kCpu) continue;
       if (now - cpu_read_at_ > kCpuBudgetEvery - options_.interval / 2) {
         cpu_read_at_ = now;
-        const int index = device.index;
         snapshot_.host.cpu = system::read_cpu_budget(sources_.roots);
-        device = system::cpu_device(sources_.roots, snapshot_.host);
-        device.index = index;
+        system::read_cpu_state(sources_.roots, snapshot_.host, device);
         device.slow_unix_milliseconds = unix_now();
       }
       device.readings.utilization_percent =

@@ -315,7 +315,7 @@ class Change(Machine):
             error = self.call("POST", "/v1/jobs", body)["error"]
             self.assertEqual((error["id"], "there is no key" in error["message"]), ("E0904", True), body)
         for call, body in (("/v1/jobs/1/owners", {"owner": []}), ("/v1/jobs/1/enter", {"outcome": {}}), ("/v1/jobs/1/edit", {"gpu": 1}),
-                           ("/v1/jobs/1/end", {"exit_code": 0}), ("/v1/devices/drain", {"device": 0})):
+                           ("/v1/jobs/1/end", {"exit_code": 0}), ("/v1/jobs/1/hang", {"hangs": True}), ("/v1/devices/drain", {"device": 0})):
             error = self.call("POST", call, body)["error"]
             self.assertEqual((error["id"], "there is no key" in error["message"]), ("E0904", True), call)
         for call in ("/v1/jobs?limti=5", "/v1/jobs/1?wiat=ended", "/v1/jobs/1/log?form=5"):

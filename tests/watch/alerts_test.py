@@ -64,6 +64,53 @@ class XidAcrossRestart(Daemon):
         self.assertNotIn("Xid", self.daemon.stderr.read())
 
 
+# Ranks that wait in a collective of NCCL use a whole core each. A thread stands for PyTorch's flight recorder.
+STUCK = """
+import os, pickle, threading
+rank, stem = os.environ["RANK"], os.environ["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"]
+os.mkfifo(f"{stem}{rank}.pipe")
+pipe = os.open(f"{stem}{rank}.pipe", os.O_RDWR)
+def serve():
+    while os.read(pipe, 1):
+        entry = {"profiling_name": "nccl:all_reduce", "collective_seq_id": 4, "is_p2p": False, "process_group": ("0", "default_pg"), "state": "started"}
+        with open(f"{stem}{rank}.new", "wb") as file:
+            pickle.dump({"version": "2.10", "entries": [entry]}, file, protocol=2)
+        os.rename(f"{stem}{rank}.new", f"{stem}{rank}")
+threading.Thread(target=serve, daemon=True).start()
+while True:
+    pass
+"""
+
+
+class HangOfRanks(Daemon):
+    MACHINE = ("lab-4x3090",)
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        file = pathlib.Path(folder.name) / "berth.toml"
+        file.write_text('[alert_rule.job_hangs]\nfor = "1s"\n')
+        self.OPTIONS = ("--config", str(file))
+        super().setUp()
+
+    def test_ranks_that_spin_in_a_collective_are_an_alert_until_the_job_ends(self):
+        def alerts():
+            return json.loads(self.berth("alerts", "--json").stdout)["alerts"]
+
+        words = ["--gpus", "2", "--ranks", "2", "--", "python3", "-c", STUCK]
+        here = subprocess.Popen([BERTH, "run", *words], env=self.variables, stderr=subprocess.DEVNULL)
+        self.addCleanup(here.wait)
+        self.addCleanup(here.kill)
+        self.assertEqual(self.berth("run", "--queue", *words).returncode, 0)
+        self.assertTrue(wait_until(lambda: len(alerts()) == 2, 200), alerts())
+        for one in alerts():
+            self.assertEqual((one["rule"], one["severity"], one["hint"]), ("job_hangs", "warning", f"berth stacks {one['job']}"))
+            self.assertRegex(one["message"], f"^job {one['job']} hangs: no rank has made progress for [0-9.]+ s: all wait for each other")
+        here.terminate()
+        self.berth("cancel", "2")
+        self.assertTrue(wait_until(lambda: not alerts(), 60), alerts())
+
+
 class XidWithRule(Daemon):
     MACHINE = Xid.MACHINE
 

@@ -1,0 +1,16 @@
+// The characters of a text in a terminal.
+#pragma once
+
+#include <string_view>
+
+namespace berth::output {
+
+struct Character {
+  std::string_view bytes;
+  char32_t code = 0;
+  int columns = 1;  // 0: it is drawn over the one before it; 2: it is wide
+};
+/// Removes the first character of `text`, which is not empty and is valid UTF-8.
+[[nodiscard]] Character take_character(std::string_view& text);
+
+}  // namespace berth::output

@@ -1,0 +1,13 @@
+// The part of the CPU's device that changes.
+#pragma once
+
+#include "base/file.hpp"
+#include "model/device.hpp"
+#include "model/snapshot.hpp"
+
+namespace berth::system {
+
+/// Memory, temperature, errors of the memory, and the cores that this process may use.
+void read_cpu_state(const Roots& roots, const model::Host& host, model::Device& device);
+
+}  // namespace berth::system
