@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "job/container.hpp"
+#include "job/device_totals.hpp"
 #include "job/next_try.hpp"
 #include "job/prices.hpp"
 #include "job/queued_try.hpp"
@@ -41,14 +42,17 @@ struct Totals {
   milliseconds wall{0}, cpu{0};
   std::uint64_t peak_rss_bytes = 0;
   std::vector<model::LeftBehind> left_behind;
+  DeviceTotals devices;
 
   explicit Totals(const std::optional<run::EarlierTries>& had) {
     if (!had) return;
     wall = had->wall;
     cpu = had->cpu;
     peak_rss_bytes = had->peak_rss_bytes;
+    devices = DeviceTotals(had->devices, had->device_wall, had->held_seconds);
   }
-  void add(const run::Ending& ending) {
+  void add(const run::Ending& ending, const std::vector<model::DeviceUse>& used) {
+    devices.add(used, ending.wall);
     wall += ending.wall;
     cpu += ending.cpu;
     peak_rss_bytes = std::max(peak_rss_bytes, ending.peak_rss_bytes);
@@ -76,9 +80,16 @@ void add_ending(model::Report& report, const run::Ending& ending, const Totals& 
              error_words(ending.pin_error)));
 }
 
-/// The cost of its devices, if prices are set on this machine. The energy of earlier starts is not
-/// kept.
-void add_cost(model::Report& report, bool has_earlier) {
+/// The devices of this start, and then those of earlier starts.
+void add_devices(model::Report& report, const run::Ending& ending, DeviceTotals earlier) {
+  earlier.add(report.devices, ending.wall);
+  report.devices = earlier.devices();
+}
+
+/// The cost of its devices, if prices are set on this machine. `here`: the number of devices of
+/// this start; those of earlier starts were held before it.
+void add_cost(model::Report& report, std::size_t here, const run::Ending& ending,
+              const DeviceTotals& earlier) {
   if (report.devices.empty()) return;
   auto prices = read_prices();
   if (!prices) {
@@ -87,11 +98,13 @@ void add_cost(model::Report& report, bool has_earlier) {
   }
   std::optional<double> joules = 0;
   for (const model::DeviceUse& use : report.devices)
-    joules = joules && use.energy_millijoules && !has_earlier
+    joules = joules && use.energy_millijoules
                  ? std::optional(*joules + static_cast<double>(*use.energy_millijoules) / 1000)
                  : std::nullopt;
-  const double held =
-      static_cast<double>(report.wall.count()) / 1000 * static_cast<double>(report.devices.size());
+  const auto seconds = [](milliseconds wall, std::size_t devices) {
+    return static_cast<double>(wall.count()) / 1000 * static_cast<double>(devices);
+  };
+  const double held = seconds(ending.wall, here) + earlier.held_seconds();
   report.cost = model::cost_of(held, joules, *prices);
   report.prices = *std::move(prices);
 }
@@ -239,6 +252,7 @@ Result<bool> prepare_next_start(Spec& spec, Plan& plan, const LastStart& last, T
   const model::Snapshot after = last.machine.look(true);
   auto why = look_at_failure(spec, plan, last, after, tries);
   if (!why) return false;
+  const auto used = last.start.devices_used(ending, plan.snapshot);
   const auto read = last.machine.ledger();
   const model::Ledger ledger = read ? *read : model::Ledger();
   const bool is_queued = may_go_back(spec, plan, last.caller);
@@ -249,8 +263,9 @@ Result<bool> prepare_next_start(Spec& spec, Plan& plan, const LastStart& last, T
   if (is_queued && (next.change == model::TryChange::kOtherDevice ||
                     next.change == model::TryChange::kWaitedForMemory)) {
     Totals all = earlier;
-    all.add(ending);
-    if (go_back(plan, next, {all.wall, all.cpu, all.peak_rss_bytes}, last.caller)) return false;
+    all.add(ending, used);
+    if (go_back(plan, next, {all.wall, all.cpu, all.peak_rss_bytes, all.devices}, last.caller))
+      return false;
     why->may_move = false;
     next = next_try(*why, plan.request, after, ledger);
   }
@@ -261,7 +276,7 @@ Result<bool> prepare_next_start(Spec& spec, Plan& plan, const LastStart& last, T
   }
   run::unblock_signals(last.inherited);
   const auto earlier_tries = plan.supervision->earlier;
-  earlier.add(ending);
+  earlier.add(ending, used);
   if (next.change == model::TryChange::kOtherDevice) {
     spec.job.time_limit = time_left(spec.job.time_limit, ending.wall + since(begun));
     if (auto moved = move(spec, plan, next, last); !moved) return std::move(moved).error();
@@ -347,7 +362,9 @@ Result<int> perform(const Spec& asked, Machine& machine, const Caller& caller,
     if (plan->supervision)
       report.tries = std::make_shared<model::Tries>(run::read_record(plan->supervision->record));
     (*start)->fill(report, *plan, refusals);
-    add_cost(report, earlier.wall.count() > 0);
+    const std::size_t here = report.devices.size();
+    add_devices(report, *ending, earlier.devices);
+    add_cost(report, here, *ending, earlier.devices);
     return report;
   };
   caller.report(report_of_run);

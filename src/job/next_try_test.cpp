@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "policy/machines_for_tests.hpp"
 
 namespace berth::job {

@@ -66,6 +66,9 @@ bool go_back(Plan& plan, const NextTry& next, const UsedSoFar& used, const Calle
   earlier.wall = used.wall;
   earlier.cpu = used.cpu;
   earlier.peak_rss_bytes = used.peak_rss_bytes;
+  earlier.devices = used.devices.devices();
+  earlier.device_wall = used.devices.wall();
+  earlier.held_seconds = used.devices.held_seconds();
   if (!caller.keep_tries(earlier)) return false;
   caller.note(
       text("try {} of {} ended: {}; the job goes back to the queue, and the next one starts "

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "job/device_totals.hpp"
 #include "job/job.hpp"
 #include "job/next_try.hpp"
 #include "job/plan.hpp"
@@ -23,6 +24,7 @@ namespace berth::job {
 struct UsedSoFar {
   std::chrono::milliseconds wall{0}, cpu{0};
   std::uint64_t peak_rss_bytes = 0;
+  DeviceTotals devices;
 };
 /// Asks the broker for the next try, and stores the tries in plan.supervision->earlier for it.
 /// False if the next try must be in this lease; a note says why.

@@ -125,6 +125,14 @@ std::uint64_t Start::guard_refusals() const {
   return refusals;
 }
 
+std::vector<model::DeviceUse> Start::devices_used(const run::Ending& how,
+                                                  const model::Snapshot& snapshot) {
+  model::Report report;
+  report.wall = how.wall;
+  sampler.fill(report, snapshot);
+  return std::move(report.devices);
+}
+
 void Start::fill(model::Report& report, const Plan& plan, std::uint64_t refusals) {
   sampler.fill(report, plan.snapshot);
   add_access(report, plan, watcher.trouble(), refusals);

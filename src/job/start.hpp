@@ -78,6 +78,9 @@ struct Start {
   Result<run::Ending> ending = run::Ending();
   /// How often the guard refused memory.
   [[nodiscard]] std::uint64_t guard_refusals() const;
+  /// What the devices were used for, after the start has ended.
+  [[nodiscard]] std::vector<model::DeviceUse> devices_used(const run::Ending& how,
+                                                           const model::Snapshot& snapshot);
 
   /// Fills in what was observed. `refusals`: how often the kernel denied access to a device.
   void fill(model::Report& report, const Plan& plan, std::uint64_t refusals);

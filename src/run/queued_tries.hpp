@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/descriptor.hpp"
+#include "model/run.hpp"
 #include "model/tries.hpp"
 
 namespace berth::run {
@@ -28,6 +29,9 @@ struct EarlierTries {
   // Of all tries together.
   std::chrono::milliseconds wall{0}, cpu{0};
   std::uint64_t peak_rss_bytes = 0;
+  std::vector<model::DeviceUse> devices;
+  std::chrono::milliseconds device_wall{0};  // of the starts that had devices
+  double held_seconds = 0;                   // multiplied by the number of devices
 };
 
 /// nullopt if there was no earlier try.

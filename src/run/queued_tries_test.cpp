@@ -32,6 +32,13 @@ EarlierTries one_try() {
   earlier.wall = std::chrono::seconds(3);
   earlier.cpu = std::chrono::seconds(2);
   earlier.peak_rss_bytes = 4096;
+  model::DeviceUse& use = earlier.devices.emplace_back();
+  use.device = 1;
+  use.words = "GPU 1 \xff";
+  use.memory_peak_bytes = 5;
+  use.energy_millijoules = model::Absence::kNotSupported;
+  earlier.device_wall = std::chrono::seconds(3);
+  earlier.held_seconds = 6;
   return earlier;
 }
 
@@ -63,6 +70,12 @@ TEST_CASE("the tries of one start are there at the next, and only if the job goe
   CHECK(back->wall == std::chrono::seconds(3));
   CHECK(back->cpu == std::chrono::seconds(2));
   CHECK(back->peak_rss_bytes == 4096);
+  REQUIRE(back->devices.size() == 1);
+  CHECK(back->devices[0].device == 1);
+  CHECK(*back->devices[0].memory_peak_bytes == 5);
+  CHECK_FALSE(back->devices[0].energy_millijoules);
+  CHECK(back->devices[0].energy_millijoules.why == model::Absence::kNotSupported);
+  CHECK(back->held_seconds == 6);
   berth::run::remove_files(files);
   CHECK(::access(tries_of(files).c_str(), F_OK) != 0);
 }

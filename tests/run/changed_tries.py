@@ -75,6 +75,7 @@ class Changes(unittest.TestCase):
         self.assertEqual(self.tries, [("device fault", None, 1), ("device fault", "other device", 1), ("ok", "other device", 1)])
         self.assertEqual([line[0] for line in lines], ["1", "2", "3"])
         self.assertEqual(len({line[1] for line in lines}), 3, lines)
+        self.assertEqual([str(one["index"]) for one in self.report["devices"]], [line[1] for line in reversed(lines)])
         self.assertIn("it leaves GPU", done.stderr)
 
     def test_the_only_gpu_and_a_named_one_are_kept(self):
@@ -92,7 +93,7 @@ class Changes(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.tries, [("device fault", None, 1), ("ok", "other device", 1)])
         self.assertEqual(self.report["tries"][0]["evidence"], "GPU 2: lost")
-        self.assertEqual([one["index"] for one in self.report["devices"]], [0, 1, 3])
+        self.assertEqual([one["index"] for one in self.report["devices"]], [0, 1, 3, 2])  # those of the last try first
 
     def test_out_of_memory_on_equal_gpus_asks_for_a_smaller_batch(self):
         done, lines = self.simulated(self.words("memory", "memory"))

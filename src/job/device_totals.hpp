@@ -1,0 +1,34 @@
+// The devices of all starts of a job, one start after the other. Pure.
+#pragma once
+
+#include <chrono>
+#include <vector>
+
+#include "model/run.hpp"
+
+namespace berth::job {
+
+class DeviceTotals {
+ public:
+  DeviceTotals() = default;
+  DeviceTotals(std::vector<model::DeviceUse> devices, std::chrono::milliseconds wall,
+               double held_seconds)
+      : devices_(std::move(devices)), wall_(wall), held_seconds_(held_seconds) {}
+
+  /// Adds a later start. Of a device that both used: the larger peaks, the mean by time, and the
+  /// sum of the energy. The energy of a start that was too short to measure it counts as none.
+  void add(const std::vector<model::DeviceUse>& devices, std::chrono::milliseconds wall);
+
+  /// Those of the last start are first.
+  [[nodiscard]] const std::vector<model::DeviceUse>& devices() const { return devices_; }
+  [[nodiscard]] std::chrono::milliseconds wall() const { return wall_; }
+  /// The wall time of each start, multiplied by the number of its devices.
+  [[nodiscard]] double held_seconds() const { return held_seconds_; }
+
+ private:
+  std::vector<model::DeviceUse> devices_;
+  std::chrono::milliseconds wall_{0};  // of all starts
+  double held_seconds_ = 0;
+};
+
+}  // namespace berth::job
