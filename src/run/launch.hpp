@@ -42,6 +42,10 @@ struct Launch {
   std::string job_files;            // of a queued job: the prefix of its files' names (queued.hpp)
   std::vector<std::string> locks;   // lock files of its devices: the keeper takes shared locks
   std::vector<std::string> units;   // the job's devices (policy::unit_id), to sample them
+  // For the report of a queued job: its name, the variables that were set, and why it is there.
+  std::string name;
+  std::vector<model::Setting> settings;
+  std::vector<std::string> reasons;
   std::string job_record;           // of a queued job, stored in its files; contains no NUL
   // Between SIGTERM and SIGKILL, if the job is cancelled or times out.
   std::chrono::milliseconds grace = model::kDefaultGrace;

@@ -119,6 +119,29 @@ model::Limits limits_in(Reader& in) {
   return limits;
 }
 
+/// Without Setting::why, which reports do not have.
+void write_about(Writer& out, const Launch& launch) {
+  out.word(launch.name);
+  out.words(launch.reasons);
+  out.number(static_cast<std::int64_t>(launch.settings.size()));
+  for (const model::Setting& one : launch.settings) {
+    out.number(static_cast<std::int64_t>(one.action));
+    out.word(one.name);
+    out.word(one.value);
+  }
+}
+
+void read_about(Reader& in, Launch& launch) {
+  launch.name = in.word();
+  launch.reasons = in.words();
+  for (auto left = in.number<std::uint32_t>(); left > 0 && in.has_more(); --left) {
+    model::Setting& one = launch.settings.emplace_back();
+    one.action = static_cast<model::Setting::Action>(in.number<int>());
+    one.name = in.word();
+    one.value = in.word();
+  }
+}
+
 }  // namespace
 
 std::string record_of(const Launch& launch) {
@@ -140,6 +163,10 @@ std::string record_of(const Launch& launch) {
   out.word(launch.on_end);
   out.number(launch.checkpoint.signal);
   out.number(launch.checkpoint.before.count());
+  // Only the record that a keeper gets has them. The one in the journal stays readable for older
+  // versions.
+  if (!launch.name.empty() || !launch.reasons.empty() || !launch.settings.empty())
+    write_about(out, launch);
   return out.take();
 }
 
@@ -168,6 +195,7 @@ Result<Launch> launch_in(std::string_view record) {
     launch.checkpoint.signal = in.number<int>();
     launch.checkpoint.before = std::chrono::milliseconds(in.number<std::int64_t>());
   }
+  if (in.has_more()) read_about(in, launch);
   launch.user = std::move(user);
   if (in.is_good() && !launch.command.empty()) return launch;
   return Error{ErrorCode::kUnavailable, "E0517",

@@ -21,8 +21,17 @@ TEST_CASE("a launch record is read back unchanged, including bytes that are not 
   launch.grace = std::chrono::seconds(30);
   launch.on_end = "date >> ended";
   launch.checkpoint = {10, std::chrono::seconds(60), true};
+  launch.name = "sweep";
+  launch.reasons = {"GPU 0: free"};
+  launch.settings = {{berth::model::Setting::Action::kKeep, "OMP_NUM_THREADS", "2", "because"}};
   const auto back = launch_in(record_of(launch));
   REQUIRE(back);
+  CHECK(back->name == "sweep");
+  CHECK(back->reasons == launch.reasons);
+  REQUIRE(back->settings.size() == 1);
+  CHECK(back->settings[0].action == berth::model::Setting::Action::kKeep);
+  CHECK(back->settings[0].name == "OMP_NUM_THREADS");
+  CHECK(back->settings[0].value == "2");
   CHECK(back->command == launch.command);
   CHECK(back->environment == launch.environment);
   CHECK(back->folder == launch.folder);

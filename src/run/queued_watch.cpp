@@ -32,6 +32,9 @@ using std::chrono::milliseconds;
 model::Report base_report(const Launch& launch, const WatchEnd& end) {
   model::Report report;
   report.command = launch.command;
+  report.name = launch.name;
+  report.settings = launch.settings;
+  report.reasons = launch.reasons;
   const auto id = to_number(launch.job_files.substr(launch.job_files.rfind('/') + 1));
   if (id && *id > 0) report.job = static_cast<std::uint64_t>(*id);
   report.wall = milliseconds(end.milliseconds);

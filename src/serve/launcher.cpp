@@ -107,6 +107,9 @@ Result<model::ProcessId> Launcher::start_job(const Job& job, run::Launch launch,
   launch.cpus = model::parse_cpu_list(environment.cpus).value_or(std::vector<int>{});
   launch.job_files = files(job.id);
   launch.units = units;
+  launch.name = job.name;
+  launch.settings = environment.settings;
+  launch.reasons = placement->reasons;
   launch.job_record = broker::record_of(job);
   launch.grace = job.grace.value_or(model::kDefaultGrace);
   if (job.warning && job.warning->at_any_end) launch.checkpoint = *job.warning;

@@ -118,9 +118,12 @@ class Change(Machine):
 
     def test_the_report_of_a_queued_job_says_what_limited_it(self):
         sleep = "import time; time.sleep(2.6)"
-        job = self.queue("--gpus", "1", "--", sys.executable, "-c", sleep)
+        job = self.queue("--gpus", "1", "--name", "slow", "--", sys.executable, "-c", sleep)
         self.job(job, "ended")
         report = self.document("report", job)["report"]
+        # As in the report of a job in the foreground.
+        self.assertEqual((report["name"], report["environment"]["set"]["CUDA_VISIBLE_DEVICES"]), ("slow", "0"))
+        self.assertRegex(report["reasons"][0], "^GPU 0 ")
         self.assertEqual(report["job"], int(job))
         self.assertEqual(report["outcome"]["exit_code"], 0)
         self.assertGreater(report["wall_seconds"], 2.5)
