@@ -113,7 +113,8 @@ def check_queue(arguments, rows):
     listed = rows["berth jobs --json"]
     # Notices appear only if the broker has a problem, so this one is made up.
     fault = {"notices": [{"id": "E0932", "message": "the journal cannot be written", "hint": "df -h"}],
-             "lent": [{"unit": "GPU-1", "to": "slurm"}]}
+             "lent": [{"unit": "GPU-1", "to": "slurm"}],
+             "aside": [{"unit": "GPU-2", "job": 7, "user": "lin", "number": "7", "pids": [4711]}]}
     yield from problems_of("berth jobs --json", listed, [jobs, fault])
     of_a_job = {key.replace("jobs[]", "job"): row for key, row in listed.items() if key.startswith("jobs[].")}
     yield from problems_of("berth why --json", rows["berth why --json"] | of_a_job, whys)

@@ -171,13 +171,16 @@ void Broker::restore_drained(std::vector<std::string> units,
 std::vector<std::string> Broker::drained_or_lent() const {
   std::vector<std::string> all;
   for (const std::string& unit : units_)
-    if (lent_.contains(unit) || std::find(drained_.begin(), drained_.end(), unit) != drained_.end())
+    if (lent_.contains(unit) ||
+        std::find(drained_.begin(), drained_.end(), unit) != drained_.end() ||
+        std::any_of(aside_.begin(), aside_.end(),
+                    [&](const model::AsideUnit& one) { return one.unit == unit; }))
       all.push_back(unit);
   return all;
 }
 
 model::ClosedUnits Broker::closed() const {
-  model::ClosedUnits all{elsewhere_, drained_, {}};
+  model::ClosedUnits all{elsewhere_, drained_, {}, aside_};
   for (const std::string& unit : units_)
     if (const auto lent = lent_.find(unit); lent != lent_.end())
       all.lent.push_back({unit, lent->second});
@@ -193,7 +196,47 @@ void Broker::close_drained() {
   std::erase_if(ledger_.holdings,
                 [&](const model::Holding& one) { return one.job == 0 && one.user.empty(); });
   // A holding with job 0 belongs to no job, so place() gives its unit to none.
-  for (const std::string& unit : drained_or_lent()) ledger_.holdings.push_back({0, "", unit, 0});
+  for (const std::string& unit : units_)
+    if (lent_.contains(unit) || std::find(drained_.begin(), drained_.end(), unit) != drained_.end())
+      ledger_.holdings.push_back({0, "", unit, 0});
+  reckon_machine();
+  reconsider();
+}
+
+void Broker::set_aside(JobId id, const std::vector<model::ProcessId>& processes) {
+  Job& job = jobs_.at(id);
+  job.stuck = processes;
+  for (const model::Grant& grant : job.grants) {
+    model::AsideUnit& one =
+        aside_.emplace_back(model::AsideUnit{grant.unit, job.user, number(id), id, {}});
+    for (const model::ProcessId& process : processes)
+      one.processes.emplace_back(process.pid, process.start_ticks);
+  }
+  changed_.insert(id);
+  close_aside();
+}
+
+bool Broker::end_aside(const std::function<bool(const model::ProcessId&)>& lives) {
+  const auto is_gone = [&](const model::AsideUnit& one) {
+    return std::none_of(one.processes.begin(), one.processes.end(), [&](const auto& process) {
+      return lives(model::ProcessId{process.first, process.second});
+    });
+  };
+  if (std::erase_if(aside_, is_gone) == 0) return false;
+  close_aside();
+  return true;
+}
+
+void Broker::restore_aside(std::vector<model::AsideUnit> aside) {
+  aside_ = std::move(aside);
+  close_aside();
+}
+
+void Broker::close_aside() {
+  std::erase_if(ledger_.holdings, [](const model::Holding& one) { return one.stuck_pid != 0; });
+  for (const model::AsideUnit& one : aside_)
+    ledger_.holdings.push_back(
+        {one.job, one.user, one.unit, 0, 0, one.number, one.processes.front().first});
   reckon_machine();
   reconsider();
 }
@@ -473,7 +516,8 @@ void Broker::take_lease(const Job& job) {
 }
 
 void Broker::give_lease_back(const Job& job) {
-  std::erase_if(ledger_.holdings, [&](const model::Holding& one) { return one.job == job.id; });
+  std::erase_if(ledger_.holdings,
+                [&](const model::Holding& one) { return one.job == job.id && one.stuck_pid == 0; });
   std::erase_if(ledger_.cpus,
                 [&](int cpu) { return std::binary_search(job.cpus.begin(), job.cpus.end(), cpu); });
   // The last snapshot may still list processes of this job that are dead or about to die. They must

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -96,6 +97,14 @@ class Broker {
   void set_partition(JobId id, const model::Partition& partition);
   /// The partition cannot be made. The job waits again, until the machine has changed.
   void put_back(JobId id, Now now);
+
+  /// Call it before end(): these processes of the job could not be killed. Its units are set aside,
+  /// so that no job gets them.
+  void set_aside(JobId id, const std::vector<model::ProcessId>& processes);
+  /// Returns units to the queue whose processes are gone. True if there was one.
+  bool end_aside(const std::function<bool(const model::ProcessId&)>& lives);
+  void restore_aside(std::vector<model::AsideUnit> aside);
+  [[nodiscard]] const std::vector<model::AsideUnit>& aside() const { return aside_; }
 
   /// Replaces the list of units that other brokers on this machine use.
   void set_elsewhere(std::vector<std::string> units);
@@ -227,6 +236,7 @@ class Broker {
   void reckon_machine();
   void reconsider();
   void close_drained();
+  void close_aside();
   [[nodiscard]] Status known(const std::string& unit) const;
   [[nodiscard]] std::vector<std::string> drained_or_lent() const;
 
@@ -234,6 +244,7 @@ class Broker {
   model::Ledger ledger_;
   std::vector<std::string> units_, drained_, elsewhere_;
   std::map<std::string, std::string> lent_;
+  std::vector<model::AsideUnit> aside_;
   policy::Queue queue_;
   std::map<JobId, Job> jobs_;
   mutable std::vector<const Job*> all_jobs_;  // the jobs of jobs_, or empty after a job was removed

@@ -30,8 +30,8 @@ constexpr std::array<std::string_view, 10> kChanges{
 // that every record has: the last five of both lists.
 constexpr std::array<std::string_view, 6> kOwners{"owners",  "id",    "uid",
                                                   "request", "state", "submitted"};
-constexpr std::array<std::string_view, 8> kEnd{
-    "outcome", "cpu_milliseconds", "peak_memory_bytes", "id", "uid", "request",
+constexpr std::array<std::string_view, 9> kEnd{
+    "outcome", "cpu_milliseconds", "peak_memory_bytes", "stuck", "id", "uid", "request",
     "state",   "submitted"};
 constexpr std::array<std::string_view, 2> kDrain{"unit", "lent_to"};
 constexpr std::array<std::string_view, 4> kNextTry{"number", "after", "without",
@@ -170,8 +170,8 @@ void take_usage(const Json& json, model::JobUsage& usage) {
   take(json, "peak_memory_bytes", usage.peak_memory_bytes);
 }
 
-void take_owners(const Json& json, std::vector<model::ProcessId>& into) {
-  for (const Json& one : list_of(json, "owners")) {
+void take_processes(const Json& json, const char* key, std::vector<model::ProcessId>& into) {
+  for (const Json& one : list_of(json, key)) {
     model::ProcessId& owner = into.emplace_back();
     take(one, "pid", owner.pid);
     take(one, "start_ticks", owner.start_ticks);
@@ -252,7 +252,8 @@ Job parse(const Json& json) {
   }
   take(json, "cpus", job.cpus);
   take(json, "affinity", job.affinity);
-  take_owners(json, job.owners);
+  take_processes(json, "owners", job.owners);
+  take_processes(json, "stuck", job.stuck);
   if (const auto found = json.find("told_to_end"); found != json.end())
     job.told_to_end = told_to_end_of(*found);
   if (const auto found = json.find("outcome"); found != json.end())
@@ -543,8 +544,9 @@ std::string record_of(const Job& job) {
                              {"memory_bytes", grant.memory_bytes},
                              {"share_permille", grant.share_permille},
                              {"made", grant.made}});
-  for (const model::ProcessId& owner : job.owners)
-    out["owners"].push_back({{"pid", owner.pid}, {"start_ticks", owner.start_ticks}});
+  for (const auto& [key, list] : {std::pair("owners", &job.owners), std::pair("stuck", &job.stuck)})
+    for (const model::ProcessId& one : *list)
+      out[key].push_back({{"pid", one.pid}, {"start_ticks", one.start_ticks}});
   if (job.told_to_end) {
     out["told_to_end"] = {{"state", model::name(job.told_to_end->state)},
                           {"why", job.told_to_end->why}};

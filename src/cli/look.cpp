@@ -104,10 +104,25 @@ void add_broker_leases(model::Snapshot& snapshot) {
   }
 }
 
+/// Devices that nobody gets, because a process of a job that has ended cannot be killed.
+void note_what_is_aside(model::Snapshot& snapshot) {
+  if (!snapshot.leases) return;
+  for (const model::Holding& one : *snapshot.leases) {
+    if (one.stuck_pid == 0) continue;
+    std::string unit = printable(one.unit);
+    for (const model::Device& device : snapshot.devices)
+      if (one.unit == (device.uuid.empty() ? device.pci_address : device.uuid))
+        unit = fmt::format("{} {}", model::word_for(device.kind), device.index);
+    snapshot.notes.push_back(text("set aside: {}, because process {} of job {} cannot be killed",
+                                  unit, one.stuck_pid, one.job_words()));
+  }
+}
+
 }  // namespace
 
 void add_leases(model::Snapshot& snapshot) {
   add_broker_leases(snapshot);
+  note_what_is_aside(snapshot);
   add_guarded(snapshot);
 }
 

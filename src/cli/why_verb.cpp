@@ -94,10 +94,16 @@ void add_holders(JobStory& story, const Candidate& candidate, const Scene& scene
   for (const model::Holding& one : scene.ledger.holdings) {
     if (one.unit != unit) continue;
     if (one.job == 0 && one.user.empty()) ++story.drained;
-    story.holders.push_back({device, one.job,
-                             one.job != 0       ? ""
-                             : one.user.empty() ? text("drained: it gets no new jobs")
-                                                : client::who_has_elsewhere(unit)});
+    if (one.stuck_pid != 0)
+      story.holders.push_back(
+          {device, 0,
+           text("set aside: process {} of job {}, which has ended, cannot be killed", one.stuck_pid,
+                one.job_words())});
+    else
+      story.holders.push_back({device, one.job,
+                               one.job != 0       ? ""
+                               : one.user.empty() ? text("drained: it gets no new jobs")
+                                                  : client::who_has_elsewhere(unit)});
     is_told = true;
   }
   const bool is_sick =

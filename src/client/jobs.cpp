@@ -242,7 +242,17 @@ model::ClosedUnits closed_in(const Response& response) {
   auto closed = read(response, [](const Json& json) {
     model::ClosedUnits all{value<std::vector<std::string>>(json, "elsewhere"),
                            value<std::vector<std::string>>(json, "drained"),
+                           {},
                            {}};
+    for (const Json& one : json.value("aside", Json::array())) {
+      auto& aside = all.aside.emplace_back();
+      aside.unit = value<std::string>(one, "unit");
+      aside.job = value<std::uint64_t>(one, "job");
+      aside.user = value<std::string>(one, "user");
+      aside.number = value<std::string>(one, "number");
+      for (const std::int64_t pid : value<std::vector<std::int64_t>>(one, "pids"))
+        aside.processes.emplace_back(pid, 0);
+    }
     for (const Json& one : json.value("lent", Json::array()))
       all.lent.push_back({value<std::string>(one, "unit"), value<std::string>(one, "to")});
     return all;

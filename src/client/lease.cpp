@@ -74,6 +74,9 @@ model::Ledger ledger_of(const std::vector<Job>& jobs, const model::ClosedUnits& 
   for (const auto& [unit, to] : closed.lent)
     if (std::find(closed.drained.begin(), closed.drained.end(), unit) == closed.drained.end())
       ledger.holdings.push_back({0, "", unit, 0});
+  for (const model::AsideUnit& one : closed.aside)
+    ledger.holdings.push_back({one.job, one.user, one.unit, 0, 0, one.number,
+                               one.processes.empty() ? -1 : one.processes.front().first});
   for (const Job& job : jobs) {
     if (job.state != JobState::kRunning) continue;
     for (const model::Grant& grant : job.grants)
@@ -295,7 +298,8 @@ void Lease::share_locks() {
   locks_ = system::share_locks(files);
 }
 
-std::uint64_t Lease::end(const model::Outcome& outcome, const model::JobUsage& usage) {
+std::uint64_t Lease::end(const model::Outcome& outcome, const model::JobUsage& usage,
+                         const std::vector<model::ProcessId>& stuck) {
   if (!ours_) return 0;
   // Unlock explicitly, because forked children have copies of the descriptors and would keep the
   // locks.
@@ -303,6 +307,7 @@ std::uint64_t Lease::end(const model::Outcome& outcome, const model::JobUsage& u
   Job ended;
   ended.outcome = outcome;
   ended.usage = usage;
+  ended.stuck = stuck;
   const auto answer = call("POST", path_of(job_.id, "/end"), broker::record_of(ended));
   const auto job = answer ? job_in(*answer) : Result<Job>(answer.error());
   if (!job) return 0;

@@ -90,8 +90,10 @@ class Lease {
   /// Moves the keeper, and so everything that it will start, into the job's control group. Then
   /// shares the lease with the keeper. Fails as the broker does.
   [[nodiscard]] Status enter(pid_t keeper);
-  /// Ends the lease. Returns how often the kernel denied the job access to a device of others.
-  std::uint64_t end(const model::Outcome& outcome, const model::JobUsage& usage = {});
+  /// Ends the lease. The broker sets its devices aside while processes are stuck. Returns how often
+  /// the kernel denied the job access to a device of others.
+  std::uint64_t end(const model::Outcome& outcome, const model::JobUsage& usage = {},
+                    const std::vector<model::ProcessId>& stuck = {});
   /// After end(): gives the broker the report, as output::stored_report, for `berth report`. Gives
   /// up after `at_most`, because the job's user waits for the prompt.
   void keep_report(const std::string& stored, std::chrono::milliseconds at_most);

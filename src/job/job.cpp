@@ -121,7 +121,7 @@ void settle_outcome(const Plan& plan, run::Ending& ending) {
 std::uint64_t end_lease(Plan& plan, const Result<run::Ending>& ending) {
   if (!plan.lease) return 0;
   if (!ending) return plan.lease->end(outcome_of(ending.error()));
-  return plan.lease->end(ending->outcome, {ending->cpu, ending->peak_rss_bytes});
+  return plan.lease->end(ending->outcome, {ending->cpu, ending->peak_rss_bytes}, ending->stuck);
 }
 
 // Another start, after a failure that may need other devices or variables.

@@ -163,6 +163,7 @@ struct Job {
   std::string why;       // a sentence about its end, if the outcome does not say enough
   std::string ended_by;  // the user who cancelled it
   JobUsage usage;
+  std::vector<ProcessId> stuck;  // processes that could not be killed: they wait in the kernel
 };
 
 /// "12"; "7_3" for a task of an array, which also identifies it.

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace berth::model {
@@ -18,6 +19,7 @@ struct Holding {
   std::uint64_t memory_bytes = 0;  // 0: exclusive
   int share_permille = 0;          // share of the device's time; 0: none was requested
   std::string number = {};         // the job's number for people: "7_3"; "" same as `job`
+  std::int64_t stuck_pid = 0;      // not 0: the job has ended, but this process cannot be killed
   // What the guard counted, if this is a running, guarded job of the caller.
   std::optional<std::uint64_t> guard_memory_bytes = {};   // with contexts and modules
   std::optional<std::uint64_t> guard_spilled_bytes = {};  // also nullopt for a job without --spill
@@ -50,6 +52,14 @@ inline constexpr std::array kSchedulers{Scheduler{"slurm", "Slurm", "slurm"},
   return nullptr;
 }
 
+/// A unit of a job that has ended, although processes of it could not be killed: they wait in the
+/// kernel. Nobody gets the unit until they are gone.
+struct AsideUnit {
+  std::string unit, user, number;  // of the job
+  std::uint64_t job = 0;
+  std::vector<std::pair<std::int64_t, std::uint64_t>> processes;  // pid and start time in ticks
+};
+
 /// Units that no job of this broker can get, each list in the order of the machine.
 struct ClosedUnits {
   struct Lent {
@@ -58,6 +68,7 @@ struct ClosedUnits {
   std::vector<std::string> elsewhere;  // leased by another broker of this machine
   std::vector<std::string> drained;
   std::vector<Lent> lent;
+  std::vector<AsideUnit> aside;
 };
 
 /// A GPU on which root's broker makes MIG partitions for jobs ([mig] in berth.toml).

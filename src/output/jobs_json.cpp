@@ -188,6 +188,16 @@ std::string jobs_json(const std::vector<ShownJob>& shown, const model::ClosedUni
     json.field("unit", one.unit);
     json.field("to", one.to);
   });
+  json.rows("aside", closed.aside, [&](const auto& one) {
+    json.field("unit", one.unit);
+    json.field("job", one.job);
+    json.text_field("user", one.user);
+    json.text_field("number", one.number);
+    json.key("pids");
+    json.open('[');
+    for (const auto& [pid, ticks] : one.processes) json.value(pid);
+    json.close(']');
+  });
   json.rows("notices", notices, [&](const Error& one) {
     json.field("id", one.id);
     json.field("message", one.message);

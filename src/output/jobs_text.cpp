@@ -272,6 +272,15 @@ std::string drained_words(const JobsView& view) {
   std::string lines;
   if (!drained.grants.empty())
     lines += "\n" + text("drained: {}", has_words(drained, view.snapshot)) + "\n";
+  for (const model::AsideUnit& one : view.closed.aside) {
+    Job unit;
+    unit.grants = {{one.unit, 0, 0, false}};
+    lines += "\n" +
+             text("set aside: {}, because process {} of job {} cannot be killed",
+                  has_words(unit, view.snapshot),
+                  one.processes.empty() ? 0 : one.processes.front().first, one.number) +
+             "\n";
+  }
   for (const model::Scheduler& scheduler : model::kSchedulers) {
     Job lent;
     for (const auto& [unit, to] : view.closed.lent)

@@ -87,9 +87,10 @@ Cell lease_cell(const Device& device, const model::Snapshot& snapshot) {
   for (const model::Holding& one : leases_of(device, snapshot)) {
     const bool is_shown_before =
         is_drained(one) && state_of(device, snapshot) == DeviceState::kDrained;
-    std::string word = one.job != 0      ? text("job {}", one.job_words())
-                       : is_drained(one) ? std::string(tr("drained"))
-                                         : std::string(tr("leased by another user's broker"));
+    std::string word = one.stuck_pid != 0 ? std::string(tr("set aside"))
+                       : one.job != 0     ? text("job {}", one.job_words())
+                       : is_drained(one)  ? std::string(tr("drained"))
+                                          : std::string(tr("leased by another user's broker"));
     if (!is_shown_before && std::find(words.begin(), words.end(), word) == words.end())
       words.push_back(std::move(word));
   }

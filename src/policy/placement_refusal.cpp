@@ -65,6 +65,8 @@ std::string leases_of(const Candidate& c, const Search& search) {
     }
     out += one.user.empty() ? text("job {}", one.job_words())
                             : text("job {} ({})", one.job_words(), printable(one.user));
+    if (one.stuck_pid != 0)
+      out += " " + text("has ended, but its process {} cannot be killed", one.stuck_pid);
     if (one.memory_bytes != 0) out += " " + show_bytes(one.memory_bytes);
     if (one.share_permille != 0) out += " " + show_share(one.share_permille);
   }

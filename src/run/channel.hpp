@@ -21,6 +21,7 @@ struct Event {
     kStopped,     // value: the signal that stopped the workload
     kContinued,
     kExited,    // value: its wait status; its remaining processes are being ended
+    kStuck,     // pid: a process that could not be ended, because it waits in the kernel
     kLeft,      // pid, words: a remaining process that will be ended
     kFinished,  // value: processes that could not be ended; sums over all reaped processes
   };

@@ -52,4 +52,16 @@ int end_descendants(const EndingPlan& plan) {
              : std::max<int>(1, static_cast<int>(descendants_except(plan.spared).size()));
 }
 
+std::vector<model::ProcessId> stuck_descendants(const std::vector<pid_t>& spared) {
+  std::vector<model::ProcessId> stuck;
+  for (const Relative& one : descendants_except(spared))
+    if (one.stat.state == 'D') stuck.push_back({one.pid, one.stat.start_ticks});
+  return stuck;
+}
+
+bool is_stuck(const model::ProcessId& process) {
+  const auto stat = read_stat("/proc", static_cast<pid_t>(process.pid));
+  return stat && stat->start_ticks == process.start_ticks && stat->state == 'D';
+}
+
 }  // namespace berth::run

@@ -9,6 +9,7 @@
 #include <functional>
 #include <vector>
 
+#include "model/job.hpp"
 #include "run/descendants.hpp"
 
 namespace berth::run {
@@ -33,5 +34,10 @@ struct EndingPlan {
 
 /// Returns how many are left.
 int end_descendants(const EndingPlan& plan);
+/// Those that are left because they wait in the kernel, where SIGKILL has no effect.
+[[nodiscard]] std::vector<model::ProcessId> stuck_descendants(
+    const std::vector<pid_t>& spared = {});
+/// Whether this process is there and waits in the kernel.
+[[nodiscard]] bool is_stuck(const model::ProcessId& process);
 
 }  // namespace berth::run

@@ -220,6 +220,10 @@ class Front {
              printable(std::string_view(event.words.data(),
                                         ::strnlen(event.words.data(), event.words.size())))});
         return;
+      case Event::Kind::kStuck:
+        if (const auto stat = read_stat("/proc", event.pid))
+          ending_.stuck.push_back({event.pid, stat->start_ticks});
+        return;
       case Event::Kind::kFinished:
         finished_ = true;
         ending_.left = event.value;

@@ -37,8 +37,9 @@ class Watcher {
 struct Ending {
   model::Outcome outcome;
   std::chrono::milliseconds wall{0}, cpu{0};
-  std::uint64_t peak_rss_bytes = 0;  // peak of the largest reaped process
-  int left = 0;                      // processes that could not be ended
+  std::uint64_t peak_rss_bytes = 0;     // peak of the largest reaped process
+  int left = 0;                         // processes that could not be ended
+  std::vector<model::ProcessId> stuck;  // those of them that wait in the kernel
   std::vector<model::LeftBehind> left_behind;
   model::CheckpointSignal checkpoint;
   int pin_error = 0;         // errno if the CPU affinity could not be set

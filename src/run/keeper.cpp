@@ -293,6 +293,9 @@ class Keeper {
       plan.on_left_behind = [this](const std::vector<Relative>& found) { name(found); };
     }
     const int left = end_descendants(plan);
+    if (left > 0)
+      for (const model::ProcessId& one : stuck_descendants(plan.spared))
+        send(channel_.get(), Event{Event::Kind::kStuck, static_cast<std::int32_t>(one.pid)});
     if (told_to_end_ || !front_alive_ || !exited_) remove_container();
     Event last{Event::Kind::kFinished, workload_, left};
     last.cpu_microseconds = cpu_microseconds_;

@@ -46,7 +46,7 @@ struct Launch {
   std::string name;
   std::vector<model::Setting> settings;
   std::vector<std::string> reasons;
-  std::string job_record;           // of a queued job, stored in its files; contains no NUL
+  std::string job_record;  // of a queued job, stored in its files; contains no NUL
   // Between SIGTERM and SIGKILL, if the job is cancelled or times out.
   std::chrono::milliseconds grace = model::kDefaultGrace;
   model::Warning checkpoint;  // --checkpoint-signal; signal 0: none

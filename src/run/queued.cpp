@@ -21,6 +21,7 @@
 #include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/write_file.hpp"
 #include "run/channel.hpp"
 #include "run/descendants.hpp"
 #include "run/ending.hpp"
@@ -46,6 +47,10 @@ constexpr std::size_t kMostRecord = 1U << 20U;
 
 std::string status_file(const std::string& job_files) {
   return job_files + ".status";
+}
+
+std::string stuck_file(const std::string& job_files) {
+  return job_files + ".stuck";
 }
 
 /// Creates the status file. If several keepers start for one job, exactly one succeeds. It writes
@@ -334,7 +339,11 @@ class LoneKeeper {
       drain_signals();
       return false;
     };
-    static_cast<void>(end_descendants(plan));
+    if (end_descendants(plan) == 0) return;
+    std::string lines;
+    for (const model::ProcessId& one : stuck_descendants())
+      lines += fmt::format("{} {}\n", one.pid, one.start_ticks);
+    if (!lines.empty()) static_cast<void>(replace_file(stuck_file(launch_.job_files), lines, 0600));
   }
 
   const Launch& launch_;
@@ -416,6 +425,20 @@ model::JobUsage usage_of(const std::string& job_files) {
   return usage;
 }
 
+std::vector<model::ProcessId> stuck_of(const std::string& job_files) {
+  constexpr std::size_t kMost = 1 << 16;
+  std::vector<model::ProcessId> found;
+  const std::string lines = slurp_regular(stuck_file(job_files), kMost).value_or("");
+  for (const std::string_view line : split(lines, '\n')) {
+    const auto words = split(line, ' ');
+    if (words.size() != 2) continue;
+    const auto pid = to_number(words[0]);
+    const auto ticks = to_number(words[1]);
+    if (pid && ticks) found.push_back({*pid, static_cast<std::uint64_t>(*ticks)});
+  }
+  return found;
+}
+
 std::optional<std::int64_t> ended_at(const std::string& job_files) {
   struct stat about = {};
   if (::lstat(status_file(job_files).c_str(), &about) != 0) return std::nullopt;
@@ -434,6 +457,7 @@ std::string job_record_in(const std::string& job_files) {
 void forget_start(const std::string& job_files) {
   ::unlink(report_of(job_files).c_str());
   ::unlink(status_file(job_files).c_str());
+  ::unlink(stuck_file(job_files).c_str());
 }
 
 void remove_files(const std::string& job_files) {

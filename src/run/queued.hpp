@@ -5,6 +5,7 @@
 // JOBS/N.log     the output; belongs to the job's user
 // JOBS/N.report  what the job used; written after its end, if it ran for half a second
 // JOBS/N.tries   the tries before this start, if the job went back to the queue (queued_tries.hpp)
+// JOBS/N.stuck   "PID START_TICKS" of each process that could not be killed; else it is not there
 // JOBS/N.status  first line: "PID START_TICKS" of the keeper, written exclusively before the start.
 //                Second line: how the job ended (job_folder.hpp). Its space is allocated early,
 //                because the disk may be full later. After that: the broker's record of the job,
@@ -16,6 +17,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "model/job.hpp"
 #include "run/launch.hpp"
@@ -36,6 +38,8 @@ namespace berth::run {
 /// The job's resource usage; empty if the job has not ended, or if an older keeper wrote the
 /// status.
 [[nodiscard]] model::JobUsage usage_of(const std::string& job_files);
+/// Processes of the job that could not be killed.
+[[nodiscard]] std::vector<model::ProcessId> stuck_of(const std::string& job_files);
 /// When the job ended, in milliseconds of the wall clock; if it has not ended, when it began.
 [[nodiscard]] std::optional<std::int64_t> ended_at(const std::string& job_files);
 [[nodiscard]] std::string log_of(const std::string& job_files);

@@ -52,6 +52,12 @@ Result<std::vector<model::ProcessId>> owners_of(const Job& submitted, const Call
   return owners;
 }
 
+/// Of these processes, the user's.
+std::vector<model::ProcessId> stuck_of(std::vector<model::ProcessId> told, std::uint32_t uid) {
+  std::erase_if(told, [&](const model::ProcessId& one) { return uid_of(one.pid) != uid; });
+  return told;
+}
+
 /// Takes only what a client may choose. The user is the one that the kernel reports; everything
 /// else is the broker's decision.
 Job job_from(Job submitted, const Call& call) {
@@ -423,7 +429,8 @@ Status Api::change_running(JobId id, std::string_view what, const Call& call) {
   const auto submitted = broker::running_change_of(call.body, what);
   if (!submitted) return submitted.error();
   if (what == "end") {
-    execution_.give_back(id, submitted->outcome, submitted->usage);
+    execution_.give_back(id, submitted->outcome, submitted->usage,
+                         stuck_of(submitted->stuck, job->uid));
     return Done{};
   }
   const auto owners = owners_of(*submitted, call);

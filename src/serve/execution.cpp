@@ -17,10 +17,12 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "inventory/memory_limit.hpp"
+#include "run/ending.hpp"
 #include "run/launch_record.hpp"
 #include "run/warning.hpp"
 #include "serve/adoption.hpp"
 #include "serve/after_restart.hpp"
+#include "serve/aside_record.hpp"
 #include "serve/end_notice.hpp"
 #include "serve/shutdown.hpp"
 #include "system/runtime_folder.hpp"
@@ -253,11 +255,14 @@ bool Execution::settle() {
     std::map<std::string, std::string> values;
     if (std::string record = partitions_.record(); record != kept_partitions_)
       values[kMig] = std::move(record);
+    if (std::string record = aside_record(broker_.aside()); record != kept_aside_)
+      values[kAside] = std::move(record);
     if (auto written = journal_.write(rows, {}, values); !written) {
       fail(written.error());
       return false;
     }
-    if (!values.empty()) kept_partitions_ = values[kMig];
+    if (values.contains(kMig)) kept_partitions_ = values[kMig];
+    if (values.contains(kAside)) kept_aside_ = values[kAside];
     is_dirty_ = true;
     tell_stopped();
     for (const JobId id : std::exchange(to_notify_, {}))
@@ -431,7 +436,9 @@ Status Execution::drain(const broker::UnitCall& device, bool drained) {
 }
 
 void Execution::give_back(JobId id, const std::optional<model::Outcome>& outcome,
-                          const model::JobUsage& usage) {
+                          const model::JobUsage& usage,
+                          const std::vector<model::ProcessId>& stuck) {
+  set_aside(id, stuck);
   if (usage.cpu || usage.peak_memory_bytes) broker_.set_usage(id, usage);
   const bool is_good = outcome && outcome->kind == model::OutcomeClass::kOk;
   const auto how = how_stopped(id, {is_good ? JobState::kDone : JobState::kFailed, ""});
@@ -500,6 +507,30 @@ void Execution::end_lost(JobId id) {
   end(id, how.state, {}, how.why);
 }
 
+/// Keeps the devices of a job from others while its processes wait in the kernel.
+void Execution::set_aside(JobId id, std::vector<model::ProcessId> stuck) {
+  std::erase_if(stuck, [](const model::ProcessId& one) { return !run::is_stuck(one); });
+  if (stuck.empty() || broker_.job(id)->grants.empty()) return;
+  const std::int64_t pid = stuck.front().pid;
+  broker_.set_aside(id, stuck);
+  notes_.push_back(
+      text("the devices of job {} are set aside: its process {} waits in the kernel and "
+           "cannot be killed",
+           model::job_number(*broker_.job(id)), pid) +
+      " (E0996)");
+}
+
+void Execution::end_aside() {
+  if (broker_.aside().empty() || fault_) return;
+  const auto lives = [](const model::ProcessId& one) {
+    return start_ticks_of(one.pid) == one.start_ticks;
+  };
+  if (!broker_.end_aside(lives)) return;
+  kept_aside_ = aside_record(broker_.aside());
+  if (auto written = journal_.set_value(kAside, kept_aside_); !written) fail(written.error());
+  is_dirty_ = true;
+}
+
 /// The keeper exited: reads the outcome that it wrote. If the broker died during a start, two
 /// keepers may have been started; then the first one still has the job.
 void Execution::keeper_gone(const Job& job) {
@@ -514,6 +545,7 @@ void Execution::keeper_gone(const Job& job) {
   told_by_others_.erase(id);
   if (const auto outcome = launcher_.outcome(id)) {
     broker_.set_usage(id, launcher_.usage(id));
+    set_aside(id, launcher_.stuck(id));
     const bool is_good = outcome->kind == model::OutcomeClass::kOk;
     auto how = how_stopped(id, {is_good ? JobState::kDone : JobState::kFailed, ""});
     // The job ended by itself, before the broker could end it for another job.
@@ -591,6 +623,7 @@ void Execution::mind_time() {
   watches_.look_again();
   for (const auto& [id, since] : std::map(told_by_others_)) all_gone(id);
   stop_what_is_over_its_limit();
+  end_aside();
   broker_.end_pauses(now());
   broker_.turn_to_cpu(now());
   // The time limit also applies while the journal cannot be written.
@@ -741,6 +774,8 @@ void Execution::adopt_unknown(std::vector<Job>& jobs, const std::vector<JobId>& 
 
 void Execution::bring_back(const std::vector<Job>& jobs) {
   restore_drained();
+  kept_aside_ = journal_.value(kAside).value_or("[]");
+  broker_.restore_aside(aside_in(kept_aside_));
   past_use_.resume(journal_.value(kShares).value_or("{}"));
   for (const auto& [uid, seconds] :
        past_use_.left(now().unix_milliseconds, options_.settings.rules.half_life))

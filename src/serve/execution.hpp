@@ -117,7 +117,7 @@ class Execution {
   [[nodiscard]] Status set_next_try(model::JobId id, model::QueuedTry next);
   /// The owner of a lease ends it.
   void give_back(model::JobId id, const std::optional<model::Outcome>& outcome,
-                 const model::JobUsage& usage);
+                 const model::JobUsage& usage, const std::vector<model::ProcessId>& stuck = {});
 
   /// `berth run` says that the job's ranks hang; "": they do not.
   void set_hang(model::JobId id, std::string sentence);
@@ -184,6 +184,8 @@ class Execution {
   [[nodiscard]] std::vector<std::string> units_of_others();
   void all_gone(model::JobId id);
   void end_lost(model::JobId id);
+  void set_aside(model::JobId id, std::vector<model::ProcessId> stuck);
+  void end_aside();
   void keeper_gone(const model::Job& job);
   void launch_soon(model::JobId id);
   void launch_next();
@@ -200,7 +202,8 @@ class Execution {
   // Keys of values in the journal.
   static constexpr const char *kDrained = "drained", *kLent = "lent", *kShares = "shares",
                               *kClock = "clock", *kTried = "tried", *kForgotten = "forgotten",
-                              *kHighest = "highest", *kNotices = "notices", *kMig = "mig";
+                              *kHighest = "highest", *kNotices = "notices", *kMig = "mig",
+                              *kAside = "aside";
 
   boost::asio::io_context& loop_;
   const DaemonOptions& options_;
@@ -211,6 +214,7 @@ class Execution {
   Partitions partitions_{options_.sources.nvml_library, options_.settings.mig};
   std::string kept_partitions_ = "[]";  // the record of the partitions in the journal
   std::string told_of_mig_;
+  std::string kept_aside_ = "[]";  // the units set aside, as in the journal
   std::vector<std::string> notes_;
   // The system broker ignores locks: any user could take one and block a device for everyone.
   system::DeviceLocks locks_{options_.for_all ? "" : options_.lock_folder};

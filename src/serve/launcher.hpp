@@ -46,6 +46,9 @@ class Launcher {
     return run::wants_next_try(files(job));
   }
   [[nodiscard]] model::JobUsage usage(model::JobId job) const { return run::usage_of(files(job)); }
+  [[nodiscard]] std::vector<model::ProcessId> stuck(model::JobId job) const {
+    return run::stuck_of(files(job));
+  }
   [[nodiscard]] std::optional<std::int64_t> ended_at(model::JobId job) const {
     return run::ended_at(files(job));
   }
