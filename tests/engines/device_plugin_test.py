@@ -354,6 +354,16 @@ class DevicePlugin(unittest.TestCase):
             self.assertLess(time.monotonic() - begun, 20, "a second, with slack for a busy machine")
             self.assertEqual(len(next(self.plugin(count).watch())), 8)
 
+    def test_its_own_socket_that_is_removed_or_replaced_by_a_file_is_made_again(self):
+        self.begin()
+        device = next(iter(next(self.plugin().watch())))
+        path = os.path.join(self.kubelet.folder, "berth-gpu.sock")
+        for count, replace in ((2, False), (3, True)):
+            os.unlink(path)
+            if replace:
+                open(path, "w").close()
+            self.plugin(count).allocate(device)
+
     def test_a_kubelet_that_refuses_is_asked_again(self):
         self.kubelet.refuses = True
         self.begin()
