@@ -288,16 +288,16 @@ class DevicePlugin(unittest.TestCase):
                 return event
         self.fail(f"it ended without {names}")
 
-    def in_container(self, compiler, answer, *sizes):
+    def in_container(self, compiler, answer, size, **variables):
         """Starts a program that plays a container with this answer of the plugin, in the plugin's machine. Returns it and its first line."""
         program = os.path.join(self.kubelet.made.name, "program")
         subprocess.run([*compiler, "-o", program, os.path.join(HERE, "kubernetes", "take_memory.c")], check=True, capture_output=True, timeout=60)
         mounts = {mount.container_path: mount.host_path for mount in answer.mounts}
         with open(self.machine) as file:
             folder = file.read().strip()
-        process = subprocess.Popen([program, *map(str, sizes)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True, env={
+        process = subprocess.Popen([program, str(size)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True, env={
             "BERTH_SIM_DIR": folder, "LD_LIBRARY_PATH": folder + "/lib", "LD_PRELOAD": mounts[answer.envs["LD_PRELOAD"]],
-            "BERTH_GUARD": os.path.dirname(mounts["/run/berth/guard/limits"]), "PATH": os.environ["PATH"]})
+            "BERTH_GUARD": os.path.dirname(mounts["/run/berth/guard/limits"]), "PATH": os.environ["PATH"], **variables})
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -311,25 +311,28 @@ class DevicePlugin(unittest.TestCase):
         share = next(one for one in next(plugin.watch()) if self.index_of(one) == 0)
         return plugin.allocate(share), self.share_bytes()
 
-    def test_a_static_program_is_reported_as_not_enforced_until_it_ends(self):
+    def test_a_program_that_clears_ld_preload_is_reported_as_not_enforced_until_it_ends(self):
         answer, share = self.begin_shares()
         process, said = self.in_container(["cc"], answer, share + MIB)
         self.assertEqual(said, f"{share + MIB}: out of memory\n")
         process.kill()
-        process, said = self.in_container(["cc", "-static"], answer, share + MIB)
+        process, said = self.in_container(["cc"], answer, share + MIB, LD_PRELOAD="")
         self.assertEqual(said, f"{share + MIB}: granted\n")
         event = self.next_event("not_enforced", "enforced")
         self.assertEqual((event["event"], self.index_of(event["device"])), ("not_enforced", 0))
-        self.assertIn("static", event["why"])
+        self.assertIn("LD_PRELOAD", event["why"])
         process.kill()
         self.assertEqual(self.next_event("not_enforced", "enforced")["event"], "enforced")
 
     @unittest.skipUnless(shutil.which("musl-gcc"), "musl-gcc is not installed (musl-tools)")
-    def test_a_program_for_musl_runs_and_cannot_load_the_driver(self):
+    def test_a_program_for_musl_or_a_static_one_runs_and_cannot_use_the_driver(self):
         answer, share = self.begin_shares()
         process, said = self.in_container(["musl-gcc"], answer, share + MIB)
         self.assertTrue(said.startswith("no driver: "), said)
         self.assertEqual(process.wait(30), 3)
+        process, said = self.in_container(["cc", "-static"], answer, share + MIB)
+        self.assertEqual(said, "")
+        self.assertNotEqual(process.wait(30), 0)
         self.assertNotIn("not_enforced", [one["event"] for one in self.end()[1]])
 
     def test_a_fatal_xid_makes_its_gpu_unhealthy_until_it_works_for_a_while(self):

@@ -407,6 +407,7 @@ class Dra(unittest.TestCase):
 
     def test_a_node_that_is_removed_gets_no_slices_until_it_is_there_again(self):
         self.ready()
+        until(lambda: self.events("published"), "it has compared what it wrote")
         with self.api.lock:
             del self.api.nodes["node1"]
             self.api.slices.clear()
