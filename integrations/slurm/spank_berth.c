@@ -245,15 +245,16 @@ int slurm_spank_init_post_opt(spank_t spank, int count, char **arguments) {
   return ESPANK_SUCCESS;
 }
 
-/* The task's name and its variables, each with a NUL behind it, and another NUL. NULL: no memory. */
+/* The task's name, its folder and its variables, each with a NUL behind it, and another NUL. NULL: it cannot be made. */
 static char *request_of(spank_t spank, const char *name, size_t *size) {
-  static char *variables[MOST_VARIABLES];
-  if (variables_of(spank, variables) == NULL) return NULL;
-  *size = strlen(name) + 2;
+  static char *variables[MOST_VARIABLES], folder[MOST_TEXT];
+  if (variables_of(spank, variables) == NULL || getcwd(folder, sizeof(folder)) == NULL) return NULL;
+  *size = strlen(name) + strlen(folder) + 3;
   for (char **one = variables; *one != NULL; ++one) *size += strlen(*one) + 1;
   char *request = calloc(1, *size), *end = request;
   if (request == NULL) return NULL;
   end = stpcpy(end, name) + 1;
+  end = stpcpy(end, folder) + 1;
   for (char **one = variables; *one != NULL; ++one)
     if (**one != 0) end = stpcpy(end, *one) + 1;
   *size = (size_t)(end - request) + 1;

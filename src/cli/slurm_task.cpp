@@ -300,8 +300,8 @@ Result<int> begin_task(const Context& context, const std::string& task) {
   return 0;
 }
 
-/// The task's name and its variables, each with a NUL behind it, and another NUL. Empty: they did
-/// not come.
+/// The task's name, its folder and its variables, each with a NUL behind it, and another NUL.
+/// Empty: they did not come.
 std::vector<std::string> read_task() {
   constexpr std::chrono::seconds kPatience(30);
   constexpr std::size_t kMost = 4 << 20;
@@ -328,9 +328,9 @@ std::vector<std::string> read_task() {
 Result<int> begin_later(const Context& context) {
   const model::Snapshot snapshot = look_at_devices();
   const auto words = read_task();
-  if (words.empty()) return 1;
+  if (words.size() < 2 || ::chdir(words[1].c_str()) != 0) return 1;
   ::clearenv();
-  for (std::size_t i = 1; i < words.size(); ++i)
+  for (std::size_t i = 2; i < words.size(); ++i)
     if (const auto equals = words[i].find('='); equals != std::string::npos && equals > 0)
       ::setenv(words[i].substr(0, equals).c_str(),  // NOLINT(concurrency-mt-unsafe)
                words[i].c_str() + equals + 1, 1);
