@@ -44,12 +44,18 @@ extern "C" void note_end(int signal) {
   ended_by = signal;
 }
 
-/// After Ctrl-Z, ncurses draws its own picture, which is empty, perhaps in another thread. So draw
-/// this many pictures as a whole.
-volatile std::sig_atomic_t whole_pictures = 0;
+/// Ctrl-Z. ncurses' own handler would draw its picture afterwards, which is empty.
+volatile std::sig_atomic_t stop_asked = 0;
+
+extern "C" void note_stop(int) {
+  stop_asked = 1;
+}
+
+/// Others may have written to the terminal while this process was stopped.
+volatile std::sig_atomic_t returned = 0;
 
 extern "C" void note_return(int) {
-  whole_pictures = 2;
+  returned = 1;
 }
 
 Error no_terminal(const std::string& why) {
@@ -248,6 +254,8 @@ Result<std::unique_ptr<Screen>> Screen::open(bool color, bool mouse) {
   struct sigaction act = {};
   act.sa_handler = note_end;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &act, nullptr);
+  act.sa_handler = note_stop;
+  ::sigaction(SIGTSTP, &act, nullptr);
   act.sa_handler = note_return;
   ::sigaction(SIGCONT, &act, nullptr);
   return std::unique_ptr<Screen>(new Screen(screen, has_color, std::move(words)));
@@ -280,9 +288,8 @@ PictureSize Screen::size() const {
 
 void Screen::show(std::vector<Line> lines) {
   const PictureSize now = size();
-  const int whole = whole_pictures;
-  if (whole > 0) whole_pictures = whole - 1;
-  const bool is_new = std::exchange(is_whole_, false) || now != shown_size_ || whole > 0;
+  const bool is_new = std::exchange(is_whole_, false) || now != shown_size_ || returned != 0;
+  returned = 0;
   const std::string bytes = top::paint(words_, is_new ? nullptr : &shown_, lines, now);
   if (!write_all(bytes)) is_over_ = true;
   shown_ = std::move(lines);
@@ -293,12 +300,26 @@ bool Screen::is_over() const {
   return is_over_ || ended_by != 0;
 }
 
+/// Nothing stops a process without a shell, as in `ssh -t HOST berth top`; then it goes on.
+void Screen::stop() {
+  stop_asked = 0;
+  ::endwin();
+  struct sigaction usual = {}, ours = {};
+  usual.sa_handler = SIG_DFL;
+  ::sigaction(SIGTSTP, &usual, &ours);
+  ::raise(SIGTSTP);
+  ::sigaction(SIGTSTP, &ours, nullptr);
+  ::wrefresh(stdscr);
+  is_whole_ = true;
+}
+
 std::vector<Pressed> Screen::wait(int also) {
   std::vector<Pressed> pressed;
   std::array<pollfd, 2> wanted = {{{STDIN_FILENO, POLLIN, 0}, {also, POLLIN, 0}}};
   if (is_over()) return pressed;
   const int ready = ::poll(wanted.data(), wanted.size(), -1);
   if (ready < 0 && errno != EINTR) is_over_ = true;
+  if (stop_asked != 0) stop();
   if ((wanted[0].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0) is_over_ = true;
   constexpr int kMostAtOnce = 256;
   for (int i = 0; i < kMostAtOnce; ++i) {

@@ -43,6 +43,7 @@ class Screen {
 
  private:
   Screen(void* screen, bool color, TerminalWords words);
+  void stop();
   void* screen_;  // ncurses' SCREEN
   bool color_;    // the terminal has colours, and the user wants them
   TerminalWords words_;

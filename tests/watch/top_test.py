@@ -116,6 +116,16 @@ class Top(unittest.TestCase):
                 terminal.press(b"q")
                 self.assertEqual(terminal.status(), 0)
 
+    def test_after_ctrl_z_everything_is_drawn_again(self):
+        self.start("none")
+        terminal = Terminal(BERTH, self.variables)
+        terminal.until(b"quit")
+        terminal.press(b"\x1a")  # no shell waits for the process, so the kernel does not stop it
+        terminal.until(b"\x1b[?1049l")
+        terminal.until(b"q quit")
+        terminal.press(b"q")
+        self.assertEqual(terminal.status(), 0)
+
     def test_signals_end_it_and_the_terminal_comes_back(self):
         self.start("none")
         for number in (signal.SIGINT, signal.SIGTERM):
