@@ -180,7 +180,8 @@ def watch_rows(seconds):
     for machine, processes, size, cpu_goal in (("dgx-h100-8", 200, "8 GPUs / 200 processes", 0.15), ("hgx-h200-16", 500, "16 GPUs / 500 processes", 0.3)):
         others = live_views()
         of_berth = f"{BERTH} exporter --listen 127.0.0.1:{{port}}"
-        commands = {"exporter": of_berth, "with processes": f"{of_berth} --processes {processes}", "top": f"{BERTH} top --defaults", **others,
+        bare = f"{sys.executable} {ROOT}/benchmarks/bare_server.py {{port}} {75 if processes == 500 else 40}"
+        commands = {"exporter": of_berth, "bare": bare, "with processes": f"{of_berth} --processes {processes}", "top": f"{BERTH} top --defaults", **others,
                     **other_exporters()}
         command = [BERTH, "sim", "--machine", machine, "--processes", str(processes), "--", sys.executable, ROOT / "benchmarks/watch_inside.py",
                    str(seconds), "H200" if "h200" in machine else "H100", *(f"{name}={one}" for name, one in commands.items())]
@@ -201,6 +202,8 @@ def watch_rows(seconds):
             for name in (one for one in other_exporters() if found[one] and key != "series_of_a_gpu"):
                 yield row(f"exporter {size}, {what}", exporter[key], name, found[name][key], unit)
                 yield row(f"exporter {size} with --processes, {what}", found["with processes"][key], name, found[name][key], unit)
+        for what, key in (("scrape, p50", "p50_ms"), ("scrape, p99", "p99_ms")):
+            yield row(f"exporter {size}, {what}", exporter[key], "a server that only sends", found["bare"][key])
         for name in (one for one in other_exporters() if found[one]):
             yield row(f"exporter {size} with --processes, series", found["with processes"]["series"], name, found[name]["series"], "")
 
