@@ -31,10 +31,12 @@ EXAMPLES = {
     "14_kernel.py": ([sys.executable, "{}"], [r"4 TiB do not fit: ", r"right for 1048576 numbers in \d"]),
     "15_two_jobs_one_gpu.sh": (["sh", "{}"], [r"(?m)^a got 2048 MiB$", r"(?m)^b got 4096 MiB$", r"(?m)^a: at most 2048 MiB, 1 refused, \d"]),
     "16_kernel_under_quota.py": ([sys.executable, "{}"], [r"(?s)two arrays of 100 MiB fit.*a third one does not.*the kernel ran|no device that only"]),
+    "17_torch_extension.py": ([DEBIAN_PYTHON, "{}"], [r"(?s)two buffers of 80 MiB fit: right True.*of 160 MiB do not: .*E0584.*goes on: \[2.0|no device that"]),
     "06_read_json.py": ([sys.executable, "{}"], [r"cpu +\S+", r"most free memory: device \d+"]),
 }
 # Modules that the example's Python must have.
 NEEDS = {"05_train_digits.py": "torch, sklearn", "14_kernel.py": "berth; berth.empty(1)", "16_kernel_under_quota.py": "berth; berth.empty(1)",
+         "17_torch_extension.py": "torch, os; os.stat(os.path.join(os.path.dirname(torch.__file__), 'include/torch/extension.h'))",
          **dict.fromkeys(("09_matmul.py", "10_fit_batch.py", "11_accumulate.py", "12_amp.py", "13_two_ranks.py"), "torch")}
 
 
