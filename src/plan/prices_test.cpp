@@ -81,7 +81,7 @@ TEST_CASE("an invalid file of prices is refused with the line") {
   CHECK(refused("currency = 5") == "E0604");
   CHECK(refused("currency = \"euros\"") == "E0605");
   for (const char* wrong : {"XXQ", "RMB", "usd", "D A", ""})
-    CHECK(refused(fmt::format("currency = \"{}\"", wrong)) == "E0605");
+    CHECK(refused("currency = \"" + std::string(wrong) + "\"") == "E0605");
   CHECK(refused("currency = \"EUR\"\ncolour = 1") == "E0603");
   CHECK(refused("currency = \"EUR\"\ncard = [{ gpu = \"L4\", price = -1 }]") == "E0605");
   CHECK(refused("currency = \"EUR\"\ncard = [{ gpu = \"no such card\", price = 1 }]") == "E0977");
