@@ -114,6 +114,28 @@ TEST_CASE("matrices are as large as the time allows") {
   CHECK(rows_for(10, 1, 16384) == 256);
 }
 
+TEST_CASE("the rate of a PCIe link follows its generation and width") {
+  CHECK(pcie_bytes_per_second(3, 16) == doctest::Approx(15.75e9).epsilon(0.001));
+  CHECK(pcie_bytes_per_second(5, 16) == doctest::Approx(63.0e9).epsilon(0.001));
+  CHECK(pcie_bytes_per_second(4, 8) == pcie_bytes_per_second(3, 16));
+  CHECK(pcie_bytes_per_second(0, 16) == 0);
+  CHECK(pcie_bytes_per_second(99, 16) == 0);
+}
+
+TEST_CASE("a GPU without a driver or without cuBLAS has an error for each case") {
+  Target target;
+  target.backend = Backend::kCuda;
+  target.pci_address = "0000:ff:1f.7";
+  for (const std::span<const Case> some : {cuda_cases(), cublas_cases()})
+    for (const Case& one : some) {
+      CHECK(kind_of(name(one.kind)) == one.kind);
+      const auto answer = run_in_child(one, target, {0.05, 256}, 60s);
+      REQUIRE(!answer);
+      CHECK(answer.error().id == "E1071");
+      CHECK(!answer.error().hint.empty());
+    }
+}
+
 TEST_CASE("a wrong element of a product is found, and a correct product passes") {
   constexpr std::uint64_t kRows = 64;
   const auto a = matrix<float>(kRows, 1);
