@@ -50,6 +50,7 @@ std::string money(double amount) {
 /// (training) allows. Real programs are slower.
 std::optional<double> most_tokens_per_second(const plan::Gpu& gpu, const plan::Model& model,
                                              const plan::Work& work, const plan::Memory& memory) {
+  if (model.is_of_images()) return std::nullopt;
   if (work.task == plan::Task::kInference) {
     // To decode one token of each sequence, a step reads the active weights and the cache once.
     if (!gpu.memory_bytes_per_second || memory.weights <= 0) return std::nullopt;
@@ -369,7 +370,7 @@ Result<int> plan_gpu(const Context& context) {
                  "berth help plan"};
   const auto model = planned_model(arguments);
   if (!model) return model.error();
-  if (!model->has_layers())
+  if (!model->has_layers() && !model->is_of_images())
     return Error{ErrorCode::kNotFound, "E0971",
                  text("{}: its layers are not known, so its activations are not known either",
                       printable(model->name)),

@@ -208,6 +208,42 @@ class Files(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
 
 
+class Words(unittest.TestCase):
+    def plan(self, *words):
+        done = subprocess.run([BERTH, "plan", *words, "--json"], capture_output=True, text=True, env={**os.environ, "LC_ALL": "C.UTF-8"})
+        return json.loads(done.stdout or done.stderr)
+
+    def test_a_detector_and_the_gpus_that_hold_it(self):
+        words = ("--task", "train", "--precision", "fp32", "--optimizer", "sgd-momentum", "--batch", "2", "--gpus", "8")
+        found = self.plan("fit", "Mask R-CNN R50-FPN", *words)
+        self.assertEqual((found["model"], found["accuracy"]["cases"]), ("detectron2/mask_rcnn_R_50_FPN", 24))
+        self.assertLess(abs(found["allocated_bytes"] / (3.4 * 2**30) - 1), 0.05)  # the published peak
+        held = self.plan("gpu", "mask_rcnn_R_50_FPN_3x", *words)["gpus"]
+        self.assertGreater(len(held), 20)
+        self.assertEqual({one["most_tokens_per_second"] for one in held}, {None})
+
+    def test_a_pruned_model(self):
+        whole, half = self.plan("fit", "Llama-3.1-8B"), self.plan("fit", "Llama-3.1-8B", "--layers", "16")
+        self.assertLess(half["params"], 0.6 * whole["params"])
+        self.assertEqual(2 * half["parts"]["kv_cache_bytes"], whole["parts"]["kv_cache_bytes"])
+        ways = self.plan("fit", "Qwen2.5-7B", "--gpu", "RTX 3060 12GB")["gpu"]["ways"]
+        way, = [one for one in ways if one["options"].startswith("--layers")]
+        self.assertEqual(self.plan("fit", "Qwen2.5-7B", *way["options"].split())["safe_bytes"], way["safe_bytes"])
+        self.assertEqual(self.plan("fit", "--params", "7B", "--layers", "40")["params"], 7 * 10**9)
+        for words in (("Qwen2.5-7B", "--layers", "99"), ("resnet18", "--layers", "2"), ("Qwen2.5-7B", "--layers", "-1")):
+            self.assertEqual(self.plan("fit", *words)["error"]["id"], "E1066", words)
+
+    def test_what_a_card_costs_a_month(self):
+        cost = self.plan("cost", "--gpu", "L4", "--card-price", "3600", "--power-price", "0.5", "--hours", "24", "--load", "50", "--resale", "20")
+        power = 72 / 1000 * cost["hours_per_month"] * 0.5 * 0.5
+        self.assertAlmostEqual(cost["buy"]["power_per_month"], power)
+        self.assertAlmostEqual(cost["buy"]["per_month"], 3600 * 0.8 / 36 + power)
+        spot, lost = (self.plan("cost", "--gpu", "L4", *words)["rent"] for words in ((), ("--lost", "20")))
+        self.assertAlmostEqual(lost["spot_per_month"], spot["spot_per_month"] / 0.8)
+        self.assertEqual(lost["on_demand_per_month"], spot["on_demand_per_month"])
+        self.assertEqual(self.plan("cost", "--gpu", "L4", "--lost", "100")["error"]["id"], "E0978")
+
+
 if __name__ == "__main__":
     BERTH = str(pathlib.Path(sys.argv.pop(1)).resolve())
     unittest.main()
