@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "preload/old_glibc.hpp"
 #include "preload/ledger.hpp"
+#include "preload/old_glibc.hpp"
 
 namespace berth::guard {
 namespace {
@@ -42,10 +42,9 @@ void* map(const char* folder, const char* name, bool writable, std::size_t bytes
   return where == MAP_FAILED ? nullptr : where;
 }
 
-/// Call it with the lock held.
-int find() {
-  const char* folder = getenv("BERTH_GUARD");  // NOLINT(concurrency-mt-unsafe)
-  if (folder == nullptr || *folder == 0) return -1;
+/// Whether the files are mapped and right. Call it with the lock held.
+bool map_files(const char* folder) {
+  if (folder == nullptr || *folder == 0) return false;
   if (g_region.usage == nullptr) {
     g_region.limits =
         static_cast<const wire::Limits*>(map(folder, "limits", false, sizeof(wire::Limits)));
@@ -53,8 +52,15 @@ int find() {
     if (g_region.usage != nullptr && &__register_atfork != nullptr)
       __register_atfork(nullptr, nullptr, after_fork, &__dso_handle);
   }
-  if (g_region.limits == nullptr || g_region.usage == nullptr || !wire::valid(*g_region.limits) ||
-      !wire::valid(*g_region.usage)) {
+  return g_region.limits != nullptr && g_region.usage != nullptr && wire::valid(*g_region.limits) &&
+         wire::valid(*g_region.usage);
+}
+
+/// Call it with the lock held.
+int find() {
+  const char* folder = getenv("BERTH_GUARD");  // NOLINT(concurrency-mt-unsafe)
+  if (folder == nullptr || *folder == 0) return -1;
+  if (!map_files(folder)) {
     say_once(0, "berth: the guard cannot read what the job may use (%s); nothing is enforced",
              folder);
     if (g_region.usage != nullptr && wire::valid(*g_region.usage))
@@ -65,9 +71,10 @@ int find() {
   g_region.process = wire::take_place(*g_region.usage, getpid());
   if (g_region.process == nullptr) {
     __atomic_store_n(&g_region.usage->trouble, wire::kNoPlace, __ATOMIC_RELAXED);
-    say_once(1,
-             "berth: more than %u processes of one job use the device; nothing is enforced in this one",
-             wire::kMaxProcesses);
+    say_once(
+        1,
+        "berth: more than %u processes of one job use the device; nothing is enforced in this one",
+        wire::kMaxProcesses);
     return -1;
   }
   __atomic_fetch_add(&g_region.usage->started, 1, __ATOMIC_RELAXED);
@@ -83,6 +90,14 @@ Region* region() {
   const Locked lock(g_lock);
   if (g_state == 0) __atomic_store_n(&g_state, find(), __ATOMIC_RELEASE);
   return g_state > 0 ? &g_region : nullptr;
+}
+
+const Region* seen_region() {
+  const int known = __atomic_load_n(&g_state, __ATOMIC_ACQUIRE);
+  if (known != 0) return known > 0 ? &g_region : nullptr;
+  const Locked lock(g_lock);
+  if (g_state != 0) return g_state > 0 ? &g_region : nullptr;
+  return map_files(getenv("BERTH_GUARD")) ? &g_region : nullptr;  // NOLINT(concurrency-mt-unsafe)
 }
 
 std::uint64_t quota_of(int place) {

@@ -21,6 +21,9 @@ struct Region {
   wire::Process* process;
 };
 [[nodiscard]] Region* region();
+/// The same without a place among the job's processes, for a process that only looks: `process` may
+/// be nullptr.
+[[nodiscard]] const Region* seen_region();
 /// Called in a child after fork(), because what the library recorded belongs to the parent. Each
 /// library defines its own.
 void forget_all();

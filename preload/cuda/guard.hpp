@@ -20,6 +20,11 @@ struct Hook {
 [[nodiscard]] void* instead_of(void* function);
 /// Finds the driver's functions; false without a driver.
 [[nodiscard]] bool load_driver();
+/// What the program should call for NVML's `function`: its wrapper, or `function` itself. `caller`:
+/// code of the program that asks.
+[[nodiscard]] void* instead_of_nvml(const char* name, void* function, const void* caller);
+/// libc's own dlsym.
+[[nodiscard]] void* libc_dlsym(void* library, const char* name);
 /// A driver function that the guard calls but does not wrap.
 [[nodiscard]] void* driver_function(const char* name);
 

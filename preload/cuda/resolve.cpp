@@ -148,7 +148,16 @@ bool is_driver_name(const char* name) {
   return name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z';
 }
 
+bool is_nvml_name(const char* name) {
+  return strncmp(name, "nvmlDeviceGet", 13) == 0;
+}
+
 }  // namespace
+
+void* libc_dlsym(void* library, const char* name) {
+  const Dlsym find = real_dlsym();
+  return find == nullptr ? nullptr : find(library, name);
+}
 
 const Hook* hooks(std::size_t& count) {
   count = kCount;
@@ -198,6 +207,8 @@ using namespace berth::guard;
 GUARD_EXPORT void* dlsym(void* handle, const char* name) {
   const Dlsym find = real_dlsym();
   if (find == nullptr) return nullptr;
+  if (is_nvml_name(name) && handle != RTLD_NEXT)
+    return instead_of_nvml(name, find(handle, name), __builtin_return_address(0));
   if (!is_driver_name(name) || handle == RTLD_NEXT) return find(handle, name);
   const bool is_wrapped = hook_named(name) != nullptr;
   if (!is_wrapped && !berth::vendor::cuda::may_take_memory(name)) return find(handle, name);
