@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks the rules of docs/writing.md: no line of prose over 160 characters, no table cell over 120, no docstring over 25 lines, no word of
-the list below, no comment that begins with "it", and no commit subject over 72 characters. Also that the paths and links that pages name exist,
+the list below, no comment that begins with "it" or lacks a noun, and no commit subject over 72 characters. Also that the paths and links that pages name exist,
 that a file defines the names which a page says it has ("`src/cli/queue.cpp` (`body_of`)"), and that the table "Which files to change" of
 CONTRIBUTING.md names tests as files, not as folders."""
 import ast
@@ -64,6 +64,8 @@ FORBIDDEN_IN_MESSAGES = FORBIDDEN + [(re.compile(rf"(?<![\w-]){word}(?![\w-])", 
 # A comment of its own lines that begins with "it" or "whether it" does not say what it is about. "Whether it is known" needs no noun.
 BEGINS_WITH_IT = re.compile(r"\s*(?:///?|#) (?:(?:whether|what|how|when|why|where) )?(?:it|they|its|their)\b"
                             r"(?! (?:is|was) (?:un)?(?:known|certain|clear))", re.I)
+# A sentence of a comment that ends with a possessive ("the pids are the host's.") or begins with "the same" or "those of" lacks a noun.
+LACKS_A_NOUN = re.compile(r"\b\w+'s\.(?= |$)|(?:^|\. )(?:The same (?:as|for|in|with)|Those of|That of)\b[^.]*")
 CELL_BORDER = re.compile(r"(?<!\\)\|")
 WEB_ADDRESS = re.compile(r"https?://\S+")
 # Paths of this repository in backquotes. Paths with a placeholder ("src/vendor/NAME/") and paths of other trees ("include/crt/…") are not
@@ -169,6 +171,26 @@ def pronoun_problems(name, code):
         before = line
 
 
+def comments(name, code):
+    """Yields the number of the first line and the text of each comment. Consecutive lines are one comment."""
+    mark = re.compile(r"\s*# ?" if name.endswith(".py") else r"\s*///? ?")
+    first, texts = 0, []
+    for number, line in enumerate([*code.splitlines(), ""], 1):
+        match = mark.match(line)
+        if match:
+            first = first or number
+            texts.append(line[match.end():])
+        elif texts:
+            yield first, " ".join(texts)
+            first, texts = 0, []
+
+
+def noun_problems(name, code):
+    for number, text in comments(name, code):
+        for match in LACKS_A_NOUN.finditer(text):
+            yield f"{name}:{number}: “{match[0].lstrip('. ')}”: name the thing"
+
+
 def docstring_problems(name, code):
     """Long docstrings. What does not fit belongs to a page in docs/."""
     for node in ast.walk(ast.parse(code)):
@@ -218,6 +240,7 @@ def check(arguments):
                 yield from source_problems(str(path.relative_to(root)), path.read_text())
                 if folder in NOUNS and not path.name.endswith("_test.cpp"):
                     yield from pronoun_problems(str(path.relative_to(root)), path.read_text())
+                    yield from noun_problems(str(path.relative_to(root)), path.read_text())
                 if path.suffix == ".py":
                     yield from docstring_problems(str(path.relative_to(root)), path.read_text())
     for path in sorted((root / "po").rglob("*.po")):
@@ -235,12 +258,12 @@ def self_test():
             "| I want to change | files | tests |\n|---|---|---|\n| a | `src/` | `tests/a/`, `docs/` (reads `src/`) |\n")
     files = {"docs/a.md": page, "src/a.cpp": f"// {long_words}\n// of which\nauto text = \"{long_words}\";\n",
              "scripts/a.py": "# of which\nx = nursery_\n", "src/c.cpp": "struct Type {};\nint first(int a) {\n  return used(a);\n}\nconst int used_ = used(1);\n",
-             "src/b.cpp": "// Whether it is known.\n// It is.\n\n// What they\n// are.\nint a;  // its\n// it\n", "python/a.py": '"""' + "a\n" * 25 + '"""\n', "po/zh_CN/a.po": 'msgid "mend it"\nmsgstr "nobody"\n'}
+             "src/b.cpp": "// Whether it is known.\n// It is.\n\n// What they\n// are the\n// host's.\nint a;  // its\n// it\n", "python/a.py": '"""' + "a\n" * 25 + '"""\n', "po/zh_CN/a.po": 'msgid "mend it"\nmsgstr "nobody"\n'}
     with checking.tree(files) as root:
         found = list(check(type("Arguments", (), {"root": root})))
-    # Two long lines, a long cell, a long docstring, four words, three paths that do not exist, a comment that begins with a pronoun, two names
-    # without a definition, a folder of tests.
-    assert len(found) == 15, found
+    # Two long lines, a long cell, a long docstring, four words, three paths that do not exist, a comment that begins with a pronoun and
+    # ends with a possessive, two names without a definition, a folder of tests.
+    assert len(found) == 16, found
     assert len(list(subject_problems(f"abc {'x' * 73}\ndef {'x' * 72}\n"))) == 1
 
 

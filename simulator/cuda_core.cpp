@@ -119,7 +119,8 @@ void read_group(char* into) {
   }
 }
 
-/// Returns this process's place: its own if it has one, otherwise a free one or a dead process's.
+/// Returns the place of this process. If it has none yet, takes a free place or that of a dead
+/// process.
 wire::CudaProcess* take_place() {
   const std::int64_t pid = getpid();
   const std::uint64_t start = berth::wire::stat_of(pid).start;

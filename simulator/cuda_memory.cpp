@@ -122,7 +122,7 @@ CUresult allocate(CUdeviceptr* out, std::uint64_t bytes, Kind kind, Place place,
   return CUDA_SUCCESS;
 }
 
-/// Managed memory that does not fit on the device is in the host's.
+/// Managed memory that does not fit on the device is in host memory.
 CUresult allocate_on_host(CUdeviceptr* out, std::uint64_t bytes) {
   const Place place = here();
   const Locked lock;
@@ -144,7 +144,7 @@ CUresult allocate_nothing(CUdeviceptr* out, Kind kind, Place place) {
   return CUDA_SUCCESS;
 }
 
-/// The same for the functions from before CUDA 3.2.
+/// Like allocate(), for the functions from before CUDA 3.2, whose addresses have 32 bits.
 CUresult allocate_low(CUdeviceptr_v1* out, std::uint64_t bytes) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   CUdeviceptr address = 0;

@@ -23,7 +23,7 @@ namespace wire = berth::wire::sim;
 /// CLOCK_MONOTONIC in nanoseconds.
 [[nodiscard]] std::uint64_t clock_now();
 
-/// Positions of the partitions that programs made. Those of the machine file are below.
+/// Positions of the partitions that programs made. The partitions of the machine file are below.
 inline constexpr std::uint32_t kFirstMade = 0x1000;
 
 #define NVML(name) extern "C" __attribute__((visibility("default"))) nvmlReturn_t name

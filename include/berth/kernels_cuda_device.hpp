@@ -67,7 +67,7 @@ class CudaDevice final : public ComputeDevice {
     return Done();
   }
 
-  /// The architecture to compile for: this GPU's. If NVRTC is older than the GPU, the result is
+  /// The architecture of this GPU, to compile for it. If NVRTC is older than the GPU, the result is
   /// PTX, which the driver compiles.
   [[nodiscard]] std::pair<bool, int> architecture() const {
     int count = 0;

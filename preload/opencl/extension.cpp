@@ -102,7 +102,7 @@ void* instead_of_command(const char* name, void* function) {
   return function;
 }
 
-/// The parent's command buffers are not the child's.
+/// A forked child has none of the parent's command buffers.
 void forget_command_buffers() {
   g_buffers = {};
   make_fresh(g_lock);

@@ -10,7 +10,7 @@ namespace berth::guard::cl {
 /// A command from the call that sends it to the driver's callback at its end.
 struct Command {
   Command *before, *after;
-  Event event;  // one reference is the guard's; nullptr: the driver's function still runs
+  Event event;  // the guard holds one reference; nullptr: the driver's function still runs
   Queue queue;  // to compare only: the program may have released it
   Event cause;  // the user event that it waits for, itself or by other commands
   std::uint64_t sent, since;  // since: when it was sent, or was no longer held

@@ -56,7 +56,8 @@ void forget_shares();
 /// driver gives one to the guard. If the job has a share, first waits until it may be sent.
 class Timed {
  public:
-  /// `place`: the device's; -1: not counted. `event`: the argument of the driver's function.
+  /// `place`: the index of the device in the region; -1: not counted. `event`: the argument of the
+  /// driver's function.
   Timed(int place, Queue queue, const WaitList& wait_for, Event*& event);
   Timed(const Timed&) = delete;
   Timed& operator=(const Timed&) = delete;
@@ -78,7 +79,7 @@ class Timed {
 void forget_time();
 /// What the program should call instead of an extension's function.
 [[nodiscard]] void* instead_of(const char* name, void* function);
-/// The same for functions that send commands.
+/// Like instead_of(), for functions that send commands.
 [[nodiscard]] void* instead_of_command(const char* name, void* function);
 /// In a child after fork().
 void forget_command_buffers();

@@ -134,7 +134,7 @@ Int clGetEventProfilingInfo(Event event, Uint key, std::size_t room, void* value
                  : real::clGetEventProfilingInfo(event, key, room, value, size);
 }
 
-/// The parent's queues are not the child's.
+/// A forked child has none of the parent's queues.
 void forget_queues() {
   g_queues = {};
   make_fresh(g_lock);

@@ -108,7 +108,7 @@ Int clSetUserEventStatus(Event event, Int status) {
   return real::clSetUserEventStatus(event, status);
 }
 
-/// The parent's commands are not the child's.
+/// A forked child has none of the parent's commands.
 void forget_shares() {
   forget_queues();
   for (Gate& gate : g_gates) {

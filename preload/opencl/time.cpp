@@ -64,7 +64,7 @@ void Timed::sent(bool is_sent) {
   if (is_sent && own_ != nullptr) real::clReleaseEvent(own_);
 }
 
-/// The parent's commands are not the child's.
+/// A forked child has none of the parent's commands.
 void forget_time() {
   forget_shares();
   for (Busy& busy : g_busy) busy = {};

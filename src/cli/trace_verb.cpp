@@ -84,7 +84,8 @@ class EndSignals {
   Descriptor file_;
 };
 
-/// "GPU 0" for the device with this uuid; its number in the job if it is not among the machine's.
+/// "GPU 0" for the device with this uuid; its number in the job if the machine does not list the
+/// device.
 std::vector<std::string> names_of(const guard::LiveJob& job, const model::Snapshot& machine,
                                   std::vector<std::optional<int>>& indices) {
   std::vector<std::string> names;

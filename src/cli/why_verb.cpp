@@ -67,8 +67,8 @@ std::string narrowed_for(const model::Request& request, const Scene& scene) {
 }
 
 /// Users of the device without a lease. The API does not report which processes belong to a job. So
-/// on a device that is leased as a whole, all processes count as the job's; on a shared device,
-/// those of the job's user.
+/// all processes on a device that is leased as a whole count as processes of the job; on a shared
+/// device, all processes of the job's user.
 std::string strangers_on(const Candidate& candidate, const Scene& scene) {
   const std::string unit = policy::unit_id(*candidate.device, candidate.partition);
   model::Snapshot others;

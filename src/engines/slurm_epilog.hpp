@@ -37,8 +37,8 @@ struct JobEnd {
 };
 /// "berth: gpus=0,1 orphans_ended=2 left=none health=ok": words of NAME=VALUE for programs.
 [[nodiscard]] std::string job_comment(const JobEnd& end);
-/// Whether the job's AdminComment may be replaced: it is empty or Berth's. `shown`: `scontrol show
-/// job N --oneliner`.
+/// Whether the job's AdminComment may be replaced, because it is empty or was written by Berth.
+/// `shown`: `scontrol show job N --oneliner`.
 [[nodiscard]] bool may_comment(std::string_view shown);
 
 }  // namespace berth::engines

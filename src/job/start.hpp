@@ -22,7 +22,8 @@
 namespace berth::job {
 
 /// Samples the job, and passes the lease on to the keeper, which may live slightly longer than this
-/// process. It also lets the guard compare its counters with the driver's, and reports hangs.
+/// process. It also lets the guard compare its counters with those of the driver, and reports
+/// hangs.
 class LeasedJob : public run::Watcher {
  public:
   LeasedJob(run::Sampler& watcher, std::optional<client::Lease>& lease, Guard& guard,

@@ -24,9 +24,9 @@ class FormerName {
  public:
   /// Reads the former name from STATE/node.
   FormerName(const std::string& state, std::string node);
-  /// Removes the slices that this machine published under its former name. Those of another
-  /// machine are left, because the state folder may have been copied from it. Does nothing if there
-  /// is no former name.
+  /// Removes the slices that this machine published under its former name. Leaves the slices
+  /// of another machine, because the state folder may have been copied from it. Does nothing if
+  /// there is no former name.
   void remove_slices(const ApiClient& api, const NodeFacts& now);
 
  private:

@@ -1,6 +1,6 @@
 // `berth-k8s`: the program that `berth k8s device-plugin` and `berth k8s dra` start. It offers this
-// machine's GPUs to the kubelet, and registers again after each restart of the kubelet. Its options
-// are the verb's; `berth` has already checked them.
+// machine's GPUs to the kubelet, and registers again after each restart of the kubelet. It has the
+// same options as the verb, which has already checked them.
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>

@@ -43,7 +43,7 @@ struct Reading {
   explicit operator bool() const { return value.has_value(); }
   const T& operator*() const { return *value; }
   const T* operator->() const { return &*value; }
-  /// The same with this window.
+  /// The same reading with this window.
   [[nodiscard]] Reading over(double seconds) const {
     Reading copy = *this;
     copy.window_seconds = static_cast<float>(seconds);

@@ -141,8 +141,8 @@ struct Tries {
 /// Ranks that had ended with exit code 0 when all others were last seen to wait for them; empty if
 /// the others waited for a rank that was still there, or were not seen to wait.
 [[nodiscard]] std::vector<int> gone_while_others_waited(const Try& one);
-/// The rank that failed first, and whose exit code is the job's; nullptr if no rank failed, or if
-/// the ranks that failed only waited for one that had left.
+/// The rank that failed first, which determines the exit code of the job; nullptr if no rank
+/// failed, or if the ranks that failed only waited for one that had left.
 [[nodiscard]] const RankEnd* first_failed(const Try& one);
 
 }  // namespace berth::model

@@ -39,8 +39,8 @@ inline constexpr std::string_view kListUnknown = "list_unknown";
 
 /// The name without redundant parts ("NVIDIA ", "GeForce ", "(R)", "@ 2.40GHz").
 [[nodiscard]] std::string short_name(const model::Device& device);
-/// The device whose model name to show instead of this one's. If a GPU's driver does not answer,
-/// only its PCI name is known; another GPU with the same PCI id has the better name.
+/// The device whose model name to show instead of the name of this device. If a GPU's driver does
+/// not answer, only its PCI name is known; another GPU with the same PCI id has the better name.
 [[nodiscard]] const model::Device& namesake(const model::Snapshot& snapshot,
                                             const model::Device& device);
 /// The command without the program's folder: "python3 train.py".

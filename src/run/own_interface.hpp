@@ -24,7 +24,7 @@ struct InterfaceAddress {
     const std::vector<std::string>& addresses_of_own_name, std::string_view own_address,
     const std::vector<InterfaceAddress>& interfaces);
 
-/// The same for this machine. `node_0` is the address or name of node 0.
+/// Like the function above, for this machine. `node_0` is the address or name of node 0.
 [[nodiscard]] std::optional<std::string> interface_for_gloo(const std::string& node_0);
 
 }  // namespace berth::run

@@ -133,7 +133,8 @@ Status try_out(const ControlGroup& base) {
   return Done{};
 }
 
-/// Whether all four user ids of the process are this user's. If so, it has no other user's rights.
+/// Whether all four user ids of the process belong to this user. If so, the process has the rights
+/// of no other user.
 bool belongs_to(std::int64_t pid, std::uint32_t user) {
   const auto status = slurp("/proc/" + std::to_string(pid) + "/status", 8192);
   if (!status) return false;
@@ -172,7 +173,7 @@ Result<Fence> Fence::open(const Roots& roots, const std::string& name,
   const std::string mark = earlier.mark.empty() ? new_mark() : earlier.mark;
   if (auto written = write_note(note, place + "\n" + mark + "\n"); !written)
     return std::move(written).error();
-  // Without kernel support there is no mark. Then the place counts as this broker's.
+  // Without kernel support there is no mark. Then the place counts as one of this broker.
   static_cast<void>(::setxattr(place.c_str(), kMark, mark.data(), mark.size(), 0));
   if (is_in_user_slice(own)) {
     const ControlGroup ours(place + kOwn);

@@ -1,6 +1,6 @@
 // Writes the simulated machine's /sys, and /proc/PID/fdinfo for GPUs of AMD and Intel. These are
-// plain files in BERTH_SIM_DIR, which Berth reads instead of the kernel's. The host's CPUs and
-// memory are the real ones.
+// plain files in BERTH_SIM_DIR, which Berth reads instead of the files of the kernel. The host's
+// CPUs and memory are the real ones.
 #pragma once
 
 #include "base/result.hpp"

@@ -1,6 +1,6 @@
 // NVML always returns pids of the initial PID namespace. In a container these may belong to other
 // processes: pid 4121 may be a training job on the host, and an editor in the container. To avoid
-// showing the wrong process, a pid is used only if /proc is known to be the host's.
+// showing the wrong process, a pid is used only if /proc is known to be that of the host.
 //
 // 1. The initial namespace has a fixed inode (PROC_PID_INIT_INO in include/linux/proc_ns.h). If
 //   /proc/self/ns/pid has it, this process runs in that namespace, and /proc shows it.

@@ -255,8 +255,8 @@ class Sampler::Work {
     auto totals = totals_ ? std::make_shared<XidTotals>(*totals_) : std::make_shared<XidTotals>();
     totals->has_kernel_log = kernel_log_.is_open();
     totals->log = kernel_log_.position();
-    // Only the first reading of the kernel log has older records. Later ones are new, even if the
-    // clock was set back or differs from the kernel's.
+    // Only the first reading of the kernel log has older records. Later records are new, even if
+    // the clock was set back or differs from the clock of the kernel.
     const std::int64_t start = totals_ ? std::numeric_limits<std::int64_t>::min() : started_at_;
     for (const model::XidEvent& one : xids_) totals->add(one, start);
     for (LoggedXid& one : logged) {

@@ -28,8 +28,8 @@ struct KfdNode {
   [[nodiscard]] bool integrated() const;
 };
 
-/// The memory that programs can use on an AMD GPU: `own` is the GPU's memory, `machines` the
-/// host's. For an integrated GPU, `own` is the part that the firmware reserves.
+/// The memory that programs can use on an AMD GPU: `own` is the memory of the GPU, `machines` that
+/// of the host. For an integrated GPU, `own` is the part that the firmware reserves.
 struct AmdMemory {
   std::string address;
   std::uint64_t own = 0, machines = 0;  // mem_info_vram_total, mem_info_gtt_total

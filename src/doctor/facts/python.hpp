@@ -45,7 +45,7 @@ struct TorchBuild {
   Fact<std::string> cuda, hip, xpu;  // absent: built without support for this platform
 };
 
-/// A library of CUDA, from NVIDIA's packages or from a framework's.
+/// A library of CUDA, from NVIDIA's packages or from those of a framework.
 struct CudaLibrary {
   std::string name;     // "libcudnn.so.9"
   std::string folder;   //
@@ -62,7 +62,7 @@ struct TorchCode {
   std::string ptx;  // the lowest capability that has PTX code; "" none
 };
 
-/// The pip in PATH, if it installs packages for another Python than the target's.
+/// The pip in PATH, if it installs packages for another Python than that of the target.
 struct OtherPip {
   std::string path;         // path of pip's script
   std::string interpreter;  // the interpreter in the script's first line

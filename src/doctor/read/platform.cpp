@@ -59,8 +59,8 @@ void add_target(std::vector<std::string>& targets, const std::string& name) {
   if (std::find(targets.begin(), targets.end(), target) == targets.end()) targets.push_back(target);
 }
 
-/// Folders in which rocBLAS may be. The first that exists counts: PyTorch's wheel, AMD's wheels,
-/// the system's.
+/// Folders in which rocBLAS may be. The first that exists counts: in PyTorch's wheel, in AMD's
+/// wheels, in the system.
 std::vector<std::string> rocblas_folders(const Tree& tree, const PythonFacts& python) {
   std::vector<std::string> folders;
   if (python.path && python.torch && python.torch->hip) {

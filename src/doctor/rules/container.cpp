@@ -27,8 +27,8 @@ Fix start_with_gpus(const std::string& kind) {
   return {"docker run --gpus all IMAGE", text("restart the container like this")};
 }
 
-/// Whether there are no GPU nodes: neither NVIDIA's nor WSL's. On a Jetson, the nodes have other
-/// names.
+/// Whether there are no GPU nodes, neither those of NVIDIA nor that of WSL. On a Jetson, the nodes
+/// have other names.
 bool has_no_nodes(Examination& look) {
   // Whether this is a Jetson is known from the name of the kernel.
   if (!look.facts.machine.is_jetson && look.see(look.facts.machine.kernel) == nullptr) return false;
@@ -238,7 +238,8 @@ void driver_in_image(Examination& look) {
   const auto* cuda = look.see(look.facts.files.cuda);
   const auto* module = look.see(look.facts.files.kernel_module);
   if (cuda == nullptr || module == nullptr || cuda->empty()) return;
-  // An image may contain only the package with nvidia-smi, which has NVML's library but not CUDA's.
+  // An image may contain only the package with nvidia-smi, which has the library of NVML but not
+  // that of CUDA.
   const auto is_own = [&](const LibraryFile& one) {
     return !one.version().empty() && one.version() != *module && !contains(one.path, "/compat/");
   };

@@ -12,8 +12,8 @@ namespace {
 
 constexpr int kCudaUnknown = 999, kLaunchFailure = 719;
 
-/// Whether the container was started with "apptainer exec --nv": it has the driver's libraries, and
-/// its /dev is the host's.
+/// Whether the container was started with "apptainer exec --nv": it has the driver's libraries and
+/// the /dev of the host.
 bool is_given_by_apptainer(Examination& look) {
   const auto* kind = look.see(look.facts.container.kind);
   const auto& names = look.facts.container.singularity_libraries;

@@ -330,8 +330,8 @@ void image_without_target(Examination& look, const std::vector<KfdNode>& nodes) 
 void torch_without_target(Examination& look, const std::vector<KfdNode>& nodes) {
   const TorchBuild* torch = look.see(look.facts.python.torch);
   if (torch == nullptr || !torch->hip || nodes.empty()) return;
-  // Wheels in PyTorch's index have a local version such as "rocm6.4". That of other builds is
-  // longer.
+  // Wheels in PyTorch's index have a local version such as "rocm6.4". The local version of other
+  // builds is longer.
   const std::string_view tag = local_part(torch->version);
   if (!tag.starts_with("rocm") || tag.find_first_not_of("0123456789.", 4) != std::string_view::npos)
     return image_without_target(look, nodes);

@@ -1,5 +1,5 @@
 // The processes on a device, as the driver lists them. The driver cannot be trusted: one function
-// name has had three record sizes, lists grow between two calls, and pids are the host's.
+// name has had three record sizes, lists grow between two calls, and pids are those of the host.
 #pragma once
 
 #include <cstddef>
