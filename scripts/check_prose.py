@@ -61,6 +61,7 @@ MESSAGE_WORDS = {
 }
 FORBIDDEN = [(re.compile(rf"(?<![\w-])(?:{word})(?![\w-])", re.I), instead) for word, instead in WORDS.items()]
 FORBIDDEN_IN_MESSAGES = FORBIDDEN + [(re.compile(rf"(?<![\w-]){word}(?![\w-])", re.I), instead) for word, instead in MESSAGE_WORDS.items()]
+ANY_FORBIDDEN = re.compile(rf"(?<![\w-])(?:{'|'.join(WORDS)})(?![\w-])", re.I)  # one search for a file without any of them
 # A comment of its own lines that begins with "it" or "whether it" does not say what it is about. "Whether it is known" needs no noun.
 BEGINS_WITH_IT = re.compile(r"\s*(?:///?|#) (?:(?:whether|what|how|when|why|where) )?(?:it|they|its|their)\b"
                             r"(?! (?:is|was) (?:un)?(?:known|certain|clear))", re.I)
@@ -155,12 +156,15 @@ def prose_lines(name, code):
 
 
 def source_problems(name, code):
-    prose = prose_lines(name, code)
-    for number, line in enumerate(code.splitlines(), 1):
-        where = f"{name}:{number}"
-        yield from word_problems(where, line)
-        if number in prose and len(WEB_ADDRESS.sub("", line)) > LINE:
-            yield f"{where}: a line of {len(line)} characters, at most {LINE}"
+    lines = code.splitlines()
+    if ANY_FORBIDDEN.search(code):
+        for number, line in enumerate(lines, 1):
+            yield from word_problems(f"{name}:{number}", line)
+    if any(len(line) > LINE for line in lines):
+        prose = prose_lines(name, code)
+        for number, line in enumerate(lines, 1):
+            if number in prose and len(WEB_ADDRESS.sub("", line)) > LINE:
+                yield f"{name}:{number}: a line of {len(line)} characters, at most {LINE}"
 
 
 def pronoun_problems(name, code):

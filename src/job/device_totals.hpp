@@ -19,7 +19,7 @@ class DeviceTotals {
   /// sum of the energy. The energy of a start that was too short to measure it counts as none.
   void add(const std::vector<model::DeviceUse>& devices, std::chrono::milliseconds wall);
 
-  /// Those of the last start are first.
+  /// The devices of the last start are first.
   [[nodiscard]] const std::vector<model::DeviceUse>& devices() const { return devices_; }
   [[nodiscard]] std::chrono::milliseconds wall() const { return wall_; }
   /// The wall time of each start, multiplied by the number of its devices.
