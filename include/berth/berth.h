@@ -70,7 +70,8 @@ BERTH_API int berth_lease_ask(const char* wish, berth_lease** lease);
  * --json`, and the output of `berth env --json` for it. Returns 6 if the request was cancelled. */
 BERTH_API int berth_lease_wait(berth_lease* lease, int milliseconds, char** document);
 
-/* {"schema":1,"message","hint"}: what the request waits for, and which one would work now. */
+/* {"schema":1,"message","hint"}: "message" says what the request waits for,
+ * "hint" names a request that would work now. */
 BERTH_API int berth_lease_why(berth_lease* lease, char** document);
 
 /* Gives the lease back, or withdraws the request, and frees it. `exit_code`: 0 on success. A

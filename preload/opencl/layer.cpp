@@ -22,7 +22,7 @@ enum Entry : Uint {
 #undef ENTRY
 };
 
-/// Loaders newer than dispatch.inc have more entries; they fill those that a layer leaves out.
+/// A loader newer than dispatch.inc has more entries. It fills the entries that a layer leaves out.
 constexpr Uint kMostEntries = 512;
 constinit void* g_table[kMostEntries] = {};
 

@@ -46,8 +46,8 @@ struct Command;
 /// Call it after the driver's function. `event` has a reference for the guard; nullptr: the driver
 /// refused the command.
 void command_sent(Command* command, Queue queue, Event event);
-/// The times of the command's event are not those of its work. Call it before the driver's
-/// function.
+/// Does not use the times of the command's event, because they are not the times of its work. Call
+/// this before the driver's function.
 void ignore_times(Command* command);
 /// In a child after fork().
 void forget_shares();

@@ -30,8 +30,9 @@ void say_queued(const Context& context, const client::Response& answer,
 /// Rejects options that only work with --queue. Fails with kInvalidArgument (E0013).
 [[nodiscard]] Status check_not_queued(const Arguments& arguments);
 
-/// Submits the job to the broker and prints its number. The broker starts `command`; lists show the
-/// command of the arguments. Fails as client::reach and as the broker.
+/// Submits the job to the broker and prints its number. The broker starts `command`, but `berth
+/// jobs` shows the command that the user typed. Fails as client::reach, and with the broker's
+/// error.
 [[nodiscard]] Result<int> queue_job(const Context& context, const model::Request& request,
                                     const std::map<std::string, std::string>& variables,
                                     const std::vector<std::string>& command);

@@ -26,7 +26,8 @@ inline constexpr std::array<Option, 14> kRankOptions{{
     {"--tee", "LIST", "with --ranks: show the output of these ranks only (0,2); default: of all"},
     {"--stdin-rank", "N", "with --ranks: the rank that gets standard input (default: 0)"},
     {"--preflight", nullptr,
-     "with --ranks: before the program, the ranks meet and add numbers with its PyTorch"},
+     "with --ranks: before the program, try whether the ranks can connect and reduce with its "
+     "PyTorch"},
     {"--nccl-debug", nullptr,
      "with --ranks: the report says how NCCL connects the ranks; --log-dir also keeps NCCL's log"},
     {"--retries", "N",

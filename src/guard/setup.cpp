@@ -67,7 +67,7 @@ std::string_view layer_bytes() {
           static_cast<std::size_t>(berth_guard_layer_end - berth_guard_layer)};
 }
 
-/// Of eight bytes at a time, because it is computed at the start of each job.
+/// Takes eight bytes at a time, because each job computes it at its start.
 std::string checksum(std::string_view bytes) {
   std::uint64_t sum = 0xcbf29ce484222325;
   for (std::size_t at = 0; at < bytes.size(); at += sizeof sum) {

@@ -231,8 +231,8 @@ void Writer::intel() {
   }
   demand("ONEAPI_DEVICE_SELECTOR", "*:cpu", text("SYCL programs see only the CPU"));
   environment_.notes.push_back(
-      text("programs that call Level Zero themselves can still see Intel's GPU: it has no variable "
-           "that hides all"));
+      text("programs that call Level Zero directly can still see Intel's GPU: Level Zero has no "
+           "variable that hides all GPUs"));
 }
 
 void Writer::tpu() {

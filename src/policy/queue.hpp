@@ -120,7 +120,7 @@ class Queue {
   };
   [[nodiscard]] std::optional<Preemption> preemption(Instant now) const;
   /// Why a waiting job does not start, and which jobs come before it: all earlier jobs of the same
-  /// user, and of each other user the first job of each kind.
+  /// user, and the first job of each kind of every other user.
   struct Outlook {
     Obstruction obstruction = Obstruction::kNothing;
     std::vector<JobId> before;  // jobs that come before this job, in order; at most 100

@@ -16,7 +16,8 @@ namespace {
 using Json = nlohmann::json;
 using std::chrono::milliseconds;
 
-constexpr std::size_t kMost = 16 << 20;  // tries with the stacks of a thousand ranks
+constexpr std::size_t kMost =
+    16 << 20;  // bytes; enough for tries with the stacks of a thousand ranks
 // The first byte of the unnamed file. The rest is JSON.
 constexpr char kEarlier = '=', kGoesBack = '+';
 

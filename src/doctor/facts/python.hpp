@@ -104,7 +104,8 @@ struct PythonFacts {
   Fact<std::vector<CudaLibrary>>
       libraries;  // CUDA libraries in wheels, in conda and in the loader's folders
   Fact<std::vector<std::string>> libdevice;  // toolkit folders that contain libdevice.10.bc
-  /// The cuDNN libraries that their wheels' file lists contain: "libcudnn.so.9". Absent: no list.
+  /// The cuDNN libraries that the RECORD file of their wheel names: "libcudnn.so.9". Absent: there
+  /// is no RECORD.
   Fact<std::vector<std::string>> cudnn_listed;
   Fact<std::vector<std::string>> bitsandbytes;  // "libbitsandbytes_cuda124.so"
   /// Path of a file with exactly the name libcudart.so, in a folder that a variable names or in the
