@@ -60,7 +60,9 @@ void watch_until_end(const HangWatchOfTask& watch, int pidfd) {
     pollfd end{pidfd, POLLIN, 0};
     if (::poll(&end, 1, static_cast<int>(kLook.count())) > 0) return;
     const auto now = Clock::now();
-    const run::Movement movement = run::movement_of(watch.task, now - moved >= run::kAskForNetwork);
+    const run::Movement movement = now - moved >= run::kAskForNetwork
+                                       ? run::movement_with_network(watch.task, {})
+                                       : run::movement_of(watch.task);
     if (run::has_moved(before, movement, std::chrono::duration<double>(now - looked).count())) {
       moved = now;
       is_told = false;

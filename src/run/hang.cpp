@@ -146,11 +146,17 @@ std::optional<StuckCollective> find_stuck_collective(const std::vector<RankColle
   return stuck;
 }
 
-Movement movement_of(pid_t pid, bool with_network) {
+Movement movement_of(pid_t pid) {
   Movement sum;
-  std::set<std::uint64_t> sockets;
-  add_movement(pid, sum, with_network ? &sockets : nullptr, 0);
-  if (with_network) sum.network_bytes = socket_bytes(sockets);
+  add_movement(pid, sum, nullptr, 0);
+  return sum;
+}
+
+Movement movement_with_network(pid_t pid, const std::set<std::uint16_t>& without_ports) {
+  Movement sum;
+  CountedSockets sockets{{}, without_ports};
+  add_movement(pid, sum, &sockets.numbers, 0);
+  sum.network_bytes = socket_bytes(sockets);
   return sum;
 }
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -63,9 +64,12 @@ struct Movement {
   std::uint64_t cpu_ticks = 0, bytes = 0;
   std::optional<std::uint64_t> network_bytes;  // nullopt: not asked for, or not known
 };
-/// `with_network`: read it as well, which takes longer. Ask for it before judging that a process
-/// does nothing.
-[[nodiscard]] Movement movement_of(pid_t pid, bool with_network = false);
+[[nodiscard]] Movement movement_of(pid_t pid);
+/// With the bytes over TCP, which takes longer. Ask for them before judging that a process does
+/// nothing. `without_ports`: connections to and from these do not count; ranks that wait for each
+/// other ask at MASTER_PORT a hundred times a second.
+[[nodiscard]] Movement movement_with_network(pid_t pid,
+                                             const std::set<std::uint16_t>& without_ports);
 /// After this time without activity, ask for the network as well.
 inline constexpr std::chrono::seconds kAskForNetwork{3};
 /// True if the activity is more than that of a polling thread.

@@ -139,7 +139,8 @@ bool HangWatch::has_moved_since_last_look(const std::vector<WatchedRank>& ranks,
   for (const WatchedRank& rank : ranks) {
     if (rank.pid < 0) continue;
     Activity& before = activity_.try_emplace(rank.number, Activity{{}, 0, begun_}).first->second;
-    const Movement seen = movement_of(rank.pid, with_network);
+    const Movement seen =
+        with_network ? movement_with_network(rank.pid, meeting_ports_) : movement_of(rank.pid);
     if (rank.written > before.written) written_ = now;
     if (rank.written > before.written || has_moved(before.movement, seen, passed))
       before.last = now;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ class HangWatch {
   /// A new try of the job begins. `stack_folder`: where the ranks write their Python stacks.
   /// `flight_stem`: of the files of PyTorch's flight recorder; "": it is not on.
   void begin(std::string stack_folder, std::string flight_stem, Time now);
+  /// The ports at which the ranks meet. What they ask there is no progress.
+  void set_meeting_ports(std::set<std::uint16_t> ports) { meeting_ports_ = std::move(ports); }
   /// When look() is due.
   [[nodiscard]] Time next_look() const;
   /// Checks what the ranks did since the last look. Returns a hang or a slow rank that has not been
@@ -63,6 +66,7 @@ class HangWatch {
                                                            Time now) const;
 
   std::string stack_folder_, flight_stem_;
+  std::set<std::uint16_t> meeting_ports_;
   Time begun_{}, moved_{}, looked_{};  // moved_: when a rank was last active
   std::map<int, Activity> activity_;   // activity of each rank
   std::optional<bool>

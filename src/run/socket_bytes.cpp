@@ -93,7 +93,7 @@ std::set<std::uint64_t> sockets_of(pid_t pid, const std::string& proc) {
   return sockets;
 }
 
-bool add_socket_bytes(std::string_view answer, const std::set<std::uint64_t>& sockets,
+bool add_socket_bytes(std::string_view answer, const CountedSockets& sockets,
                       std::uint64_t& bytes) {
   nlmsghdr head = {};
   while (copy(answer, head)) {
@@ -102,16 +102,18 @@ bool add_socket_bytes(std::string_view answer, const std::set<std::uint64_t>& so
     const std::string_view body = answer.substr(sizeof head, head.nlmsg_len - sizeof head);
     inet_diag_msg about = {};
     if (!copy(body, about)) return false;
-    if (sockets.contains(about.idiag_inode))
-      bytes += bytes_in(body.substr(std::min(aligned(sizeof about), body.size())));
+    const bool is_counted = sockets.numbers.contains(about.idiag_inode) &&
+                            !sockets.without_ports.contains(ntohs(about.id.idiag_sport)) &&
+                            !sockets.without_ports.contains(ntohs(about.id.idiag_dport));
+    if (is_counted) bytes += bytes_in(body.substr(std::min(aligned(sizeof about), body.size())));
     answer.remove_prefix(std::min(aligned(head.nlmsg_len), answer.size()));
   }
   return true;
 }
 
-std::optional<std::uint64_t> socket_bytes(const std::set<std::uint64_t>& sockets) {
+std::optional<std::uint64_t> socket_bytes(const CountedSockets& sockets) {
   constexpr int kMostAnswers = 1024;
-  if (sockets.empty()) return 0;
+  if (sockets.numbers.empty()) return 0;
   const Descriptor wire(::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
   const timeval patience{0, 200'000};
   if (!wire || ::setsockopt(wire.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0)

@@ -15,14 +15,20 @@ namespace berth::run {
 /// The numbers of the sockets that the process has open; empty if they cannot be read.
 [[nodiscard]] std::set<std::uint64_t> sockets_of(pid_t pid, const std::string& proc = "/proc");
 
+/// Which sockets count: those with these numbers, but not with one of these ports at either end.
+struct CountedSockets {
+  std::set<std::uint64_t> numbers;
+  std::set<std::uint16_t> without_ports = {};
+};
+
 /// Adds up the bytes of these sockets in one answer of the kernel (sock_diag(7)). False if the
 /// answer has ended, or is no such answer. Pure.
-[[nodiscard]] bool add_socket_bytes(std::string_view answer, const std::set<std::uint64_t>& sockets,
+[[nodiscard]] bool add_socket_bytes(std::string_view answer, const CountedSockets& sockets,
                                     std::uint64_t& bytes);
 
 /// The bytes that were received, or sent and acknowledged, over these sockets since each was
 /// opened. Covers only TCP in this process's network namespace. nullopt if the kernel gives no
 /// list.
-[[nodiscard]] std::optional<std::uint64_t> socket_bytes(const std::set<std::uint64_t>& sockets);
+[[nodiscard]] std::optional<std::uint64_t> socket_bytes(const CountedSockets& sockets);
 
 }  // namespace berth::run

@@ -219,6 +219,7 @@ class Supervisor {
     oom_kills_before_ = oom_kills();
     start_ranks(number);
     hangs_.begin(stack_folder_, flight_stem_, begun_);
+    hangs_.set_meeting_ports({meeting_.port, meeting_.relay_port});
     if (!is_preflight_) trouble_.reset();
     if (plan_.most_tries ==
         number) {  // our copies would keep pipes open that the ranks have closed
