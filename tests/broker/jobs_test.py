@@ -88,7 +88,7 @@ class Queue(Caller):
 
     def test_without_a_broker_there_are_no_jobs(self):
         self.assertEqual(self.says("jobs"), "no jobs: no broker runs, and none did before\n")
-        self.assertEqual(self.document("jobs", "--all"), {"schema": 1, "jobs": [], "elsewhere": [], "drained": [], "lent": [], "notices": [], "not_shown": 0})
+        self.assertEqual(self.document("jobs", "--all"), {"schema": 1, "jobs": [], "elsewhere": [], "drained": [], "lent": [], "aside": [], "notices": [], "not_shown": 0})
         for verb in ("why", "logs", "cancel", "hold", "release"):
             done = self.berth(verb, "1")
             self.assertEqual(done.returncode, 1, done.stderr)
