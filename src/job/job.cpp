@@ -80,16 +80,9 @@ void add_ending(model::Report& report, const run::Ending& ending, const Totals& 
              error_words(ending.pin_error)));
 }
 
-/// The devices of this start, and then those of earlier starts.
-void add_devices(model::Report& report, const run::Ending& ending, DeviceTotals earlier) {
-  earlier.add(report.devices, ending.wall);
-  report.devices = earlier.devices();
-}
-
-/// The cost of its devices, if prices are set on this machine. `here`: the number of devices of
-/// this start; those of earlier starts were held before it.
-void add_cost(model::Report& report, std::size_t here, const run::Ending& ending,
-              const DeviceTotals& earlier) {
+/// The cost of the devices that all starts held for `held_seconds`, if prices are set on this
+/// machine.
+void add_cost(model::Report& report, double held_seconds) {
   if (report.devices.empty()) return;
   auto prices = read_prices();
   if (!prices) {
@@ -101,11 +94,7 @@ void add_cost(model::Report& report, std::size_t here, const run::Ending& ending
     joules = joules && use.energy_millijoules
                  ? std::optional(*joules + static_cast<double>(*use.energy_millijoules) / 1000)
                  : std::nullopt;
-  const auto seconds = [](milliseconds wall, std::size_t devices) {
-    return static_cast<double>(wall.count()) / 1000 * static_cast<double>(devices);
-  };
-  const double held = seconds(ending.wall, here) + earlier.held_seconds();
-  report.cost = model::cost_of(held, joules, *prices);
+  report.cost = model::cost_of(held_seconds, joules, *prices);
   report.prices = *std::move(prices);
 }
 
@@ -362,9 +351,10 @@ Result<int> perform(const Spec& asked, Machine& machine, const Caller& caller,
     if (plan->supervision)
       report.tries = std::make_shared<model::Tries>(run::read_record(plan->supervision->record));
     (*start)->fill(report, *plan, refusals);
-    const std::size_t here = report.devices.size();
-    add_devices(report, *ending, earlier.devices);
-    add_cost(report, here, *ending, earlier.devices);
+    DeviceTotals devices = earlier.devices;
+    devices.add(report.devices, ending->wall);
+    report.devices = devices.devices();
+    add_cost(report, devices.held_seconds());
     return report;
   };
   caller.report(report_of_run);
