@@ -220,13 +220,9 @@ class Daemon {
 
  private:
   int serve_kubelet() {
-    for (const auto& resource :
-         engines::kube_resources(devices_.units(), options_.settings.config)) {
-      log("offers",
-          {{"resource", resource.name}, {"devices", std::to_string(resource.devices.size())}});
-      plugins_.push_back(std::make_unique<Plugin>(options_.settings, resource.name, devices_));
-    }
+    add_resources();
     while (!is_told_to_end()) {
+      add_resources();
       const Kubelet now = kubelet_in(options_.settings.folder);
       if (now.file != 0 && (!(now == known_) || !all_have_sockets())) enter(now);
     }
@@ -269,6 +265,23 @@ class Daemon {
         .apply(units);
   }
 
+  /// Makes a server for each resource that has none. MIG partitions that are made later may have
+  /// other profiles, which are resources of their own.
+  void add_resources() {
+    if (devices_.version() == looked_) return;
+    looked_ = devices_.version();
+    for (const auto& resource :
+         engines::kube_resources(devices_.units(), options_.settings.config)) {
+      if (std::any_of(plugins_.begin(), plugins_.end(), [&](const std::unique_ptr<Plugin>& one) {
+            return one->resource() == resource.name;
+          }))
+        continue;
+      log("offers",
+          {{"resource", resource.name}, {"devices", std::to_string(resource.devices.size())}});
+      plugins_.push_back(std::make_unique<Plugin>(options_.settings, resource.name, devices_));
+    }
+  }
+
   [[nodiscard]] bool make_state_folder() const {
     const std::string& folder = options_.settings.state;
     const auto made = engines::OwnQueue(folder).make_folder(
@@ -288,6 +301,7 @@ class Daemon {
   /// Registers with the kubelet. If this fails, it is reported once and repeated at the next tick.
   void enter(const Kubelet& kubelet) {
     for (const auto& plugin : plugins_) {
+      if (kubelet == known_ && plugin->has_socket()) continue;
       Status done = plugin->serve();
       if (done) done = plugin->register_here(kRegister);
       if (done) continue;
@@ -316,6 +330,7 @@ class Daemon {
   Devices devices_;
   std::vector<std::unique_ptr<Plugin>> plugins_;
   Kubelet known_;
+  std::uint64_t looked_ = 0;  // the version of the devices whose resources have servers
   std::string said_;
 };
 

@@ -210,7 +210,7 @@ Status Plugin::register_here(milliseconds at_most) {
 }
 
 bool Plugin::has_socket() const {
-  return is_socket(settings_.folder + "/" + socket_);
+  return service_ != nullptr && is_socket(settings_.folder + "/" + socket_);
 }
 
 void Plugin::stop() {

@@ -30,9 +30,11 @@ class Plugin {
   [[nodiscard]] Status serve();
   /// Registers through FOLDER/kubelet.sock. Fails with kUnavailable (E1035).
   [[nodiscard]] Status register_here(std::chrono::milliseconds at_most);
-  /// Whether the socket still exists. A kubelet that starts removes all sockets in its folder.
+  /// Whether the plugin serves, and its socket still exists. A kubelet that starts removes all
+  /// sockets in its folder.
   [[nodiscard]] bool has_socket() const;
   void stop();
+  [[nodiscard]] const std::string& resource() const { return resource_; }
 
  private:
   class Service;

@@ -52,25 +52,30 @@ Publisher::~Publisher() {
 void Publisher::look_again() {
   const std::scoped_lock hold(lock_);
   looks_ = kQuickLooks;
+  ++asked_;
   changed_.notify_all();
 }
 
-/// `known`: the version of the devices that were published. Returns false if the publisher shall
-/// end.
-bool Publisher::wait(milliseconds at_most, std::uint64_t known) {
+/// `known`: the version of the devices that were published. `asked`: the value of asked_ before
+/// that. Returns false if the publisher shall end.
+bool Publisher::wait(milliseconds at_most, std::uint64_t known, std::uint64_t asked) {
   const auto end = std::chrono::steady_clock::now() + at_most;
   std::unique_lock hold(lock_);
-  const int looks = looks_;
   // The devices have their own lock, so check them between short waits.
-  while (!ending_ && looks_ <= looks && devices_.version() == known &&
+  while (!ending_ && asked_ == asked && devices_.version() == known &&
          std::chrono::steady_clock::now() < end)
-    changed_.wait_for(hold, kTick, [&] { return ending_ || looks_ > looks; });
+    changed_.wait_for(hold, kTick, [&] { return ending_ || asked_ != asked; });
   return !ending_;
 }
 
 void Publisher::run() {
   for (;;) {
-    const auto known = devices_.version();  // read before publish(), so that no change is missed
+    // Both are read before publish(), so that no change is missed.
+    const auto known = devices_.version();
+    const std::uint64_t asked = [this] {
+      const std::scoped_lock hold(lock_);
+      return asked_;
+    }();
     const bool good = publish();
     milliseconds pause = good ? kUsual : kQuick;
     {
@@ -80,7 +85,7 @@ void Publisher::run() {
         pause = kQuick;
       }
     }
-    if (!wait(pause, known)) return;
+    if (!wait(pause, known, asked)) return;
   }
 }
 

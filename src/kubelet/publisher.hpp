@@ -47,7 +47,7 @@ class Publisher {
   [[nodiscard]] Status write(const engines::Slice& slice, std::uint64_t generation,
                              std::size_t count, const engines::PublishedSlice* before,
                              bool& is_stale);
-  bool wait(std::chrono::milliseconds at_most, std::uint64_t known);
+  bool wait(std::chrono::milliseconds at_most, std::uint64_t known, std::uint64_t asked);
 
   const std::string node_;
   FormerName former_;
@@ -57,7 +57,8 @@ class Publisher {
   mutable std::mutex lock_;
   std::condition_variable changed_;
   bool ending_ = false;
-  int looks_ = 0;  // quick comparisons that are left
+  int looks_ = 0;            // quick comparisons that are left
+  std::uint64_t asked_ = 0;  // calls of look_again()
   /// Whether the API server keeps allowMultipleAllocations; nullopt: not asked yet.
   std::optional<bool> consumable_;
   std::optional<bool> taints_;  // whether the API server keeps taints; nullopt: not asked yet

@@ -407,10 +407,15 @@ class Dra(unittest.TestCase):
 
     def test_a_node_that_is_removed_gets_no_slices_until_it_is_there_again(self):
         self.ready()
-        until(lambda: self.events("published"), "it has compared what it wrote")
-        with self.api.lock:
-            del self.api.nodes["node1"]
-            self.api.slices.clear()
+
+        def is_removed():
+            with self.api.lock:
+                if not self.api.slices or self.api.calls[-1] != ("GET", dra_bed.SLICES):
+                    return False  # it has not compared what it wrote yet
+                del self.api.nodes["node1"]
+                self.api.slices.clear()
+                return True
+        until(is_removed, "it has compared what it wrote")
         self.kubelet.register()
         said = until(lambda: self.events("not_published"), "it says why")[0]
         self.assertEqual((said["id"], said["error"]), ("E1076", "the cluster has no node node1: it was removed or renamed"))
