@@ -1,8 +1,9 @@
 // One device: its readings now and over time, facts, checks, processes and jobs.
-import { bytes, choice, deviceName, get, known, link, make, memoryShare, percent, problem, repeat, section, state, tile, watts, celsius, megahertz } from "./base.js";
+import { bytes, choice, deviceName, get, known, link, make, memoryShare, percent, problem, repeat, section, state, table, tile, watts, celsius,
+  megahertz } from "./base.js";
 import { drawChart, historyRow } from "./chart.js";
 import { checkTable } from "./health.js";
-import { healthBadge, processTable, TEXT } from "./machine.js";
+import { healthBadge, memoryWord, processTable, TEXT } from "./machine.js";
 import { word } from "./words.js";
 
 const RANGES = { "1h": 3600, "24h": 86400, "7d": 604800, "30d": 2592000 };
@@ -10,7 +11,7 @@ const RANGES = { "1h": 3600, "24h": 86400, "7d": 604800, "30d": 2592000 };
 function tiles(device) {
   const limit = device.power_limit_milliwatts;
   return [tile(word("use"), percent(device.utilization_percent), "", device.utilization_percent, "use"),
-    tile(word("memory"), bytes(device.memory_used_bytes), word("ofTotal", bytes(device.memory_total_bytes)), memoryShare(device), "memory"),
+    tile(word(memoryWord(device)), bytes(device.memory_used_bytes), word("ofTotal", bytes(device.memory_total_bytes)), memoryShare(device), "memory"),
     tile(word("power"), watts(device.power_milliwatts), known(limit) ? word("ofTotal", watts(limit)) : "", known(device.power_milliwatts) && limit ? (100 * device.power_milliwatts) / limit : null, "power"),
     tile(word("temperature"), celsius(device.temperature_celsius), "", device.temperature_celsius, "heat"),
     tile(word("clock"), megahertz(device.clock_sm_mhz), known(device.clock_graphics_max_mhz) ? word("ofTotal", megahertz(device.clock_graphics_max_mhz)) : ""),
@@ -29,6 +30,21 @@ function facts(device) {
   return list;
 }
 
+/** The MIG partitions of a device; hidden where there are none. */
+function partitionPart() {
+  const part = section(word("partitions"));
+  const { scroll, body } = table(word("partitions"), [[word("partition")], [word("profile")], [word("memory"), true], [word("use"), true], [word("uuid")]]);
+  part.id = "partitions";
+  part.append(scroll);
+  function show(device) {
+    part.hidden = !device.partitions?.length;
+    body.replaceChildren(...(device.partitions || []).map((one) => make("tr", "", make("td", "", `${device.index}:${one.index}`),
+      make("td", "", one.name.replace(/^MIG /, "")), make("td", "number", `${bytes(one.memory_used_bytes)} / ${bytes(one.memory_total_bytes)}`),
+      make("td", "number", percent(one.utilization_percent)), make("td", "", one.uuid || "-"))));
+  }
+  return { part, show };
+}
+
 export function open(root, argument) {
   const index = Number(argument);
   let range = "1h", asked = 0, stop = () => {}, unwatch = () => {};
@@ -37,6 +53,7 @@ export function open(root, argument) {
   about.append(list);
   const processes = processTable((one) => one.device === argument || String(one.device).split(":")[0] === argument);
   const checks = checkTable((one) => one.device === index);
+  const partitions = partitionPart();
   async function load() {
     const mine = ++asked;
     try {
@@ -60,7 +77,7 @@ export function open(root, argument) {
   }
   const past = section(word("history"), choice(word("range"), Object.keys(RANGES), range, (one) => word(one), (one) => { range = one; restart(); }));
   past.append(note, chart);
-  root.append(make("div", "head", title, link(`← ${word("back")}`, "#/machine")), now, past, processes.part, checks.part, about);
+  root.append(make("div", "head", title, link(`← ${word("back")}`, "#/machine")), now, past, partitions.part, processes.part, checks.part, about);
   function show() {
     if (!state.frame) return;
     const device = state.frame.devices.find((one) => one.index === index);
@@ -68,6 +85,7 @@ export function open(root, argument) {
     title.replaceChildren(`${deviceName(device)} · ${device.name || device.kind} `, healthBadge(device));
     now.replaceChildren(...tiles(device));
     list.replaceChildren(facts(device));
+    partitions.show(device);
     processes.show(state.frame);
     checks.part.hidden = device.kind === "cpu";
   }

@@ -1,6 +1,6 @@
 // Health: alerts, the checks of each device, and what doctor finds.
 import { clock, get, link, make, problem, repeat, section, state, table } from "./base.js";
-import { word, wordOf } from "./words.js";
+import { chinese, word, wordOf } from "./words.js";
 
 const MARKS = { ok: "✓", failed: "✗", "not checked": "–" };
 const verdict = (check) => make("span", `verdict ${check.verdict.replace(" ", "-")}`, `${MARKS[check.verdict] || ""} ${wordOf("check", check.verdict)}`);
@@ -61,7 +61,7 @@ function doctorPart() {
   const place = make("div", "", make("p", "soft", word("doctorRuns")));
   part.id = "doctor";
   part.append(place);
-  get("/v1/doctor").then((answer) => {
+  get(`/v1/doctor?lang=${chinese ? "zh" : "en"}`).then((answer) => {
     const list = make("ul", "notes");
     list.append(...answer.findings.map(finding));
     place.replaceChildren(make("p", "", answer.verdict || word("noFindings")), list);

@@ -64,9 +64,12 @@ export function healthBadge(device) {
   return make("span", device.health === "ok" ? "health" : well ? "health quiet" : "health bad", (well ? "" : "⚠ ") + wordOf("device", device.health));
 }
 
-function meter(kind, share, number) {
-  return make("div", "meter", make("span", "what", word(kind)), bar([[kind, share]]), make("span", "number", number));
+function meter(kind, share, number, name = kind) {
+  return make("div", "meter", make("span", "what", word(name)), bar([[kind, share]]), make("span", "number", number));
 }
+
+/** The word for a device's memory: Chinese has another one for that of the CPU. */
+export const memoryWord = (device) => (device.kind === "cpu" ? "hostMemory" : "memory");
 
 function card(device) {
   const one = make("li", "card");
@@ -83,9 +86,10 @@ function card(device) {
   if (known(device.power_milliwatts)) facts.append(make("span", "", watts(device.power_milliwatts)));
   if (known(device.temperature_celsius)) facts.append(make("span", device.temperature_celsius >= 85 ? "hot" : "", celsius(device.temperature_celsius)));
   if (known(device.clock_sm_mhz)) facts.append(make("span", "", megahertz(device.clock_sm_mhz)));
+  if (device.partitions?.length) facts.append(make("span", "", `MIG ${device.partitions.length}`));
   for (const reason of device.health_reasons) facts.append(make("span", "hot", wordOf("reason", reason)));
   one.append(title, meter("use", device.utilization_percent, percent(device.utilization_percent)),
-    meter("memory", memoryShare(device), `${bytes(device.memory_used_bytes)} / ${bytes(device.memory_total_bytes)}`), liveGraph(device), facts);
+    meter("memory", memoryShare(device), `${bytes(device.memory_used_bytes)} / ${bytes(device.memory_total_bytes)}`, memoryWord(device)), liveGraph(device), facts);
   return one;
 }
 

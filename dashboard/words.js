@@ -7,6 +7,7 @@ const TEXTS = {
   machine: ["Machine", "机器"], jobs: ["Jobs", "作业"], users: ["Users", "用户"], health: ["Health", "健康"],
   loading: ["Loading…", "正在加载…"], failed: ["Failed: {}", "失败：{}"],
 
+  hostMemory: ["memory", "内存"], partitions: ["MIG partitions", "MIG 分区"], partition: ["partition", "分区"], profile: ["profile", "规格"],
   devices: ["Devices", "设备"], device: ["device", "设备"], processes: ["Processes", "进程"], history: ["History", "历史"],
   use: ["use", "利用率"], memory: ["memory", "显存"], power: ["power", "功率"], temperature: ["temperature", "温度"], clock: ["SM clock", "SM 时钟"],
   gpusBusy: ["GPUs in use", "使用中的 GPU"], gpusUnknown: ["{} not known", "{} 块未知"], ofTotal: ["of {}", "共 {}"],

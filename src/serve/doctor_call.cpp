@@ -1,15 +1,21 @@
 #include "serve/doctor_call.hpp"
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "base/text.hpp"
 #include "serve/refusal.hpp"
 #include "system/child_run.hpp"
 
 namespace berth::serve {
 
-Reply doctor_reply(const std::atomic<bool>& is_over) {
+Reply doctor_reply(const std::string& language, const std::atomic<bool>& is_over) {
   constexpr std::size_t kMostBytes = 4 << 20;
+  std::vector<std::string> words{"berth", "doctor", "--json"};
+  if (!language.empty()) words.insert(words.end(), {"--lang", language});
   const system::ChildResult doctor = system::run_child({.program = "/proc/self/exe",
-                                                        .words = {"berth", "doctor", "--json"},
+                                                        .words = std::move(words),
                                                         .longest = std::chrono::seconds(60),
                                                         .most_bytes = kMostBytes},
                                                        is_over);

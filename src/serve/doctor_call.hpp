@@ -3,12 +3,14 @@
 #pragma once
 
 #include <atomic>
+#include <string>
 
 #include "serve/server.hpp"
 
 namespace berth::serve {
 
 /// Waits at most a minute for the child. Ends it earlier once `is_over` is true. Never throws.
-[[nodiscard]] Reply doctor_reply(const std::atomic<bool>& is_over);
+/// `language`: "en", "zh", or "" for the language of the daemon.
+[[nodiscard]] Reply doctor_reply(const std::string& language, const std::atomic<bool>& is_over);
 
 }  // namespace berth::serve

@@ -58,7 +58,11 @@ WatchFeed::WatchFeed(boost::asio::io_context& loop, inventory::Sources sources,
     : loop_(loop),
       sources_(std::move(sources)),
       version_(version),
-      queue_(std::move(queue)),
+      queue_([this, numbers_now = std::move(queue)] {
+        watch::QueueNumbers numbers = numbers_now();
+        for (const auto& [job, hang] : hangs_) numbers.hanging.emplace(job, hang.user);
+        return numbers;
+      }),
       rendered_([&] {
         watch::MetricsOptions options;
         options.version = version;
@@ -208,17 +212,23 @@ void WatchFeed::ask_doctor(const Asker& asker) {
     return asker.answer.send(
         refusal({ErrorCode::kPermissionDenied, "E0991",
                  text("only the user of this broker may run its doctor"), "berth doctor"}));
-  if (diagnosis_ && std::chrono::steady_clock::now() - diagnosed_at_ < kDoctorKept)
-    return asker.answer.send(*diagnosis_);
-  patients_.push_back(asker);
-  if (patients_.size() > 1) return;
-  boost::asio::post(doctor_, [this, alive = std::weak_ptr(alive_)] {
-    Reply reply = doctor_reply(is_over_);
-    boost::asio::post(loop_, [this, alive, reply = std::move(reply)]() mutable {
+  const auto asked = asker.call.query.find("lang");
+  const bool is_known =
+      asked != asker.call.query.end() && (asked->second == "en" || asked->second == "zh");
+  const std::string language = is_known ? asked->second : "";
+  Diagnosis& known = diagnoses_[language];
+  if (known.reply && std::chrono::steady_clock::now() - known.at < kDoctorKept)
+    return asker.answer.send(*known.reply);
+  known.patients.push_back(asker);
+  if (known.patients.size() > 1) return;
+  boost::asio::post(doctor_, [this, language, alive = std::weak_ptr(alive_)] {
+    Reply reply = doctor_reply(language, is_over_);
+    boost::asio::post(loop_, [this, language, alive, reply = std::move(reply)]() mutable {
       if (!alive.lock()) return;
-      for (const Asker& one : std::exchange(patients_, {})) one.answer.send(reply);
-      diagnosed_at_ = std::chrono::steady_clock::now();
-      if (reply.status == 200) diagnosis_ = std::move(reply);
+      Diagnosis& one = diagnoses_[language];
+      for (const Asker& each : std::exchange(one.patients, {})) each.answer.send(reply);
+      one.at = std::chrono::steady_clock::now();
+      if (reply.status == 200) one.reply = std::move(reply);
     });
   });
 }
@@ -285,7 +295,8 @@ void WatchFeed::mind_sampler() {
 
 void WatchFeed::tell_alerts(const watch::AlertWatch::Changes& changes) {
   // The doctor's result may be different now.
-  if (!changes.begun.empty() || !changes.ended.empty()) diagnosis_.reset();
+  if (!changes.begun.empty() || !changes.ended.empty())
+    for (auto& [language, one] : diagnoses_) one.reply.reset();
   if (!changes.begun.empty() || !changes.ended.empty())
     for (const Asker& one : listeners_) one.answer.stream(alerts_event(alerts_.active()));
   if (delivery_)
@@ -305,7 +316,7 @@ void WatchFeed::take(const watch::FramePtr& frame) {
   const auto before = std::exchange(documents_, {});
   seconds_without_frame_ = 0;
   constexpr std::uint64_t kQueueEvery = 10;  // it is counted over all jobs
-  if (queue_ && frame->number % kQueueEvery == 0) longest_wait_ = queue_().longest_wait_seconds;
+  if (frame->number % kQueueEvery == 0) longest_wait_ = queue_().longest_wait_seconds;
   tell_alerts(alerts_.add(*frame, longest_wait_, hangs_));
   for (const Asker& one : early_)
     if (one.answer.is_wanted()) answer_from_frame(one);

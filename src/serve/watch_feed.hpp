@@ -94,9 +94,12 @@ class WatchFeed {
   std::string history_file_;  // "": none is kept
   system::UserNames users_{"/etc"};
   int pending_lookups_ = 0;
-  std::list<Asker> patients_;  // callers that wait for doctor
-  std::optional<Reply> diagnosis_;
-  std::chrono::steady_clock::time_point diagnosed_at_;
+  struct Diagnosis {
+    std::list<Asker> patients;  // callers that wait for doctor
+    std::optional<Reply> reply;
+    std::chrono::steady_clock::time_point at;
+  };
+  std::map<std::string, Diagnosis> diagnoses_;  // by language
   std::atomic<bool> is_over_ = false;
   boost::asio::thread_pool lookups_{1}, doctor_{1};
   std::optional<watch::History> history_;    // used only by the sampler's thread

@@ -641,6 +641,11 @@ void add_queue(Writer& out, const QueueNumbers& queue) {
   out.family("berth_jobs_longest_wait_seconds", "seconds", "gauge",
              "How long the job that has waited longest has waited; 0 where none waits.");
   out.sample("berth_jobs_longest_wait_seconds", "", queue.longest_wait_seconds);
+  out.family("berth_job_ranks_hang", "", "gauge",
+             "1: `berth run --ranks` finds that the ranks of the job wait for each other.");
+  for (const auto& [job, user] : queue.hanging)
+    out.sample("berth_job_ranks_hang",
+               Labels().add("job_id", std::to_string(job)).add("user", user).text(), 1);
 }
 
 /// dcgm-exporter has the memory of a MIG partition under the same names, with two more labels.

@@ -32,6 +32,7 @@ enum class Exposition : unsigned char { kText, kOpenMetrics };
 struct QueueNumbers {
   std::map<std::string, std::uint64_t> jobs;
   double longest_wait_seconds = 0;
+  std::map<std::uint64_t, std::string> hanging;  // jobs whose ranks hang, with their users
 };
 
 struct MetricsOptions {

@@ -106,9 +106,14 @@ class HangOfRanks(Daemon):
         for one in alerts():
             self.assertEqual((one["rule"], one["severity"], one["hint"]), ("job_hangs", "warning", f"berth stacks {one['job']}"))
             self.assertRegex(one["message"], f"^job {one['job']} hangs: no rank has made progress for [0-9.]+ s: all wait for each other")
+
+        def series():
+            return re.findall(r'(?m)^berth_job_ranks_hang\{job_id="(\d+)",user="[^"]+"\} 1$', self.get("/metrics")[1])
+        self.assertEqual(sorted(series()), ["1", "2"])
         here.terminate()
         self.berth("cancel", "2")
         self.assertTrue(wait_until(lambda: not alerts(), 60), alerts())
+        self.assertTrue(wait_until(lambda: not series()), series())
 
 
 class XidWithRule(Daemon):

@@ -115,6 +115,8 @@ class Watching(Daemon):
         self.assertEqual([one["check"] for one in health["devices"][0]["checks"]],
                          [one["check"] for one in json.loads(self.berth("health", "--json").stdout)["devices"][0]["checks"]])
         findings = [one["id"] for one in document("/v1/doctor")["findings"]]
+        verdicts = [document(f"/v1/doctor?lang={one}")["verdict"].isascii() for one in ("zh", "en")]
+        self.assertEqual(verdicts, [False, True])
         self.assertEqual(findings, [one["id"] for one in json.loads(self.berth("doctor", "--json").stdout)["findings"]])
 
     def test_many_calls_for_the_history_hold_nobody_up(self):

@@ -108,7 +108,7 @@ class Exporter(unittest.TestCase):
         self.start("dgx-h100-8", "--dialect", "dcgm")
         _, text = self.metrics(Accept="application/openmetrics-text")
         # Grafana dashboard 12239 selects these by instance and gpu. The last one is the difference of two readings of GPM (Hopper and later).
-        self.assertTrue(wait_until(lambda: "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{" in self.metrics()[1], 60))
+        self.assertTrue(wait_until(lambda: self.metrics()[1].count("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{") == 8, 60))
         text = self.metrics()[1]
         for name in ("DEV_GPU_TEMP", "DEV_POWER_USAGE", "DEV_SM_CLOCK", "DEV_GPU_UTIL", "DEV_FB_USED", "PROF_PIPE_TENSOR_ACTIVE"):
             value(text, "DCGM_FI_" + name, gpu=7)
