@@ -80,6 +80,8 @@ inline constexpr auto kFunctionExamples = std::to_array<Example>({
 
 inline constexpr auto kK8sOptions = std::to_array<Option>({
     {"--shares", "N", "offer each GPU as N shares of its memory, instead of as a whole"},
+    {"--memory-step", "SIZE",
+     "device-plugin, devices: offer memory of each GPU in steps of SIZE: berth.dev/gpu-memory"},
     {"--pass", "env|cdi|nodes",
      "how a container gets a GPU: by NVIDIA's runtime, CDI, or device nodes (default: env)"},
     {"--kubelet", "DIR",
@@ -109,6 +111,8 @@ inline constexpr auto kK8sExamples = std::to_array<Example>({
     {"sudo berth k8s device-plugin", "offer GPUs as berth.dev/gpu until it is stopped"},
     {"sudo berth k8s device-plugin --shares 4 --pass cdi",
      "offer each GPU as four shares, berth.dev/gpu-share"},
+    {"sudo berth k8s device-plugin --memory-step 1GiB",
+     "let a pod request 6 GiB of a GPU as berth.dev/gpu-memory: 6"},
     {"berth k8s dra --shares 4", "offer GPUs by dynamic resource allocation (Kubernetes 1.34)"},
     {"berth k8s verify",
      "run a pod that tries to exceed its quota, and report whether the quota was enforced"},

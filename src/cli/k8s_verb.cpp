@@ -25,6 +25,8 @@ namespace berth::cli {
 namespace {
 
 constexpr int kMostShares = 64;
+constexpr std::uint64_t kMebibyte = 1 << 20;
+constexpr std::uint64_t kLeastStep = 128 * kMebibyte;
 
 Error wrong(std::string message, std::string hint) {
   return {ErrorCode::kInvalidArgument, "E1036", std::move(message), std::move(hint)};
@@ -38,6 +40,7 @@ Status refuse_foreign(const Arguments& given, const std::string& part) {
   constexpr const char* kDra = "dra";
   constexpr const char* kVerify = "verify";
   constexpr const char* kServers = "devices, device-plugin, dra";
+  constexpr const char* kPlugin = "devices, device-plugin";
   constexpr const char* kFolders = "devices, device-plugin, dra, lend, reclaim";
   static constexpr auto kOptions = std::to_array<Foreign>({{"--node", kDra},
                                                            {"--cdi", kDra},
@@ -51,6 +54,7 @@ Status refuse_foreign(const Arguments& given, const std::string& part) {
                                                            {"--devices", "lend, reclaim"},
                                                            {"--inside", kVerify},
                                                            {"--shares", kServers},
+                                                           {"--memory-step", kPlugin},
                                                            {"--pass", kServers},
                                                            {"--kubelet", kFolders},
                                                            {"--state", kFolders},
@@ -74,6 +78,15 @@ Result<engines::KubeConfig> config_of(const Arguments& given, const std::string&
           text("--shares: '{}' is not a number from 1 to {}", printable(*shares), kMostShares),
           verb + " --shares 4");
     config.shares = static_cast<int>(*number);
+  }
+  if (const auto step = given.value("--memory-step")) {
+    if (config.shares > 0) return contradiction("--shares", "--memory-step");
+    const auto bytes = parse_size(*step);
+    if (!bytes || *bytes < kLeastStep || *bytes % kMebibyte != 0)
+      return wrong(text("--memory-step: '{}' is not a size of at least 128 MiB, in whole MiB",
+                        printable(*step)),
+                   verb + " --memory-step 1GiB");
+    config.memory_step_bytes = *bytes;
   }
   if (const auto interval = given.value("--interval"))
     if (const auto parsed = parse_duration(*interval);
@@ -111,6 +124,20 @@ std::string json_of(const std::vector<engines::KubeResource>& resources) {
   return json.finish();
 }
 
+/// One row for each GPU, because a GPU has many steps.
+void add_steps(const engines::KubeResource& resource, output::Table& table) {
+  std::size_t first = 0;
+  for (std::size_t i = 1; i <= resource.devices.size(); ++i) {
+    const engines::KubeDevice& device = resource.devices[first];
+    const std::string uuid = device.id.substr(0, device.id.find("::"));
+    if (i < resource.devices.size() && resource.devices[i].id.starts_with(uuid + "::")) continue;
+    table.add({resource.name, uuid,
+               fmt::format("{} × {}", i - first, show_bytes(device.memory_limit_bytes.value_or(0))),
+               device.healthy ? text("ok") : device.why});
+    first = i;
+  }
+}
+
 Result<int> print_devices(const Context& context) {
   const auto config = config_of(context.arguments, "devices");
   if (!config) return config.error();
@@ -134,9 +161,11 @@ Result<int> print_devices(const Context& context) {
       {{text("resource")}, {text("device")}, {text("memory"), true}, {text("state")}});
   for (const engines::KubeResource& resource : resources)
     for (const engines::KubeDevice& device : resource.devices)
-      table.add({resource.name, device.id,
-                 device.memory_limit_bytes ? show_bytes(*device.memory_limit_bytes) : "-",
-                 device.healthy ? text("ok") : device.why});
+      if (!device.memory_limit_bytes || config->memory_step_bytes == 0)
+        table.add({resource.name, device.id,
+                   device.memory_limit_bytes ? show_bytes(*device.memory_limit_bytes) : "-",
+                   device.healthy ? text("ok") : device.why});
+  if (config->memory_step_bytes > 0) add_steps(resources.front(), table);
   if (table.empty())
     return Error{ErrorCode::kNoDevice, "E1037",
                  text("there is no NVIDIA GPU to offer to Kubernetes"), "berth doctor"};
@@ -152,8 +181,8 @@ Result<int> become_plugin(const Context& context, const char* part) {
   const auto program = k8s_program();
   if (!program) return program.error();
   std::vector<std::string> words{*program, part};
-  for (const char* option : {"--shares", "--pass", "--kubelet", "--state", "--interval", "--node",
-                             "--api", "--account", "--cdi"})
+  for (const char* option : {"--shares", "--memory-step", "--pass", "--kubelet", "--state",
+                             "--interval", "--node", "--api", "--account", "--cdi"})
     if (const auto value = given.value(option)) words.insert(words.end(), {option, *value});
   if (context.json) words.emplace_back("--json");
   std::vector<char*> pointers;

@@ -8,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
+#include "base/units.hpp"
 #include "engines/fitness.hpp"
 #include "model/topology.hpp"
 
@@ -19,6 +20,7 @@ using Json = nlohmann::json;
 constexpr std::string_view kShareMark = "::";
 constexpr const char* kInside = "/run/berth";
 constexpr const char* kDomain = "berth.dev/";
+constexpr std::uint64_t kMostSteps = 4096;  // of one GPU; the kubelet gets the list in one message
 
 /// Changes a MIG profile into a valid resource name, which may contain only letters, digits, "-",
 /// "_" and ".": "1g.10gb.me" for "1g.10gb+me".
@@ -59,12 +61,42 @@ const KubeUnit* unit_of(const std::vector<KubeUnit>& units, std::string_view id)
   return nullptr;
 }
 
+/// The equal parts in which a unit is offered. A count of 0: as a whole.
+struct Parts {
+  int count = 0;
+  std::optional<std::uint64_t> bytes;  // memory of each
+};
+
+bool is_divided(const KubeUnit& unit, const KubeConfig& config) {
+  return unit.profile.empty() && (config.shares > 0 || config.memory_step_bytes > 0);
+}
+
+/// Without parts if the unit has less memory than one step, or its memory is not known.
+Parts parts_of(const KubeUnit& unit, const KubeConfig& config) {
+  if (!is_divided(unit, config)) return {};
+  if (config.shares > 0) return {config.shares, share_of(unit, config.shares)};
+  const std::uint64_t step = config.memory_step_bytes;
+  return {static_cast<int>(std::min(unit.memory_bytes.value_or(0) / step, kMostSteps)), step};
+}
+
 bool is_offered(std::string_view id, const KubeUnit& unit, const KubeConfig& config) {
-  const bool shared = config.shares > 0 && unit.profile.empty();
+  const bool divided = is_divided(unit, config);
   const auto mark = id.find(kShareMark);
-  if (!shared || mark == std::string_view::npos) return !shared && mark == std::string_view::npos;
+  if (!divided || mark == std::string_view::npos)
+    return !divided && mark == std::string_view::npos;
   const auto number = to_number(id.substr(mark + kShareMark.size()));
-  return number && *number >= 0 && *number < config.shares;
+  return number && *number >= 0 && *number < parts_of(unit, config).count;
+}
+
+/// The kubelet gave steps of several GPUs, because no GPU had enough free steps.
+Error scattered(const std::vector<const KubeUnit*>& given, const KubeAnswer& answer) {
+  std::string found;
+  for (const KubeUnit* unit : given)
+    found += fmt::format("{}{} {}", found.empty() ? "" : ", ", unit->uuid,
+                         show_bytes(answer.limits.at(unit->uuid)));
+  return {ErrorCode::kUnavailable, "E1039",
+          text("no single GPU of this node has the memory that the container requests: {}", found),
+          text("request less berth.dev/gpu-memory, or use a claim: berth k8s dra")};
 }
 
 void add_nodes(const std::vector<const KubeUnit*>& given, KubeAnswer& answer) {
@@ -243,23 +275,26 @@ std::vector<KubeUnit> with_missing(std::vector<KubeUnit> seen,
 
 std::vector<KubeResource> kube_resources(const std::vector<KubeUnit>& units,
                                          const KubeConfig& config) {
-  std::vector<KubeResource> resources{
-      {std::string(kDomain) + (config.shares > 0 ? "gpu-share" : "gpu"), {}}};
+  const char* name = config.shares > 0              ? "gpu-share"
+                     : config.memory_step_bytes > 0 ? "gpu-memory"
+                                                    : "gpu";
+  std::vector<KubeResource> resources{{std::string(kDomain) + name, {}}};
   for (const KubeUnit& unit : units) {
     KubeDevice device{unit.uuid, unit.healthy, unit.why, unit.numa, std::nullopt};
     if (unit.profile.empty()) {
-      if (config.shares < 1) resources.front().devices.push_back(device);
-      device.memory_limit_bytes = share_of(unit, config.shares);
-      for (int i = 0; i < config.shares; ++i) {
+      if (!is_divided(unit, config)) resources.front().devices.push_back(device);
+      const Parts parts = parts_of(unit, config);
+      device.memory_limit_bytes = parts.bytes;
+      for (int i = 0; i < parts.count; ++i) {
         device.id = fmt::format("{}{}{}", unit.uuid, kShareMark, i);
         resources.front().devices.push_back(device);
       }
       continue;
     }
-    const std::string name = std::string(kDomain) + "mig-" + unit.profile;
+    const std::string slices = std::string(kDomain) + "mig-" + unit.profile;
     auto at = std::find_if(resources.begin(), resources.end(),
-                           [&](const KubeResource& one) { return one.name == name; });
-    if (at == resources.end()) at = resources.insert(at, {name, {}});
+                           [&](const KubeResource& one) { return one.name == slices; });
+    if (at == resources.end()) at = resources.insert(at, {slices, {}});
     at->devices.push_back(device);
   }
   return resources;
@@ -315,9 +350,9 @@ Result<KubeAnswer> kube_answer(const std::vector<std::string>& ids,
       return Error{ErrorCode::kUnavailable, "E1032",
                    text("{} cannot be used for a job: {}", id, unit->why), "berth health"};
     if (std::find(given.begin(), given.end(), unit) == given.end()) given.push_back(unit);
-    if (const auto part = share_of(*unit, config.shares); part && unit->profile.empty())
-      answer.limits[unit->uuid] += *part;
+    if (const auto part = parts_of(*unit, config).bytes) answer.limits[unit->uuid] += *part;
   }
+  if (config.memory_step_bytes > 0 && answer.limits.size() > 1) return scattered(given, answer);
   std::string uuids;
   for (const KubeUnit* unit : given) uuids += (uuids.empty() ? "" : ",") + unit->uuid;
   answer.variables["BERTH_DEVICES"] = uuids;

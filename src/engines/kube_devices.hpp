@@ -39,19 +39,21 @@ enum class KubePass : unsigned char {
 struct KubeConfig {
   int shares = 0;  // number of shares of each whole GPU; 0: GPUs are not shared
   KubePass pass = KubePass::kEnv;
+  std::uint64_t memory_step_bytes = 0;  // offers memory of whole GPUs in steps of this; 0: does not
 };
 
 /// An allocatable device.
 struct KubeDevice {
-  std::string id;  // the uuid of the unit; for a share, followed by its number ("::3")
+  std::string id;  // the uuid of the unit; for a share or step, followed by its number ("::3")
   bool healthy = true;
   std::string why;
   std::optional<int> numa;
-  std::optional<std::uint64_t> memory_limit_bytes;  // memory of a share
+  std::optional<std::uint64_t> memory_limit_bytes;  // memory of a share or step
 };
 
 struct KubeResource {
-  std::string name;  // "berth.dev/gpu", "berth.dev/gpu-share", "berth.dev/mig-1g.10gb"
+  // "berth.dev/gpu", "berth.dev/gpu-share", "berth.dev/gpu-memory" or "berth.dev/mig-1g.10gb"
+  std::string name;
   std::vector<KubeDevice> devices;
 };
 
@@ -95,7 +97,7 @@ struct KubeAnswer {
 };
 
 /// Fails with kNotFound (E1031) if `ids` is empty or an id was not offered, and with kUnavailable
-/// (E1032) if a device is unhealthy.
+/// if a device is unhealthy (E1032), or if steps of memory are of more than one GPU (E1039).
 [[nodiscard]] Result<KubeAnswer> kube_answer(const std::vector<std::string>& ids,
                                              const std::vector<KubeUnit>& units,
                                              const KubeConfig& config);

@@ -129,6 +129,26 @@ TEST_CASE("units that were not offered or are unhealthy are not allocated") {
   CHECK(kube_answer({uuid(0)}, units, {}).error().id == "E1032");
 }
 
+TEST_CASE("memory is offered in steps, and a container gets steps of one GPU") {
+  auto units = kube_units(machine_of(2));
+  const KubeConfig config{0, KubePass::kEnv, 5ULL << 30U};
+  const auto offered = kube_resources(units, config);
+  REQUIRE(offered.size() == 1);
+  CHECK(offered[0].name == "berth.dev/gpu-memory");
+  REQUIRE(offered[0].devices.size() == 8);  // four steps of 5 GiB in 24 GiB
+  CHECK(offered[0].devices[7].id == share(1, 3));
+  CHECK(offered[0].devices[7].memory_limit_bytes == 5ULL << 30U);
+  const auto answer = kube_answer({share(1, 0), share(1, 3)}, units, config);
+  REQUIRE(answer);
+  CHECK(answer->limits == std::map<std::string, std::uint64_t>{{uuid(1), 10ULL << 30U}});
+  CHECK(kube_answer({share(1, 4)}, units, config).error().id == "E1031");
+  const auto both = kube_answer({share(0, 0), share(1, 3)}, units, config);
+  CHECK(both.error().id == "E1039");
+  CHECK(both.error().message.find(uuid(0) + " 5.00 GiB") != std::string::npos);
+  units[0].memory_bytes.reset();  // a GPU whose memory is not known has no steps
+  CHECK(kube_resources(units, config)[0].devices.size() == 4);
+}
+
 TEST_CASE("shares are packed on one GPU, GPUs on one NUMA node") {
   auto seen = machine_of(4);
   for (int i = 0; i < 4; ++i) seen.devices[static_cast<std::size_t>(i)].numa_node = i / 2;

@@ -94,6 +94,8 @@ bool read(const std::vector<std::string>& words, Options& options) {
     const std::string& value = words[++i];
     if (word == "--shares")
       options.settings.config.shares = static_cast<int>(to_number(value).value_or(0));
+    else if (word == "--memory-step" && parse_size(value))
+      options.settings.config.memory_step_bytes = *parse_size(value);
     else if (word == "--kubelet")
       given_folder = value;
     else if (word == "--state")

@@ -90,10 +90,11 @@ class Chart(unittest.TestCase):
                 self.assertEqual(objects(render({})), plain())
 
     def test_each_value_changes_what_it_says(self):
-        values = {"image": "r/berth:2", "imagePullPolicy": "Always", "shares": 4, "pass": "cdi", "interval": "2s", "runtimeClassName": "",
+        values = {"image": "r/berth:2", "imagePullPolicy": "Always", "memoryStep": "2GiB", "pass": "cdi", "interval": "2s", "runtimeClassName": "",
                   "priorityClassName": "", "nodeSelector": {"pool": "gpu"}, "tolerations": [], "resources": {"limits": {"memory": "1Gi"}},
                   "createNamespace": False}
-        self.assertEqual(set(values), set(yaml.safe_load((CHART / "values.yaml").read_text())), "a value without a test")
+        # Shares and memory exclude each other, so shares are tested at the end.
+        self.assertEqual({*values, "shares"}, set(yaml.safe_load((CHART / "values.yaml").read_text())), "a value without a test")
         for name, render in RENDERERS.items():
             with self.subTest(name):
                 found = objects(render(values, "other"))
@@ -106,14 +107,16 @@ class Chart(unittest.TestCase):
                 pod.update(nodeSelector={"berth.dev/offer": "true", "pool": "gpu"}, tolerations=[])
                 pod["containers"][0].update(image="r/berth:2", imagePullPolicy="Always", resources={"requests": {"cpu": "10m", "memory": "64Mi"},
                                                                                                    "limits": {"memory": "1Gi"}},
-                                            args=["k8s", "device-plugin", "--pass", "cdi", "--shares", "4", "--interval", "2s", "--json"])
+                                            args=["k8s", "device-plugin", "--pass", "cdi", "--memory-step", "2GiB", "--interval", "2s", "--json"])
                 self.assertEqual(found, wanted)
+                args = objects(render({"shares": 4}))["DaemonSet"]["spec"]["template"]["spec"]["containers"][0]["args"]
+                self.assertEqual(args, ["k8s", "device-plugin", "--pass", "env", "--shares", "4", "--json"])
 
     @unittest.skipUnless(WITH_HELM, WITHOUT)
     def test_helm_refuses_unknown_keys_and_wrong_values(self):
         for render in WITH_HELM:
             for wrong in ({"share": 4}, {"resources": {"limit": {}}}, {"tolerations": [{"kee": "x"}]}, {"resources": {"limits": {"gpu": 1}}},
-                          {"shares": 65}, {"shares": "4"}, {"pass": "all"}, {"interval": "often"}, {"image": ""}, {"nodeSelector": {"a": 1}}):
+                          {"shares": 65}, {"shares": "4"}, {"memoryStep": "1"}, {"shares": 2, "memoryStep": "1GiB"}, {"pass": "all"}, {"interval": "often"}, {"image": ""}, {"nodeSelector": {"a": 1}}):
                 with self.subTest(str(wrong)), self.assertRaises(Exception) as raised:
                     render(wrong)
                 self.assertRegex(str(raised.exception).lower(), "at ./|additional|at root|specification", wrong)
@@ -143,7 +146,7 @@ class Chart(unittest.TestCase):
             for name in set(re.findall(r"\bberth_(?:device|jobs)[a-z_]*", text)):
                 self.assertIn(name.removeprefix("berth_device_"), source, f"{path.name}: {name}")
             for name in set(re.findall(r"\bberth\.dev/(?!offer)([a-z-]+)", text)):
-                self.assertIn(name, ("gpu", "gpu-share"), path.name)
+                self.assertIn(name, ("gpu", "gpu-share", "gpu-memory"), path.name)
 
 
 if __name__ == "__main__":

@@ -47,11 +47,15 @@ class Words(unittest.TestCase):
         self.assertEqual((resource["name"], len(resource["devices"])), ("berth.dev/gpu-share", 16))
         self.assertTrue(resource["devices"][0]["id"].endswith("::0"))
         self.assertEqual(resource["devices"][0]["memory_limit_bytes"] % MIB, 0)
+        rows = output(BERTH, "k8s", "devices", "--memory-step", "1GiB")[1].splitlines()
+        self.assertEqual(len(rows), 5, "a row for each of the four GPUs")
+        self.assertRegex(rows[1], r"^berth\.dev/gpu-memory +GPU-\S+ +23 × 1\.00 GiB +ok$")
         names = [one["name"] for one in json.loads(output(BERTH, "k8s", "devices", "--json", machine="dgx-a100-mig")[1])["resources"]]
         self.assertIn("berth.dev/mig-1g.10gb", names)
 
     def test_wrong_words(self):
-        for words in ((), ("pods",), ("devices", "--shares", "0"), ("device-plugin", "--kubelet", "here"), ("device-plugin", "--interval", "1ms")):
+        for words in ((), ("pods",), ("devices", "--shares", "0"), ("device-plugin", "--kubelet", "here"), ("device-plugin", "--interval", "1ms"),
+                      ("devices", "--memory-step", "1MiB"), ("devices", "--memory-step", "1GiB", "--shares", "2"), ("dra", "--memory-step", "1GiB")):
             self.assertEqual(output(BERTH, "k8s", *words)[0], 2, words)
         self.assertEqual(output(BERTH, "k8s", "devices", machine="none")[0], 3)
 
@@ -145,6 +149,25 @@ class DevicePlugin(unittest.TestCase):
         code, out, err = output("env", f"LD_PRELOAD={library}", f"BERTH_GUARD={guard}", f"CUDA_VISIBLE_DEVICES={self.index_of(chosen[0])}",
                                 sys.executable, PROGRAM, "quota", str(limit))
         self.assertEqual(out, f"0 2 0 {limit} 2\n0\n", err)
+        self.assertEqual(self.end()[0], 0)
+
+    def test_steps_of_memory_are_of_one_gpu_and_held(self):
+        self.begin("--memory-step", "5GiB")
+        plugin = self.plugin()
+        ids = sorted(next(plugin.watch()))
+        self.assertEqual(len(ids), 16, "four steps of 5 GiB in each of four GPUs of 24 GiB")
+        chosen = plugin.preferred(ids[2:], [], 3)  # two steps of the first GPU are taken
+        self.assertEqual(len({one.split("::")[0] for one in chosen}), 1, chosen)
+        answer = plugin.allocate(*chosen)
+        guard = os.path.dirname({mount.container_path: mount for mount in answer.mounts}["/run/berth/guard/limits"].host_path)
+        library = {mount.container_path: mount for mount in answer.mounts}[answer.envs["LD_PRELOAD"]].host_path
+        limit = 15 << 30
+        code, out, err = output("env", f"LD_PRELOAD={library}", f"BERTH_GUARD={guard}", f"CUDA_VISIBLE_DEVICES={self.index_of(chosen[0])}",
+                                sys.executable, PROGRAM, "quota", str(limit))
+        self.assertEqual(out, f"0 2 0 {limit} 2\n0\n", err)
+        with self.assertRaises(kubelet_bed.grpc.RpcError) as refused:
+            plugin.allocate(ids[0], ids[4])
+        self.assertIn("E1039", refused.exception.details())
         self.assertEqual(self.end()[0], 0)
 
     def share_bytes(self):

@@ -73,11 +73,11 @@ def chart(**values):
     return sorted((one for one in texts if one.strip()), key=lambda one: "kind: Namespace" not in one)
 
 
-def pod(name, *words, shares=1, **more):
+def pod(name, *words, shares=1, resource="berth.dev/gpu-share", **more):
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
             "spec": {"terminationGracePeriodSeconds": 1, "restartPolicy": "Never", "runtimeClassName": "nvidia", **more, "containers": [
                 {"name": "main", "image": "test.local/berth:1", "imagePullPolicy": "Never", "command": ["/usr/local/bin/take_memory", *words],
-                 "resources": {"limits": {"berth.dev/gpu-share": shares}}}]}}
+                 "resources": {"limits": {resource: shares}}}]}}
 
 
 @contextlib.contextmanager
@@ -385,6 +385,23 @@ class Helm(unittest.TestCase):
             self.assertEqual(node.pod_state("stays"), "Running")
 
 
+class Memory(unittest.TestCase):
+    """GPUs offered by memory: berth.dev/gpu-memory."""
+
+    def test_a_pod_gets_the_memory_that_it_requests(self):
+        resource, limit = "berth.dev/gpu-memory", 12 << 30
+        with cluster(install=False) as node:
+            node.apply(*chart(memoryStep="6GiB"))
+            until(lambda: node.allocatable(resource) == 3, "the node offers three steps of 6 GiB", 60)
+            node.apply(pod("two", str(limit + MIB), str(limit - MIB), shares=2, resource=resource))
+            lines = until(lambda: node.kubectl("logs", "two", check=False).stdout.count("granted") and node.kubectl("logs", "two").stdout, "the pod prints")
+            self.assertEqual([line for line in lines.splitlines() if not line.startswith("berth: ")],
+                             [f"{limit + MIB}: out of memory", f"{limit - MIB}: granted"])
+            node.apply(pod("more", "1048576", shares=2, resource=resource))
+            time.sleep(2)
+            self.assertEqual(node.pod_state("more"), "Pending", "one step is left")
+
+
 class OldContainerd(unittest.TestCase):
     """containerd 1.6 starts a container without its CDI device and says nothing. `berth k8s verify` says it."""
 
@@ -435,7 +452,7 @@ class Objects(Cluster):
         self.assertIn("more shares than one GPU has", until(refused, "the policy works"))
         both = pod("both")
         both["spec"]["containers"][0]["resources"]["limits"]["berth.dev/gpu"] = 1
-        self.assertIn("no node offers both", self.node.kubectl("apply", "--dry-run=server", "-f", "-", given=json.dumps(both), check=False).stderr)
+        self.assertIn("no node offers two of them", self.node.kubectl("apply", "--dry-run=server", "-f", "-", given=json.dumps(both), check=False).stderr)
         self.check(json.dumps(pod("fits", shares=4)))
 
 
