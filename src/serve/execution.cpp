@@ -25,7 +25,6 @@
 #include "serve/aside_record.hpp"
 #include "serve/end_notice.hpp"
 #include "serve/shutdown.hpp"
-#include "system/runtime_folder.hpp"
 
 namespace berth::serve {
 
@@ -37,12 +36,6 @@ using model::JobState;
 using std::chrono::milliseconds;
 
 namespace {
-
-/// The ledger as it was before the job got its lease.
-model::Ledger without(model::Ledger ledger, JobId id) {
-  std::erase_if(ledger.holdings, [&](const model::Holding& one) { return one.job == id; });
-  return ledger;
-}
 
 Error no_launch(const Job& job) {
   return {ErrorCode::kInvalidArgument, "E0948",
@@ -67,6 +60,15 @@ Execution::Execution(boost::asio::io_context& loop, const DaemonOptions& options
       journal_(std::move(journal)),
       launcher_(std::move(launcher)),
       fence_(std::move(fence)),
+      partitions_({options_.sources.nvml_library, options_.settings.mig}, broker_, fence_,
+                  {[this] { return now(); },
+                   [this](const std::string& record) { return save_partitions(record); },
+                   [this](const std::string& sentence, const Error& error) {
+                     notice(error.id, sentence, error.hint);
+                   },
+                   [this](const Error& error) {
+                     if (!fault_) fail(error);
+                   }}),
       watches_(loop, [this](JobId id) { all_gone(id); }),
       changed_(std::move(changed)) {}
 
@@ -76,94 +78,15 @@ const model::GpuNodes& Execution::nodes() const {
 }
 
 void Execution::see(Look look) {
-  if (look.mig && *look.mig)
-    partitions_.see(*std::move(*look.mig));
-  else if (look.mig)
-    tell_of_mig(look.mig->error().message, look.mig->error());
-  partitions_.correct(look.snapshot);
+  partitions_.see(look);
   if (fence_) fence_->see(look.snapshot);
   broker_.see(std::move(look.snapshot), std::move(look.processes));
-  offer_partitions();
+  partitions_.offer();
 }
 
-/// Reports each problem only once, because it may last for a while.
-void Execution::tell_of_mig(const std::string& sentence, const Error& error) {
-  if (std::exchange(told_of_mig_, sentence) != sentence) notice(error.id, sentence, error.hint);
-}
-
-void Execution::offer_partitions() {
-  broker_.set_mig(partitions_.rooms(broker_.snapshot(), broker_.ledger(), now().steady),
-                  partitions_.made(broker_.snapshot()));
-}
-
-Status Execution::keep_partitions(const std::string& record) {
-  auto written = journal_.set_value(kMig, record);
-  if (written) kept_partitions_ = record;
+Status Execution::save_partitions(const std::string& record) {
   is_dirty_ = true;
-  return written;
-}
-
-void Execution::make_partitions(std::vector<JobId>& started) {
-  const auto is_without = [&](JobId id) {
-    const std::string card = broker_.needs_partition(id);
-    if (card.empty()) return false;
-    // Another job may have got the last place since the look at the machine.
-    const auto rooms =
-        partitions_.rooms(broker_.snapshot(), without(broker_.ledger(), id), now().steady);
-    const auto room = std::find_if(rooms.begin(), rooms.end(),
-                                   [&](const model::MigRoom& one) { return one.device == card; });
-    const std::uint64_t need = broker_.job(id)->request.memory_bytes.value_or(0);
-    if (room != rooms.end() && room->now_bytes >= need) {
-      const auto part = partitions_.make(
-          id, card, need, [this](const std::string& record) { return keep_partitions(record); });
-      if (part) {
-        broker_.set_partition(id, *part);
-        if (fence_) fence_->see(broker_.snapshot());
-        return false;
-      }
-      if (part.error().id == "E1064") {
-        tell_of_mig(
-            text("job {} waits: {}", model::job_number(*broker_.job(id)), part.error().message),
-            part.error());
-        partitions_.close(card, now().steady);
-      } else if (!fault_) {
-        fail(part.error());
-      }
-    }
-    broker_.put_back(id, now());
-    return true;
-  };
-  if (std::erase_if(started, is_without) > 0 || partitions_.record() != kept_partitions_)
-    offer_partitions();
-}
-
-void Execution::remove_partitions() {
-  if (fault_ || !partitions_.has_work(now().steady)) return;
-  std::vector<Error> problems;
-  const auto done = partitions_.remove_released(
-      now().steady, [this](const std::string& record) { return keep_partitions(record); },
-      problems);
-  for (const Error& one : problems) notice(one.id, one.message, one.hint);
-  if (!done) fail(done.error());
-  offer_partitions();
-}
-
-/// Takes over the partitions that Berth created before it was restarted. If the machine was
-/// restarted, forgets them: they no longer exist, and other programs may have created identical
-/// ones.
-void Execution::resume_partitions(const std::vector<Job>& jobs, bool is_restarted) {
-  kept_partitions_ = journal_.value(kMig).value_or("[]");
-  partitions_.resume(is_restarted ? "[]" : kept_partitions_);
-  model::Snapshot seen = broker_.snapshot();
-  partitions_.correct(seen);
-  std::vector<JobId> running;
-  for (const Job& job : jobs) {
-    if (job.state != JobState::kRunning) continue;
-    running.push_back(job.id);
-    if (!is_restarted) partitions_.adopt(job, broker_.snapshot());
-  }
-  partitions_.release_all_but(running);
-  offer_partitions();
+  return journal_.set_value(kMig, record);
 }
 
 /// Restricts the job by the kernel if possible, otherwise by variables.
@@ -229,19 +152,19 @@ void Execution::know_user(const Job& job) {
 
 bool Execution::settle() {
   while (!fault_) {
-    if (broker_.queue().waiting_count() > 0) broker_.set_elsewhere(units_of_others());
+    if (broker_.queue().waiting_count() > 0) broker_.set_elsewhere(others_.leased(broker_.units()));
     auto started = broker_.start_what_fits(now());
-    make_partitions(started);
+    partitions_.make(started);
     if (fault_) return false;
     for (const JobId id : started)
       if (!broker_.job(id)->queued) enclose(id);  // queued jobs: when launched
     for (const auto& [id, why] : broker_.to_preempt(now())) stop(id, {JobState::kWaiting, why, ""});
-    locks_.keep(leased_units());
+    others_.keep(leased_units());
     const auto changed = broker_.changed();
     if (changed.empty()) {
       tell_stopped();
-      if (!partitions_.has_work(now().steady)) return true;
-      remove_partitions();
+      if (!partitions_.has_work()) return true;
+      partitions_.remove();
       continue;
     }
     std::vector<const Job*> rows;
@@ -253,15 +176,14 @@ bool Execution::settle() {
       if (const Job& job = *broker_.job(id); job.requeue || job.preemptions + job.retries > 0)
         launcher_.forget_start(id);
     std::map<std::string, std::string> values;
-    if (std::string record = partitions_.record(); record != kept_partitions_)
-      values[kMig] = std::move(record);
+    if (auto record = partitions_.unsaved_record()) values[kMig] = *std::move(record);
     if (std::string record = aside_record(broker_.aside()); record != kept_aside_)
       values[kAside] = std::move(record);
     if (auto written = journal_.write(rows, {}, values); !written) {
       fail(written.error());
       return false;
     }
-    if (values.contains(kMig)) kept_partitions_ = values[kMig];
+    if (values.contains(kMig)) partitions_.saved(values[kMig]);
     if (values.contains(kAside)) kept_aside_ = values[kAside];
     is_dirty_ = true;
     tell_stopped();
@@ -273,23 +195,6 @@ bool Execution::settle() {
       if (broker_.job(id)->queued) launch_soon(id);
   }
   return false;
-}
-
-bool Execution::gives_way() const {
-  return options_.gives_way && system::system_broker_expected_for().count() > 0;
-}
-
-/// Units that other brokers lease, if this is the system broker: two brokers must not lease the
-/// same unit.
-std::vector<std::string> Execution::units_of_others() {
-  if (gives_way()) return broker_.units();
-  if (options_.for_all) {
-    std::erase_if(before_us_, [this](const std::string& unit) {
-      return !system::holder_of(system::lock_file(options_.lock_folder, unit));
-    });
-    return before_us_;
-  }
-  return locks_.take(broker_.units());
 }
 
 std::vector<std::string> Execution::leased_units() const {
@@ -461,24 +366,8 @@ Status Execution::keep_report(const Job& job, const std::string& stored) {
   return kept;
 }
 
-void Execution::set_hang(JobId id, std::string sentence) {
-  if (sentence.empty())
-    hangs_.erase(id);
-  else
-    hangs_[id] = {std::move(sentence), now().steady};
-}
-
 watch::ReportedHangs Execution::hangs() {
-  constexpr std::chrono::minutes kKept(2);  // it is said again every 30 s
-  watch::ReportedHangs found;
-  std::erase_if(hangs_, [&](const auto& one) {
-    const Job* job = broker_.job(one.first);
-    if (job == nullptr || job->state != JobState::kRunning || now().steady - one.second.at > kKept)
-      return true;
-    found[one.first] = {job->user, job->uid, one.second.sentence};
-    return false;
-  });
-  return found;
+  return hangs_.recent([this](JobId id) { return broker_.job(id); }, now().steady);
 }
 
 // The processes of jobs.
@@ -706,7 +595,7 @@ void Execution::restore() {
   const auto back =
       is_restarted ? put_back(*jobs, launcher_, now().unix_milliseconds) : std::vector<JobId>();
   bring_back(*jobs);
-  resume_partitions(*jobs, is_restarted);
+  partitions_.resume(journal_.value(kMig).value_or("[]"), *jobs, is_restarted);
   take_over(*jobs, is_restarted);
   if (clock_.record() == clock) return;
   std::vector<const Job*> rows;
@@ -803,8 +692,9 @@ void Execution::take_over(const std::vector<Job>& jobs, bool is_restarted) {
     find_again(job, is_restarted);
   }
   // These locks are held by the jobs' keepers, not by another broker.
-  locks_.keep(leased_units());
-  find_what_others_gave();
+  const auto leased = leased_units();
+  others_.keep(leased);
+  others_.find_earlier(broker_.units(), leased);
   if (fence_) clean_up_groups(running);
 }
 
@@ -817,16 +707,6 @@ void Execution::clean_up_groups(const std::set<JobId>& running) {
   std::sort(unknown.begin(), unknown.end());
   broker_.skip_numbers(unknown.back());
   notes_.push_back(left_alone(unknown));
-}
-
-void Execution::find_what_others_gave() {
-  if (!options_.for_all || std::exchange(has_looked_at_locks_, true)) return;
-  const auto ours = leased_units();
-  before_us_ = broker_.units();
-  std::erase_if(before_us_, [&](const std::string& unit) {
-    return std::find(ours.begin(), ours.end(), unit) != ours.end();
-  });
-  static_cast<void>(units_of_others());
 }
 
 void Execution::restore_drained() {

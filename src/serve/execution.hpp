@@ -19,17 +19,18 @@
 #include "broker/journal.hpp"
 #include "serve/daemon.hpp"
 #include "serve/fence.hpp"
+#include "serve/hang_reports.hpp"
+#include "serve/job_partitions.hpp"
 #include "serve/launcher.hpp"
 #include "serve/notices.hpp"
 #include "serve/observer.hpp"
-#include "serve/partitions.hpp"
+#include "serve/other_brokers.hpp"
 #include "serve/past_use.hpp"
 #include "serve/retention.hpp"
 #include "serve/server.hpp"
 #include "serve/stopped_jobs.hpp"
 #include "serve/wall_clock.hpp"
 #include "serve/watches.hpp"
-#include "system/device_locks.hpp"
 #include "watch/job_hang.hpp"
 
 namespace berth::serve {
@@ -77,7 +78,7 @@ class Execution {
 
   void see(Look look);
   /// Whether the system broker runs, so that this broker starts nothing.
-  [[nodiscard]] bool gives_way() const;
+  [[nodiscard]] bool gives_way() const { return others_.gives_way(); }
   /// Loads the journal. Call it once, after the first see().
   void restore();
   /// Starts what fits, writes changes to the journal and reports them. False if there is a fault.
@@ -120,7 +121,9 @@ class Execution {
                  const model::JobUsage& usage, const std::vector<model::ProcessId>& stuck = {});
 
   /// `berth run` says that the job's ranks hang; "": they do not.
-  void set_hang(model::JobId id, std::string sentence);
+  void set_hang(model::JobId id, std::string sentence) {
+    hangs_.set(id, std::move(sentence), now().steady);
+  }
   /// The running jobs whose ranks hang, as `berth run` said within the last two minutes.
   [[nodiscard]] watch::ReportedHangs hangs();
 
@@ -161,7 +164,6 @@ class Execution {
   void adopt_unknown(std::vector<model::Job>& jobs, const std::vector<model::JobId>& unreadable);
   void clean_up_groups(const std::set<model::JobId>& running);
   void forget_all();
-  void find_what_others_gave();
   void know_user(const model::Job& job);
   [[nodiscard]] Status keep_launch(const broker::Submission& asked, const Peer& peer);
   [[nodiscard]] Result<run::Launch> launch_of(const model::Job& job);
@@ -169,19 +171,10 @@ class Execution {
   void enclose(model::JobId id);
   /// Lets the driver limit the memory of the job's control group, if it can.
   void limit_memory(model::JobId id);
-  void tell_of_mig(const std::string& sentence, const Error& error);
-  /// Tells the broker where MIG partitions can be made.
-  void offer_partitions();
-  /// Makes the partitions that these jobs need. Jobs that get none wait again and are left out.
-  void make_partitions(std::vector<model::JobId>& started);
-  /// Removes the partitions of ended jobs.
-  void remove_partitions();
-  [[nodiscard]] Status keep_partitions(const std::string& record);
-  void resume_partitions(const std::vector<model::Job>& jobs, bool is_restarted);
+  [[nodiscard]] Status save_partitions(const std::string& record);
   void end(model::JobId id, model::JobState state, const std::optional<model::Outcome>& outcome,
            std::string why);
   [[nodiscard]] std::vector<std::string> leased_units() const;
-  [[nodiscard]] std::vector<std::string> units_of_others();
   void all_gone(model::JobId id);
   void end_lost(model::JobId id);
   void set_aside(model::JobId id, std::vector<model::ProcessId> stuck);
@@ -211,17 +204,10 @@ class Execution {
   broker::Journal journal_;
   Launcher launcher_;
   std::optional<Fence> fence_;
-  Partitions partitions_{options_.sources.nvml_library, options_.settings.mig};
-  std::string kept_partitions_ = "[]";  // the record of the partitions in the journal
-  std::string told_of_mig_;
+  JobPartitions partitions_;
   std::string kept_aside_ = "[]";  // the units set aside, as in the journal
   std::vector<std::string> notes_;
-  // The system broker ignores locks: any user could take one and block a device for everyone.
-  system::DeviceLocks locks_{options_.for_all ? "" : options_.lock_folder};
-  /// Units that users' brokers leased before the system broker started. They stay reserved until
-  /// free. Locks taken later are not considered.
-  std::vector<std::string> before_us_;
-  bool has_looked_at_locks_ = false;
+  OtherBrokers others_{options_};
   Watches watches_;
   std::function<void(const std::set<model::JobId>&)> changed_;
   /// The launch record used last. Jobs of an array share it, and most other jobs start at once.
@@ -243,12 +229,8 @@ class Execution {
   WallClock clock_;
   bool has_told_of_salvage_ = false;
   Notices notices_;
-  struct Hang {
-    std::string sentence;
-    policy::Instant at{0};
-  };
-  std::map<model::JobId, Hang> hangs_;  // as their `berth run` reported
-  model::JobId highest_ = 0;            // the highest number known to be used
+  HangReports hangs_;
+  model::JobId highest_ = 0;  // the highest number known to be used
 };
 
 }  // namespace berth::serve

@@ -1,0 +1,79 @@
+// JobPartitions: the MIG partitions of running jobs. It tells the broker where a partition can be
+// made, makes one when a job starts on such a GPU, and removes it after the job has ended. The
+// class Partitions keeps the list and calls the driver; this one connects it to the broker and the
+// journal.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "broker/broker.hpp"
+#include "model/job.hpp"
+#include "serve/fence.hpp"
+#include "serve/observer.hpp"
+#include "serve/partitions.hpp"
+
+namespace berth::serve {
+
+class JobPartitions {
+ public:
+  struct Calls {
+    /// The queue's time, and the wall-clock time for job records.
+    std::function<broker::Now()> now;
+    /// Writes the record of the partitions to the journal.
+    Partitions::Keep save;
+    /// Reports a problem with MIG to users and to the log.
+    std::function<void(const std::string& sentence, const Error& error)> notice;
+    /// A write to the journal failed.
+    std::function<void(const Error& error)> fail;
+  };
+
+  /// `broker` and `fence` must outlive this object.
+  JobPartitions(Partitions partitions, broker::Broker& broker, std::optional<Fence>& fence,
+                Calls calls)
+      : partitions_(std::move(partitions)),
+        broker_(broker),
+        fence_(fence),
+        calls_(std::move(calls)) {}
+
+  /// Takes what the driver showed, and adds the partitions that this look missed to its snapshot.
+  void see(Look& look);
+  /// Tells the broker where partitions can be made.
+  void offer();
+  /// Makes the partitions that these jobs need. Jobs that get none wait again and are removed from
+  /// `started`.
+  void make(std::vector<model::JobId>& started);
+  /// The job has ended: remove() removes its partition.
+  void release(model::JobId job) { partitions_.release(job); }
+  /// Whether remove() has something to do now.
+  [[nodiscard]] bool has_work() const;
+  /// Removes the partitions of ended jobs.
+  void remove();
+  /// Takes over the partitions that Berth created before it was restarted, from the record in the
+  /// journal. If the machine was restarted, forgets them: they no longer exist, and other programs
+  /// may have created identical ones.
+  void resume(std::string record, const std::vector<model::Job>& jobs, bool is_restarted);
+
+  /// The record, if the journal has an older one.
+  [[nodiscard]] std::optional<std::string> unsaved_record() const;
+  /// The journal has this record now.
+  void saved(std::string record) { saved_ = std::move(record); }
+
+ private:
+  /// Whether the job has the partition that it needs, or needs none.
+  [[nodiscard]] bool has_partition(model::JobId job);
+  void notice(const std::string& sentence, const Error& error);
+  [[nodiscard]] Status save(const std::string& record);
+
+  Partitions partitions_;
+  broker::Broker& broker_;
+  std::optional<Fence>& fence_;
+  Calls calls_;
+  std::string saved_ = "[]";  // the record in the journal
+  std::string last_notice_;
+};
+
+}  // namespace berth::serve
