@@ -69,15 +69,15 @@ std::uint64_t own_of(const turns::Place& place) {
   return __atomic_load_n(&place.own, __ATOMIC_RELAXED);
 }
 
-/// The device time with which a new or returning job starts, so that idle time earns no credit:
-/// what the job had that got the newest turn of the class. Other jobs may be idle for a moment, so
-/// a look at those that wait is not enough.
+/// The device time with which a new or returning job starts: that of the job with the newest turn
+/// in its class. So idle time earns no credit. The jobs that wait now are not enough for this,
+/// because others may be idle only for a moment.
 std::uint64_t had_now(const turns::Turns& shared, const turns::Place& own) {
   if (own.rank > turns::kBestEffort) return 0;
   return __atomic_load_n(&shared.now[own.rank], __ATOMIC_RELAXED);
 }
 
-/// The most that another process of the job has had: of the job, or itself.
+/// The largest value of `time` among the other living processes of the job.
 std::uint64_t most_in_job(const turns::Turns& shared, const turns::Place& own,
                           std::uint64_t (*time)(const turns::Place&)) {
   std::uint64_t most = 0;
@@ -97,7 +97,7 @@ void raise_to_now(turns::Turns& shared, turns::Place& own) {
   raise(own.own, most_in_job(shared, own, own_of));
 }
 
-/// The job's number. A job without a lease has none: then a number made of its folder's name.
+/// The job's number. A job without a lease has no number; a hash of its folder's name replaces it.
 std::uint32_t job_word() {
   const std::uint64_t job = region()->limits->job;
   if (job != 0) return static_cast<std::uint32_t>(job);
@@ -168,9 +168,10 @@ struct Watched {
   std::uint64_t sent, since;
 };
 
-/// Whether the holder is dead or has sent nothing for a while. A while is a millisecond. If `own`
-/// is of an earlier class, it is as long as the work of the holder takes. The guard's other library
-/// in this process (CUDA beside OpenCL) gives its turn at once.
+/// Whether the turn may be taken from its holder: it is dead, or it has sent no work for a
+/// millisecond (or for its own idle time). If `own` is of an earlier class, it is enough that the
+/// holder's work is done. If the holder is this process through the guard's other library (CUDA,
+/// OpenCL), the turn may be taken at once.
 bool may_be_taken(const turns::Turns& shared, const turns::Place& own, std::uint32_t holder,
                   std::uint64_t now, Watched& seen) {
   if (holder > turns::kPlaces) return true;

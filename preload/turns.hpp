@@ -63,7 +63,8 @@ void begin_turn(Turn& turn, std::uint64_t quantum);
 
 /// Managed memory that all processes have moved to the device (--spill).
 [[nodiscard]] std::uint64_t moved_by_all(const Turn& turn);
-/// This process has moved that much. `displaces`: it has the place of what others had moved.
+/// Records how much memory this process has moved to the device. `displaces`: this displaced what
+/// others had moved.
 void set_moved(Turn& turn, std::uint64_t bytes, bool displaces);
 
 /// Nanoseconds for which the job must send nothing, because it had more than its cap allows; 0: it

@@ -119,7 +119,7 @@ def check_python(record):
 def check_bench(record, is_simulated):
     """Checks every benchmark case of every GPU: its result is right, and it reaches less than 100 % of the published peak."""
     gpus = [str(device["index"]) for device in berth_json("ls")["devices"] if device["kind"] == "gpu"]
-    gpus = gpus[:1] if is_simulated else gpus  # all of them are the same, and each takes half a minute
+    gpus = gpus[:1] if is_simulated else gpus  # equal GPUs give equal results, and each takes half a minute
     done = output(BERTH, "bench", "--device", ",".join(gpus), "--json", seconds=300)
     document = json.loads(done.stdout or '{"results": [], "skipped": [{"reason": "no answer"}]}')
     for one in document["skipped"]:

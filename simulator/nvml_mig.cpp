@@ -27,7 +27,8 @@ constinit nvmlComputeInstance_st g_computes[kHandles] = {};
 constexpr Ask kDevice{};
 
 /// For tests of programs that make partitions: BERTH_SIM_KILL=FUNCTION:before or FUNCTION:after
-/// kills the process that calls this function, and its parent, without or with its effect.
+/// kills the process that calls this function, and its parent, before or after the function takes
+/// effect.
 void kill_at(const char* function, const char* when) {
   const char* wanted = getenv("BERTH_SIM_KILL");  // NOLINT(concurrency-mt-unsafe): never set here
   if (wanted == nullptr) return;
@@ -38,7 +39,7 @@ void kill_at(const char* function, const char* when) {
   kill(getpid(), SIGKILL);
 }
 
-/// Where a handle is in its table; kNone: it is no handle.
+/// The index of a handle in its table; kNone: the pointer is not a handle.
 template <typename Handle>
 std::uint32_t place_of(const Handle* handle, const Handle* table) {
   const auto at = reinterpret_cast<std::uintptr_t>(handle),
@@ -266,8 +267,7 @@ NVML(nvmlGpuInstanceDestroy)(nvmlGpuInstance_t instance) {
   return NVML_SUCCESS;
 }
 
-// Compute instances. Their profiles have the number of slices less one, as NVML's numbers of 1 to 4
-// slices; 7 slices are number 4.
+// Compute instances. NVML numbers their profiles: 0 to 3 for 1 to 4 slices, and 4 for 7 slices.
 NVML(nvmlGpuInstanceGetComputeInstanceProfileInfo)
 (nvmlGpuInstance_t instance, std::uint32_t number, std::uint32_t engines,
  nvmlComputeInstanceProfileInfo_t* info) {

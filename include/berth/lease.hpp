@@ -102,7 +102,7 @@ inline void set_for(Held& held, const std::string& name, const std::optional<std
   set_variable(name, value);
 }
 
-/// The CPUs in a list such as "0-7,16"; absent if a number is no CPU.
+/// The CPUs in a list such as "0-7,16"; absent if a number is not a CPU.
 inline std::optional<cpu_set_t> processors_of(const std::string& ranges) {
   cpu_set_t all;
   CPU_ZERO(&all);

@@ -340,7 +340,7 @@ inline Verdict verdict_of(const std::exception& problem) {
     std::rethrow_if_nested(problem);
   } catch (const std::exception& inner) {
     if (const Verdict within = verdict_of(inner); within != Verdict::other) verdict = within;
-  } catch (...) {  // the exception is no std::exception, so nothing is known about it
+  } catch (...) {  // not a std::exception, so nothing is known about it
   }
 #endif
   return verdict;

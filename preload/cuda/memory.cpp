@@ -424,7 +424,7 @@ CUresult prefetch(const Range& range, CUdevice device, CUstream stream) {
 
 }  // namespace
 
-/// If another thread has freed a range meanwhile, the driver refuses it.
+/// If another thread has freed a range in the meantime, the driver refuses to move it.
 Moved move_to_device(int place, CUdevice device, std::uint64_t most, CUstream stream) {
   Range ranges[kMostRanges];
   Moved moved = {};
@@ -467,7 +467,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr* out, std::size_t bytes) {
   if (charge.spilled()) return charge.end(allocate_managed(out, bytes, at.device), out);
   return charge.end(real::cuMemAlloc_v2(out, bytes), out);
 }
-/// The version of before CUDA 3.2, with 32-bit addresses. The driver still has it.
+/// The version from before CUDA 3.2, with 32-bit addresses. The driver still has it.
 CUresult cuMemAlloc(CUdeviceptr_v1* out, unsigned bytes) {
   NEED_REAL(cuMemAlloc);
   const Here at = here();

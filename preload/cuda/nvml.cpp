@@ -112,7 +112,8 @@ bool is_of_job(const wire::Usage& usage, std::uint32_t pid) {
   return false;
 }
 
-/// Gives the job's processes, as NVML gives all: if there is too little room, their number.
+/// Lists only the job's processes, in the way of NVML: if the caller's buffer is too small, returns
+/// only their number.
 template <typename Record>
 nvmlReturn_t processes(int name, nvmlDevice_t device, unsigned* count, Record* records) {
   const Region* job = count == nullptr ? nullptr : seen_region();

@@ -7,8 +7,8 @@
 namespace berth::guard {
 namespace {
 
-/// Bytes per nanosecond that a slow link moves at least, and how many times as long as its move a
-/// turn is.
+/// kSlowLink: bytes per nanosecond over a slow link. kTurnPerMove: a turn takes at least this many
+/// times as long as moving the memory.
 constexpr std::uint64_t kSlowLink = 2, kTurnPerMove = 20;
 
 /// This process on one device. Everything except `left` is written with the lock held.
@@ -152,9 +152,9 @@ bool spills(int at) {
   return (region()->limits->device[at].flags & wire::kSpill) != 0;
 }
 
-/// --spill: moves our managed memory back to the device. Meanwhile the device is ours, and others
-/// pause, so it may take the room of what they have moved. Returns the length of the turn; the move
-/// is at most a twentieth of it. Call it when our work is done.
+/// --spill: moves our managed memory back to the device. During our turn, other processes pause, so
+/// our memory may displace theirs. Returns the length of the turn: the move takes at most a
+/// twentieth of it. Call it when our work is done.
 std::uint64_t fetch_memory(Gate& gate, int at, CUstream stream, std::uint64_t quantum) {
   wire::Counters& own = counters(at);
   gate.fetches = false;
@@ -211,7 +211,7 @@ void pass_slowly(Gate& gate, int at, CUstream stream) {
   } else {
     end_batch(gate, at, stream);
   }
-  // A short turn, of a process that only paused, is not worth it.
+  // Do not move memory for a short turn, which we got only because the holder paused.
   if (gate.fetches && quantum >= turn.quantum) quantum = fetch_memory(gate, at, stream, quantum);
   begin_turn(turn, quantum);
   if (!gate.open) begin_counting(gate, stream);

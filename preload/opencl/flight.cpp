@@ -18,8 +18,8 @@ namespace berth::guard::cl {
 namespace {
 
 constexpr std::uint64_t kStalled = 10 * kMillisecond, kNever = 10'000 * kMillisecond;
-/// Others assume that our work is done after this time and what earlier commands took, if the
-/// driver does not announce its end.
+/// If the driver does not announce the end of our work, other processes wait for the usual time of
+/// the commands, and then for this time.
 constexpr std::uint64_t kUnknown = 100 * kMillisecond;
 constexpr std::uint32_t kLooked = 64;
 
@@ -156,7 +156,8 @@ bool is_unset_user_event(Event event) {
          status > kComplete;
 }
 
-/// A command in a wait list is held, or, in a queue that is in order, an earlier one.
+/// Whether a new command must wait for a held one: because that is in its wait list, or because it
+/// is earlier in the same in-order queue.
 Hold hold_behind(Gate& gate, Queue queue, const WaitList& list) {
   Hold found = {};
   const Locked lock(gate.lock);

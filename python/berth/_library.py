@@ -102,7 +102,7 @@ def _program() -> Optional[str]:
 
 
 def _is_script(path: str) -> bool:
-    """Whether the file is a script. Berth's program is none, but that of PyPI's other `berth` is."""
+    """Whether the file is a script. Berth's program is not a script, but that of PyPI's other `berth` is."""
     try:
         with open(path, "rb") as file:
             return file.read(2) == b"#!"

@@ -342,7 +342,7 @@ def _seconds_of(trial: Callable[[int], Any], size: int, together: Agreement) -> 
 
 
 def _fastest(trial: Callable[[int], Any], least: int, most: int, together: Agreement) -> int:
-    """The smallest size that does at least 95 % of the most items a second."""
+    """The smallest size that reaches at least 95 % of the highest number of items per second."""
     speeds: Dict[int, float] = {}
 
     def speed(size: int) -> float:

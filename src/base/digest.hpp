@@ -12,7 +12,8 @@ namespace berth {
 /// Lower case.
 [[nodiscard]] std::string hex(std::string_view bytes);
 [[nodiscard]] std::string base64(std::string_view bytes);
-/// For a query of a URL: all bytes but letters, digits and "-._~" become %XX.
+/// Percent-encodes a text for the query of a URL: every byte except letters, digits and "-._~"
+/// becomes %XX.
 [[nodiscard]] std::string percent_encoded(std::string_view bytes);
 
 }  // namespace berth

@@ -48,7 +48,7 @@ class Cursor {
   [[nodiscard]] std::uint64_t left() const { return ok_ ? end_ - at_ : 0; }
   void fail() { ok_ = false; }
 
-  /// A cursor for the next `length` bytes. This one does not move.
+  /// Returns a cursor over the next `length` bytes. This cursor does not move.
   [[nodiscard]] Cursor part(std::uint64_t length) const {
     Cursor out = *this;
     if (length > left())

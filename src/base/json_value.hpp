@@ -26,7 +26,7 @@ template <typename T, typename Json>
   return json.template get<T>();
 }
 
-/// The string at `key`; "" if the value is no object, or has no string there.
+/// The string at `key`; "" if the value is not an object, or has no string there.
 template <typename Json>
 [[nodiscard]] std::string json_text(const Json& json, const char* key) {
   if (!json.is_object()) return {};
@@ -34,7 +34,7 @@ template <typename Json>
   return found != json.end() && found->is_string() ? found->template get<std::string>() : "";
 }
 
-/// The value at `key`; null if `json` is no object, or has no such key.
+/// The value at `key`; null if `json` is not an object, or has no such key.
 template <typename Json>
 [[nodiscard]] const Json& json_member(const Json& json, const char* key) {
   static const Json nothing;
@@ -54,8 +54,8 @@ void read_json(const Json& json, std::vector<T>& into) {
     into.push_back(json_value<T>(one));
 }
 
-/// Writes words and variables, which are bytes, as JSON, whose strings are UTF-8: "text", or
-/// {"bytes":[102,255]} if they are not UTF-8.
+/// Writes words and variables as JSON: "text" for UTF-8, and {"bytes":[102,255]} for other bytes,
+/// because a JSON string must be UTF-8.
 template <typename Json>
 [[nodiscard]] Json json_of_words(const std::vector<std::string>& words) {
   Json out = Json::array();

@@ -52,7 +52,8 @@ class PickleReader {
     return push_value({Kind::kText, 0, cursor_.bytes(length, kMostText), {}});
   }
   bool push_global(const std::string& module, const std::string& name) {
-    text_bytes_ += module.size() + name.size();  // both can be in the memo, and used many times
+    // A pickle can use both names many times through the memo.
+    text_bytes_ += module.size() + name.size();
     return text_bytes_ <= kMostText && push_value({Kind::kGlobal, 0, module + " " + name, {}});
   }
   bool push_bytes(std::uint64_t length) { return cursor_.skip(length), push(Kind::kNone); }
@@ -78,7 +79,7 @@ class PickleReader {
       if (!pop(into[i - 1])) return false;
     return true;
   }
-  /// Everything after the last mark, which is removed too.
+  /// Removes the last mark, and returns everything after it.
   bool pop_to_mark(Items& into) {
     const auto mark = std::find(stack_.rbegin(), stack_.rend(), kMark);
     if (mark == stack_.rend()) return false;

@@ -14,8 +14,8 @@ namespace berth {
 
 class Pickle {
  public:
-  // Values are indices into a list, so that cycles and deep nesting need no care when values are
-  // freed.
+  // Values are indices into a list, so that freeing them is simple even with cycles and deep
+  // nesting.
   using Index = std::uint32_t;
   enum class Kind : unsigned char {
     kNone,  // also values that our readers do not use, such as bytes
@@ -35,7 +35,8 @@ class Pickle {
     std::string text;
     std::vector<Index> items;
   };
-  enum class Contents { kPlain, kAny };  // kPlain: without globals, calls and objects outside
+  /// kPlain: refuse globals, calls, and objects outside of the pickle.
+  enum class Contents { kPlain, kAny };
 
   /// Reads one pickle and leaves the cursor behind it. nullopt: damaged, too large, or its contents
   /// are of another kind.

@@ -23,8 +23,8 @@ namespace berth {
 namespace {
 
 /// toml++ also has undefined behaviour for some non-ASCII characters where it expects a value or a
-/// key. So a copy is parsed first in which a question mark replaces each non-ASCII character. TOML
-/// allows these characters only in strings and comments, where the replacement makes no difference;
+/// key. So we first parse a copy, where each non-ASCII character is a question mark. TOML allows
+/// these characters only in strings and comments, where the replacement makes no difference;
 /// elsewhere both documents are invalid.
 toml::parse_result parse_toml(std::string_view document) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";

@@ -40,7 +40,8 @@ struct Effort {
 
 /// The value of Measured::library for Berth's own loops and kernels.
 inline constexpr const char* kOwnCode = "berth";
-/// … for a copy between GPUs: directly, or because the driver does not allow that, in two steps.
+/// The value for a copy between GPUs: a direct copy, or two steps if the driver does not allow
+/// that.
 inline constexpr const char *kPeerAccess = "peer access", *kThroughHost = "the host's memory";
 
 /// What a case measured. bench/figure.hpp computes figures from it.

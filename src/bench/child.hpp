@@ -21,7 +21,7 @@ namespace berth::bench {
 
 /// The child's answer in the form that it writes to the pipe.
 [[nodiscard]] std::string encode(const Result<Measured>& answer);
-/// The reverse of encode(); nullopt if these bytes are no valid answer.
+/// The reverse of encode(); nullopt if these bytes are not a valid answer.
 [[nodiscard]] std::optional<Result<Measured>> decode(std::string_view bytes);
 
 }  // namespace berth::bench

@@ -24,7 +24,7 @@ class CudaSession {
  public:
   /// Fails with kUnavailable: E1071 (no driver, or it does not offer the device).
   Status open(const Target& target);
-  /// Retains the context of another device, and makes that of this one current again.
+  /// Retains the context of another device, and then makes this device's context current again.
   Result<CUcontext> context_of(const std::string& pci_address, CUdevice& device);
   void make_current(CUcontext context) const { driver_.cuCtxSetCurrent(context); }
 

@@ -93,7 +93,7 @@ class Broker {
   /// The uuid of the GPU on which a partition must be made for a job that has just started; "":
   /// none. Then call set_partition() or put_back().
   [[nodiscard]] std::string needs_partition(JobId id) const;
-  /// Gives the job this partition. Until now, the job only had the room for a partition on the GPU.
+  /// Gives the job this partition. Before, the job only had free memory for a partition on the GPU.
   void set_partition(JobId id, const model::Partition& partition);
   /// The partition cannot be made. The job waits again, until the machine has changed.
   void put_back(JobId id, Now now);
@@ -101,7 +101,7 @@ class Broker {
   /// Call it before end(): these processes of the job could not be killed. Its units are set aside,
   /// so that no job gets them.
   void set_aside(JobId id, const std::vector<model::ProcessId>& processes);
-  /// Returns units to the queue whose processes are gone. True if there was one.
+  /// Returns units to the queue if their stuck processes are gone. True if there was such a unit.
   bool end_aside(const std::function<bool(const model::ProcessId&)>& lives);
   void restore_aside(std::vector<model::AsideUnit> aside);
   [[nodiscard]] const std::vector<model::AsideUnit>& aside() const { return aside_; }

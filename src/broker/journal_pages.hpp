@@ -28,7 +28,7 @@ struct Wal {
 /// `page_size`: the database's, used if the WAL's header is damaged.
 [[nodiscard]] Wal read_wal(std::string_view bytes, std::uint32_t page_size);
 
-/// The page size of a database file; 0: it is no database.
+/// The page size of a database file; 0: the file is not a database.
 [[nodiscard]] std::uint32_t page_size_of(std::string_view database);
 
 /// Which frames to apply to the database: those that SQLite reads, all, or all that are not

@@ -79,7 +79,7 @@ void run_program(const Words& words, const Words& variables, bool is_shown, mill
     ::_exit(127);
   }
   if (pid > 0) {
-    ::setpgid(pid, pid);  // also in the parent: the child may not have called it yet
+    ::setpgid(pid, pid);  // called in the child, too; whichever comes first
     wait_for(pid, signals.get(), most);
     while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
     }

@@ -95,7 +95,7 @@ Result<Choice> choice_of(const Arguments& arguments) {
   return choice;
 }
 
-/// Why a device is skipped that the user did not name; "" if it is not skipped.
+/// Why a device is skipped if the user did not name it; "" if it is not skipped.
 std::string busy_reason(const model::Snapshot& snapshot, const model::Device& device) {
   if (device.kind != model::DeviceKind::kGpu) return {};
   if (model::users_unknown(device)) return text("its users are not known");

@@ -106,7 +106,8 @@ Result<Asked> asked_of(const Arguments& arguments, std::int64_t now) {
                    text("{} is in the future", local_time_of(*time)), "berth diff --since 10m"};
     asked.at = *time;
   }
-  // --since compares a past time with the present, --at compares it with the time after it.
+  // --since compares a past time with now. --at compares the time before a moment with that after
+  // it.
   const std::int64_t after = at ? asked.at : std::max(asked.at, now - *length);
   asked.windows = {asked.at - *length, asked.at, after, std::min(after + *length, now + 1)};
   return asked;

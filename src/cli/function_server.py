@@ -24,7 +24,7 @@ import traceback
 
 LENGTHS = struct.Struct("!IQ")
 REQUEST_SECONDS = 30  # the time for a client to send its request, and for the client to receive the answer
-MORE_CONNECTIONS = 16  # in addition to calls that run or wait: for /healthz, and to answer with 503
+MORE_CONNECTIONS = 16  # connections beyond the calls that run or wait: they ask for /healthz, or get the answer 503
 LOOPBACK = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?")
 END_SECONDS = 5  # the time for a worker to end after it was asked to
 

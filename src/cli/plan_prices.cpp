@@ -202,8 +202,8 @@ struct Cost {
   plan::Gpu gpu;
   plan::Prices prices;
   double count = 1, hours_per_month = 0, months = 0;
-  double lost_share = 0;    // of the time on spot instances, by interruptions
-  double resale_share = 0;  // of the cards' price, after the last month
+  double lost_share = 0;    // the part of the time on spot instances that interruptions waste
+  double resale_share = 0;  // the part of the cards' price that is left after the last month
   plan::Purchase purchase;
   const plan::Card* card = nullptr;  // points into `prices`; nullptr: the GPU has no price
   bool has_own_price = false, has_price = false, has_power = false;

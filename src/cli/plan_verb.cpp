@@ -183,7 +183,7 @@ class Ways {
       for (++work.zero; work.zero <= 3; ++work.zero)
         if (consider(work, fmt::format("--gpus {:.0f} --zero {}", work.gpus, work.zero))) return;
     work.zero = trains ? 3 : 0;
-    constexpr double kMost = 64;  // more GPUs than this are no simple change
+    constexpr double kMost = 64;  // more GPUs than this are not a simple change
     for (work.gpus = std::max(2.0, 2 * answer_.work.gpus); work.gpus <= kMost; work.gpus *= 2) {
       std::string options = fmt::format("--gpus {:.0f}", work.gpus);
       if (trains) {

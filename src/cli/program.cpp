@@ -40,7 +40,7 @@ void reserve_standard_streams() {
 /// The called verb and its words. Options may come before the verb: `berth --lang zh ls`.
 struct Call {
   const Verb* verb = nullptr;
-  std::optional<std::string> unknown;  // the word where a verb is expected, if it is no verb
+  std::optional<std::string> unknown;  // the first word, if there is no such verb
   std::vector<std::string> words;      // the words after the verb's name
   std::size_t own = 0;                 // how many of them belong to the verb and not to its command
 };

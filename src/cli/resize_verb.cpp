@@ -1,7 +1,7 @@
 // `berth resize`: changes memory and share of a running job. To increase them, it calls the broker
 // first and then sets the guard's limits. To reduce them, it sets the guard's limits first, and
 // calls the broker when the job uses no more than the new limits. So no memory is promised twice if
-// it is killed between the two steps.
+// this process is killed between the two steps.
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>

@@ -193,7 +193,8 @@ Result<int> queue_inside(const Context& context, const model::Request& request,
                          const job::Spec& spec, job::Machine& machine) {
   const job::SupervisionWish& wish = spec.supervision;
   Context inside = context;
-  // For --ranks MIN:MAX it waits for MIN, and starts with as many as are free then.
+  // With --ranks MIN:MAX, the job waits for MIN devices, and then starts with all that are free, up
+  // to MAX.
   job::SupervisionWish least = wish;
   if (wish.ranks && wish.ranks->least)
     least.ranks->count = *std::exchange(least.ranks->least, std::nullopt);

@@ -300,8 +300,8 @@ Result<int> begin_task(const Context& context, const std::string& task) {
   return 0;
 }
 
-/// The task's name, its folder and its variables, each with a NUL behind it, and another NUL.
-/// Empty: they did not come.
+/// Reads the task's name, its folder and its variables from stdin. Each word ends with a NUL, and
+/// another NUL ends the list. Empty: the list did not arrive in time.
 std::vector<std::string> read_task() {
   constexpr std::chrono::seconds kPatience(30);
   constexpr std::size_t kMost = 4 << 20;
@@ -373,7 +373,7 @@ void fill(Begun& begun, const std::string& folder) {
   }
 }
 
-/// A task that hung and then failed is taken to have failed for that.
+/// If a task hung and then failed, the hang counts as the reason.
 void add_hangs(Begun& begun, const std::string& folder) {
   if (begun.stack_folder.empty()) return;
   remove_folder(begun.stack_folder);

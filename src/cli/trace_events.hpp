@@ -40,7 +40,8 @@ class TraceEvents {
               std::function<std::string(std::int64_t)> name_of);
   /// Adds a sample; a value is written only if it changed.
   void add(const guard::LiveJob& job, std::chrono::microseconds at);
-  /// What was added since the last call. A file of these parts can be opened even without end().
+  /// The text that was added since the last call. Perfetto can open a file of these texts even if
+  /// end() was never called.
   [[nodiscard]] std::string take();
   [[nodiscard]] std::string end() const { return "\n]\n"; }
   [[nodiscard]] const TraceSums& sums() const { return sums_; }

@@ -15,7 +15,7 @@ namespace berth::client {
 struct Response {
   int status = 0;
   std::string body;                       // JSON
-  std::optional<std::int64_t> next = {};  // where a file that is read in parts continues
+  std::optional<std::int64_t> next = {};  // of a part of a file: the offset of the next part
 };
 
 /// Time limit for answers that only depend on the broker, and not on a driver.

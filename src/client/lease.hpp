@@ -77,8 +77,8 @@ class Lease {
   /// kUnavailable.
   [[nodiscard]] Status ask_for_next_try(const model::QueuedTry& next,
                                         std::chrono::milliseconds at_most);
-  /// Tells the broker in what the job's ranks hang; "": they do not hang any more. False if the
-  /// broker does not take it within that time.
+  /// Tells the broker where the job's ranks hang; "": they do not hang any more. False if the
+  /// broker does not answer within that time.
   [[nodiscard]] bool report_hang(const std::string& sentence, std::chrono::milliseconds at_most);
   /// The request as granted: the job may have been moved to the CPU while it waited.
   [[nodiscard]] model::Request request(const model::Request& asked) const;

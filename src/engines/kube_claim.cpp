@@ -52,8 +52,8 @@ Json amount(std::uint64_t mebibytes) {
 
 Json attributes_of(const KubeUnit& unit, const std::string& nvlink_group) {
   // If a selector uses an attribute that one device lacks, the scheduler reports an error. So every
-  // device has all of these attributes; only `numa`, the PCIe root and the NVLink group are absent
-  // if they are not known or there is none, as is the capacity `memory`.
+  // device has all of these attributes; only `numa`, the PCIe root, the NVLink group and the
+  // capacity `memory` may be absent.
   Json all{{"uuid", {{"string", unit.uuid.substr(0, 64)}}},
            {"model", {{"string", unit.model.substr(0, 64)}}},
            {"kind", {{"string", unit.profile.empty() ? "gpu" : "mig"}}},
@@ -150,7 +150,7 @@ std::string taint_name(const Json& device, const Json& taint) {
                      json_text(taint, "value"));
 }
 
-/// PublishedSlice::tainted of an array of devices.
+/// Reads PublishedSlice::tainted from an array of devices.
 std::map<std::string, std::string> taints_of(const Json& devices) {
   std::map<std::string, std::string> out;
   if (!devices.is_array()) return out;

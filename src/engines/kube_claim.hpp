@@ -78,9 +78,9 @@ struct ClaimDevice {
   std::optional<std::uint64_t> memory_bytes;  // consumed capacity, or the size of a share
   bool tolerates = false;                     // the claim tolerates that the device is unhealthy
 };
-/// The units that may be published. Leaves out units that claims hold under another name, or with
-/// another share size, than `settings` give them. The scheduler does not know that both names mean
-/// the same memory. `withheld`: the names of the omitted units.
+/// The units that may be published. Leaves out units that claims hold under an old name, or with an
+/// old share size, from before a change of `settings`. The scheduler does not know that both names
+/// mean the same memory. `withheld`: the names of the omitted units.
 [[nodiscard]] std::vector<KubeUnit> publishable(const std::vector<KubeUnit>& units,
                                                 const SliceSettings& settings,
                                                 const std::vector<ClaimDevice>& held,
@@ -130,8 +130,8 @@ struct ApiAddress {
 /// Whether Kubernetes allows this name for a node.
 [[nodiscard]] bool is_node_name(const std::string& name);
 
-/// A quantity of Kubernetes in bytes: "6Gi", "1500M", "2e9", "7". nullopt if it is none, or no
-/// whole number of bytes.
+/// A quantity of Kubernetes in bytes: "6Gi", "1500M", "2e9", "7". nullopt if the text is not a
+/// quantity, or not a whole number of bytes.
 [[nodiscard]] std::optional<std::uint64_t> quantity_bytes(const std::string& text);
 /// Whether a uid can be used as a file name.
 [[nodiscard]] bool is_safe_uid(const std::string& uid);

@@ -163,15 +163,15 @@ Groups groups_of(const std::vector<KubeUnit>& units, model::Connection grade) {
   return groups;
 }
 
-/// Grades of connections at which GPUs are grouped, from the nearest on. Each group is part of one
-/// of the next grade.
+/// The grades of connection by which GPUs are grouped, the nearest first. Each group is inside a
+/// group of the next grade.
 constexpr std::array kGrades{model::Connection::kNvLink, model::Connection::kSwitch,
                              model::Connection::kSwitches, model::Connection::kHostBridge,
                              model::Connection::kNode};
 
-/// The group of groups[at] that has `size` of the available ids and all that are required. If
-/// several groups do, the one with the fewest available ids. If groups are equal, the one in the
-/// smaller group of the next grade, so that large groups stay whole.
+/// Finds a group of grade `at` that has at least `size` available ids and all required ids. Of
+/// several groups, takes the one with the fewest available ids. If these are equal, takes the one
+/// inside the smaller group of the next grade, so that large groups stay whole.
 std::optional<std::string> best_group(const std::vector<Groups>& groups, std::size_t at,
                                       const std::vector<std::string>& available,
                                       const std::vector<std::string>& required, std::size_t size) {

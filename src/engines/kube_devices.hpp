@@ -67,7 +67,7 @@ struct KubeResource {
                                                        const KubeConfig& config);
 
 /// uuid → the name of the group of GPUs that NVLinks connect, which is the uuid of its first GPU.
-/// Without GPUs that have no NVLink to another one.
+/// GPUs without an NVLink to another GPU are left out.
 [[nodiscard]] std::map<std::string, std::string> nvlink_groups(const std::vector<KubeUnit>& units);
 
 /// Chooses devices from `available` for a container. Prefers shares of one GPU, and GPUs that are

@@ -27,9 +27,9 @@ class OwnQueue {
   /// The units that are closed for pods. Fails with kUnavailable (E1081) if the file cannot be read
   /// or is damaged: then any unit may be closed.
   [[nodiscard]] Result<std::vector<std::string>> units() const;
-  /// Closes the units for pods, or opens them, on the disk. Waits while another process keeps the
-  /// result of `hold()`. Replaces a damaged file by these units if they are to be closed. Fails
-  /// with kUnavailable (E1081).
+  /// Writes to the file that these units are closed for pods, or open again. Waits while another
+  /// process keeps the result of `hold()`. If the file is damaged and `closed` is true, the new
+  /// file lists only these units. Fails with kUnavailable (E1081).
   [[nodiscard]] Status set(const std::vector<std::string>& units, bool closed) const;
   /// While the result exists, no unit can be closed. Fails with kUnavailable (E1081).
   [[nodiscard]] Result<Descriptor> hold() const;

@@ -17,8 +17,9 @@ namespace berth::engines {
 /// The counters of all containers that got a share: STATE/slots/*, STATE/claims/*.
 [[nodiscard]] std::vector<guard::CountedUse> counted_in_pods(const std::string& state);
 
-/// Sets KubeUnit::unguarded where at least 1 GiB more is in use than the programs with the guard
-/// can have, with 1 GiB for the context of each. Units without a share are left.
+/// Sets KubeUnit::unguarded if at least 1 GiB more memory is in use than the programs with the
+/// guard can explain. Each of them may take 1 GiB for its context. Units without a share do not
+/// change.
 void mark_unguarded(std::vector<KubeUnit>& units, const model::Snapshot& seen,
                     const std::vector<guard::CountedUse>& counted);
 

@@ -13,7 +13,7 @@ namespace berth::guard {
 struct CountedUse {
   std::string uuid;             // a device that has a limit in the container
   std::uint64_t bytes = 0;      // at most this much memory is used with the guard
-  std::uint32_t processes = 0;  // processes with the guard that have not been replaced
+  std::uint32_t processes = 0;  // with the guard; includes dead ones that still count
 };
 
 /// A killed process counts until another one takes its place, so the use is never too small.

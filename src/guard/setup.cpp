@@ -169,7 +169,7 @@ bool has_cuda(const model::Device& device) {
   return device.kind == model::DeviceKind::kGpu && device.vendor == model::Vendor::kNvidia;
 }
 
-/// "0000:81:00.0" as wire::pci_word(); 0: it is no address.
+/// "0000:81:00.0" as wire::pci_word(); 0: it is not an address.
 std::uint64_t pci_word_of(const std::string& address) {
   unsigned domain = 0, bus = 0, slot = 0, function = 0;
   int end = 0;

@@ -91,10 +91,11 @@ class Setup {
     std::uint64_t events = 0;
     std::int64_t since = 0;                           // when it changed
     std::uint64_t hidden_peak = 0, hidden_least = 0;  // 0: not seen
-    std::string uuid;                                 // "": NVML knows nothing about the device
+    std::string uuid;                                 // "": NVML does not know the device
   };
   std::string folder_, driver_;
-  std::string library_, layer_;  // for CUDA ("": no device has it), and for OpenCL
+  std::string library_, layer_;  // paths of the guard's library for CUDA ("": no device has CUDA),
+                                 // and of that for OpenCL
   std::vector<model::GuardedDevice> devices_;
   std::vector<Ledger> ledgers_;  // of devices_
   std::shared_ptr<LimitsPage> page_;

@@ -16,7 +16,7 @@ struct MemoryLimit {
   std::uint64_t bytes = 0;
 };
 
-/// The first driver that can do it, by its version.
+/// The version of the first driver with such limits.
 inline constexpr int kMemoryLimitDriver = 615;
 [[nodiscard]] bool can_limit_memory(const model::Driver& driver);
 

@@ -204,7 +204,7 @@ void put_count(wire::Writer& out, const std::vector<T>& list) {
   out.put(static_cast<std::uint32_t>(list.size()));
 }
 
-/// Calls get() as often as the writer says; a wrong count ends with the bytes.
+/// Calls get() once for each element. If the count is wrong, stops at the end of the bytes.
 template <typename Get>
 void get_list(wire::Reader& in, Get get) {
   const auto count = in.get<std::uint32_t>();

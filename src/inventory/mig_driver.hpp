@@ -28,7 +28,7 @@ inline constexpr int kMigProfileDriver = 510;
 [[nodiscard]] Result<model::Partition> make_compute_instance(const std::string& library,
                                                              const std::string& card,
                                                              std::uint32_t instance);
-/// Fail with kUnavailable (E1065), for example while a process uses it.
+/// Remove an instance. Fail with kUnavailable (E1065), for example while a process uses it.
 [[nodiscard]] Status remove_compute_instance(const std::string& library, const std::string& card,
                                              std::uint32_t instance, std::uint32_t compute);
 [[nodiscard]] Status remove_gpu_instance(const std::string& library, const std::string& card,

@@ -15,8 +15,9 @@ class DeviceTotals {
                double held_seconds)
       : devices_(std::move(devices)), wall_(wall), held_seconds_(held_seconds) {}
 
-  /// Adds a later start. Of a device that both used: the larger peaks, the mean by time, and the
-  /// sum of the energy. The energy of a start that was too short to measure it counts as none.
+  /// Adds a later start. If both starts used a device, keeps the larger peaks, the mean weighted by
+  /// time, and the sum of the energy. If a start was too short to measure its energy, that energy
+  /// counts as 0.
   void add(const std::vector<model::DeviceUse>& devices, std::chrono::milliseconds wall);
 
   /// The devices of the last start are first.

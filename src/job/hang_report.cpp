@@ -10,7 +10,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr milliseconds kAtMost(500);  // for a call: this process also forwards signals
+/// Time limit of a call, because this process also has to forward signals.
+constexpr milliseconds kAtMost(500);
 constexpr seconds kAgain(30);
 /// Ranks that hang may use the processor for a moment.
 constexpr seconds kOver(30);

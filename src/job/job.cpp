@@ -191,7 +191,8 @@ Status move(Spec& spec, Plan& plan, NextTry& next, const LastStart& last) {
   return Done{};
 }
 
-/// What the last try showed, beside its own output; nullopt if it cannot be repeated.
+/// What the machine and the guard show about the last try. nullopt if there is no further try, or
+/// if the supervisor decides about it.
 std::optional<FailedTry> look_at_failure(const Spec& spec, const Plan& plan, const LastStart& last,
                                          const model::Snapshot& after, model::Tries& tries) {
   const run::Supervision& how = *plan.supervision;

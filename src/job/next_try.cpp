@@ -60,7 +60,7 @@ std::vector<std::string> units_of(const std::vector<int>& devices, const model::
   return units;
 }
 
-/// The devices without clearly more room than this one has: a tenth.
+/// The devices to avoid, because they do not have at least a tenth more memory than this one.
 std::vector<std::string> without_more_room(const Device& failed, const model::Snapshot& after) {
   std::vector<std::string> units;
   for (const Device& one : after.devices)
@@ -119,7 +119,7 @@ NextTry next_try(const FailedTry& failed, const model::Request& request,
   if (failed.kind == TryClass::kDeviceFault) {
     if (!failed.may_move) return {};
     const auto without = units_of(failed.devices, after);
-    // Other jobs may have the other devices now, and then this one waits for them.
+    // Other jobs may have the other devices now. This job then waits for them.
     const auto could = policy::demand_of(request_without(request, without), after, {});
     if (!could || could->devices == 0 || without.empty()) return {};
     return {TryChange::kOtherDevice, without};

@@ -40,13 +40,13 @@ struct NextTry {
   model::TryChange change = model::TryChange::kNothing;
   std::vector<std::string> without;  // Request::without, for kOtherDevice
 };
+/// Decides what the next try changes. It takes another lease only for a change that needs one.
 /// `after`: the machine when no process of the job is left.
-/// A job that may_move takes another lease only for a change that needs one.
 [[nodiscard]] NextTry next_try(const FailedTry& failed, const model::Request& request,
                                const model::Snapshot& after, const model::Ledger& ledger);
 
-/// The memory in use on these devices. Counts only devices on which so much is in use that it may
-/// matter. Call it when no process of the job is left.
+/// The memory that other programs use on these devices. A device counts only if enough of its
+/// memory is in use to matter. Call it when no process of the job is left.
 [[nodiscard]] std::uint64_t memory_of_others(const std::vector<int>& devices,
                                              const model::Snapshot& after);
 

@@ -202,7 +202,8 @@ Placed place_any(const Spec& spec, Machine& machine, const Note& note, Plan& pla
   return place_with_lease(spec, machine, note, plan);
 }
 
-/// On several nodes, where the machine's own name is no address for the others.
+/// Sets the interface for Gloo if the job runs on several nodes, and the other nodes cannot reach
+/// this machine by its own name.
 void set_interface_for_gloo(const Spec& spec, Plan& plan) {
   constexpr const char* kName = "GLOO_SOCKET_IFNAME";
   const run::NodePlace& node = plan.supervision->node;

@@ -64,7 +64,7 @@ class LeasedJob : public run::Watcher {
 
 struct Limits {
   Guard guard;
-  std::string container_id;  // the file for it; "" not needed
+  std::string container_id;  // file for the container's id, written by the engine; "" none
 };
 
 /// One start of the job, until none of its processes is left.

@@ -32,8 +32,8 @@ template <typename T>
 struct Reading {
   std::optional<T> value;
   Absence why = Absence::kNotAsked;  // the reason; only valid if there is no value
-  /// Over how many seconds the value is a mean; 0: it is of one moment; below 0: not known, or it
-  /// is no mean. In 32 bits, it fits beside `why`.
+  /// If the value is a mean, over how many seconds. 0: the value at one moment; below 0: not known.
+  /// A float, because a double would make each reading larger.
   float window_seconds = -1;
 
   Reading() = default;

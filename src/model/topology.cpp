@@ -27,11 +27,11 @@ std::uint32_t nvlinks_between(const Device& a, const Device& b) {
   return direct + std::min(links_to(a, ""), links_to(b, ""));
 }
 
-/// The first part of a path is the host bridge, the second a port of it. Two devices that share the
-/// port are below a switch: a port without a switch has a single device. Below a switch each device
-/// has one port of its own; more parts belong to further switches.
+/// A path begins with the host bridge and a port of it. Two devices on one such port are below a
+/// switch, because a port without a switch has only one device. Below one switch, each device has
+/// one more part, its own port. Further parts belong to further switches.
 Connection by_path(std::string_view a, std::string_view b) {
-  std::size_t shared = 0, at = 0;  // parts that are equal; where the first part begins that is not
+  std::size_t shared = 0, at = 0;  // number of equal parts; where the first different part begins
   while (at < std::min(a.size(), b.size())) {
     const std::string_view part = a.substr(at, a.find('/', at) - at);
     if (part != b.substr(at, b.find('/', at) - at)) break;

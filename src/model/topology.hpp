@@ -46,8 +46,9 @@ struct DeviceLink {
 /// The weakest link among some devices; kSame for fewer than two.
 [[nodiscard]] DeviceLink weakest_link(const std::vector<const Device*>& devices);
 
-/// A number for each device: two have the same one if connections of at most this grade lead from
-/// one to the other, if need be over further devices. It is the position of the group's first.
+/// Groups the devices: two devices are in one group if connections of at most this grade lead from
+/// one to the other, also through other devices. The result has the number of each device's group,
+/// which is the position of the first device in it.
 [[nodiscard]] std::vector<std::size_t> groups_at(const std::vector<const Device*>& devices,
                                                  Connection grade);
 

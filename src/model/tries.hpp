@@ -80,7 +80,7 @@ struct HangSeen {
   std::chrono::milliseconds after{0};   // time since the try began
   std::chrono::milliseconds silent{0};  // how long nothing had changed by then
   std::vector<int> odd_ranks;           // ranks that do something else than most other ranks
-  bool is_slow = false;  // this is no hang: the odd ranks are busy, and the others wait for them
+  bool is_slow = false;        // not a hang: the odd ranks are busy, and the others wait for them
   bool is_connecting = false;  // the others wait in the call that connects all ranks
   struct Rank {
     int rank = 0;
@@ -138,11 +138,11 @@ struct Tries {
 [[nodiscard]] std::string collectives_sentence(const HangSeen& hang);
 /// The hang in which the ranks are now; nullptr: none.
 [[nodiscard]] const HangSeen* hang_now(const Tries& tries);
-/// Ranks that had ended with exit code 0 when all others were last seen to wait for them; empty if
-/// the others waited for a rank that was still there, or were not seen to wait.
+/// The ranks that ended with exit code 0 while all others waited for them, according to the last
+/// hang that was seen. Empty if the others waited for a rank that was still there.
 [[nodiscard]] std::vector<int> gone_while_others_waited(const Try& one);
-/// The rank that failed first, which determines the exit code of the job; nullptr if no rank
-/// failed, or if the ranks that failed only waited for one that had left.
+/// The rank that failed first. It determines the exit code of the job. nullptr if no rank failed,
+/// or if ranks failed only because they waited for a rank that had already ended.
 [[nodiscard]] const RankEnd* first_failed(const Try& one);
 
 }  // namespace berth::model

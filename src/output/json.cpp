@@ -189,7 +189,8 @@ void add_device(JsonWriter& json, const model::Device& device, const Snapshot& s
   });
   json.key("windows");
   json.open('{');
-  // In hundredths: a float has no more, and a stream of changes would repeat the rest each second.
+  // Rounds to hundredths, because a stream of changes would otherwise repeat tiny differences each
+  // second.
   for (const auto& [key, seconds] : windows) json.field(key, std::round(seconds * 100.0) / 100);
   json.close('}');
   json.field("age_seconds", device.age_seconds);

@@ -112,7 +112,7 @@ Cell last_cell(const Device& device, const model::Snapshot& snapshot) {
     if (cpu.cores_total == 0) return {std::string(tr("cores not known")), Style::kDim};
     return {text_n("{} core", "{} cores", cpu.cores_usable, cpu.cores_usable), Style::kDim};
   }
-  // The note of an OpenCL device is the name of its platform, which is no remark.
+  // The note of an OpenCL device is the name of its platform, which is not a remark.
   if (device.kind == DeviceKind::kOpenCl) return {};
   return {printable(device.note), Style::kDim};
 }

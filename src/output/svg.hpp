@@ -40,8 +40,7 @@ struct BarGroup {
 struct CostLine {
   std::string name;
   double start = 0, per_x = 0;
-  std::optional<double>
-      meets_at{};  // x at which the first line, until then above this one, goes below it
+  std::optional<double> meets_at{};  // the x at which this line begins to be above the first line
 };
 /// Lines from x = 0 to `most_x`. The others are compared with the first one.
 [[nodiscard]] std::string cost_lines_svg(std::string_view title, std::string_view subtitle,

@@ -72,8 +72,8 @@ struct GpuIds {
 [[nodiscard]] Result<Model> find_model(std::string_view name);
 /// A decoder with this number of parameters. Its shape is the nearest one in the catalogue, scaled.
 [[nodiscard]] Model model_of_size(double params);
-/// The model with only so many of its layers, which have its mean size. If it is a shape of a size
-/// (model_of_size()), it keeps its parameters, and its width changes.
+/// The model with only this number of layers, each of the mean size. A model from model_of_size()
+/// keeps its number of parameters instead, and its width changes.
 [[nodiscard]] Model with_layers(Model model, double layers);
 /// Parses a number of parameters: 7e9 for "7B"; also "350M", "6.7e9". Fails with kInvalidArgument
 /// (E0973).

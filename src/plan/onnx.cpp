@@ -146,7 +146,7 @@ class Reader {
     const auto elements = elements_of(out.shape);
     if (!cursor.ok() || !elements || type >= kTypes.size()) return false;
     const unsigned bits = kTypes[type].bits;
-    if (bits == 0) return true;  // strings are no weights
+    if (bits == 0) return true;  // strings are not weights
     const std::uint64_t bytes = (*elements * bits + 7) / 8;
     if (raw && *raw != bytes) return false;
     if (into_.tensors.size() >= kMostTensors) return false;

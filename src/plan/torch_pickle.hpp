@@ -18,8 +18,10 @@ struct Storage {
 };
 
 struct TorchPickle {
-  std::vector<Tensor> tensors;         // of the model, without those of an optimizer beside it
-  std::vector<Storage> storages;       // of everything, each once, in the order of first use
+  /// The model's tensors, without those of an optimizer in the same file.
+  std::vector<Tensor> tensors;
+  /// The storages of all tensors, each once, in the order of first use.
+  std::vector<Storage> storages;
   std::optional<std::int64_t> number;  // the value, if it is a number
 };
 

@@ -34,7 +34,7 @@ struct MigChoice {
 /// The next step to remove a partition.
 struct MigRemoval {
   enum class Step : unsigned char {
-    kForget,  // there is nothing of it, or nothing that Berth made
+    kForget,  // nothing to remove: the partition is gone, or Berth did not make it
     kCompute,
     kInstance,
     kLeave  // someone else made a compute instance in it

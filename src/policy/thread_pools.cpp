@@ -73,7 +73,7 @@ std::string version_of(std::string_view file) {
   return std::string(first) + std::string(rest);
 }
 
-/// A BLAS can consist of several files, and not each has the version in its name.
+/// A BLAS can consist of several files. Only some of them have the version in their name.
 struct Blas {
   std::string_view name;
   std::string version;

@@ -22,7 +22,7 @@ namespace berth::run {
 /// the number of the rank follows.
 [[nodiscard]] std::map<std::string, std::string> flight_variables(const std::string& stem);
 /// Asks these ranks for their dumps, and does not wait. PyTorch looks at its pipe once a second.
-/// Returns the ranks that have a pipe which is read.
+/// Returns the ranks whose pipe is read by their program.
 std::vector<int> request_dumps(const std::string& stem, const std::vector<int>& ranks);
 /// Reads those dumps of these ranks that are complete by now.
 [[nodiscard]] std::map<int, model::Collective> read_dumps(const std::string& stem,

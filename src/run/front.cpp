@@ -298,7 +298,7 @@ class Front {
             one.stat.parent == self && ::waitpid(one.pid, nullptr, WNOHANG | __WALL) == one.pid;
         (is_gone ? reaped : none) = is_gone;
       }
-      // The children of one that was reaped may have become ours after they were listed.
+      // After a child was reaped, its own children become ours. They may be missing in the list.
       if (!reaped) return none;
     }
   }

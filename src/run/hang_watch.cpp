@@ -15,14 +15,20 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kNativePatience(2'000);  // of all ranks together
 constexpr milliseconds kFlightPatience(3'000);  // of all ranks together
-constexpr milliseconds kAnswer(3'000);          // the recorders have written their dumps by then
-constexpr milliseconds kSilent(10'000);         // without output: ask the flight recorders
-constexpr milliseconds kAskAgain(9'000);        // between two questions
-constexpr milliseconds kStuckSeen(9'000);     // the GPUs have begun a collective and do not end it
-constexpr milliseconds kUnknownSeen(60'000);  // the GPUs may not have begun it yet
-constexpr milliseconds kLook(1'000);          // between two checks of the ranks' activity
-constexpr milliseconds kHangSeen(10'000);     // without any activity: inspect the ranks' stacks
-constexpr milliseconds kSlowSeen(20'000);     // other ranks are idle this long: a busy rank is slow
+constexpr milliseconds kLook(1'000);            // between two checks of the ranks' activity
+/// If the ranks write nothing for this long, ask their flight recorders.
+constexpr milliseconds kSilent(10'000);
+/// After this time, the recorders have written their answers.
+constexpr milliseconds kAnswer(3'000);
+constexpr milliseconds kAskAgain(9'000);
+/// A collective that the GPUs have begun hangs if it lasts this long.
+constexpr milliseconds kStuckSeen(9'000);
+/// The same if the GPUs may not have begun the collective yet.
+constexpr milliseconds kUnknownSeen(60'000);
+/// If no rank is active for this long, inspect the ranks' stacks.
+constexpr milliseconds kHangSeen(10'000);
+/// If the other ranks are idle for this long, a busy rank is slow.
+constexpr milliseconds kSlowSeen(20'000);
 
 std::vector<int> running(const std::vector<WatchedRank>& ranks) {
   std::vector<int> numbers;

@@ -73,7 +73,7 @@ class HangWatch {
       is_hang_;  // whether the stacks show a hang since moved_; nullopt: not inspected
   std::vector<int> slow_seen_;     // idle ranks whose stacks were inspected while others were busy
   Time written_{};                 // when a rank last wrote output
-  Time asked_{}, asked_before_{};  // when the recorders were asked last, and before
+  Time asked_{}, asked_before_{};  // the last two times when the recorders were asked
   bool is_asked_ = false;          // their answers have not been read yet
   std::vector<RankCollective> collectives_;        // their last answers
   std::optional<Time> stuck_since_;                // since when the answers are the same

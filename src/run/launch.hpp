@@ -42,7 +42,8 @@ struct Launch {
   std::string job_files;            // of a queued job: the prefix of its files' names (queued.hpp)
   std::vector<std::string> locks;   // lock files of its devices: the keeper takes shared locks
   std::vector<std::string> units;   // the job's devices (policy::unit_id), to sample them
-  // For the report of a queued job: its name, the variables that were set, and why it is there.
+  // For the report of a queued job: its name, the variables that were set, and why it got its
+  // devices.
   std::string name;
   std::vector<model::Setting> settings;
   std::vector<std::string> reasons;

@@ -119,7 +119,7 @@ model::Limits limits_in(Reader& in) {
   return limits;
 }
 
-/// Without Setting::why, which reports do not have.
+/// Leaves out Setting::why, because reports do not contain it.
 void write_about(Writer& out, const Launch& launch) {
   out.word(launch.name);
   out.words(launch.reasons);
@@ -184,7 +184,7 @@ Result<Launch> launch_in(std::string_view record) {
   user.uid = in.number<uid_t>();
   user.gid = in.number<gid_t>();
   user.groups = in.numbers<gid_t>();
-  // Records of older versions end here, after the limits, or after the command to run at the end.
+  // Records of older versions may end here, after the limits, or after `on_end`.
   if (in.has_more()) launch.limits = limits_in(in);
   if (in.has_more()) {
     read_inherited(in, launch.limits);

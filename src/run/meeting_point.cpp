@@ -69,7 +69,8 @@ std::uint16_t MeetingPoint::hold_block(int count) {
 
 /// All nodes know the port of node 0, and number their other ports from there.
 void MeetingPoint::make_with_other_nodes(const NodePlace& node, std::size_t ranks) {
-  constexpr std::size_t kMostWorkers = 14;  // NodePlace::port leaves room for so many
+  // NodePlace::port is chosen so that this many ports follow.
+  constexpr std::size_t kMostWorkers = 14;
   meeting_.address = node.address;
   meeting_.port = node.port;
   meeting_.jax_port = static_cast<std::uint16_t>(node.port + 1);

@@ -10,12 +10,12 @@ constexpr std::size_t kParts = 25;              // the last one is ignored: proc
 constexpr std::size_t kTail = 12;               // the parts that are examined
 constexpr double kLeastRise = 8.0 * (1 << 20);  // bytes
 constexpr double kLeastRisePart = 0.005;        // part of the memory
-constexpr double kLeastThird = 0.2;             // part of the rise, in each third of the tail
-// part of the rate in the first third; a lower rate means that it levels off
+constexpr double kLeastThird = 0.2;  // each third of the tail must have this part of the rise
+// The rate in the last third, divided by that in the first. If it is lower, the memory levels off.
 constexpr double kLeastLastRate = 0.7;
-// part of the rise: the largest fall from one part to a later one
+// The memory may fall by at most this part of the rise, from one part of the run to a later one.
 constexpr double kMostFall = 0.3;
-constexpr double kMostDistance = 0.15;  // part of the rise: the largest distance from the line
+constexpr double kMostDistance = 0.15;  // largest distance from the line, as a part of the rise
 
 struct Line {
   double start = 0, slope = 0;  // the value at part 0; the rise in each part

@@ -17,7 +17,7 @@ namespace {
 
 using Found = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
-/// Addresses for UDP, which sends nothing when it is connected.
+/// Resolves the name for a UDP socket, because connecting such a socket sends no packet.
 Found resolve(const std::string& name) {
   constexpr const char* kAnyPort = "9";
   addrinfo wanted = {};

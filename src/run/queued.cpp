@@ -353,9 +353,10 @@ class LoneKeeper {
   Descriptor signals_, trouble_, watch_, its_report_, its_tries_;
   Checkpoint checkpoint_{launch_.checkpoint};
   Clock::time_point started_{}, workload_ended_{};
-  std::optional<Clock::time_point> watch_at_;  // nullopt: it has started, or the job gets none
+  /// When to start the watch; nullopt: it has started, or the job has none.
+  std::optional<Clock::time_point> watch_at_;
   pid_t workload_ = -1;
-  int status_ = SIGKILL;  // the status if the end of on-end is not observed
+  int status_ = SIGKILL;  // this value stays if the end of --on-end was not seen
   std::int64_t cpu_microseconds_ = 0, peak_rss_kib_ = 0;
   bool ended_ = false, told_to_end_ = false, goes_back_ = false;
 };

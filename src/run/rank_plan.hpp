@@ -18,9 +18,9 @@ struct RankWish {
   int count = 1;                     // 0: as many as there are devices
   std::optional<int> gpus_per_rank;  // nullopt: the number of devices divided by the ranks
   bool own_cores = false;   // the job has its own processors, which are divided among the ranks
-  int node = 0, nodes = 1;  // of a job on several nodes, each with as many ranks
+  int node = 0, nodes = 1;  // this node, and how many there are; each runs `count` ranks
   std::optional<int> least = {};  // the MIN of --ranks MIN:MAX; `count` is MAX
-  bool or_cores = false;          // with count 0, on the CPU: as many as cores
+  bool or_cores = false;          // if `count` is 0 and there is no device: one rank for each core
   bool oversubscribe = false;     // several ranks may have the same device
 };
 

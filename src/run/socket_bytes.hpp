@@ -22,7 +22,7 @@ struct CountedSockets {
 };
 
 /// Adds up the bytes of these sockets in one answer of the kernel (sock_diag(7)). False if the
-/// answer has ended, or is no such answer. Pure.
+/// answer has ended, or is not such an answer. Pure.
 [[nodiscard]] bool add_socket_bytes(std::string_view answer, const CountedSockets& sockets,
                                     std::uint64_t& bytes);
 

@@ -12,7 +12,8 @@ namespace berth::run {
 [[nodiscard]] Descriptor make_record();  // -1 with errno
 /// Replaces the previous content.
 void write_record(const Descriptor& record, const model::Tries& tries);
-/// The bytes that write_record() writes, and the tries in such bytes; empty if they are none.
+/// Converts tries to the bytes that write_record() writes, and back. Empty if the bytes are not
+/// such a record.
 [[nodiscard]] std::string record_of(const model::Tries& tries);
 [[nodiscard]] model::Tries tries_in(const std::string& record);
 /// Empty, without a try, if nothing was written.

@@ -29,7 +29,7 @@ std::vector<JobId> put_back(std::vector<Job>& jobs, const Launcher& launcher,
          outcome_before_restart(job, launcher)))
       continue;
     if (is_preempted || is_retry) {
-      // The time of the machine's restart is no run time.
+      // The time while the machine restarted does not count as run time.
       const std::int64_t ended = launcher.ended_at(job.id).value_or(now_unix_milliseconds);
       model::wait_again(job, launcher.outcome(job.id), std::min(ended, now_unix_milliseconds));
     } else {

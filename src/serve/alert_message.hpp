@@ -30,7 +30,7 @@ struct AlertTarget {
   WebhookTemplate form;
   std::string secret;      // "": the request is not signed
   int least_severity = 0;  // 0 info, 1 warning, 2 critical
-  int place = 0;           // among the tables of the file, if another one is shown the same way
+  int place = 0;  // number of its table in the file, if another target has the same text; else 0
 
   [[nodiscard]] bool wants(const watch::Alert& alert) const;
   /// "command", "webhook" or "terminal".

@@ -52,7 +52,7 @@ Result<std::vector<model::ProcessId>> owners_of(const Job& submitted, const Call
   return owners;
 }
 
-/// The processes of this user among these.
+/// Returns those processes that belong to this user.
 std::vector<model::ProcessId> stuck_of(std::vector<model::ProcessId> told, std::uint32_t uid) {
   std::erase_if(told, [&](const model::ProcessId& one) { return uid_of(one.pid) != uid; });
   return told;

@@ -62,7 +62,7 @@ class Execution {
   }
   /// Stores the report that `berth run` made about its job. Fails with kRefused (E1083) if the job
   /// runs or was queued, because its own keeper writes that report; with kInvalidArgument (E1084)
-  /// if this is no report; and with kUnavailable (E1085) if it cannot be written.
+  /// if this is not a report; and with kUnavailable (E1085) if it cannot be written.
   [[nodiscard]] Status keep_report(const model::Job& job, const std::string& stored);
   /// At most `most` bytes of the job's log, starting at `from`, and the offset of the rest.
   [[nodiscard]] run::OutputPart output_of(const model::Job& job, std::int64_t from,

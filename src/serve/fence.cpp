@@ -197,7 +197,8 @@ Result<std::string> Fence::enclose(const model::Job& job, const model::Snapshot&
   const auto rules = policy::node_rules(snapshot, nodes_, units);
   if (!rules) return unsupported(text("the device nodes of job {} are not known", job.id));
   const ControlGroup mine = group(job.id);
-  // If a job number is used again, the old group that is being removed must not remove the new one.
+  // If a job number is used again, the new group has the path of the old one. Stop removing the old
+  // one, because that would remove the new group.
   std::erase_if(dying_, [&](const ControlGroup& one) { return one.folder() == mine.folder(); });
   if (auto made = mine.make(); !made) return std::move(made).error();
   auto filter = DeviceFilter::load(*rules, {}, kFilterName);

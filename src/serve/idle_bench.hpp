@@ -16,7 +16,7 @@
 
 namespace berth::serve {
 
-/// The devices that no job has and that no program computes on, as far as is known.
+/// The idle devices: no job has them, and no program is known to compute on them.
 [[nodiscard]] std::vector<const model::Device*> idle_devices(const model::Snapshot& snapshot,
                                                              const std::set<std::string>& leased);
 

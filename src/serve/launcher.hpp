@@ -58,8 +58,8 @@ class Launcher {
   /// What the job used and what limited it, as output::stored_report; "": there is none.
   [[nodiscard]] std::string report(model::JobId job,
                                    const std::optional<model::Outcome>& outcome) const;
-  /// Stores what `report` returns later. Fails with kInvalidArgument (E1084) if it is no report,
-  /// with kUnavailable (E1085) if it cannot be written.
+  /// Stores what `report` returns later. Fails with kInvalidArgument (E1084) if it is not a report,
+  /// and with kUnavailable (E1085) if it cannot be written.
   [[nodiscard]] Status keep_report(model::JobId job, const std::string& stored,
                                    const std::optional<model::Outcome>& outcome) const;
   /// The files whose sizes count toward the limit of `keep_output`.

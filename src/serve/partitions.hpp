@@ -47,9 +47,9 @@ class Partitions {
   [[nodiscard]] std::vector<model::MigRoom> rooms(const model::Snapshot& snapshot,
                                                   const model::Ledger& ledger,
                                                   policy::Instant now) const;
-  /// The uuids of partitions that Berth made: also of those that are to be removed, although a
-  /// killed broker may not have learned their uuids, and of removed ones that the snapshot still
-  /// shows.
+  /// The uuids of partitions that Berth made. Includes partitions that are to be removed, and
+  /// removed ones that the snapshot still shows. A partition may lack its uuid if its broker was
+  /// killed.
   [[nodiscard]] std::vector<std::string> made(const model::Snapshot& snapshot) const;
   /// Adds partitions that a look at the machine missed because it began before they were made.
   void correct(model::Snapshot& snapshot);

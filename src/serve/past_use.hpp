@@ -23,7 +23,8 @@ class PastUse {
                             std::chrono::milliseconds half_life) const;
   /// Replaces the record, without users below one second. False: nothing has changed.
   [[nodiscard]] bool keep(const ByUser& use, std::int64_t now_unix_milliseconds);
-  /// The wall clock was set: moves the record's time by this much if it is between these two.
+  /// Call it when the wall clock was set: if the record's time is between `from` and `to`, adds
+  /// `by` to it.
   void move_time(std::int64_t from, std::int64_t to, std::int64_t by);
 
  private:

@@ -52,7 +52,7 @@ struct Reply {
   std::string body;  // "": none
   const char* type = "application/json";
   const char* policy = "";  // Content-Security-Policy of a page
-  /// where a file that is read in parts continues, if a part of it is missing
+  /// If the body is a part of a file, the offset of the next part.
   std::optional<std::int64_t> next = {};
 };
 

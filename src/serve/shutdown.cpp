@@ -19,8 +19,8 @@ std::size_t let_jobs_save(const std::map<model::JobId, model::Job>& jobs,
       continue;
     tell(id);
     longest = std::max(longest, job.warning->before + job.grace.value_or(model::kDefaultGrace));
-    // The front of a job with a lease comes before its keeper. It waits for our answer at its end,
-    // so do not wait for it.
+    // The owners of a terminal job are its front and then its keeper. At its end, the front waits
+    // for an answer from this broker, so waiting for the front would block both.
     const bool has_front = job.owners.size() > 1;
     awaited.insert(awaited.end(), job.owners.begin() + (has_front ? 1 : 0), job.owners.end());
   }

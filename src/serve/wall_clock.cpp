@@ -12,8 +12,8 @@ namespace berth::serve {
 namespace {
 
 using Json = nlohmann::json;
-constexpr std::int64_t kSet =
-    1000;  // milliseconds; ignores leap seconds, and NTP's slewing is slower
+/// A smaller step is a leap second or NTP. The clock then does not count as set.
+constexpr std::int64_t kSet = 1000;
 constexpr std::int64_t kLately = 24LL * 3600 * 1000;
 
 /// Includes suspend; with CLOCK_MONOTONIC a suspended machine would look as if its clock was set.

@@ -18,7 +18,8 @@ struct Cell {
   bool operator==(const Cell&) const = default;
 };
 
-/// Writing so many unchanged cells is shorter than moving the cursor.
+/// Up to this number of unchanged cells, writing them again takes fewer bytes than moving the
+/// cursor.
 constexpr std::size_t kShortGap = 7;
 
 /// The cells of ASCII text at the beginning of `left`, which is most text.
@@ -88,7 +89,8 @@ class Work {
   void draw_row(std::size_t row) {
     const bool is_cleared = new_.size() < old_.size() && !terminal_.clear_line.empty();
     if (!is_cleared) new_.resize(std::max(new_.size(), old_.size()));
-    std::size_t cursor = width_;  // at the right edge, where it may be on this line or the next
+    // Unknown: after the last column, a terminal may be on this line or the next.
+    std::size_t cursor = width_;
     for (std::size_t at = 0; at < new_.size(); ++at) {
       if (new_[at] == (at < old_.size() ? old_[at] : Cell{})) continue;
       go_to(row, cursor, at);

@@ -19,8 +19,9 @@ struct PictureSize {
 /// What a terminal understands.
 struct TerminalWords {
   std::function<std::string(int row, int column)> move;
-  std::string clear, clear_line;      // clear_line: from the cursor on; "": it does not know that
-  std::string plain;                  // ends every style
+  std::string clear,
+      clear_line;     // clear_line clears from the cursor to the end of the line; "": not supported
+  std::string plain;  // ends every style
   std::array<std::string, 7> styles;  // by output::Style
   bool is_utf8 = true;
   bool scrolls_at_the_end = false;  // when its last cell is written

@@ -96,7 +96,8 @@ class OwnTerminfo {
 };
 
 SCREEN* open_screen() {
-  ::use_env(false);  // its windows stay as small as terminfo says: this program draws by itself
+  ::use_env(false);  // ncurses need not know the terminal's real size, because this program draws
+                     // by itself
   if (SCREEN* screen = ::newterm(nullptr, stdout, stdin)) return screen;
   if (SCREEN* screen = ::newterm("xterm-256color", stdout, stdin)) return screen;
   const OwnTerminfo own;
@@ -127,7 +128,8 @@ std::string filled(const std::string& format, int first, int second = 0) {
 std::function<std::string(int, int)> mover() {
   const std::string format = capability("cup");
   if (format.empty()) return nullptr;
-  if (format == "\033[%i%p1%d;%p2%dH")  // all of today; quicker than terminfo's own arithmetic
+  // All terminals of today have this format. Writing it is faster than evaluating it.
+  if (format == "\033[%i%p1%d;%p2%dH")
     return [](int row, int column) { return fmt::format("\033[{};{}H", row + 1, column + 1); };
   return [format](int row, int column) { return filled(format, row, column); };
 }
@@ -265,7 +267,7 @@ Screen::Screen(void* screen, bool color, TerminalWords words)
     : screen_(screen), color_(color), words_(std::move(words)) {}
 
 Screen::~Screen() {
-  // ncurses takes the terminal for as large as terminfo says.
+  // ncurses uses the size in terminfo, not the terminal's real size, so move the cursor here.
   if (capability("rmcup").empty()) write_all(words_.move(size().height - 1, 0));
   ::endwin();
   ::delscreen(static_cast<SCREEN*>(screen_));
@@ -300,7 +302,8 @@ bool Screen::is_over() const {
   return is_over_ || ended_by != 0;
 }
 
-/// Nothing stops a process without a shell, as in `ssh -t HOST berth top`; then it goes on.
+/// Without a shell, as in `ssh -t HOST berth top`, the kernel does not stop the process. The
+/// program then continues after raise().
 void Screen::stop() {
   stop_asked = 0;
   ::endwin();

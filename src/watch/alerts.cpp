@@ -132,8 +132,9 @@ std::string subject_of(const Alert& alert) {
   return alert.job == 0 ? alert.user : fmt::format("{}#{}", alert.user, alert.job);
 }
 
-/// "Lost" is the driver's own word, and the sampler has waited for an answer. The settings may
-/// still require a longer time.
+/// How long the rule's condition must last. A device that the driver calls lost, or that did not
+/// answer the sampler in time, is certainly down, so no further wait is needed. A time from the
+/// settings always applies.
 double seconds_of(const AlertRule& rule, bool is_certain) {
   const bool is_usual = rule.name == "device_down" && rule.seconds == kDownSeconds;
   return is_certain && is_usual ? 0 : rule.seconds;
@@ -272,7 +273,8 @@ void AlertWatch::judge(const Frame& frame, const std::string& place, Alert&& ale
 
 void AlertWatch::add_hangs(const Frame& frame, const ReportedHangs& reported, std::set<Key>& seen,
                            Changes& changes) {
-  // What `berth run` found is evidence. Idle time shares are not, so they must last longer.
+  // A hang that `berth run` found is certain. Idle GPUs alone may have other reasons, so they must
+  // last longer.
   constexpr double kEvidence = 60;
   if (!hang_->is_on) return;
   const JobHangs::Jobs jobs = hanging_.add(frame);

@@ -4,7 +4,8 @@
 
 namespace berth::watch {
 
-/// CPU time of the sampler's thread, and time inside a driver for each device; in seconds a second.
+/// CPU time of the sampler's thread, and time inside a driver for each device; in seconds per
+/// second.
 inline constexpr double kMostCpu = 0.02, kMostDriver = 0.05;
 
 class Budget {

@@ -7,7 +7,7 @@ namespace berth::watch {
 namespace {
 
 constexpr double kStep = 600, kSoon = 4 * 3600.0;
-/// A smaller change between two steps is no growth.
+/// A smaller change between two steps does not count as growth.
 constexpr double kLeastGrowth = 1.01;
 
 std::optional<double> free_bytes(const Frame& frame, int index) {

@@ -75,8 +75,8 @@ struct Counters {
   // Memory that streams have allocated: now, and the largest amount so far. The driver may keep the
   // difference for later requests.
   std::uint64_t pooled, pooled_peak;
-  // Managed memory beyond the quota: of this process now, and the largest amount of the whole job
-  // that this process saw when it took some.
+  // Managed memory beyond the quota. spilled: what this process has now. spilled_peak: the largest
+  // amount of the whole job, as this process saw it at its own allocations.
   std::uint64_t spilled, spilled_peak;
   // Prefetches of that memory when a turn began, their bytes, and nanoseconds of device time.
   std::uint64_t prefetches, prefetched, prefetching;

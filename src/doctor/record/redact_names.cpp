@@ -127,7 +127,7 @@ struct Place {
     return next;
   }
   [[nodiscard]] bool is_for_name(std::string_view part) const {
-    // In "/srv/x/home/.config", "home" may be the home folder itself, so ".config" is no user.
+    // In "/srv/x/home/.config", "home" may be the home folder itself, so ".config" is not a user.
     if (names == Names::kAnything || !names_somebody(part) || part.starts_with('.')) return false;
     return initials.empty() || (part.starts_with(initials) && part.size() > 2 &&
                                 !part.starts_with("lib") && !is_one_of(part, kWords));

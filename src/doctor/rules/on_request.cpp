@@ -115,8 +115,8 @@ std::vector<GpuMemory> gpu_memory(Examination& look) {
   return all;
 }
 
-/// Compares the memory that the program requested with that of the GPUs now. The request in the
-/// pasted text alone is no reason for a finding.
+/// Compares the memory that the program requested with that of the GPUs now. A request in the
+/// pasted text does not justify a finding on its own.
 void out_of_memory(Examination& look, const RequestFacts& request) {
   const auto* messages = look.see(request.error);
   if (messages == nullptr) return;

@@ -406,7 +406,7 @@ class Reader {
     std::string path = path_in(line, folder, rest);
     if (path.empty() || !rest.empty()) return wrong(text("{} is not a path", printable(line)));
     while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-    // A missing path is no error: another base may have removed it.
+    // A missing path is not an error: another base may have removed it.
     static_cast<void>(machine().files.remove(path));
     auto& specials = machine().specials;
     for (auto row = specials.lower_bound(path); row != specials.end();) {

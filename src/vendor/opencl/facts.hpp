@@ -29,7 +29,7 @@ struct Facts {
 };
 
 [[nodiscard]] std::string encode(const Facts& facts);
-/// Reads what encode() wrote; nullopt if the bytes are no valid encoding.
+/// Reads what encode() wrote; nullopt if the bytes are not a valid encoding.
 [[nodiscard]] std::optional<Facts> decode(std::string_view bytes);
 
 /// Opens the library and reads everything. This runs a vendor's code, which may hang or crash, so
