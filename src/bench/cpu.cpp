@@ -27,7 +27,7 @@ std::uint64_t memory_to_use(const Target& target) {
 
 Error too_large(std::uint64_t size) {
   return {ErrorCode::kUnsupported, "E1054",
-          text("size {} does not fit a quarter of the free memory", size), "free -h"};
+          text("size {} needs more than a quarter of the free memory", size), "free -h"};
 }
 
 template <typename T>

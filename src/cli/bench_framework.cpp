@@ -383,7 +383,7 @@ std::string text_of(const Answer& answer, const output::Terminal& terminal) {
 
 std::string svg_of(const Answer& answer) {
   const bool infers = answer.wish.task == "infer";
-  output::BarGroup speed{infers ? text("latency, ms: shorter is better") : text("steps a second"),
+  output::BarGroup speed{infers ? text("latency, ms: shorter is better") : text("steps per second"),
                          {}};
   output::BarGroup memory{std::string(tr("memory")), {}};
   std::vector<std::string> notes;

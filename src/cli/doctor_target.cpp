@@ -132,7 +132,7 @@ Error no_conda(const doctor::Sources& sources, const std::string& name) {
 
 Error not_in_pyenv(const doctor::Tree& tree, const std::string& word, const std::string& shim) {
   const std::string other = doctor::version_behind_shim(tree, shim);
-  return no_python(word, text("no version that pyenv chooses here has it"),
+  return no_python(word, text("no Python version that pyenv selects here has this program"),
                    other.empty() ? "pyenv versions"
                                  : "PYENV_VERSION=" + shell_word(other) +
                                        " berth doctor --python " + shell_word(printable(word)));

@@ -32,10 +32,12 @@ inline constexpr auto kPlanOptions = std::to_array<Option>({
     {"--months", "N", "cost: how long (default: 36)"},
     {"--card-price", "PRICE", "cost: what one card costs"},
     {"--power-price", "PRICE", "cost: what a kWh costs"},
-    {"--load", "PERCENT", "cost: of the maximum power, on average in these hours (default: 100)"},
-    {"--resale", "PERCENT", "cost: of the card's price, got back after the months (default: 0)"},
+    {"--load", "PERCENT",
+     "cost: mean power in these hours, in percent of the maximum (default: 100)"},
+    {"--resale", "PERCENT",
+     "cost: what the cards are worth after the months, in percent of their price (default: 0)"},
     {"--lost", "PERCENT",
-     "cost: of the time on spot instances, lost by interruptions (default: 0)"},
+     "cost: percent of the time on spot instances that interruptions waste (default: 0)"},
     {"--svg", "FILE", "cost: write a picture of renting against buying (.svg, or .png)"},
 });
 inline constexpr auto kPlanExamples = std::to_array<Example>({

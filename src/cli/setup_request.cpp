@@ -96,7 +96,7 @@ std::string python_of_version(const std::string& version) {
 /// Why `path` cannot be used as an interpreter; "" if it can.
 std::string why_not_usable(const doctor::Tree& tree, const std::string& path) {
   if (doctor::behind_shim(tree, doctor::own_environment(), path).empty())
-    return text("no version that pyenv chooses here has it");
+    return text("no Python version that pyenv selects here has this program");
   return doctor::why_no_python(tree, path, false);
 }
 

@@ -48,7 +48,8 @@ std::string not_protected(const std::string& by) {
   if (by == "mig") return text("the PCIe link and the driver are shared with the other partitions");
   if (by == "mps")
     return text(
-        "each process has the limit, and a fault of one program ends all that use this MPS server");
+        "the limit is for each process, and a fault of one program ends all programs of this MPS "
+        "server");
   if (by == "guard")
     return text("a program can bypass the guard, and a fault of one job can reach others");
   return "";

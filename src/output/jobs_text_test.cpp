@@ -227,7 +227,7 @@ TEST_CASE("why: drained devices are what is in the way") {
   story.possible = 4;
   const std::string said = why_text(story, {kNow, 1000, &snapshot}, plain());
   CHECK(
-      said.starts_with("job 3 waits for 2 GPUs: 3 of 4 that it could have are drained\n"
+      said.starts_with("job 3 waits for 2 GPUs: 3 of the 4 that it could use are drained\n"
                        "when        after `berth undrain` of one of these devices\n"));
 }
 

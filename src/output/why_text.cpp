@@ -150,8 +150,8 @@ std::string waiting_head(const JobStory& story) {
         "job {} waits: the broker for all users is running, so your own broker starts nothing",
         number);
   if (why == "never" && story.drained > 0)
-    return text_n("job {} waits for {}: {} of {} that it could have is drained",
-                  "job {} waits for {}: {} of {} that it could have are drained", story.drained,
+    return text_n("job {} waits for {}: {} of the {} that it could use is drained",
+                  "job {} waits for {}: {} of the {} that it could use are drained", story.drained,
                   number, wish, story.drained, story.possible);
   if (why == "never")
     return text("job {} waits for {}: it would not fit even if every job ended", number, wish);

@@ -31,11 +31,12 @@ Result<Checkpoint> read_part(const FileBytes& file) {
   if (file.name.ends_with(".onnx") || start.starts_with("\x08")) return read_onnx(file);
   if (file.name.ends_with(".safetensors"))
     return damaged(file, text("its header is longer than the file"));
-  return Error{ErrorCode::kInvalidArgument, "E1040",
-               text("{} is no model file that Berth knows: safetensors, GGUF, ONNX, PyTorch, or a "
-                    "config.json",
-                    printable(file.name)),
-               "berth plan fit Llama-3.1-8B\nberth help plan"};
+  return Error{
+      ErrorCode::kInvalidArgument, "E1040",
+      text("{} is not a model file that Berth can read: safetensors, GGUF, ONNX, PyTorch, or a "
+           "config.json",
+           printable(file.name)),
+      "berth plan fit Llama-3.1-8B\nberth help plan"};
 }
 
 /// The names of the parts in the index of a sharded model.

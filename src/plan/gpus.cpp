@@ -222,10 +222,10 @@ Result<Gpu> find_gpu(std::string_view name, const GpuCommand& command) {
   if (!found.empty() && have_same_memory(found)) return found.front();
   if (!found.empty()) return several(name, found, hint_of(command, found.front().name));
   const std::string near = near_names(name, names);
-  return Error{
-      ErrorCode::kNotFound, "E0972",
-      text("'{}' is not exactly one GPU of the catalogue; similar: {}", printable(name), near),
-      hint_of(command, near.substr(0, near.find(',')))};
+  return Error{ErrorCode::kNotFound, "E0972",
+               text("'{}' does not name exactly one GPU of the catalogue; similar: {}",
+                    printable(name), near),
+               hint_of(command, near.substr(0, near.find(',')))};
 }
 
 std::vector<Gpu> gpus() {

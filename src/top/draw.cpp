@@ -442,7 +442,8 @@ std::vector<Line> help_lines(const watch::Frame& frame, int width) {
       text("space        in a replay: pause; left, right: one frame back or forward"),
       text("left, right  with --host: another machine"),
       "",
-      text("SM is the driver's time share of a process; a device in use by several shares 100 %."),
+      text("SM is a process's share of the device's time, as the driver reports it. All processes "
+           "of a device share 100 %."),
       text("guard: the device time that Berth's guard measured, of your own guarded processes."),
       text("A reading that the driver does not have is \"-\", never 0."),
       text("watching costs {:.2f} % of a core, and {:.1f} ms of the driver's time per second",

@@ -100,7 +100,7 @@ class Arrays(Machine):
         self.says("drain", "0", "1", "2", "3")
         self.says("run", "--queue", "--gpus", "1", "--name", "one", "--or-cpu-after", "10m", "--", "true")
         said = self.says("why", "one")
-        self.assertIn("waits for 1 GPU: 4 of 4 that it could have are drained\n", said)
+        self.assertIn("waits for 1 GPU: 4 of the 4 that it could use are drained\n", said)
         self.assertRegex(said, r"or +at about .*: on the CPU, after waiting 10 m 0 s\n")
 
     def test_a_job_may_come_after_a_whole_array(self):

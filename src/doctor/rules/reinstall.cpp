@@ -25,8 +25,8 @@ std::string joined(const std::string& one, const std::string& other) {
 }
 
 std::string unknown_mirror(const PackageIndex& configured) {
-  return text("set TORCH_INDEX to your mirror of {} first: {} is not it", kTorchIndex,
-              configured.named());
+  return text("first set TORCH_INDEX to your mirror of {}, because {} is another index",
+              kTorchIndex, configured.named());
 }
 
 /// The packages that require another release of PyTorch and would stop working: "vllm 0.8.5
