@@ -3,8 +3,10 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engines/cpu_topology.hpp"
+#include "engines/kube_devices.hpp"
 #include "engines/slurm_gres.hpp"
 #include "model/snapshot.hpp"
 
@@ -47,6 +49,14 @@ inline model::Partition slice(std::uint32_t instance, std::uint32_t compute) {
   part.gpu_instance = instance;
   part.compute_instance = compute;
   return part;
+}
+
+/// Two healthy GPUs for Kubernetes.
+inline std::vector<KubeUnit> two_units() {
+  std::vector<KubeUnit> units(2);
+  units[0].uuid = "GPU-a";
+  units[1].uuid = "GPU-b";
+  return units;
 }
 
 }  // namespace berth::engines

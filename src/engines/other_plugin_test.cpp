@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/descriptor.hpp"
+#include "engines/machines_for_tests.hpp"
 
 namespace berth::engines {
 namespace {
@@ -42,29 +43,22 @@ struct Kubelet {
   std::string path;
 };
 
-std::vector<KubeUnit> two() {
-  std::vector<KubeUnit> units(2);
-  units[0].uuid = "GPU-a";
-  units[1].uuid = "GPU-b";
-  return units;
-}
-
 TEST_CASE("beside NVIDIA's device plugin no unit is healthy, and without it all are") {
   const Kubelet kubelet;
   const auto others = kubelet.seen_by(Part::kDevicePlugin);
-  auto units = two();
+  auto units = two_units();
   others.apply(units);
   CHECK(units[0].healthy);
   for (const char* name : {"nvidia-gpu.sock", "nvidia-mig-1g.10gb.sock", "nvidiaGPU-17.sock"}) {
     {
       const auto plugin = kubelet.listen(std::string("device-plugins/") + name);
-      others.apply(units = two());
+      others.apply(units = two_units());
       CHECK_MESSAGE(!units[0].healthy, name);
       CHECK(units[1].fault == kOtherPluginFault);
       CHECK(units[1].why.find("nvidia.com/gpu") != std::string::npos);
     }
     // The program was killed and its socket is still there.
-    others.apply(units = two());
+    others.apply(units = two_units());
     CHECK_MESSAGE(units[0].healthy, name);
   }
 }
@@ -82,7 +76,7 @@ TEST_CASE("drivers for claims and Berth's two parts do not offer a GPU twice") {
 }
 
 TEST_CASE("a GPU that a pod has from the other plugin stays closed after that plugin's end") {
-  auto units = two();
+  auto units = two_units();
   mark_held_elsewhere(units, {{"GPU-b::3", "default/train"}, {"GPU-c", "default/x"}});
   CHECK(units[0].healthy);
   CHECK_FALSE(units[1].healthy);

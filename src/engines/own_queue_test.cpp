@@ -7,6 +7,8 @@
 #include <fstream>
 #include <thread>
 
+#include "engines/machines_for_tests.hpp"
+
 namespace berth::engines {
 namespace {
 
@@ -22,13 +24,6 @@ struct Folder {
   std::string path;
 };
 
-std::vector<KubeUnit> two() {
-  std::vector<KubeUnit> units(2);
-  units[0].uuid = "GPU-a";
-  units[1].uuid = "GPU-b";
-  return units;
-}
-
 TEST_CASE("units are closed and opened for pods, and the file says which") {
   const Folder folder;
   const OwnQueue queue(folder.path);
@@ -38,7 +33,7 @@ TEST_CASE("units are closed and opened for pods, and the file says which") {
   CHECK(queue.units().value() == Names{"GPU-b", "GPU-a"});
   REQUIRE(queue.set({"GPU-b", "GPU-c"}, false));
   CHECK(queue.units().value() == Names{"GPU-a"});
-  auto units = two();
+  auto units = two_units();
   queue.apply(units);
   CHECK_FALSE(units[0].healthy);
   CHECK(units[0].fault == kOwnQueueFault);
@@ -52,7 +47,7 @@ TEST_CASE("a damaged file closes all units, and opens none") {
     folder.write(wrong);
     CHECK(queue.units().error().id == "E1081");
     CHECK_FALSE(queue.set({"GPU-a"}, false));
-    auto units = two();
+    auto units = two_units();
     queue.apply(units);
     CHECK_FALSE(units[0].healthy);
     CHECK_FALSE(units[1].healthy);

@@ -32,7 +32,9 @@ using std::chrono::milliseconds;
 constexpr std::size_t kMostBody = 16U << 20U;
 constexpr milliseconds kTick{50};
 
-Error unreachable(std::string message, std::string hint = "kubectl get --raw /readyz") {
+constexpr const char* kReadyz = "kubectl get --raw /readyz";
+
+Error unreachable(std::string message, std::string hint = kReadyz) {
   return {ErrorCode::kUnavailable, "E0969", std::move(message), std::move(hint)};
 }
 
@@ -98,6 +100,12 @@ std::string words_of(const ApiAnswer& answer) {
   return printable(message.empty() ? answer.body.substr(0, 200) : message.substr(0, 400));
 }
 
+Error refused(const std::string& what, const ApiAnswer& answer, std::string hint) {
+  return unreachable(
+      text("the API server refuses {}: {} {}", what, answer.status, words_of(answer)),
+      std::move(hint));
+}
+
 ApiClient::ApiClient(ApiSettings settings, std::function<bool()> is_ending)
     : settings_(std::move(settings)), is_ending_(std::move(is_ending)) {}
 
@@ -161,11 +169,10 @@ Result<ApiAnswer> ApiClient::call(const std::string& method, const std::string& 
         status == 401 || status == 403 || std::chrono::steady_clock::now() + pause > end;
     if (is_last || !rest(pause)) {
       if (!answer) return answer;
-      return unreachable(
-          text("the API server refuses {} {}: {} {}", method, path, status, words_of(*answer)),
-          status == 401 || status == 403 ? "kubectl auth can-i --list "
-                                           "--as=system:serviceaccount:berth:berth-dra"
-                                         : "kubectl get --raw /readyz");
+      return refused(method + " " + path, *answer,
+                     status == 401 || status == 403 ? "kubectl auth can-i --list "
+                                                      "--as=system:serviceaccount:berth:berth-dra"
+                                                    : kReadyz);
     }
   }
 }

@@ -29,6 +29,10 @@ struct ApiAnswer {
 /// The server's own words: the message of a `Status` object, or the beginning of the answer.
 [[nodiscard]] std::string words_of(const ApiAnswer& answer);
 
+/// The error E0969 for an answer with an unexpected status. `what`: the call, or the kind of
+/// object, as users read it. `hint`: a command that shows more.
+[[nodiscard]] Error refused(const std::string& what, const ApiAnswer& answer, std::string hint);
+
 class ApiClient {
  public:
   /// `is_ending`: if it returns true, no further try starts, and a pause before a try ends.

@@ -24,11 +24,7 @@ Result<NodeFacts> read_node(const ApiClient& api, const std::string& node) {
     return Error{ErrorCode::kNotFound, "E1076",
                  text("the cluster has no node {}: it was removed or renamed", node),
                  "kubectl get nodes"};
-  if (answer->status != 200)
-    return Error{
-        ErrorCode::kUnavailable, "E0969",
-        text("the API server refuses {}: {} {}", "Node", answer->status, words_of(*answer)),
-        "kubectl get nodes"};
+  if (answer->status != 200) return refused("Node", *answer, "kubectl get nodes");
   const auto json = nlohmann::json::parse(answer->body, nullptr, false);
   return NodeFacts{json_text(json_member(json, "metadata"), "uid"),
                    json_text(json_member(json_member(json, "status"), "nodeInfo"), "systemUUID")};
@@ -78,10 +74,7 @@ Result<int> FormerName::remove_all(const ApiClient& api) {
     const auto gone = api.call("DELETE", std::string(kSlices) + "/" + percent_encoded(one.name));
     if (!gone) return gone.error();
     if (gone->status >= 300 && gone->status != 404)
-      return Error{
-          ErrorCode::kUnavailable, "E0969",
-          text("the API server refuses {}: {} {}", "ResourceSlice", gone->status, words_of(*gone)),
-          "kubectl get resourceslices"};
+      return refused("ResourceSlice", *gone, "kubectl get resourceslices");
   }
   return static_cast<int>(slices->size());
 }

@@ -18,11 +18,7 @@ constexpr milliseconds kUsual{60'000}, kQuick{5'000}, kTick{500};
 constexpr int kQuickLooks = 12;
 constexpr int kMostConflicts = 5;
 
-Error refused(const char* what, const ApiAnswer& answer) {
-  return {ErrorCode::kUnavailable, "E0969",
-          text("the API server refuses {}: {} {}", what, answer.status, words_of(answer)),
-          "kubectl get resourceslices"};
-}
+constexpr const char* kGetSlices = "kubectl get resourceslices";
 
 }  // namespace
 
@@ -113,7 +109,7 @@ Status Publisher::write(const engines::Slice& slice, std::uint64_t generation, s
   // 409: another client changed it in the meantime; 404: the kubelet deleted it.
   is_stale = answer->status == 409 || answer->status == 404;
   if (is_stale) return Done{};
-  if (answer->status >= 300) return refused("ResourceSlice", *answer);
+  if (answer->status >= 300) return refused("ResourceSlice", *answer, kGetSlices);
   // A server of another version answered the trial, so the slice is replaced at once.
   if (engines::has_divided({slice}) && engines::keeps_divided(answer->body) == false) {
     use_single_shares();
@@ -144,7 +140,7 @@ Result<bool> Publisher::is_kept(const std::vector<engines::Slice>& slices,
     const auto answer = api_.call("POST", std::string(kSlices) + "?dryRun=All", trial);
     if (!answer) return answer.error();
     const auto kept = answer->status < 300 ? has(answer->body) : std::nullopt;
-    if (!kept) return refused("ResourceSlice?dryRun=All", *answer);
+    if (!kept) return refused("ResourceSlice?dryRun=All", *answer, kGetSlices);
     return *kept;
   }
   return false;
@@ -202,7 +198,7 @@ Status Publisher::put_all() {
   for (int tries = 0; tries < kMostConflicts; ++tries) {
     const auto listed = api_.call("GET", query);
     if (!listed) return listed.error();
-    if (listed->status != 200) return refused("ResourceSliceList", *listed);
+    if (listed->status != 200) return refused("ResourceSliceList", *listed, kGetSlices);
     const auto published = engines::published_slices(listed->body);
     if (!published) return published.error();
     const auto wanted = this->wanted();
@@ -232,7 +228,8 @@ Status Publisher::put_all() {
       if (is_wanted || is_stale) continue;
       const auto gone = api_.call("DELETE", std::string(kSlices) + "/" + percent_encoded(one.name));
       if (!gone) return gone.error();
-      if (gone->status >= 300 && gone->status != 404) return refused("ResourceSlice", *gone);
+      if (gone->status >= 300 && gone->status != 404)
+        return refused("ResourceSlice", *gone, kGetSlices);
     }
     if (!is_stale)
       log("published", {{"generation", std::to_string(generation + 1)},

@@ -66,6 +66,10 @@ class Shipped(unittest.TestCase):
                    and name.removesuffix("_max").removeprefix("berth_device_") not in page and not name.startswith("berth_sampler_")]
         self.assertEqual(missing, [])
 
+    def test_hot_is_the_same_temperature_as_in_the_built_in_rule(self):
+        limit = re.search(r"kTooHot = (\d+);", (ROOT / "src/watch/health.hpp").read_text()).group(1)
+        self.assertIn(f"expr: berth_device_temperature_celsius > {limit}\n", RULES.read_text())
+
     def test_promtool_agrees_with_the_rules(self):
         if shutil.which("promtool") is None:
             self.skipTest("promtool is not installed (apt-get install prometheus)")
