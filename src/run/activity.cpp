@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "run/signal_probe.hpp"
+
 namespace berth::run {
 namespace {
 
@@ -84,11 +86,12 @@ void Activity::add(const std::vector<SeenProcess>& processes, Clock::time_point 
   if (supervised_) {
     const SeenProcess& supervisor = *first->second;
     mains.clear();
-    // The supervisor's other children are helpers of Berth. They have the same name as the
-    // supervisor.
+    // The supervisor's other children are helpers of Berth: its signal probe, and short-lived forks
+    // that have the supervisor's name.
     const auto [begin, end] = children.equal_range(supervisor.pid);
     for (auto at = begin; at != end; ++at)
-      if (at->second->name != supervisor.name) mains.push_back(at->second);
+      if (at->second->name != supervisor.name && at->second->name != kSignalProbeName)
+        mains.push_back(at->second);
   }
   for (const SeenProcess* one : mains)
     observe(*below_launchers(one, children), children, passed, mains_[one->pid]);

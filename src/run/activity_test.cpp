@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "run/signal_probe.hpp"
+
 using namespace berth::run;
 using std::chrono::milliseconds;
 
@@ -54,12 +56,11 @@ TEST_CASE("a program with one worker is no launcher") {
   CHECK(activity.all().waits_for_workers == 1);
 }
 
-TEST_CASE("each rank is a main process, and the supervisor and its helper are none") {
+TEST_CASE("each rank is a main process, and the supervisor and its helpers are none") {
   Activity activity(kKeeper, true, kStart);
-  activity.add(
-      {process(20, kKeeper, 'S', "job-keeper of 1"), process(21, 20, 'S', "job-keeper of 1"),
-       process(30, 20, 'R'), process(31, 20, 'S')},
-      kStart + milliseconds(1000));
+  activity.add({process(20, kKeeper, 'S', "berth"), process(21, 20, 'S', "berth"),
+                process(22, 20, 'S', kSignalProbeName), process(30, 20, 'R'), process(31, 20, 'S')},
+               kStart + milliseconds(1000));
   REQUIRE(activity.mains().size() == 2);
   CHECK(activity.mains().at(30).runs == 1);
   CHECK(activity.mains().at(31).runs == 0);

@@ -27,7 +27,7 @@ struct Answer {
 /// Answers questions, which are sequence numbers.
 [[noreturn]] void stand_by(pid_t front, int channel) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  ::prctl(PR_SET_NAME, "berth-signals");
+  ::prctl(PR_SET_NAME, kSignalProbeName);
   redirect_standard_streams(0, 2);
   close_all_but({channel});
   pollfd wait{channel, POLLIN, 0};

@@ -18,6 +18,9 @@
 
 namespace berth::run {
 
+/// The probe's name in /proc/PID/comm.
+inline constexpr const char* kSignalProbeName = "berth-signals";
+
 class SignalProbe {
  public:
   /// Forks the probe. All signals must be blocked. If the fork fails, every signal counts as sent
