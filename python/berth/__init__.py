@@ -43,6 +43,8 @@ if TYPE_CHECKING:  # only for type checkers; at run time, names are looked up wh
     from .kernels import (
         Array as Array, DeviceOutOfMemory as DeviceOutOfMemory, Event as Event, Kernel as Kernel, KernelCompileError as KernelCompileError,
         asarray as asarray, empty as empty, kernel as kernel)
+    from .streams import (
+        HostArray as HostArray, PoolStatistics as PoolStatistics, Stream as Stream, memory_pool as memory_pool, pinned as pinned, trim_pool as trim_pool)
     from .diagnosis import doctor as doctor, Diagnosis as Diagnosis, Finding as Finding
     from .planning import Estimate as Estimate, plan as plan
 
@@ -73,6 +75,7 @@ _WHERE = {
     "notebook": ("load_ipython_extension", "unload_ipython_extension"),
     "oom": ("is_oom", "is_sticky"),
     "kernels": ("Array", "DeviceOutOfMemory", "Event", "Kernel", "KernelCompileError", "asarray", "empty", "kernel"),
+    "streams": ("HostArray", "PoolStatistics", "Stream", "memory_pool", "pinned", "trim_pool"),
     "diagnosis": ("doctor", "Diagnosis", "Finding"),
     "planning": ("Estimate", "plan"),
 }

@@ -1,4 +1,4 @@
-"""Calls CUDA's driver and NVRTC by ctypes: the first visible GPU, one stream. Loaded at the first use of berth.kernel or berth.empty.
+"""Calls CUDA's driver and NVRTC by ctypes: the first visible GPU, a stream of its own and more streams. Loaded at the first use of berth.kernel or berth.empty.
 
 These calls have been tested only with the simulated driver and with a substitute for NVRTC, not on a GPU.
 """
@@ -10,9 +10,10 @@ import glob
 import os
 import sys
 from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from ._opencl import DeviceOutOfMemory, Sizes, _serials
+from ._memory_pool import DeviceOutOfMemory, Pool
+from ._opencl import Sizes, _serials
 from .errors import BerthError, NoDevice
 from .kernel_source import CUDA_HEADER, FILE, compile_error
 from .language import text
@@ -20,6 +21,7 @@ from .language import text
 __all__ = ["CudaDevice"]
 
 _OUT_OF_MEMORY, _NOT_READY = 2, 600
+_EVENT_DISABLE_TIMING = 2
 _MAX_THREADS_PER_BLOCK, _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 1, 75, 76
 _FUNCTION_MAX_THREADS = 0
 _INSTALL = "pip install nvidia-cuda-nvrtc-cu12"
@@ -32,6 +34,9 @@ _DRIVER: Dict[str, Sequence[Any]] = {
     "cuModuleGetFunction": [POINTER(c_void_p), c_void_p, c_char_p], "cuFuncGetAttribute": [POINTER(c_int), c_int, c_void_p],
     "cuMemAlloc_v2": [POINTER(c_uint64), c_size_t], "cuMemFree_v2": [c_uint64], "cuMemcpyHtoD_v2": [c_uint64, c_void_p, c_size_t],
     "cuMemcpyDtoH_v2": [c_void_p, c_uint64, c_size_t], "cuStreamCreate": [POINTER(c_void_p), c_uint],
+    "cuMemcpyHtoDAsync_v2": [c_uint64, c_void_p, c_size_t, c_void_p], "cuMemcpyDtoHAsync_v2": [c_void_p, c_uint64, c_size_t, c_void_p],
+    "cuMemcpyDtoD_v2": [c_uint64, c_uint64, c_size_t], "cuMemAllocHost_v2": [POINTER(c_void_p), c_size_t], "cuMemFreeHost": [c_void_p],
+    "cuStreamDestroy_v2": [c_void_p], "cuStreamSynchronize": [c_void_p], "cuStreamWaitEvent": [c_void_p, c_void_p, c_uint], "cuCtxSynchronize": [],
     "cuLaunchKernel": [c_void_p, *[c_uint] * 7, c_void_p, c_void_p, c_void_p], "cuEventCreate": [POINTER(c_void_p), c_uint],
     "cuEventRecord": [c_void_p, c_void_p], "cuEventSynchronize": [c_void_p], "cuEventQuery": [c_void_p],
     "cuEventElapsedTime": [POINTER(c_float), c_void_p, c_void_p], "cuEventDestroy_v2": [c_void_p],
@@ -68,6 +73,55 @@ def _nvrtc_files(driver_major: int) -> List[str]:
     return files
 
 
+class Queue:
+    """One more stream of the device. Copies that wait (cuMemcpyHtoD) also wait for it, because it is created without flags."""
+
+    __slots__ = ("device", "handle")
+
+    def __init__(self, device: "CudaDevice") -> None:
+        self.device, self.handle = device, c_void_p()
+        with device:
+            device.check("cuStreamCreate", device.driver.cuStreamCreate(byref(self.handle), 0))
+
+    def __del__(self) -> None:
+        if self.handle and self.device.is_own_process():
+            with self.device:
+                self.device.driver.cuStreamDestroy_v2(self.handle)
+
+
+class HostMemory:
+    """Memory of this process that the GPU reads and writes directly."""
+
+    def __init__(self, device: "CudaDevice", nbytes: int) -> None:
+        self.device, self._pointer = device, c_void_p()
+        with device:
+            device.check("cuMemAllocHost", device.driver.cuMemAllocHost_v2(byref(self._pointer), max(nbytes, 1)))
+        self.address: int = self._pointer.value or 0
+
+    def __del__(self) -> None:
+        if self._pointer and self.device.is_own_process():
+            with self.device:
+                self.device.driver.cuMemFreeHost(self._pointer)
+
+
+class _Block:
+    """A piece of the GPU's memory. Its owner releases it."""
+
+    __slots__ = ("device", "size", "argument", "pointer", "queue")
+
+    def __init__(self, device: "CudaDevice", size: int) -> None:
+        self.device, self.size, self.argument = device, size, c_uint64()
+        self.queue: Optional[Queue] = None  # where it was used last; None: in the device's own stream
+        with device:
+            device.check("cuMemAlloc", device.driver.cuMemAlloc_v2(byref(self.argument), max(size, 1)))
+        self.pointer = byref(self.argument)
+
+    def release(self) -> None:
+        if self.device.is_own_process():
+            with self.device:
+                self.device.driver.cuMemFree_v2(self.argument)  # waits for the work that uses it
+
+
 class Memory:
     """Memory of the GPU, which the host cannot read directly."""
 
@@ -76,26 +130,59 @@ class Memory:
 
     def __init__(self, device: "CudaDevice", nbytes: int) -> None:
         self.device, self.nbytes = device, nbytes
-        self._argument = c_uint64()
-        with device:
-            device.check("cuMemAlloc", device.driver.cuMemAlloc_v2(byref(self._argument), max(nbytes, 1)))
-        self.pointer = byref(self._argument)
+        self._block: _Block = device.pool.take(nbytes)
+        self.pointer, self._argument = self._block.pointer, self._block.argument
         self.serial = next(_serials)
 
     def __del__(self) -> None:
-        if self._argument.value and self.device.is_own_process():
-            with self.device:
-                self.device.driver.cuMemFree_v2(self._argument)
+        if hasattr(self, "serial") and self.device.is_own_process():
+            self.device.pool.give_back(self._block)
+
+    @property
+    def device_address(self) -> int:
+        """The address for other libraries. All work on the memory is done."""
+        self.device.finish(self._block.queue)
+        return int(self._argument.value)
 
     def map(self, wait: bool) -> None:
         raise NotImplementedError  # this process has no address for such memory
 
     def launched(self) -> None:
-        """Called before a kernel uses it."""
+        """Called before a kernel of the device's own stream uses it."""
+        self.use_in(None)
+
+    def use_in(self, queue: Optional[Queue]) -> None:
+        """Called before work in this stream (None: the device's own) uses it: that work waits for earlier work in another stream."""
+        if self._block.queue is not queue:
+            self.device.order(self._block.queue, queue)
+            self._block.queue = queue
+        if queue is not None:
+            self.serial = next(_serials)  # so that the next launch in the device's own stream calls launched()
+
+    def start_write(self, address: int, queue: Optional[Queue], kept: Any) -> "Event":
+        return self._start(queue, kept, "cuMemcpyHtoDAsync", lambda stream: self.device.driver.cuMemcpyHtoDAsync_v2(
+            self._argument, address, self.nbytes, stream))
+
+    def start_read(self, address: int, queue: Optional[Queue], kept: Any) -> "Event":
+        return self._start(queue, kept, "cuMemcpyDtoHAsync", lambda stream: self.device.driver.cuMemcpyDtoHAsync_v2(
+            address, self._argument, self.nbytes, stream))
+
+    def _start(self, queue: Optional[Queue], kept: Any, call: str, copy: Callable[[c_void_p], int]) -> "Event":
+        self.use_in(queue)
+        stream = self.device.queue_handle(queue)
+        with self.device:
+            return self.device.between_events(stream, call, lambda: copy(stream), (self, kept))
 
     def write(self, address: int) -> None:
         with self.device:
             self.device.check("cuMemcpyHtoD", self.device.driver.cuMemcpyHtoD_v2(self._argument, address, self.nbytes))
+
+    def write_from_device(self, address: int) -> None:
+        """Copies from memory of the same GPU that another library has."""
+        with self.device:
+            self.device.check("cuCtxSynchronize", self.device.driver.cuCtxSynchronize())
+            self.device.check("cuMemcpyDtoD", self.device.driver.cuMemcpyDtoD_v2(self._argument, address, self.nbytes))
+            self.device.check("cuCtxSynchronize", self.device.driver.cuCtxSynchronize())
 
     def read(self, address: int) -> None:
         with self.device:
@@ -122,6 +209,11 @@ class Event:
             self._device.check("cuEventSynchronize", self._device.driver.cuEventSynchronize(self._end))
         self._kept = None
         return self
+
+    def order(self, queue: Queue) -> None:
+        """What is added to the stream from now on waits for this."""
+        with self._device:
+            self._device.check("cuStreamWaitEvent", self._device.driver.cuStreamWaitEvent(queue.handle, self._end, 0))
 
     @property
     def done(self) -> bool:
@@ -157,20 +249,23 @@ class Function:
 
     def launch(self, memories: Sequence[Any], sizes: Sizes) -> Event:
         """Launches the kernel. `sizes`: of the whole and of a group."""
+        return self._launch(self._device.stream, memories, sizes)
+
+    def launch_in(self, queue: Queue, memories: Sequence[Any], sizes: Sizes) -> Event:
+        """Launches the kernel in a stream."""
+        self._device.refuse_fork()
+        for one in memories:
+            one.use_in(queue)
+        return self._launch(queue.handle, memories, sizes)
+
+    def _launch(self, stream: c_void_p, memories: Sequence[Any], sizes: Sizes) -> Event:
         total, group = ((*one, 1, 1)[:3] for one in sizes)
-        device, driver = self._device, self._device.driver
-        if not device.is_own_process():
-            raise BerthError(text("this process was forked after its first kernel: {} does not work in it", "CUDA"), "E0585",
-                             "multiprocessing.set_start_method('spawn')")
-        start, end = c_void_p(), c_void_p()
+        device = self._device
+        device.refuse_fork()
         blocks = [whole // by for whole, by in zip(total, group)]
         with device:
-            for one in (start, end):
-                device.check("cuEventCreate", driver.cuEventCreate(byref(one), 0))
-            device.check("cuEventRecord", driver.cuEventRecord(start, device.stream))
-            device.check("cuLaunchKernel", driver.cuLaunchKernel(self._handle, *blocks, *group, 0, device.stream, self._arguments, None))
-            device.check("cuEventRecord", driver.cuEventRecord(end, device.stream))
-        return Event(device, start, end, memories)
+            return device.between_events(stream, "cuLaunchKernel", lambda: device.driver.cuLaunchKernel(
+                self._handle, *blocks, *group, 0, stream, self._arguments, None), memories)
 
 
 class CudaDevice:
@@ -202,6 +297,7 @@ class CudaDevice:
         self.check("cuDevicePrimaryCtxRetain", self.driver.cuDevicePrimaryCtxRetain(byref(self._context), number))
         with self:
             self.check("cuStreamCreate", self.driver.cuStreamCreate(byref(self.stream), 0))
+        self.pool = Pool(self._new_block)
 
     def __str__(self) -> str:
         return f"{self.name} (CUDA)"
@@ -216,6 +312,45 @@ class CudaDevice:
     def is_own_process(self) -> bool:
         """False in a forked child, where CUDA does not work."""
         return os.getpid() == self._process
+
+    def refuse_fork(self) -> None:
+        if not self.is_own_process():
+            raise BerthError(text("this process was forked after its first kernel: {} does not work in it", "CUDA"), "E0585",
+                             "multiprocessing.set_start_method('spawn')")
+
+    def new_queue(self) -> Queue:
+        self.refuse_fork()
+        return Queue(self)
+
+    def queue_handle(self, queue: Optional[Queue]) -> c_void_p:
+        return self.stream if queue is None else queue.handle
+
+    def finish(self, queue: Optional[Queue]) -> None:
+        """Waits until all work of the stream is done. None: of the device's own."""
+        with self:
+            self.check("cuStreamSynchronize", self.driver.cuStreamSynchronize(self.queue_handle(queue)))
+
+    def order(self, before: Optional[Queue], after: Optional[Queue]) -> None:
+        """What is added to `after` from now on waits for what is in `before`."""
+        event = c_void_p()
+        with self:
+            self.check("cuEventCreate", self.driver.cuEventCreate(byref(event), _EVENT_DISABLE_TIMING))
+            self.check("cuEventRecord", self.driver.cuEventRecord(event, self.queue_handle(before)))
+            self.check("cuStreamWaitEvent", self.driver.cuStreamWaitEvent(self.queue_handle(after), event, 0))
+            self.driver.cuEventDestroy_v2(event)
+
+    def between_events(self, stream: c_void_p, call: str, enqueue: Callable[[], int], kept: Any) -> Event:
+        """Adds work to the stream between two events, which measure it."""
+        start, end = c_void_p(), c_void_p()
+        for one in (start, end):
+            self.check("cuEventCreate", self.driver.cuEventCreate(byref(one), 0))
+        self.check("cuEventRecord", self.driver.cuEventRecord(start, stream))
+        self.check(call, enqueue())
+        self.check("cuEventRecord", self.driver.cuEventRecord(end, stream))
+        return Event(self, start, end, kept)
+
+    def host_memory(self, nbytes: int) -> HostMemory:
+        return HostMemory(self, nbytes)
 
     def check(self, call: str, code: int) -> None:
         if not code:
@@ -279,4 +414,8 @@ class CudaDevice:
             raise BerthError(text("{} failed: {}", call, code), "E0585", "berth doctor")
 
     def allocate(self, nbytes: int) -> Memory:
+        """Memory of the pool, which is not cleared."""
         return Memory(self, nbytes)
+
+    def _new_block(self, size: int) -> _Block:
+        return _Block(self, size)

@@ -9,9 +9,10 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 from .errors import InvalidRequest, Unsupported
 from .language import text
 
-__all__ = ["BY_CODE", "CPU", "HostData", "capsule_of", "device_of", "from_capsule", "DTYPES"]
+__all__ = ["BY_CODE", "CPU", "CUDA", "DTYPES", "HostData", "buffer_of", "bytes_of", "capsule_of", "copy", "device_of", "from_capsule", "from_cuda_interface",
+           "is_on_first_gpu"]
 
-CPU, _CUDA_HOST = 1, 3
+CPU, CUDA, _CUDA_HOST = 1, 2, 3
 _DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 13: "CUDA (managed)", 14: "oneAPI"}
 
 # name: DLPack's (code, bits), size in bytes, format character of array and memoryview
@@ -70,8 +71,48 @@ def device_of(x: Any) -> Optional[str]:
     return None if kind in (CPU, _CUDA_HOST) else f"{_DEVICES.get(kind, kind)} {number}"
 
 
+def is_on_first_gpu(x: Any) -> bool:
+    """Whether an object of another library has memory of the first visible GPU of CUDA."""
+    asks = getattr(x, "__dlpack_device__", None)
+    if asks is not None:
+        return tuple(int(one) for one in asks()) == (CUDA, 0)
+    return hasattr(x, "__cuda_array_interface__")  # which does not name its GPU
+
+
+def from_cuda_interface(found: Any, owner: Any) -> HostData:
+    """The array that a `__cuda_array_interface__` describes."""
+    kind, size = found["typestr"][1:2], int(found["typestr"][2:])
+    dtype = BY_CODE.get(("iuf".find(kind), 8 * size))
+    shape = tuple(int(one) for one in found["shape"])
+    if dtype is None or found["typestr"][0] == ">":
+        raise Unsupported(text("numbers of the format {!r} have no kernel type", found["typestr"]), "E0582", "x.astype('float32')")
+    expected = size
+    for axis in reversed(range(len(shape))):
+        if found.get("strides") and shape[axis] > 1 and found["strides"][axis] != expected:
+            raise not_contiguous()
+        expected *= shape[axis]
+    return HostData(int(found["data"][0] or 0), expected, shape, dtype, owner)
+
+
+def buffer_of(address: int, nbytes: int, owner: Any) -> Any:
+    """Memory of the host as a buffer that can be written. It keeps the owner alive."""
+    buffer = type("Buffer", (ctypes.c_char * nbytes,), {}).from_address(address)
+    buffer.owner = owner
+    return buffer
+
+
+def bytes_of(address: int, nbytes: int) -> bytes:
+    """A copy of memory of the host."""
+    return ctypes.string_at(address, nbytes)
+
+
+def copy(to: int, address: int, nbytes: int) -> None:
+    """Copies memory of the host."""
+    ctypes.memmove(to, address, nbytes)
+
+
 def from_capsule(capsule: Any) -> HostData:
-    """The tensor in a capsule on the CPU. The capsule owns the tensor, and frees it when the capsule itself is freed."""
+    """The tensor in a capsule. The capsule owns the tensor, and frees it when the capsule itself is freed."""
     managed = ctypes.cast(_pointer_of(capsule, _NAME), ctypes.POINTER(_Managed)).contents
     tensor = managed.tensor
     dtype = BY_CODE.get((tensor.dtype.code, tensor.dtype.bits))
@@ -106,11 +147,11 @@ _DELETE = _DELETER(_delete)
 _DROP = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_drop)
 
 
-def capsule_of(address: int, shape: Tuple[int, ...], dtype: str, owner: Any) -> Any:
-    """Makes a capsule for memory of the host. `owner` stays alive until the consumer frees the tensor."""
+def capsule_of(address: int, shape: Tuple[int, ...], dtype: str, owner: Any, device: int = CPU) -> Any:
+    """Makes a capsule for memory of the host, or of the first GPU. `owner` stays alive until the consumer frees the tensor."""
     (code, bits), _, _ = DTYPES[dtype]
     sizes = (ctypes.c_int64 * max(len(shape), 1))(*shape)
-    managed = _Managed(_Tensor(address, _Device(CPU, 0), len(shape), _DType(code, bits, 1), sizes, None, 0), None, _DELETE)
+    managed = _Managed(_Tensor(address, _Device(device, 0), len(shape), _DType(code, bits, 1), sizes, None, 0), None, _DELETE)
     key = ctypes.addressof(managed)
     _exported[key] = (managed, sizes, owner)
     return _new(key, _NAME, ctypes.cast(_DROP, ctypes.c_void_p))

@@ -1,4 +1,4 @@
-"""Calls an OpenCL library by ctypes: one device, one queue in order. Loaded at the first use of berth.kernel or berth.empty."""
+"""Calls an OpenCL library by ctypes: one device, a queue in order, and more queues for streams. Loaded at the first use of berth.kernel or berth.empty."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import ctypes
 import itertools
 import os
 from ctypes import POINTER, byref, c_char_p, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Set, Tuple
 
 from ._library import library
+from ._memory_pool import LEAST_POOLED, MOST_KEPT, DeviceOutOfMemory, Pool
 from .errors import BerthError, NoDevice
 from .kernel_source import OPENCL_HEADER, compile_error
 from .language import text
@@ -20,14 +21,11 @@ _DEVICE_TYPE, _DEVICE_MAX_GROUP, _DEVICE_AVAILABLE, _DEVICE_NAME = 0x1000, 0x100
 _KERNEL_WORK_GROUP_SIZE = 0x11B0
 _PROGRAM_BUILD_LOG = 0x1183
 _QUEUE_PROFILING = 1 << 1
-_MEM_READ_WRITE, _MEM_USE_HOST_PTR = 1 << 0, 1 << 3
+_MEM_READ_WRITE, _MEM_USE_HOST_PTR, _MEM_ALLOC_HOST_PTR = 1 << 0, 1 << 3, 1 << 4
 _MAP_READ_WRITE = 1 << 0 | 1 << 1
 _EVENT_STATUS, _PROFILING_START, _PROFILING_END = 0x11D3, 0x1282, 0x1283
 _COMPLETE = 0
 _PAGE = 4096
-# The pool keeps blocks of powers of two, and of each size up to this many bytes.
-_LEAST_POOLED, _MOST_POOLED, _MOST_KEPT = 256, 1 << 20, 4 << 20
-_POOLED = [1 << bits for bits in range(_LEAST_POOLED.bit_length() - 1, _MOST_POOLED.bit_length())]
 Sizes = Tuple[Tuple[int, ...], Tuple[int, ...]]
 _INSTALL = "sudo apt install ocl-icd-libopencl1 pocl-opencl-icd"
 # Names of the error codes that users may see.
@@ -60,6 +58,9 @@ _FUNCTIONS: List[Tuple[str, Any, Sequence[Any]]] = [
     ("clEnqueueMapBuffer", c_void_p,
      [c_void_p, c_void_p, c_uint32, c_uint64, c_size_t, c_size_t, c_uint32, c_void_p, c_void_p, POINTER(c_int32)]),
     ("clEnqueueUnmapMemObject", c_int32, [c_void_p, c_void_p, c_void_p, c_uint32, c_void_p, c_void_p]),
+    ("clEnqueueMarkerWithWaitList", c_int32, [c_void_p, c_uint32, c_void_p, c_void_p]),
+    ("clEnqueueBarrierWithWaitList", c_int32, [c_void_p, c_uint32, c_void_p, c_void_p]),
+    ("clReleaseCommandQueue", c_int32, [c_void_p]),
     ("clFlush", c_int32, [c_void_p]),
     ("clFinish", c_int32, [c_void_p]),
     ("clWaitForEvents", c_int32, [c_uint32, c_void_p]),
@@ -67,12 +68,6 @@ _FUNCTIONS: List[Tuple[str, Any, Sequence[Any]]] = [
     ("clGetEventProfilingInfo", c_int32, [c_void_p, c_uint32, c_size_t, c_void_p, POINTER(c_size_t)]),
     ("clReleaseEvent", c_int32, [c_void_p]),
 ]
-
-
-class DeviceOutOfMemory(BerthError, MemoryError):
-    """The device has no memory for an array."""
-
-    usual_id = "E0584"
 
 
 def failed(call: str, code: int) -> BerthError:
@@ -105,14 +100,47 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
+class Queue:
+    """One more queue of the device."""
+
+    __slots__ = ("device", "handle")
+
+    def __init__(self, device: "OpenClDevice") -> None:
+        problem = c_int32()
+        self.device, self.handle = device, None
+        self.handle = device.cl.clCreateCommandQueue(device.context, device.handle, _QUEUE_PROFILING, byref(problem))
+        device.check("clCreateCommandQueue", problem.value)
+
+    def __del__(self) -> None:
+        if self.handle and not self.device.is_forked:
+            self.device.cl.clReleaseCommandQueue(self.handle)
+
+
+class HostMemory:
+    """Memory of this process that the device copies from and to directly."""
+
+    def __init__(self, device: "OpenClDevice", nbytes: int) -> None:
+        self.device, self._handle = device, None
+        problem = c_int32()
+        self._handle = device.cl.clCreateBuffer(device.context, _MEM_READ_WRITE | _MEM_ALLOC_HOST_PTR, max(nbytes, 1), None, byref(problem))
+        device.check("clCreateBuffer", problem.value)
+        self.address: int = device.cl.clEnqueueMapBuffer(device.queue, self._handle, 1, _MAP_READ_WRITE, 0, max(nbytes, 1), 0, None, None, byref(problem))
+        device.check("clEnqueueMapBuffer", problem.value)
+
+    def __del__(self) -> None:
+        if self._handle and not self.device.is_forked:
+            self.device.cl.clReleaseMemObject(self._handle)
+
+
 class _Block:
     """A buffer of the device. For a CPU device, it is also memory of this process, at `address`; other devices have no address.
     Its owner releases it: a `__del__` could run after the block has gone back to the pool, if both are in one cycle of garbage."""
 
-    __slots__ = ("device", "size", "handle", "address", "pointer", "launched", "_host", "_argument")
+    __slots__ = ("device", "size", "handle", "address", "pointer", "launched", "queue", "_host", "_argument")
 
     def __init__(self, device: "OpenClDevice", size: int) -> None:
         self.device, self.size = device, size
+        self.queue: Optional[Queue] = None  # where it was used last; None: in the device's own queue
         self.address: Optional[int] = None
         self.launched = False  # whether a kernel may still use it
         self.handle: Optional[int] = None
@@ -133,7 +161,7 @@ class _Block:
 
     def release(self) -> None:
         if self.launched and self.address is not None:  # the memory in this process is freed next, so wait for the kernels
-            self.device.cl.clFinish(self.device.queue)
+            self.device.finish(self.queue)
         self.device.cl.clReleaseMemObject(self.handle)
 
 
@@ -153,23 +181,58 @@ class Memory:
             return
         if self.mapped:
             self.unmap()
-        block = self._block
-        free = self.device.free.get(block.size)
-        if free is not None and len(free) * block.size < _MOST_KEPT:
-            free.append(block)  # kernels that still use the block finish before kernels of its next owner start
+        block, pool = self._block, self.device.pool
+        free = pool.free.get(block.size)
+        if free is not None and len(free) * block.size < MOST_KEPT:  # Pool.give_back(), without the call
+            free.append(block)
         else:
-            block.release()
+            pool.give_back(block)
 
     @property
     def handle(self) -> Optional[int]:
         return self._block.handle
 
     def launched(self) -> None:
-        """Called before a kernel uses it."""
+        """Called before a kernel of the device's own queue uses it."""
         self._block.launched = True
+        self.use_in(None)
+
+    def use_in(self, queue: Optional[Queue]) -> None:
+        """Called before work in this queue (None: the device's own) uses it: that work waits for earlier work in another queue."""
+        block = self._block
+        if block.queue is not queue:
+            self.device.order(block.queue, queue)
+            block.queue = queue
+        if queue is not None:
+            block.launched = True
+            self.serial = next(_serials)  # so that the next launch in the device's own queue calls launched()
+
+    def start_copy(self, call: str, address: int, queue: Optional[Queue], kept: Any) -> "Event":
+        """Starts clEnqueueWriteBuffer or clEnqueueReadBuffer with memory of the host at `address`."""
+        shared = self.mapped
+        if shared:
+            self.unmap()
+            self.device.finish(None)
+        self.use_in(queue)
+        self._block.launched = True
+        event, handle = c_void_p(), self.device.queue_handle(queue)
+        self.device.check(call, getattr(self.device.cl, call)(handle, self.handle, 0, 0, self.nbytes, address, 0, None, byref(event)))
+        self.device.cl.clFlush(handle)
+        copy = Event(self.device, event.value or 0, (self, kept))
+        if shared:
+            copy.wait()
+            self.map(wait=True)
+        return copy
+
+    def start_write(self, address: int, queue: Optional[Queue], kept: Any) -> "Event":
+        return self.start_copy("clEnqueueWriteBuffer", address, queue, kept)
+
+    def start_read(self, address: int, queue: Optional[Queue], kept: Any) -> "Event":
+        return self.start_copy("clEnqueueReadBuffer", address, queue, kept)
 
     def write(self, address: int) -> None:
         """Copies from the host. Returns when the copy is complete."""
+        self.use_in(None)
         mapped = self.mapped
         if mapped:
             self.unmap()
@@ -180,12 +243,14 @@ class Memory:
 
     def read(self, address: int) -> None:
         """Copies to the host. All kernels that were launched before run first."""
+        self.use_in(None)
         self.device.check("clEnqueueReadBuffer", self.device.cl.clEnqueueReadBuffer(
             self.device.queue, self.handle, 1, 0, self.nbytes, address, 0, None, None))
 
     def map(self, wait: bool) -> None:
         """Lets the host use the memory at `address`. A launch ends this, because a kernel then uses the memory."""
         problem = c_int32()
+        self.use_in(None)
         self.device.cl.clEnqueueMapBuffer(self.device.queue, self.handle, int(wait), _MAP_READ_WRITE, 0, max(self.nbytes, 1), 0, None, None,
                                           byref(problem))
         self.device.check("clEnqueueMapBuffer", problem.value)
@@ -248,6 +313,10 @@ class Event:
         self._kept = None
         return self
 
+    def order(self, queue: Queue) -> None:
+        """What is enqueued in the queue from now on waits for this."""
+        self._device.wait_in(queue, c_void_p(self._handle))
+
     @property
     def done(self) -> bool:
         """Whether the kernel is done; does not wait."""
@@ -306,11 +375,34 @@ class Function:
             raise failed("clEnqueueNDRangeKernel", problem)
         return Event(device, launch.event, memories)
 
+    def launch_in(self, queue: Queue, memories: Sequence[Memory], sizes: Sizes) -> Event:
+        """Launches the kernel in the queue of a stream. If the host shares an array, this waits for the end."""
+        device, launch = self._device, self._launch
+        device.refuse_fork()
+        launch.total[:], launch.group[:] = ((*one, 1, 1)[:3] for one in sizes)
+        launch.axes, self._sizes = len(sizes[0]), sizes
+        shared = [one for one in memories if one.mapped]
+        for one in shared:
+            one.unmap()
+        if shared:
+            device.finish(None)
+        for one in memories:
+            one.use_in(queue)
+        launch.queue = queue.handle
+        problem = self._go(self._pointer)
+        launch.queue = device.queue
+        if problem:
+            raise failed("clEnqueueNDRangeKernel", problem)
+        event = Event(device, launch.event, memories)
+        if shared:
+            event.wait()
+            for one in shared:
+                one.map(wait=True)
+        return event
+
     def _launch_shared(self, memories: Sequence[Memory]) -> Event:
         """The host gets its access to the memory back when the kernel is done."""
-        if self._device.is_forked:
-            raise BerthError(text("this process was forked after its first kernel: {} does not work in it", "OpenCL"), "E0585",
-                             "multiprocessing.set_start_method('spawn')")
+        self._device.refuse_fork()
         shared = [one for one in memories if one.mapped]
         for one in shared:
             one.unmap()
@@ -332,7 +424,7 @@ class OpenClDevice:
         self.cl = _library()
         self.release_event = self.cl.clReleaseEvent
         self.mapped: Set[int] = set()  # serial numbers of the memory that the host may use
-        self.free: Dict[int, List[_Block]] = {size: [] for size in _POOLED}
+        self.pool = Pool(self._new_block)
         self.is_forked = False  # whether this process is a child of the one that opened the device
         self.handle, self.kind = self._choose()
         self.is_cpu = bool(self.kind & _DEVICE_TYPE_CPU)
@@ -351,6 +443,44 @@ class OpenClDevice:
     def check(self, call: str, code: int) -> None:
         if code:
             raise failed(call, code)
+
+    def is_own_process(self) -> bool:
+        """False in a forked child, where OpenCL does not work."""
+        return not self.is_forked
+
+    def refuse_fork(self) -> None:
+        if self.is_forked:
+            raise BerthError(text("this process was forked after its first kernel: {} does not work in it", "OpenCL"), "E0585",
+                             "multiprocessing.set_start_method('spawn')")
+
+    def new_queue(self) -> Queue:
+        self.refuse_fork()
+        return Queue(self)
+
+    def queue_handle(self, queue: Optional[Queue]) -> Optional[int]:
+        handle: Optional[int] = self.queue if queue is None else queue.handle
+        return handle
+
+    def finish(self, queue: Optional[Queue]) -> None:
+        """Waits until all work in the queue is done. None: in the device's own."""
+        self.check("clFinish", self.cl.clFinish(self.queue_handle(queue)))
+
+    def order(self, before: Optional[Queue], after: Optional[Queue]) -> None:
+        """What is enqueued in `after` from now on waits for what is in `before`."""
+        event, first = c_void_p(), self.queue_handle(before)
+        self.check("clEnqueueMarkerWithWaitList", self.cl.clEnqueueMarkerWithWaitList(first, 0, None, byref(event)))
+        self.cl.clFlush(first)
+        try:
+            self.wait_in(after, event)
+        finally:
+            self.cl.clReleaseEvent(event)
+
+    def wait_in(self, queue: Optional[Queue], event: Any) -> None:
+        """What is enqueued in the queue from now on waits for the event."""
+        self.check("clEnqueueBarrierWithWaitList", self.cl.clEnqueueBarrierWithWaitList(self.queue_handle(queue), 1, byref(event), None))
+
+    def host_memory(self, nbytes: int) -> HostMemory:
+        return HostMemory(self, nbytes)
 
     def _list(self, function: Any, *before: Any) -> List[int]:
         count = c_uint32()
@@ -403,19 +533,13 @@ class OpenClDevice:
 
     def allocate(self, nbytes: int) -> Memory:
         """Memory of the pool, which is not cleared."""
-        if nbytes > _MOST_POOLED:
-            return Memory(self, nbytes, self._new_block(nbytes))
-        size = 1 << (nbytes - 1 | _LEAST_POOLED - 1).bit_length() if nbytes else _LEAST_POOLED
+        pool = self.pool
         try:
-            return Memory(self, nbytes, self.free[size].pop())
-        except IndexError:
-            return Memory(self, nbytes, self._new_block(size))
+            block = pool.free[1 << (nbytes - 1 | LEAST_POOLED - 1).bit_length()].pop()  # Pool.take(), without the call
+            pool.reuses += 1
+        except (KeyError, IndexError):
+            block = pool.take(nbytes)
+        return Memory(self, nbytes, block)
 
     def _new_block(self, size: int) -> _Block:
-        try:
-            return _Block(self, size)
-        except DeviceOutOfMemory:
-            before, self.free = self.free, {size: [] for size in _POOLED}
-            for one in itertools.chain.from_iterable(before.values()):
-                one.release()
-            return _Block(self, size)
+        return _Block(self, size)

@@ -102,9 +102,12 @@ MESSAGES: Dict[str, str] = {
     "an array of {} on {}": "{} 的数组（在 {} 上）",
     "a {}": "{}",
     "kernel {}, argument {}: the array is on another device: {}": "核函数 {} 的参数 {}：数组在另一个设备上：{}",
-    "{} = berth.asarray({}): an array of {}": "{} = berth.asarray({})：{} 数组",
     "kernel {}, argument {}: it takes {}, not {}": "核函数 {} 的参数 {}：需要 {}，而不是 {}",
     "the source has no kernel {!r}; it has: {}": "源码中没有核函数 {!r}；有：{}",
+    "the event is of another device: {}": "事件属于另一个设备：{}",
+    "the stream is on another device: {}": "流在另一个设备上：{}",
+    "a {} is not a stream": "{} 不是流",
+    "a {} is not memory of berth.pinned()": "{} 不是 berth.pinned() 分配的内存",
     "the source has no kernel": "源码中没有核函数",
     "the source has several kernels: {}": "源码中有多个核函数：{}",
 

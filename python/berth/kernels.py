@@ -13,7 +13,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _dlpack
 from ._cuda import CudaDevice
-from ._opencl import DeviceOutOfMemory, Event, OpenClDevice, Sizes
+from ._memory_pool import DeviceOutOfMemory
+from ._opencl import Event, OpenClDevice, Sizes
 from .errors import BerthError, InvalidRequest, Unsupported
 from .kernel_source import KernelCompileError, Parameter, kernels_of
 from .language import text
@@ -134,13 +135,34 @@ class Array:
             self._memory.write(data.address)
         return self
 
+    def start_copy_from(self, host: Any, stream: Any = None) -> Event:
+        """Starts to overwrite all numbers with those of memory from `berth.pinned`, which has the same shape and type. Returns at once; change that
+        memory after the event."""
+        return _streams().start_copy(self, host, stream, True)  # type: ignore[no-any-return]
+
+    def start_copy_to(self, host: Any, stream: Any = None) -> Event:
+        """Starts a copy to memory from `berth.pinned`. Returns at once; read that memory after the event."""
+        return _streams().start_copy(self, host, stream, False)  # type: ignore[no-any-return]
+
+    @property
+    def __cuda_array_interface__(self) -> Dict[str, Any]:
+        """For CuPy, Numba and others. Waits for the work on the array; a kernel that runs later changes it."""
+        if self._memory.device.backend != "cuda":
+            raise AttributeError("__cuda_array_interface__")
+        (code, bits), _, _ = _dlpack.DTYPES[self.dtype]
+        return {"shape": self.shape, "typestr": f"<{'iuf'[code]}{bits // 8}", "data": (self._memory.device_address, False), "strides": None, "version": 3}
+
     def __dlpack_device__(self) -> Tuple[int, int]:
+        if self._memory.device.backend == "cuda":
+            return (_dlpack.CUDA, 0)
         self._address()
         return (_dlpack.CPU, 0)
 
     def __dlpack__(self, **_: Any) -> Any:
-        """Shares the memory with NumPy and other libraries, without a copy. A kernel that runs later changes the memory, so wait for its
+        """Shares the memory with NumPy, PyTorch and other libraries, without a copy. A kernel that runs later changes the memory, so wait for its
         event before you read."""
+        if self._memory.device.backend == "cuda":
+            return _dlpack.capsule_of(self._memory.device_address, self.shape, self.dtype, self._memory, _dlpack.CUDA)
         address = self._address()
         if not self._memory.mapped:
             self._memory.map(wait=True)
@@ -151,6 +173,22 @@ class Array:
         if address is None:
             raise BufferError(text("the memory of {} cannot be shared through DLPack: x.numpy() copies it", self.device))
         return address
+
+
+def _streams() -> Any:
+    return importlib.import_module(".streams", __package__)
+
+
+def _on_this_gpu(x: Any, backend: str) -> Optional[_dlpack.HostData]:
+    """The numbers of another library's array, if it is on the GPU that kernels of CUDA use; else None."""
+    if isinstance(x, Array) or not _dlpack.is_on_first_gpu(x) or backend == "opencl":
+        return None
+    device = _device(backend)
+    if not isinstance(device, CudaDevice):
+        return None
+    if hasattr(x, "__dlpack__"):
+        return _dlpack.from_capsule(x.__dlpack__(stream=device.stream.value))
+    return _dlpack.from_cuda_interface(x.__cuda_array_interface__, x)
 
 
 def _host_data(x: Any, dtype: Optional[str]) -> _dlpack.HostData:
@@ -226,7 +264,8 @@ def empty(shape: Shape, dtype: Any = "float32", backend: str = "auto") -> Array:
 
 
 def asarray(x: Any, dtype: Any = None, backend: str = "auto") -> Array:
-    """A copy of an array on the device: of NumPy, of PyTorch on the CPU, of anything with a buffer or DLPack, or of a list of numbers.
+    """A copy of an array on the device: of NumPy, of PyTorch on the CPU, of anything with a buffer or DLPack, or of a list of numbers. With CUDA, also
+    of an array that another library has on the same GPU.
 
     Parameters
     ----------
@@ -244,12 +283,13 @@ def asarray(x: Any, dtype: Any = None, backend: str = "auto") -> Array:
     """
     if isinstance(x, Array):
         return x
-    data = _host_data(x, None if dtype is None else _known(dtype))
+    on_gpu = _on_this_gpu(x, backend)
+    data = on_gpu or _host_data(x, None if dtype is None else _known(dtype))
     if dtype is not None and data.dtype != _known(dtype):
         raise InvalidRequest(text("the array has numbers of {}, not of {}", data.dtype, _known(dtype)), "E0582", f"x.astype({_known(dtype)!r})")
     out = empty(data.shape, data.dtype, backend)
     if data.nbytes:
-        out._memory.write(data.address)
+        (out._memory.write if on_gpu is None else out._memory.write_from_device)(data.address)
     return out
 
 
@@ -306,7 +346,7 @@ class Kernel:
             group = tuple(one // 2 if axis == largest else one for axis, one in enumerate(group))
         return group
 
-    def __call__(self, *arguments: Any, size: Shape, group: Optional[Shape] = None) -> Event:
+    def __call__(self, *arguments: Any, size: Shape, group: Optional[Shape] = None, stream: Any = None) -> Event:
         """Launches the kernel.
 
         Parameters
@@ -317,6 +357,8 @@ class Kernel:
             How many work-items on each axis. It is rounded up to whole groups, so the kernel compares its `GLOBAL_ID` with the true size.
         group : int or sequence of int, optional
             How many work-items share LOCAL memory and BARRIER() (default: 256, 16×16 or 8×8×4, or fewer if the device takes fewer).
+        stream : Stream, optional
+            Where it runs. Kernels without a stream run one after another.
         """
         if len(arguments) != len(self._slots):
             raise InvalidRequest(text("kernel {} takes {} arguments, not {}", self.name, len(self._slots), len(arguments)), "E0582", repr(self))
@@ -336,8 +378,17 @@ class Kernel:
                     memories.append(memory)
                 else:
                     self._set_number(slot, value)
+            if stream is not None:
+                return self._launch_in(stream, memories, sizes)
             event: Event = self._function.launch(memories, sizes)
             return event
+
+    def _launch_in(self, stream: Any, memories: List[Any], sizes: Sizes) -> Event:
+        queue = _streams().queue_of(stream, self._device)
+        for slot in self._slots:
+            slot.serial = 0  # the next launch without a stream has to wait for this one
+        event: Event = self._function.launch_in(queue, memories, sizes)
+        return event
 
     def _set_array(self, slot: _Slot, array: Array) -> None:
         memory = array._memory
@@ -392,7 +443,7 @@ class Kernel:
             raise self._mismatch(parameter, text("a {}", type(value).__name__)) from None
 
     def _mismatch(self, parameter: Parameter, given: str) -> InvalidRequest:
-        hint = text("{} = berth.asarray({}): an array of {}", parameter.name, parameter.name, parameter.dtype) if parameter.is_array else ""
+        hint = f"{parameter.name} = berth.asarray(x, {parameter.dtype!r})" if parameter.is_array else f"{parameter.name}: {parameter.type}"
         wanted = parameter.type + ("*" if parameter.is_array else "")
         return InvalidRequest(text("kernel {}, argument {}: it takes {}, not {}", self.name, parameter.name, wanted, given), "E0582", hint)
 
