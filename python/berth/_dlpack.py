@@ -96,7 +96,8 @@ def from_cuda_interface(found: Any, owner: Any) -> HostData:
 
 def buffer_of(address: int, nbytes: int, owner: Any) -> Any:
     """Memory of the host as a buffer that can be written. It keeps the owner alive."""
-    buffer = type("Buffer", (ctypes.c_char * nbytes,), {}).from_address(address)
+    kind: Any = type("Buffer", (ctypes.c_char * nbytes,), {})  # a class of its own, because arrays of ctypes have no attributes
+    buffer = kind.from_address(address)
     buffer.owner = owner
     return buffer
 

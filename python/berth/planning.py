@@ -27,8 +27,8 @@ _PART_TITLES = ("part", "memory")
 class Estimate:
     """The memory of a model on each GPU. What is not known is None.
 
-    `parts` has the bytes of weights, gradients, optimizer, activations, kv_cache, workspace and context. `least_bytes` is the sum of the known
-    ones. `fits` is None without `gpu=`, or if it is not known. `ways` are options that make it fit, with the bytes to reserve. `data` is the
+    `parts` has the bytes of weights, gradients, optimizer, activations, kv_cache, workspace, fragmentation and context. `least_bytes` is the sum
+    of the known ones. `fits` is None without `gpu=`, or if it is not known. `ways` are options that make it fit, with the bytes to reserve. `data` is the
     whole document.
     """
 
@@ -93,7 +93,7 @@ def _write_shapes(module: Any, folder: str) -> str:
 
 def plan(model: Union[str, "os.PathLike[str]", Any], *, task: str = "inference", batch: int = 1, seq: int = 2048, gpu: Optional[str] = None,
          precision: Optional[str] = None, optimizer: Optional[str] = None, rank: Optional[int] = None, checkpointing: bool = False, gpus: int = 1,
-         zero: Optional[int] = None, kv: Optional[str] = None) -> Estimate:
+         zero: Optional[int] = None, kv: Optional[str] = None, torch: Optional[str] = None) -> Estimate:
     """Estimates the GPU memory of a model, as `berth plan fit`. Nothing is loaded or run.
 
     Parameters
@@ -106,6 +106,8 @@ def plan(model: Union[str, "os.PathLike[str]", Any], *, task: str = "inference",
         A GPU's name or PCI id, or "here"; then `fits` says whether the model fits.
     precision, optimizer, rank, checkpointing, gpus, zero, kv
         As the options of `berth plan fit`. Inference keeps the types of a file or module unless `precision` says otherwise.
+    torch : str, optional
+        The version of PyTorch ("2.0"), because AdamW's temporary memory depends on it. For a module, the loaded one.
 
     Raises
     ------
@@ -117,8 +119,11 @@ def plan(model: Union[str, "os.PathLike[str]", Any], *, task: str = "inference",
     >>> berth.plan("Llama-3.1-8B", gpu="RTX 4090").fits                                 # doctest: +SKIP
     True
     """
+    if torch is None and _is_module(model):
+        torch = str(sys.modules["torch"].__version__)
     words: List[str] = ["--task", task, "--batch", str(batch), "--seq", str(seq), "--gpus", str(gpus)]
-    for option, value in (("--gpu", gpu), ("--precision", precision), ("--optimizer", optimizer), ("--rank", rank), ("--zero", zero), ("--kv", kv)):
+    for option, value in (("--gpu", gpu), ("--precision", precision), ("--optimizer", optimizer), ("--rank", rank), ("--zero", zero), ("--kv", kv),
+                          ("--torch", torch)):
         if value is not None:
             words += [option, str(value)]
     if checkpointing:

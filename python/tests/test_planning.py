@@ -32,6 +32,9 @@ class Names(OnAMachine):
             print(small.fits, small.data["zero"], all(count <= 48 << 30 for _, count in small.ways))
             print(berth.plan("Llama-3.1-8B", gpu="here").gpu)
             print(repr(one).splitlines()[-1])
+            old, new = (berth.plan("Llama-3.1-8B", task="train", torch=version).parts for version in ("2.0.1", "2.15.0+cpu"))
+            print(old["workspace"] == 2 * old["gradients"], new["workspace"] < old["workspace"], old["fragmentation"])
+            print(one.parts["fragmentation"] == one.parts["kv_cache"] // 2, one.data["reserved_bytes"] - one.data["allocated_bytes"] == one.parts["fragmentation"])
             """
         said = self.prints(code).splitlines()
         self.assertEqual(said[0], "8030261248 True GeForce RTX 4090 True ()")
@@ -39,16 +42,18 @@ class Names(OnAMachine):
         self.assertTrue(said[2].endswith(" 3 True"), said[2])
         self.assertIn("4090", said[3])
         self.assertIn("it fits", said[4])
+        self.assertEqual(said[5:], ["True True None", "True True"])
 
     def test_what_makes_no_sense_is_named(self):
         code = """
             for arguments in (dict(model="no-such-model"), dict(model=7), dict(model="Llama-3.1-8B", batch=-1), dict(model="Llama-3.1-8B", zero=3),
-                              dict(model="/nonexistent.gguf"), dict(model="Llama-3.1-8B", task="dance"), dict(model="Llama-3.1-8B", gpu="A100")):
+                              dict(model="/nonexistent.gguf"), dict(model="Llama-3.1-8B", task="dance"), dict(model="Llama-3.1-8B", gpu="A100"),
+                              dict(model="Llama-3.1-8B", torch="newest")):
                 try: print(berth.plan(**arguments))
                 except berth.BerthError as problem: print(problem.id, bool(problem.hint))
             """
         self.assertEqual(self.prints(code).splitlines(),
-                         ["E0970 True", "E1047 True", "E0104 True", "E1045 True", "E0111 True", "E0003 True", "E0972 True"])
+                         ["E0970 True", "E1047 True", "E0104 True", "E1045 True", "E0111 True", "E0003 True", "E0972 True", "E1098 True"])
 
 
 @unittest.skipUnless(torch, "needs PyTorch")

@@ -21,6 +21,8 @@ inline constexpr auto kPlanOptions = std::to_array<Option>({
     {"--optimizer", "adamw|adamw-8bit|sgd-momentum|sgd", "optimizer for training (default: adamw)"},
     {"--rank", "N", "rank of lora and qlora (default: 16)"},
     {"--checkpointing", nullptr, "recompute activations instead of keeping them"},
+    {"--torch", "VERSION",
+     "fit: version of PyTorch; AdamW needs more memory in 2.0 (default: 2.1 or later)"},
     {"--cpu", nullptr, "measure: run the program on the CPU"},
     {"--time-limit", "DURATION", "measure: end a run after this long (default: 10m)"},
     {"--prices", "FILE", "gpu, cost: your prices instead of the known ones (docs/plan.md)"},

@@ -38,6 +38,8 @@ std::vector<Part> parts_of(const plan::Memory& m) {
           {"activations_bytes", msgid("activations"), known(m.activations)},
           {"kv_cache_bytes", msgid("KV cache"), known(m.kv_cache)},
           {"workspace_bytes", msgid("workspace"), known(m.workspace)},
+          {"fragmentation_bytes", msgid("fragmentation"),
+           m.gradients > 0 ? std::nullopt : known(m.fragmentation)},
           {"context_bytes", msgid("driver context"), m.context}};
 }
 
@@ -70,6 +72,7 @@ struct Way {
 struct Answer {
   plan::Model model;
   plan::Work work;
+  std::string torch;  // the version that --torch names; "": none
   plan::Memory memory;
   double safe_bytes = 0;
   std::optional<plan::Gpu> gpu;
@@ -235,6 +238,7 @@ std::string json_of(const Answer& answer) {
                          ? std::optional(answer.work.zero)
                          : std::nullopt);
   json.text_field("kv", answer.work.kv ? plan::name(*answer.work.kv) : "");
+  json.text_field("torch", answer.torch);
   json.key("parts");
   json.open('{');
   for (const Part& part : parts_of(answer.memory))
@@ -242,6 +246,7 @@ std::string json_of(const Answer& answer) {
   json.close('}');
   const bool is_whole = !answer.memory.is_partial;
   json.field("allocated_bytes", whole_if(is_whole, answer.memory.allocated()));
+  json.field("reserved_bytes", whole_if(is_whole, answer.memory.reserved()));
   json.field("peak_bytes", whole_if(is_whole, answer.memory.peak()));
   json.field("safe_bytes", whole_if(is_whole, answer.safe_bytes));
   json.field("least_bytes", whole(answer.memory.peak()));
@@ -312,7 +317,8 @@ std::string text_of(const Answer& answer, const output::Terminal& terminal) {
   output::Table table({{std::string(tr("part"))}, {std::string(tr("memory")), true}});
   for (const Part& part : parts_of(answer.memory)) {
     if (!part.bytes)
-      table.add({std::string(tr(part.title)), std::string(tr("not known"))});
+      table.add({std::string(tr(part.title)),
+                 std::string(answer.memory.is_partial ? tr("not known") : tr("in the margin"))});
     else if (*part.bytes > 0)
       table.add({std::string(tr(part.title)), shown(*part.bytes)});
   }
@@ -327,6 +333,7 @@ std::string text_of(const Answer& answer, const output::Terminal& terminal) {
     return out;
   }
   table.add({std::string(tr("peak, as counted by the driver")), shown(answer.memory.peak())});
+  table.add({std::string(tr("margin")), shown(answer.safe_bytes - answer.memory.peak())});
   table.add({std::string(tr("safe bound")), shown(answer.safe_bytes)});
   out += table.render(terminal);
   if (answer.work.on_images) out += text("For images of {}.", answer.model.image_size) + "\n";
@@ -390,6 +397,14 @@ Result<plan::Work> planned_work(const Arguments& arguments, const plan::Model& m
   if (!gpus) return gpus.error();
   work.batch = *batch, work.seq = *seq, work.lora_rank = *rank, work.gpus = *gpus;
   if (const auto kv = arguments.value("--kv")) work.kv = plan::kv_precision_of(*kv);
+  if (const auto torch = arguments.value("--torch")) {
+    const auto version = plan::torch_version_of(*torch);
+    if (!version)
+      return Error{ErrorCode::kInvalidArgument, "E1098",
+                   text("--torch: '{}' is not a version of PyTorch", printable(*torch)),
+                   "python3 -c 'import torch; print(torch.__version__)'"};
+    work.torch = *version;
+  }
   if (const auto zero = arguments.value("--zero")) work.zero = zero->front() - '0';
   if (work.zero > 0 && (work.gpus < 2 || work.task == plan::Task::kInference))
     return Error{ErrorCode::kInvalidArgument, "E1045",
@@ -510,7 +525,8 @@ Result<int> plan_fit(const Context& context) {
   if (!model) return std::move(model).error();
   const auto work = planned_work(arguments, *model);
   if (!work) return work.error();
-  Answer answer{std::move(*model), *work, {}, 0, {}, {}, {}, {}};
+  Answer answer{
+      std::move(*model), *work, arguments.value("--torch").value_or(""), {}, 0, {}, {}, {}, {}};
   answer.memory = plan::memory_of(answer.model, answer.work);
   answer.safe_bytes = plan::safe_bytes(answer.memory, *work);
   if (const auto named = arguments.value("--gpu")) {

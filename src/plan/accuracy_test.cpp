@@ -54,6 +54,7 @@ TEST_CASE("the stated accuracy is what the published cases measure") {
     work.gpus = one.value("gpus", 1.0);
     work.zero = one.value("zero", 0);
     work.optimizer = *optimizer_of(one.value("optimizer", "adamw"));
+    work.torch = *torch_version_of(one.value("torch", "2.1"));
     const Model model = model_of_case(one);
     work.on_images = model.is_of_images();
     work.detects = model.is_detector();

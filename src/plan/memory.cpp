@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstddef>
 
 namespace berth::plan {
@@ -120,6 +121,19 @@ double optimizer_bytes(Optimizer o, double trained, double element) {
   return 0;
 }
 
+/// Temporary memory of the optimizer's step. PyTorch 2.0 made its AdamW on GPUs work on all tensors
+/// at the same time (foreach), with two temporary copies of them: the root of the second moment,
+/// and that root plus epsilon. From 2.1 on, epsilon is added in place. Before 2.0, the step took
+/// one tensor after the other. DeepSpeed has an Adam of its own.
+double step_bytes(const Model& m, const Work& w, double trained, double element) {
+  if (w.optimizer == Optimizer::kSgd) return 0;
+  const double all = trained * element / (w.zero >= 1 ? w.gpus : 1);
+  if (w.optimizer != Optimizer::kAdamW || w.zero > 0 || w.torch >= TorchVersion{2, 1}) return all;
+  if (w.torch.major == 2) return 2 * all;
+  const double largest = std::max(m.vocab, m.intermediate) * m.hidden * element;
+  return 2 * std::min(largest, all);
+}
+
 double kv_element_bytes(const Work& w) {
   return w.kv ? row_of(kKvPrecisions, *w.kv).bytes : keeps_fp32(w.precision) ? 4 : 2;
 }
@@ -159,7 +173,8 @@ Memory inference(const Model& m, const Work& w) {
                     w.batch * m.vocab * 4;
   // A cache that grows by concatenation leaves free blocks that are too small for the copy of the
   // next token.
-  out.workspace = 0.5 * out.kv_cache + dequantized_bytes(m, w.precision) / w.gpus;
+  out.fragmentation = 0.5 * out.kv_cache;
+  out.workspace = dequantized_bytes(m, w.precision) / w.gpus;
   return out;
 }
 
@@ -200,9 +215,8 @@ Memory training(const Model& m, const Work& w) {
   const double on_the_way = activations + (keeps_casts ? 2 * m.params : 0) +
                             dequantized_bytes(m, w.precision) +
                             traffic_bytes(m, w, trained, element);
-  // The step of the optimizer works on all tensors at the same time, when activations are already
-  // freed.
-  const double step = w.optimizer == Optimizer::kSgd ? 0 : trained * element / shards_from(1);
+  // In the step of the optimizer, activations are already freed.
+  const double step = step_bytes(m, w, trained, element);
   if (on_the_way >= step) {
     out.activations = activations;
     out.workspace = on_the_way - activations;
@@ -225,6 +239,16 @@ std::optional<Optimizer> optimizer_of(std::string_view word) {
 }
 std::optional<KvPrecision> kv_precision_of(std::string_view word) {
   return find(kKvPrecisions, word);
+}
+std::optional<TorchVersion> torch_version_of(std::string_view word) {
+  TorchVersion out;
+  const char* const end = word.data() + word.size();
+  const auto major = std::from_chars(word.data(), end, out.major);
+  if (major.ec != std::errc() || major.ptr == end || *major.ptr != '.') return std::nullopt;
+  const auto minor = std::from_chars(major.ptr + 1, end, out.minor);
+  if (minor.ec != std::errc() || out.major < 1 || out.minor < 0) return std::nullopt;
+  const bool ends = minor.ptr == end || *minor.ptr == '.' || *minor.ptr == '+';
+  return ends ? std::optional(out) : std::nullopt;
 }
 std::string_view name(KvPrecision precision) {
   return row_of(kKvPrecisions, precision).word;
@@ -256,7 +280,7 @@ Accuracy accuracy_of(const Work& work) {
       return {21, 4, 18, 1.25};
     case Task::kTrain:
     case Task::kFinetune:
-      return {4, 15, 17, 1.2};
+      return {4, 3, 6, 1.2};
     case Task::kLora:
       return {12, 3, 13, 1.2};
     case Task::kQlora:

@@ -1,6 +1,7 @@
 // How much GPU memory a model needs for each purpose, computed only from its shape. Pure.
 #pragma once
 
+#include <compare>
 #include <optional>
 #include <string_view>
 
@@ -19,11 +20,18 @@ enum class Precision { kFp32, kAmp, kBf16, kFp16, kInt8, kInt4, kNf4 };
 /// Precision of the KV cache. kInt8 and kInt4 as llama.cpp's q8_0 and q4_0, with a scale for 32.
 enum class KvPrecision { kFp32, kFp16, kFp8, kInt8, kInt4 };
 enum class Optimizer { kAdamW, kAdamW8bit, kSgdMomentum, kSgd };
+/// A version of PyTorch. Its optimizers need different temporary memory (memory.cpp).
+struct TorchVersion {
+  int major = 2, minor = 1;
+  auto operator<=>(const TorchVersion&) const = default;
+};
 
 [[nodiscard]] std::optional<Task> task_of(std::string_view word);
 [[nodiscard]] std::optional<Precision> precision_of(std::string_view word);
 [[nodiscard]] std::optional<Optimizer> optimizer_of(std::string_view word);
 [[nodiscard]] std::optional<KvPrecision> kv_precision_of(std::string_view word);
+/// "2.0", "2.0.1" or "2.0.1+cu118"; nullopt if it is no version.
+[[nodiscard]] std::optional<TorchVersion> torch_version_of(std::string_view word);
 [[nodiscard]] std::string_view name(Task task);
 [[nodiscard]] std::string_view name(Precision precision);
 [[nodiscard]] std::string_view name(Optimizer optimizer);
@@ -40,6 +48,7 @@ struct Work {
   bool detects = false;           // the model is a detector of Detectron2
   bool as_stored = false;         // the weights have the types of the model file
   std::optional<KvPrecision> kv;  // absent: that of the computation
+  TorchVersion torch;             // later versions need as much as this one
   // GPUs that work on one model. Inference splits every layer among them. Training has a copy of
   // the model on each, and `zero` shards the optimizer (1), gradients (2) and weights (3).
   double gpus = 1;
@@ -49,14 +58,19 @@ struct Work {
 /// Bytes on each GPU at the peak.
 struct Memory {
   double weights = 0, gradients = 0, optimizer = 0, activations = 0, kv_cache = 0;
-  double workspace = 0;     // temporary memory for kernels and for the optimizer's step
+  double workspace = 0;  // temporary memory for kernels and for the optimizer's step
+  // Free blocks that the allocator cannot use again. Only that of a growing KV cache is modelled;
+  // that of training is in the margin of safe_bytes().
+  double fragmentation = 0;
   double context = 0;       // memory of the driver itself, which frameworks do not count
   bool is_partial = false;  // activations, KV cache and workspace are not known
 
   [[nodiscard]] double allocated() const {
     return weights + gradients + optimizer + activations + kv_cache + workspace;
   }
-  [[nodiscard]] double peak() const { return allocated() + context; }
+  /// What the framework's allocator has taken from the driver.
+  [[nodiscard]] double reserved() const { return allocated() + fragmentation; }
+  [[nodiscard]] double peak() const { return reserved() + context; }
 };
 
 [[nodiscard]] Memory memory_of(const Model& model, const Work& work);

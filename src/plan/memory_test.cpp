@@ -223,6 +223,41 @@ TEST_CASE("frozen layers of a detector have no gradient and no state of the opti
   CHECK(accuracy_of(work).cases == 0);
 }
 
+TEST_CASE("the step of AdamW needs two copies in PyTorch 2.0, one later, and a tensor's before") {
+  const auto model = find_model("Llama-3.1-8B");
+  REQUIRE(model);
+  Work work;
+  work.task = Task::kTrain;
+  work.precision = Precision::kBf16;
+  work.checkpointing = true;
+  work.seq = 128;
+  const auto workspace = [&](const char* version) {
+    work.torch = *torch_version_of(version);
+    return memory_of(*model, work).workspace;
+  };
+  const double all = 2 * model->params;
+  CHECK(workspace("2.1") == all);
+  CHECK(workspace("2.15.0+cu132") == all);
+  CHECK(workspace("2.0.1") == 2 * all);
+  CHECK(workspace("1.13") < 0.2 * all);
+  work.gpus = 2, work.zero = 2;  // DeepSpeed has an Adam of its own
+  CHECK(workspace("2.0") == workspace("2.1"));
+  work = Work{};
+  work.torch = {2, 0};
+  CHECK(memory_of(*model, work).peak() == memory_of(*model, Work{}).peak());
+  for (const char* bad : {"", "2", "two", "2.", "2.x", "-1.0", "2.0x", "0.4", "99999999999.0"})
+    CHECK_MESSAGE(!torch_version_of(bad), bad);
+}
+
+TEST_CASE("fragmentation of a growing cache is reserved, but not allocated") {
+  const auto model = find_model("Llama-3.1-8B");
+  REQUIRE(model);
+  const Memory memory = memory_of(*model, {});
+  CHECK(memory.fragmentation == memory.kv_cache / 2);
+  CHECK(memory.reserved() == memory.allocated() + memory.fragmentation);
+  CHECK(memory.peak() == memory.reserved() + memory.context);
+}
+
 TEST_CASE("the loss of adapters on a GPTQ model is in 16 bit") {
   const auto model = find_model("Llama-2-7b");
   REQUIRE(model);
