@@ -102,7 +102,8 @@ def check_python(record):
         record.add("the Python package on the GPU", None, "no Python here has a PyTorch that sees the GPU")
         return
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "BERTH_PROGRAM": str(BERTH), "BERTH_LIBRARY": str(BERTH.parent / "libberth.so")}
-    scripts = [ROOT / "python/tests/test_on_gpu.py", ROOT / "python/tests/test_kernels.py", *sorted((ROOT / "examples").glob("[01][0-9]_*.py"))]
+    scripts = [ROOT / "python/tests/test_on_gpu.py", ROOT / "python/tests/test_kernels.py", ROOT / "python/tests/test_streams.py",
+               *sorted((ROOT / "examples").glob("[01][0-9]_*.py"))]
     for script in scripts:
         if script.name < "08" and script.parent.name == "examples":
             continue  # a separate check runs the demo

@@ -3,6 +3,7 @@
 
 usage: bench_test.py BERTH
 """
+import ctypes
 import json
 import os
 import pathlib
@@ -162,6 +163,23 @@ class Bench(unittest.TestCase):
         people = bench("gemm", "--cpu", BERTH_BLAS_LIBRARY="libc.so.6")
         self.assertIn("failed", people.stdout)
         self.assertIn("(E1052)", people.stdout)
+
+    def test_products_of_onednn(self):
+        for library in ("libdnnl.so.3", "libdnnl.so.2"):
+            try:
+                ctypes.CDLL(library)
+                break
+            except OSError:
+                continue
+        else:
+            self.skipTest("oneDNN is not installed")
+        done = bench("gemm", "--cpu", "--size", "300", "--json", BERTH_BLAS_LIBRARY=library)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        row, = json.loads(done.stdout)["results"]  # oneDNN has no product in fp64
+        self.assertEqual((row["case"], row["right"]), ("gemm.fp32", True))
+        self.assertIn("libdnnl", row["library"])
+        done = bench("gemm", "--cpu", "--size", "300", "--precision", "fp64", "--json", BERTH_BLAS_LIBRARY=library)
+        self.assertEqual((done.returncode, json.loads(done.stdout)["results"][0]["error"]["id"]), (1, "E1055"))
 
     def test_a_device_that_became_slower_is_exit_code_1(self):
         file = self.folder / "old.json"

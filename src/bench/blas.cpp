@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <cstdint>
 #include <filesystem>
 #include <system_error>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "base/environment_variables.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "bench/case.hpp"
 
 namespace berth::bench {
 namespace {
@@ -20,8 +22,34 @@ constexpr std::array kFiles{
     "libopenblas.so.0", "libopenblas.so",
     "libmkl_rt.so.2",   "libmkl_rt.so.1",
     "libmkl_rt.so",     "libblis.so.4",
+    "libdnnl.so.3",     "libdnnl.so.2",
     "libblas.so.3",     "/System/Library/Frameworks/Accelerate.framework/Accelerate",
 };
+
+/// oneDNN's product in row order. 0: done.
+using DnnlSgemm = int (*)(char trans_a, char trans_b, std::int64_t m, std::int64_t n,
+                          std::int64_t k, float alpha, const float* a, std::int64_t lda,
+                          const float* b, std::int64_t ldb, float beta, float* c, std::int64_t ldc);
+DnnlSgemm dnnl_sgemm = nullptr;
+
+/// The Fortran interface of dnnl_sgemm(), for matrices that are not transposed. A product in column
+/// order is the product of swapped operands in row order.
+void sgemm_of_dnnl(const char* trans_a, const char* trans_b, const int* m, const int* n,
+                   const int* k, const float* alpha, const float* a, const int* lda, const float* b,
+                   const int* ldb, const float* beta, float* c, const int* ldc) {
+  dnnl_sgemm(*trans_b, *trans_a, *n, *m, *k, *alpha, b, *ldb, a, *lda, *beta, c, *ldc);
+}
+
+Blas functions_of(void* handle) {
+  Blas blas;
+  blas.sgemm = reinterpret_cast<Gemm<float>>(::dlsym(handle, "sgemm_"));
+  blas.dgemm = reinterpret_cast<Gemm<double>>(::dlsym(handle, "dgemm_"));
+  if (blas.sgemm == nullptr && blas.dgemm == nullptr) {
+    dnnl_sgemm = reinterpret_cast<DnnlSgemm>(::dlsym(handle, "dnnl_sgemm"));
+    if (dnnl_sgemm != nullptr) blas.sgemm = sgemm_of_dnnl;
+  }
+  return blas;
+}
 
 }  // namespace
 
@@ -33,18 +61,25 @@ std::string loaded_file(const void* function, const std::string& opened) {
   return problem ? std::string(info.dli_fname) : real.string();
 }
 
-Result<Blas> open_blas() {
+Result<Blas> open_blas(bool in_fp64) {
   std::vector<std::string> files(kFiles.begin(), kFiles.end());
   const auto named = env_nonempty("BERTH_BLAS_LIBRARY");
   if (named) files = {*named};
   for (const std::string& file : files) {
     void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) continue;
-    Blas blas;
-    blas.sgemm = reinterpret_cast<Gemm<float>>(::dlsym(handle, "sgemm_"));
-    blas.dgemm = reinterpret_cast<Gemm<double>>(::dlsym(handle, "dgemm_"));
-    if (blas.sgemm == nullptr || blas.dgemm == nullptr) continue;
-    blas.file = loaded_file(reinterpret_cast<const void*>(blas.sgemm), file);
+    Blas blas = functions_of(handle);
+    if (blas.sgemm == nullptr) continue;
+    if (in_fp64 && blas.dgemm == nullptr) {
+      if (!named) continue;
+      return Error{ErrorCode::kUnsupported, kUnsupportedId,
+                   text("{} has no product in {}", printable(*named), "fp64"),
+                   "unset BERTH_BLAS_LIBRARY"};
+    }
+    const bool is_dnnl = blas.sgemm == sgemm_of_dnnl;
+    blas.file = loaded_file(is_dnnl ? reinterpret_cast<const void*>(dnnl_sgemm)
+                                    : reinterpret_cast<const void*>(blas.sgemm),
+                            file);
     return blas;
   }
   if (named)
@@ -53,7 +88,7 @@ Result<Blas> open_blas() {
         text("BERTH_BLAS_LIBRARY: {} cannot be loaded as a BLAS library", printable(*named)),
         "unset BERTH_BLAS_LIBRARY"};
   return Error{ErrorCode::kUnavailable, "E1052",
-               text("no BLAS is installed: no OpenBLAS, MKL or BLIS was found"),
+               text("no BLAS is installed: no OpenBLAS, MKL, BLIS or oneDNN was found"),
                "sudo apt install libopenblas0"};
 }
 

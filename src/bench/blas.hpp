@@ -17,15 +17,16 @@ using Gemm = void (*)(const char* trans_a, const char* trans_b, const int* m, co
 
 struct Blas {
   Gemm<float> sgemm = nullptr;
-  Gemm<double> dgemm = nullptr;
-  std::string file;  // the library's real path
+  Gemm<double> dgemm = nullptr;  // oneDNN has none
+  std::string file;              // the library's real path
 };
 
 /// The real file of a function of a library. A name such as libblas.so.3 is often a link to
 /// OpenBLAS.
 [[nodiscard]] std::string loaded_file(const void* function, const std::string& opened);
-/// Opens the first of `files` that has both functions. If BERTH_BLAS_LIBRARY is set, only that one
-/// is tried. Fails with kUnavailable: E1052.
-[[nodiscard]] Result<Blas> open_blas();
+/// Opens the first library that has the function for this precision: a BLAS, or oneDNN for fp32.
+/// If BERTH_BLAS_LIBRARY is set, only that one is tried. Fails with kUnavailable (E1052), or with
+/// kUnsupported (E1055) if that one is oneDNN.
+[[nodiscard]] Result<Blas> open_blas(bool in_fp64);
 
 }  // namespace berth::bench

@@ -74,13 +74,13 @@ Result<Measured> gemm_with(Gemm<T> gemm, std::string library, const Target& targ
 }
 
 Result<Measured> gemm_fp32(const Target& target, const Effort& effort) {
-  auto blas = open_blas();
+  auto blas = open_blas(false);
   if (!blas) return std::move(blas).error();
   return gemm_with(blas->sgemm, std::move(blas->file), target, effort);
 }
 
 Result<Measured> gemm_fp64(const Target& target, const Effort& effort) {
-  auto blas = open_blas();
+  auto blas = open_blas(true);
   if (!blas) return std::move(blas).error();
   return gemm_with(blas->dgemm, std::move(blas->file), target, effort);
 }

@@ -30,7 +30,8 @@ Result<Checkpoint> read_part(const FileBytes& file) {
   // A message of protobuf has no magic number. ONNX models begin with the field ir_version.
   if (file.name.ends_with(".onnx") || start.starts_with("\x08")) return read_onnx(file);
   if (file.name.ends_with(".safetensors"))
-    return damaged(file, text("its header is longer than the file"));
+    return damaged(file, start.size() > 8 ? text("its header is not JSON")
+                                          : text("its header is longer than the file"));
   return Error{
       ErrorCode::kInvalidArgument, "E1040",
       text("{} is not a model file that Berth can read: safetensors, GGUF, ONNX, PyTorch, or a "
