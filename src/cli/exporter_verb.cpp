@@ -52,6 +52,7 @@ Result<serve::ExporterOptions> options_of(const Arguments& arguments) {
     if (!token) return std::move(token).error();
     options.token = *std::move(token);
   }
+  options.kubelet = arguments.value("--kubelet").value_or(options.kubelet);
   options.sources = inventory::Sources::from_environment();
   return options;
 }

@@ -115,6 +115,8 @@ inline constexpr auto kExporterOptions = std::to_array<Option>({
      "also the N largest groups of processes on each device: by user, job and program"},
     {"--interval", "DURATION", "time between two samples (default: 1s)"},
     {"--token-file", "FILE", "answer only callers with this bearer token; needed beyond loopback"},
+    {"--kubelet", "DIR",
+     "the folder of the kubelet that says which pods have devices (default: /var/lib/kubelet)"},
     {"--once", nullptr, "print the metrics once instead of serving them"},
 });
 inline constexpr auto kExporterExamples = std::to_array<Example>({

@@ -143,6 +143,29 @@ std::map<std::string, std::string> pods_of_nvidia(const std::string& kubelet) {
   return found;
 }
 
+Result<std::string> pods_with_devices(const std::string& kubelet) {
+  const auto listed = list_pods(kubelet);
+  if (!listed) return listed.error();
+  Json pods = Json::array();
+  for (const auto& pod : listed->pod_resources())
+    for (const auto& container : pod.containers()) {
+      const auto add_device = [&](const std::string& device) {
+        pods.push_back({{"device", device},
+                        {"namespace", pod.namespace_()},
+                        {"pod", pod.name()},
+                        {"container", container.name()}});
+      };
+      for (const auto& devices : container.devices())
+        if (devices.resource_name().starts_with("berth.dev/") ||
+            devices.resource_name().starts_with("nvidia.com/"))
+          for (const std::string& id : devices.device_ids()) add_device(unit_of(id));
+      for (const auto& claim : container.dynamic_resources())
+        for (const auto& one : claim.claim_resources())
+          if (one.driver_name() == engines::kDraDriver) add_device(one.device_name());
+    }
+  return Json{{"pods", pods}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 Result<std::string> held_devices(const HeldSettings& settings) {
   Json held = Json::array();
   const std::string claims = settings.state + "/claims", given = given_in(settings.state);

@@ -19,6 +19,10 @@ namespace berth::kubelet {
 /// `kubelet`: /var/lib/kubelet. Empty if its pod resources API does not answer.
 [[nodiscard]] std::map<std::string, std::string> pods_of_nvidia(const std::string& kubelet);
 
+/// JSON for the exporter: {"pods":[{"device":"GPU-…","namespace":…,"pod":…,"container":…}]}. The
+/// device of a claim has its name in the ResourceSlice. Fails with kUnavailable (E1082).
+[[nodiscard]] Result<std::string> pods_with_devices(const std::string& kubelet);
+
 struct HeldSettings {
   std::string state, kubelet;                // the folder of the journal; /var/lib/kubelet
   std::chrono::milliseconds settle{10'000};  // how long a device counts as given after note_given()

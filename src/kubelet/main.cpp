@@ -40,7 +40,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kTick{200}, kFirstLook{40'000}, kRegister{2'000};
 
 struct Options {
-  bool observe = false, json = false, dra = false, held = false;
+  bool observe = false, json = false, dra = false, held = false, pods = false;
   pid_t parent = 0;  // pid of the observer's parent
   milliseconds interval{5'000};
   PluginSettings settings;
@@ -73,7 +73,7 @@ bool read_driver_option(const std::string& word, const std::string& value, Optio
 void set_kubelet(const std::string& given, Options& options) {
   if (given.empty()) return;
   PluginSettings& settings = options.settings;
-  const bool is_above = options.dra || options.held;
+  const bool is_above = options.dra || options.held || options.pods;
   settings.kubelet = is_above ? given : std::filesystem::path(given).parent_path().string();
   settings.folder = is_above ? given + "/device-plugins" : given;
 }
@@ -87,8 +87,9 @@ bool read(const std::vector<std::string>& words, Options& options) {
     if (word == "--json") options.json = true;
     if (word == "dra") options.dra = true;
     if (word == "held") options.held = true;
+    if (word == "pods") options.pods = true;
     if (word == "observe" || word == "--json" || word == "device-plugin" || word == "dra" ||
-        word == "held")
+        word == "held" || word == "pods")
       continue;
     if (i + 1 == words.size()) return false;
     const std::string& value = words[++i];
@@ -179,10 +180,13 @@ int observe(const Options& options) {
   }
 }
 
-/// For `berth k8s lend` and `reclaim`: prints what pods have, or why that is not known.
+/// For `berth k8s lend` and `reclaim`, and for metrics: prints what pods have, or why that is not
+/// known.
 int print_held(const Options& options) {
   const auto held =
-      held_devices({options.settings.state, options.settings.kubelet, options.interval * 2});
+      options.pods
+          ? pods_with_devices(options.settings.kubelet)
+          : held_devices({options.settings.state, options.settings.kubelet, options.interval * 2});
   const std::string out =
       held ? *held
            : nlohmann::json{{"error", held.error().message}, {"hint", held.error().hint}}.dump() +
@@ -343,7 +347,7 @@ int main_of(const std::vector<std::string>& words) {
     return 2;
   }
   if (options.observe) return observe(options);
-  if (options.held) return print_held(options);
+  if (options.held || options.pods) return print_held(options);
   log_as_json(options.json);
   if (options.dra) {
     ApiSettings& api = options.driver.api;

@@ -10,6 +10,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "serve/pod_list.hpp"
 #include "serve/tcp_address.hpp"
 #include "serve/tcp_door.hpp"
 #include "serve/token.hpp"
@@ -51,6 +52,10 @@ class Exporter {
       asio::post(loop_, [this, frame] { frame_ = frame; });
     };
     watch::Sampler sampler(options_.sources, std::move(sampling));
+    const PodList pods(options_.kubelet, [this](std::vector<watch::DevicePod> list) {
+      asio::post(loop_,
+                 [this, list = std::move(list)]() mutable { rendered_.set_pods(std::move(list)); });
+    });
     if (ready) ready();
     accept();
     loop_.run();

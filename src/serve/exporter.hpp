@@ -17,6 +17,7 @@ struct ExporterOptions {
   std::string token;  // "": no token needed
   std::chrono::milliseconds interval{1000};
   watch::MetricsOptions metrics;
+  std::string kubelet = "/var/lib/kubelet";  // "": pods are not asked for
   inventory::Sources sources;
 };
 

@@ -75,6 +75,7 @@ WatchFeed::~WatchFeed() {
   is_over_ = true;
   lookups_.join();
   doctor_.join();
+  pods_.reset();
   sampler_.reset();
 }
 
@@ -92,6 +93,12 @@ void WatchFeed::keep_history(const std::string& state_folder,
     history_ = *std::move(history);
   else if (note)
     note(history.error().message);
+  pods_.emplace(kKubeletFolder, [this](std::vector<watch::DevicePod> list) {
+    boost::asio::post(loop_,
+                      [this, list = std::move(list), alive = std::weak_ptr(alive_)]() mutable {
+                        if (alive.lock()) rendered_.set_pods(std::move(list));
+                      });
+  });
   start();
 }
 

@@ -19,6 +19,7 @@
 #include "serve/alert_delivery.hpp"
 #include "serve/observer.hpp"
 #include "serve/otlp.hpp"
+#include "serve/pod_list.hpp"
 #include "serve/server.hpp"
 #include "system/process.hpp"
 #include "watch/alerts.hpp"
@@ -102,7 +103,8 @@ class WatchFeed {
   std::map<std::string, Diagnosis> diagnoses_;  // by language
   std::atomic<bool> is_over_ = false;
   boost::asio::thread_pool lookups_{1}, doctor_{1};
-  std::optional<watch::History> history_;    // used only by the sampler's thread
+  std::optional<watch::History> history_;  // used only by the sampler's thread
+  std::optional<PodList> pods_;
   std::unique_ptr<watch::Sampler> sampler_;  // declared last: its thread uses the other members
 };
 

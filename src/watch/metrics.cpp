@@ -262,6 +262,56 @@ void for_each_partition(const std::vector<Values>& devices, Each&& each) {
     for (const model::Partition& partition : one.device->partitions) each(*one.device, partition);
 }
 
+/// Whether a pod's device is the one with this uuid. In a ResourceSlice its name has the letters of
+/// the uuid in lower case; a part of a device has more behind it.
+bool has_uuid(const DevicePod& pod, std::string_view uuid) {
+  const std::string_view device = pod.device;
+  if (uuid.empty() || device.size() < uuid.size()) return false;
+  const auto lower = [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  };
+  for (std::size_t i = 0; i < uuid.size(); ++i)
+    if (lower(device[i]) != lower(uuid[i])) return false;
+  return device.size() == uuid.size() || device[uuid.size()] == '-';
+}
+
+/// The labels of the containers that have the device or partition with this uuid.
+std::set<std::string> pods_with(const std::vector<DevicePod>& pods, std::string_view uuid) {
+  std::set<std::string> found;
+  for (const DevicePod& one : pods)
+    if (has_uuid(one, uuid))
+      found.insert(Labels()
+                       .add("namespace", one.space)
+                       .add("pod", one.pod)
+                       .add("container", one.container)
+                       .text());
+  return found;
+}
+
+void add_pods(Writer& out, const Frame& frame, const std::vector<Values>& devices,
+              const std::vector<DevicePod>& pods) {
+  if (pods.empty()) return;
+  out.family("berth_device_pod_info", "", "gauge",
+             "A container of Kubernetes that has the device, or a part of it; joined by uuid.");
+  for (const Values& one : devices) {
+    const std::string labels = labels_of(*one.device, frame, Dialect::kBerth) + ",";
+    for (const std::string& pod : pods_with(pods, one.device->uuid))
+      out.sample("berth_device_pod_info", labels + pod, 1);
+    for (const model::Partition& part : one.device->partitions)
+      for (const std::string& pod : pods_with(pods, part.uuid))
+        out.sample(
+            "berth_device_pod_info",
+            labels + Labels().add("partition", std::to_string(part.index)).text() + "," + pod, 1);
+  }
+}
+
+/// dcgm-exporter has the container in the labels of its device. Several containers would need
+/// several series of one value, so then there are none.
+std::string pod_labels(const std::vector<DevicePod>& pods, std::string_view uuid) {
+  const auto found = pods_with(pods, uuid);
+  return found.size() == 1 ? "," + *found.begin() : "";
+}
+
 std::string number_or_empty(const std::optional<std::uint32_t>& number) {
   return number ? std::to_string(*number) : "";
 }
@@ -649,17 +699,21 @@ void add_queue(Writer& out, const QueueNumbers& queue) {
 }
 
 /// dcgm-exporter has the memory of a MIG partition under the same names, with two more labels.
-std::vector<Values> with_partitions(const std::vector<Values>& devices) {
+std::vector<Values> with_partitions(const std::vector<Values>& devices,
+                                    const std::vector<DevicePod>& pods) {
   std::vector<Values> rows;
   for (const Values& one : devices) {
     rows.push_back(one);
+    rows.back().labels = pod_labels(pods, one.device->uuid);
     for (const model::Partition& partition : one.device->partitions) {
       Values part;
       part.device = one.device;
-      part.labels = "," + Labels()
-                              .add("GPU_I_PROFILE", profile_of(partition))
-                              .add("GPU_I_ID", number_or_empty(partition.gpu_instance))
-                              .text();
+      part.labels = "," +
+                    Labels()
+                        .add("GPU_I_PROFILE", profile_of(partition))
+                        .add("GPU_I_ID", number_or_empty(partition.gpu_instance))
+                        .text() +
+                    pod_labels(pods, partition.uuid);
       const auto& total = partition.memory_total_bytes;
       const auto& used = partition.memory_used_bytes;
       if (!partition.gpu_instance) continue;
@@ -708,7 +762,7 @@ std::string render_metrics(const Frame& frame, const MetricsOptions& options) {
   for (const Device& device : frame.snapshot.devices)
     if (is_exported(device, options.dialect)) devices.push_back(values_of(device));
   const std::vector<Values> rows =
-      options.dialect == Dialect::kDcgm ? with_partitions(devices) : devices;
+      options.dialect == Dialect::kDcgm ? with_partitions(devices, options.pods) : devices;
   Writer out(options.exposition);
   add_info(out, frame, devices, options.dialect);
   for (const ReadingMetric& metric : metrics_of(options.dialect)) {
@@ -731,6 +785,7 @@ std::string render_metrics(const Frame& frame, const MetricsOptions& options) {
     add_states(out, frame, devices);
     add_unattributed(out, frame, devices);
     add_partitions(out, frame, devices);
+    add_pods(out, frame, devices, options.pods);
     add_users(out, frame, devices);
     add_jobs(out, frame, devices);
     if (options.processes > 0) add_processes(out, frame, options.processes);

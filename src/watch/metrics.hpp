@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "watch/frame.hpp"
 
@@ -35,12 +36,20 @@ struct QueueNumbers {
   std::map<std::uint64_t, std::string> hanging;  // jobs whose ranks hang, with their users
 };
 
+/// A container of Kubernetes that has a device, or a part of it.
+struct DevicePod {
+  std::string device;  // a uuid, or the name of a device in a ResourceSlice
+  std::string space, pod, container;
+  bool operator==(const DevicePod&) const = default;
+};
+
 struct MetricsOptions {
   Dialect dialect = Dialect::kBerth;
   Exposition exposition = Exposition::kText;  // other dialects only support text
   std::size_t processes = 0;                  // series per device, the largest processes first
   std::string version;                        // Berth's version
   std::optional<QueueNumbers> queue = {};
+  std::vector<DevicePod> pods = {};
   /// "critical", "warning", "info"; empty: all are "warning".
   std::function<std::string(int code)> severity_of_xid = {};
 };

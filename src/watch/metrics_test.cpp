@@ -271,6 +271,28 @@ TEST_CASE("MIG partitions have series in every dialect") {
   CHECK(dcgm.find("GPU_I_PROFILE=\"1c.3g.40gb\",GPU_I_ID=\"2\"} 1024\n") != std::string::npos);
 }
 
+TEST_CASE("containers of Kubernetes are named with their devices, by uuid or by a claim's name") {
+  Frame frame = sample_frame();
+  MetricsOptions options;
+  options.pods = {{"GPU-abc", "lab", "train", "main"}, {"GPU-abcd", "lab", "other", "main"}};
+  CHECK(has(render_metrics(frame, options),
+            "berth_device_pod_info{device=\"0\",uuid=\"GPU-abc\",namespace=\"lab\",pod=\"train\","
+            "container=\"main\"} 1"));
+  CHECK(render_metrics(frame, options).find("other") == std::string::npos);
+  options.dialect = Dialect::kDcgm;
+  const std::string labels = "namespace=\"lab\",pod=\"train\",container=\"main\"} ";
+  CHECK(render_metrics(frame, options).find(labels + "29\n") != std::string::npos);
+  // Two shares of one GPU: a value of the GPU is not that of one container.
+  options.pods = {{"gpu-abc-s0", "lab", "a", "main"}, {"gpu-abc-s1", "lab", "b", "main"}};
+  CHECK(render_metrics(frame, options).find("pod=") == std::string::npos);
+  options.dialect = Dialect::kBerth;
+  const std::string both = render_metrics(frame, options);
+  CHECK(both.find("pod=\"a\"") != std::string::npos);
+  CHECK(both.find("pod=\"b\"") != std::string::npos);
+  options.pods.clear();
+  CHECK(render_metrics(frame, options).find("pod_info") == std::string::npos);
+}
+
 TEST_CASE("a job has series on each of its devices, and none of a value that is partly unknown") {
   Frame frame = sample_frame();
   for (model::DeviceProcess& process : frame.snapshot.processes) process.job = 7;

@@ -6,6 +6,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "watch/metrics.hpp"
 
@@ -14,6 +16,8 @@ namespace berth::watch {
 class RenderedMetrics {
  public:
   explicit RenderedMetrics(MetricsOptions options) : options_(std::move(options)) {}
+  /// For the frames to come. Not thread-safe.
+  void set_pods(std::vector<DevicePod> pods) { options_.pods = std::move(pods); }
   /// Calls `queue`, if set, whenever the text is rendered. Not thread-safe.
   [[nodiscard]] std::shared_ptr<const std::string> text(
       const Frame& frame, Exposition exposition, const std::function<QueueNumbers()>& queue = {}) {

@@ -110,6 +110,27 @@ class Answers(Asked):
         self.assertEqual(len(self.pairs()), 10_000)
 
 
+class Names(Asked):
+    """What metrics have of it: `berth-k8s pods`."""
+
+    def pods(self):
+        done = subprocess.run([BERTH_K8S, "pods", "--kubelet", self.kubelet], capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_devices_of_plugins_and_of_claims_have_their_containers(self):
+        answer = self.answer(("lab", "a", {"berth.dev/gpu-share": [GPU + "::3"], "example.com/fpga": ["F-1"]}), ("lab", "b", {"nvidia.com/gpu": [GPU]}))
+        claim = answer.pod_resources.add(namespace="lab", name="c").containers.add(name="main").dynamic_resources.add(claim_name="x")
+        claim.claim_resources.add(driver_name="gpu.berth.dev", pool_name="node1", device_name="gpu-1-s0")
+        claim.claim_resources.add(driver_name="other.example.com", device_name="d")
+        self.serve(lambda _context: answer.SerializeToString())
+        self.assertEqual([(one["device"], one["namespace"], one["pod"], one["container"]) for one in self.pods()["pods"]],
+                         [(GPU, "lab", "a", "c"), (GPU, "lab", "b", "c"), ("gpu-1-s0", "lab", "c", "main")])
+
+    def test_without_a_kubelet_it_is_an_error_and_no_list(self):
+        self.assertIn("it is not known which GPUs pods have", self.pods()["error"])
+
+
 class Failures(Asked):
     def test_an_error_of_the_kubelet_is_no_list_without_pods(self):
         status = {"code": grpc.StatusCode.UNIMPLEMENTED, "words": "not \x1b[31mhere\n"}

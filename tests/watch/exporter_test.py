@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -139,6 +140,24 @@ class Exporter(unittest.TestCase):
         done = subprocess.run([BERTH, "exporter", "--once", "--dialect", "nvidia_smi"], env=self.variables, capture_output=True, text=True)
         self.assertRegex(done.stdout, r'\nnvidia_smi_mig_info{uuid="[^"]+",mig_uuid="[^"]+",gpu_instance_id="\d+",compute_instance_id="\d+",profile="\dg')
         self.assertIn("\nnvidia_smi_mig_memory_used_bytes{", done.stdout)
+
+    def test_containers_of_kubernetes_are_named_while_the_kubelet_lists_them(self):
+        sys.path.insert(0, str(ROOT / "tests/engines"))
+        import kubelet_bed
+        if kubelet_bed.MISSING or not pathlib.Path(BERTH).with_name("berth-k8s").exists():
+            self.skipTest(kubelet_bed.MISSING or "berth-k8s was not built: no gRPC")
+        kubelet = kubelet_bed.Kubelet()
+        self.addCleanup(kubelet.__exit__)
+        kubelet.start()
+        self.start("lab-4x3090", "--kubelet", kubelet.root)
+        uuid = re.search(r'berth_device_info{device="2",uuid="([^"]+)"', self.metrics()[1])[1]
+        with kubelet.lock:
+            kubelet.resource, kubelet.pods = "nvidia.com/gpu", {"train": uuid}
+        line = f'berth_device_pod_info{{device="2",uuid="{uuid}",namespace="default",pod="train",container="c"}} 1\n'
+        self.assertTrue(wait_until(lambda: line in self.metrics()[1], 60))
+        self.assertEqual(self.metrics()[1].count("\nberth_device_pod_info{"), 1)
+        kubelet.finish("train")
+        self.assertTrue(wait_until(lambda: "pod_info" not in self.metrics()[1], 60))
 
     def test_a_real_prometheus_scrapes_it_and_evaluates_the_shipped_rules(self):
         prometheus = shutil.which("prometheus")
