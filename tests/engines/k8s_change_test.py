@@ -17,6 +17,7 @@ BERTH = os.path.abspath(sys.argv.pop(1))
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "broker")]
 import kubelet_bed  # noqa: E402
+import other_version  # noqa: E402
 from machine import switch_off, switch_on, wait_until  # noqa: E402
 
 WHY_NOT = kubelet_bed.MISSING or ("" if os.path.exists(os.path.join(os.path.dirname(BERTH), "berth-k8s")) else "berth-k8s was not built: no gRPC")
@@ -61,19 +62,7 @@ class Node(unittest.TestCase):
         self.addCleanup(self.end)
 
     def other_version(self):
-        """The programs as of another version: their guard's library differs in a byte that the loader does not read."""
-        folder = pathlib.Path(self.folder, "other")
-        folder.mkdir()
-        for name in ("berth", "berth-k8s"):
-            data = bytearray(pathlib.Path(os.path.dirname(BERTH), name).read_bytes())
-            at = data.find(b"\x7fELF", 4)
-            while at >= 0:  # each library that the program contains
-                if data[at + 4:at + 16] == b"\2\1\1" + bytes(9):
-                    data[at + 62] ^= 1  # e_shstrndx
-                at = data.find(b"\x7fELF", at + 4)
-            (folder / name).write_bytes(data)
-            (folder / name).chmod(0o755)
-        return str(folder / "berth")
+        return other_version.write(BERTH, self.folder + "/other")
 
     def begin(self, berth, part, *options):
         with open(self.log, "a") as log:
