@@ -56,13 +56,31 @@ bool map_files(const char* folder) {
          wire::valid(*g_region.usage);
 }
 
+/// Whether the files are those of another version of Berth than this library.
+bool has_other_version() {
+  const Region& all = g_region;
+  return (all.limits != nullptr && all.limits->magic == wire::kLimitsMagic &&
+          all.limits->version != wire::kVersion) ||
+         (all.usage != nullptr && all.usage->magic == wire::kUsageMagic &&
+          all.usage->version != wire::kVersion);
+}
+
+bool is_strict() {
+  const char* strict = getenv("BERTH_GUARD_STRICT");  // NOLINT(concurrency-mt-unsafe)
+  return strict != nullptr && *strict != 0;
+}
+
 /// Call it with the lock held.
 int find() {
   const char* folder = getenv("BERTH_GUARD");  // NOLINT(concurrency-mt-unsafe)
-  if (folder == nullptr || *folder == 0) return -1;
+  if (folder == nullptr || *folder == 0) {
+    if (is_strict()) say_once(0, "berth: BERTH_GUARD is not set; with --strict, no device is used");
+    return -1;
+  }
   if (!map_files(folder)) {
-    say_once(0, "berth: the guard cannot read what the job may use (%s); nothing is enforced",
-             folder);
+    say_once(0, "berth: the guard cannot read what the job may use (%s%s); %s", folder,
+             has_other_version() ? ": of another version of Berth" : "",
+             is_strict() ? "with --strict, no device is used" : "nothing is enforced");
     if (g_region.usage != nullptr && wire::valid(*g_region.usage))
       __atomic_fetch_add(&g_region.usage->unlimited, 1, __ATOMIC_RELAXED);
     g_region.usage = nullptr;
@@ -71,10 +89,8 @@ int find() {
   g_region.process = wire::take_place(*g_region.usage, getpid());
   if (g_region.process == nullptr) {
     __atomic_store_n(&g_region.usage->trouble, wire::kNoPlace, __ATOMIC_RELAXED);
-    say_once(
-        1,
-        "berth: more than %u processes of one job use the device; nothing is enforced in this one",
-        wire::kMaxProcesses);
+    say_once(1, "berth: more than %u processes of one job use the device; %s", wire::kMaxProcesses,
+             is_strict() ? "with --strict, this one does not" : "nothing is enforced in this one");
     return -1;
   }
   __atomic_fetch_add(&g_region.usage->started, 1, __ATOMIC_RELAXED);
@@ -90,6 +106,10 @@ Region* region() {
   const Locked lock(g_lock);
   if (g_state == 0) __atomic_store_n(&g_state, find(), __ATOMIC_RELEASE);
   return g_state > 0 ? &g_region : nullptr;
+}
+
+bool must_refuse() {
+  return region() == nullptr && is_strict();
 }
 
 const Region* seen_region() {

@@ -24,6 +24,9 @@ struct Region {
 /// The same without a place among the job's processes, for a process that only looks: `process` may
 /// be nullptr.
 [[nodiscard]] const Region* seen_region();
+/// Whether a program must not use CUDA or OpenCL here: the guard limits nothing in it, although the
+/// job was started with --strict.
+[[nodiscard]] bool must_refuse();
 /// Called in a child after fork(), because what the library recorded belongs to the parent. Each
 /// library defines its own.
 void forget_all();

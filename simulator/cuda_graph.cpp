@@ -121,6 +121,25 @@ CUresult take_all_memory(const CUgraphExec_st& exec) {
   return result;
 }
 
+/// Takes the memory of the next launch before it. Callers must hold the lock.
+CUresult reserve(const CUgraphExec_st& exec) {
+  std::uint64_t needs[wire::kCudaDevices] = {};
+  std::size_t n = 0;
+  for (CUgraphNode node = exec.graph->first; n < exec.nodes; node = node->next, ++n)
+    if (node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && !is_live(node->alloc.dptr))
+      needs[device_of(*node)] += pages(node->alloc.bytesize);
+  for (CUdevice device = 0; device < static_cast<int>(wire::kCudaDevices); ++device) {
+    GraphMemory& memory = g_memory[device];
+    const std::uint64_t cached = memory.reserved - memory.used;
+    if (needs[device] <= cached) continue;
+    if (const CUresult result = charge(device, needs[device] - cached); result != CUDA_SUCCESS)
+      return result;
+    memory.reserved += needs[device] - cached;
+    if (memory.reserved > memory.reserved_high) memory.reserved_high = memory.reserved;
+  }
+  return CUDA_SUCCESS;
+}
+
 /// Addresses stay valid while memory is at them.
 void drop_use(CUgraph graph) {
   if (--graph->uses > 0) return;
@@ -140,9 +159,16 @@ CUresult instantiate(CUgraphExec* out, CUgraph graph, unsigned long long flags) 
   *out = static_cast<CUgraphExec>(calloc(1, sizeof(CUgraphExec_st)));
   if (*out == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   const Locked lock;
-  ++graph->uses;
   **out = {graph, graph->nanoseconds, graph->nodes, flags};
-  return CUDA_SUCCESS;
+  const CUresult result =
+      (flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0 ? reserve(**out) : CUDA_SUCCESS;
+  if (result == CUDA_SUCCESS) {
+    ++graph->uses;
+  } else {
+    free(*out);
+    *out = nullptr;
+  }
+  return result;
 }
 
 CUresult add_allocation(CUgraph graph, CUDA_MEM_ALLOC_NODE_PARAMS* params, CUgraphNode* out) {
@@ -298,6 +324,21 @@ CUDA(cuGraphInstantiate)
   return instantiate(out, graph, 0);
 }
 CUDA_ALIAS(cuGraphInstantiate_v2, cuGraphInstantiate);
+CUDA(cuGraphInstantiateWithParams)
+(CUgraphExec* out, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
+  NEED(params != nullptr);
+  const CUresult result = instantiate(out, graph, params->flags);
+  params->result_out = result == CUDA_SUCCESS ? 0 : 1;
+  return result;
+}
+CUDA_ALIAS(cuGraphInstantiateWithParams_ptsz, cuGraphInstantiateWithParams);
+CUDA(cuGraphUpload)(CUgraphExec exec, CUstream) {
+  NEED_CONTEXT();
+  NEED(exec != nullptr);
+  const Locked lock;
+  return reserve(*exec);
+}
+CUDA_ALIAS(cuGraphUpload_ptsz, cuGraphUpload);
 CUDA(cuGraphExecDestroy)(CUgraphExec exec) {
   NEED_DRIVER();
   NEED(exec != nullptr);

@@ -455,7 +455,7 @@ using namespace berth::guard;
 CUresult cuInit(unsigned flags) {
   NEED_REAL(cuInit);
   const CUresult result = real::cuInit(flags);
-  if (result == CUDA_SUCCESS) static_cast<void>(region());
+  if (result == CUDA_SUCCESS && must_refuse()) return CUDA_ERROR_NOT_PERMITTED;
   return result;
 }
 

@@ -27,7 +27,7 @@ struct ImageDescription {
 };
 static_assert(sizeof(ImageDescription) == 72 && offsetof(ImageDescription, parent) == 64);
 
-constexpr Int kInvalidValue = -30;
+constexpr Int kDeviceNotAvailable = -2, kInvalidValue = -30;
 constexpr Int kComplete = 0, kRunning = 1;
 constexpr Int kProfilingInfoNotAvailable = -7;
 constexpr Uint kLayerApiVersion = 0x4240, kLayerName = 0x4241, kLayerApi100 = 100;

@@ -1,4 +1,5 @@
-// Maps an OpenCL device to its entry in the region: by uuid or PCI address, or by name if it has none.
+// Maps an OpenCL device to its entry in the region: by uuid or PCI address, or by name if it has
+// none.
 #include <string.h>
 
 #include "preload/ledger.hpp"
@@ -201,9 +202,7 @@ Int clGetDeviceInfo(DeviceId device, Uint key, std::size_t room, void* value, st
   auto* number = static_cast<std::uint64_t*>(value);
   const std::uint64_t limit = memory_limit(place),
                       used = wire::sum_of(*region()->usage, static_cast<Uint>(place)).used;
-  const std::uint64_t most = is_total        ? quota_of(place)
-                             : limit > used ? (limit - used) >> 10U
-                                             : 0;
+  const std::uint64_t most = is_total ? quota_of(place) : limit > used ? (limit - used) >> 10U : 0;
   for (std::size_t i = 0; i < (is_total ? 1 : 2) && (i + 1) * sizeof(*number) <= room; ++i) {
     std::uint64_t shown = 0;
     memcpy(&shown, number + i, sizeof(shown));
@@ -212,14 +211,23 @@ Int clGetDeviceInfo(DeviceId device, Uint key, std::size_t room, void* value, st
   return result;
 }
 
+namespace {
+
+Context refused_context(Int* error) {
+  if (error != nullptr) *error = kDeviceNotAvailable;
+  return nullptr;
+}
+
+}  // namespace
+
 Context clCreateContext(const std::intptr_t* properties, Uint count, const DeviceId* devices,
                         void* notify, void* data, Int* error) {
-  static_cast<void>(region());
+  if (must_refuse()) return refused_context(error);
   return real::clCreateContext(properties, count, devices, notify, data, error);
 }
 Context clCreateContextFromType(const std::intptr_t* properties, Flags type, void* notify,
                                 void* data, Int* error) {
-  static_cast<void>(region());
+  if (must_refuse()) return refused_context(error);
   return real::clCreateContextFromType(properties, type, notify, data, error);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/units.hpp"
 #include "client/jobs.hpp"
 #include "client/lease.hpp"
 #include "guard/live.hpp"
@@ -65,8 +66,22 @@ Result<model::Snapshot> look(const Context& context, Processes processes, bool o
 
 namespace {
 
+void note_unguarded(model::Snapshot& snapshot, const guard::LiveJob& job) {
+  for (const model::DeviceProcess& one : snapshot.processes) {
+    if (job.job == 0 || one.job != job.job || one.guard_memory_bytes || !one.pid ||
+        !guard::lacks_guard(job, *one.pid))
+      continue;
+    snapshot.notes.push_back(
+        text("pid {0} of job {1} uses {2} of device {3} without the job's guard", *one.pid, job.job,
+             one.memory_bytes ? show_bytes(*one.memory_bytes) : text("memory"), one.device));
+  }
+}
+
 void add_guarded(model::Snapshot& snapshot) {
-  for (const guard::LiveJob& job : guard::live_jobs()) serve::add_guard_counts(snapshot, job);
+  for (const guard::LiveJob& job : guard::live_jobs()) {
+    serve::add_guard_counts(snapshot, job);
+    note_unguarded(snapshot, job);
+  }
 }
 
 void add_broker_leases(model::Snapshot& snapshot) {

@@ -211,7 +211,7 @@ std::vector<std::string> command_in_queue(const Arguments& arguments,
   for (const char* option : {"--memory", "--share", "--cap", "--slice", "--turn", "--isolation"})
     for (const std::string& value : arguments.values(option))
       command.insert(command.end(), {option, value});
-  for (const char* option : {"--latency", "--best-effort", "--spill"})
+  for (const char* option : {"--latency", "--best-effort", "--spill", "--strict"})
     if (arguments.has(option)) command.emplace_back(option);
   for (const char* option :
        {"--cpus", "--ranks", "--gpus-per-rank", "--nodes", "--tee", "--stdin-rank", "--log-dir",

@@ -223,6 +223,18 @@ Status spill(model::Request& request) {
   return Done{};
 }
 
+/// Reads --strict.
+Status strictness(const Arguments& arguments, const model::Request& request, job::Spec& spec) {
+  spec.strict = arguments.has("--strict");
+  if (!spec.strict) return Done{};
+  if (spec.isolation == job::Isolation::kNone) return contradiction("--strict", "--isolation none");
+  if (!request.has_limits() && spec.isolation != job::Isolation::kMig)
+    return Error{ErrorCode::kInvalidArgument, "E0013",
+                 text("there is no limit to enforce: add {}", "--memory"),
+                 "berth run --strict --memory 8GiB -- …"};
+  return Done{};
+}
+
 /// Warns if --memory is less than the memory that `berth plan measure` found for this command.
 void warn_if_too_small(const Context& context, const model::Request& request) {
   if (!request.memory_bytes || request.spills) return;
@@ -268,6 +280,8 @@ Result<int> run_or_say_why_not(const Context& context) {
     if (!isolation) return isolation.error();
     spec.isolation = *isolation;
   }
+  if (auto strict = strictness(arguments, *request, spec); !strict)
+    return std::move(strict).error();
   if (auto checked = inventory::Sources::check_environment(); !checked)
     return std::move(checked).error();
   auto wish = parse_supervision(arguments);

@@ -1,29 +1,14 @@
 #include "cli/trace_events.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 namespace berth::cli {
 namespace {
 
 using guard::LiveCounts;
-
-constexpr std::int64_t kJob = 0;  // the pid of the whole job in the trace
-
-/// Text in quotes. Names of processes may contain anything.
-std::string in_quotes(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\')
-      out += fmt::format("\\{}", c);
-    else
-      out += static_cast<unsigned char>(c) < ' ' || static_cast<unsigned char>(c) > '~' ? '?' : c;
-  }
-  return out + "\"";
-}
 
 /// A counter that became smaller was overwritten by the job.
 std::uint64_t grown(std::uint64_t now, std::uint64_t before) {
@@ -50,35 +35,33 @@ void add_to(LiveCounts& sum, const LiveCounts& more) {
   for (const auto one : kSums) sum.*one += more.*one;
 }
 
-std::string rate(double count, double seconds) {
-  return fmt::format("{:.1f}", seconds > 0 ? count / seconds : 0.0);
+/// Rounded, so that noise is no change.
+double rate(double count, double seconds) {
+  return seconds > 0 ? std::round(count / seconds * 10) / 10 : 0.0;
+}
+double rate(std::uint64_t count, double seconds) {
+  return rate(static_cast<double>(count), seconds);
 }
 
 }  // namespace
 
-TraceEvents::TraceEvents(std::string job, std::vector<std::string> devices,
+TraceEvents::TraceEvents(TraceFormat format, const std::string& job,
+                         std::vector<std::string> devices,
                          std::function<std::string(std::int64_t)> name_of)
-    : name_of_(std::move(name_of)), text_("[") {
+    : name_of_(std::move(name_of)), writer_(trace_writer(format, job)) {
   for (std::string& name : devices) {
     TraceDevice device;
     device.name = std::move(name);
     sums_.devices.push_back(std::move(device));
   }
-  text_ += fmt::format(
-      "\n{{\"ph\":\"M\",\"pid\":{},\"name\":\"process_name\",\"args\":{{\"name\":{}}}}}", kJob,
-      in_quotes(job));
 }
 
-std::string TraceEvents::take() {
-  return std::exchange(text_, "");
-}
-
-void TraceEvents::put(std::int64_t pid, const std::string& name, const std::string& values) {
-  std::string& before = written_[{pid, name}];
+void TraceEvents::put(std::int64_t pid, const std::string& name,
+                      const std::vector<TraceValue>& values) {
+  std::vector<TraceValue>& before = written_[{pid, name}];
   if (before == values) return;
   before = values;
-  text_ += fmt::format(",\n{{\"ph\":\"C\",\"pid\":{},\"ts\":{},\"name\":{},\"args\":{{{}}}}}", pid,
-                       at_.count(), in_quotes(name), values);
+  writer_->add_counter(pid, name, at_, values);
 }
 
 TraceProcess& TraceEvents::process_of(std::int64_t pid) {
@@ -87,9 +70,7 @@ TraceProcess& TraceEvents::process_of(std::int64_t pid) {
   TraceProcess process;
   process.pid = pid;
   process.name = name_of_(pid);
-  text_ += fmt::format(
-      ",\n{{\"ph\":\"M\",\"pid\":{},\"name\":\"process_name\",\"args\":{{\"name\":{}}}}}", pid,
-      in_quotes(process.name));
+  writer_->add_process(pid, process.name);
   sums_.processes.push_back(std::move(process));
   return sums_.processes.back();
 }
@@ -113,21 +94,18 @@ void TraceEvents::add_process(const guard::LiveProcess& process, double seconds)
     add_to(device.sum, more);
     own.launches += more.launches;
     memory += now.memory_bytes;
-    put(process.pid, device.name + " memory", fmt::format("\"bytes\":{}", now.memory_bytes));
+    put(process.pid, device.name + " memory", {{"", "bytes", now.memory_bytes}});
     put(process.pid, device.name + " kernels and graphs",
-        fmt::format("\"per second\":{}", rate(static_cast<double>(more.launches), seconds)));
+        {{"", "per second", rate(more.launches, seconds)}});
     put(process.pid, device.name + " copies",
-        fmt::format("\"to, bytes/s\":{},\"from, bytes/s\":{},\"on, bytes/s\":{},\"other, "
-                    "bytes/s\":{}",
-                    rate(static_cast<double>(more.copied_to_bytes), seconds),
-                    rate(static_cast<double>(more.copied_from_bytes), seconds),
-                    rate(static_cast<double>(more.copied_on_bytes), seconds),
-                    rate(static_cast<double>(more.copied_other_bytes), seconds)));
+        {{"to", "bytes/s", rate(more.copied_to_bytes, seconds)},
+         {"from", "bytes/s", rate(more.copied_from_bytes, seconds)},
+         {"on", "bytes/s", rate(more.copied_on_bytes, seconds)},
+         {"other", "bytes/s", rate(more.copied_other_bytes, seconds)}});
     device.is_timed = device.is_timed || now.device_nanoseconds > 0;
     if (device.is_timed)
       put(process.pid, device.name + " device time",
-          fmt::format("\"percent\":{}",
-                      rate(static_cast<double>(more.device_nanoseconds) / 1e7, seconds)));
+          {{"", "percent", rate(static_cast<double>(more.device_nanoseconds) / 1e7, seconds)}});
   }
   own.peak_bytes = std::max(own.peak_bytes, memory);
   before.counts = process.devices;
@@ -153,10 +131,10 @@ void TraceEvents::add(const guard::LiveJob& job, std::chrono::microseconds at) {
     device.peak_bytes = std::max(device.peak_bytes, used);
     if (job.devices[d].may_spill)
       device.spilled_peak_bytes = std::max(device.spilled_peak_bytes.value_or(0), spilled);
-    std::string values = fmt::format("\"used, bytes\":{}", used);
-    if (device.limit_bytes) values += fmt::format(",\"limit, bytes\":{}", *device.limit_bytes);
-    if (device.spilled_peak_bytes) values += fmt::format(",\"spilled, bytes\":{}", spilled);
-    put(kJob, device.name + " memory", values);
+    std::vector<TraceValue> values{{"used", "bytes", used}};
+    if (device.limit_bytes) values.push_back({"limit", "bytes", *device.limit_bytes});
+    if (device.spilled_peak_bytes) values.push_back({"spilled", "bytes", spilled});
+    put(kTracedJob, device.name + " memory", values);
   }
   ++sums_.samples;
 }

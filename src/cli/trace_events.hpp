@@ -1,15 +1,16 @@
-// Samples of a guarded job as events of the JSON trace format, which Perfetto reads, and their
-// sums.
+// Samples of a guarded job as counters of a trace file, and their sums.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/trace_format.hpp"
 #include "guard/live.hpp"
 
 namespace berth::cli {
@@ -36,14 +37,14 @@ struct TraceSums {
 class TraceEvents {
  public:
   /// `name_of`: the name of the process with this pid.
-  TraceEvents(std::string job, std::vector<std::string> devices,
+  TraceEvents(TraceFormat format, const std::string& job, std::vector<std::string> devices,
               std::function<std::string(std::int64_t)> name_of);
   /// Adds a sample; a value is written only if it changed.
   void add(const guard::LiveJob& job, std::chrono::microseconds at);
-  /// The text that was added since the last call. Perfetto can open a file of these texts even if
+  /// What was added since the last call. Perfetto can open a file of these parts even if
   /// end() was never called.
-  [[nodiscard]] std::string take();
-  [[nodiscard]] std::string end() const { return "\n]\n"; }
+  [[nodiscard]] std::string take() { return writer_->take(); }
+  [[nodiscard]] std::string end() const { return writer_->end(); }
   [[nodiscard]] const TraceSums& sums() const { return sums_; }
 
  private:
@@ -53,15 +54,14 @@ class TraceEvents {
     std::vector<guard::LiveCounts> counts;
   };
   void add_process(const guard::LiveProcess& process, double seconds);
-  void begin(std::int64_t pid, const std::string& name);
-  void put(std::int64_t pid, const std::string& name, const std::string& values);
+  void put(std::int64_t pid, const std::string& name, const std::vector<TraceValue>& values);
   TraceProcess& process_of(std::int64_t pid);
 
   std::function<std::string(std::int64_t)> name_of_;
-  std::string text_;
+  std::unique_ptr<TraceWriter> writer_;
   std::chrono::microseconds at_{0};
   std::map<std::size_t, Place> places_;
-  std::map<std::pair<std::int64_t, std::string>, std::string> written_;  // the newest values
+  std::map<std::pair<std::int64_t, std::string>, std::vector<TraceValue>> written_;  // the newest
   TraceSums sums_;
 };
 

@@ -39,7 +39,7 @@ struct Wish {
 Result<Wish> wish_of(const Context& context, model::JobId id) {
   constexpr milliseconds kLeast(10), kMost(60'000);
   Wish wish;
-  wish.file = context.arguments.value("--out").value_or(fmt::format("berth-trace-{}.json", id));
+  wish.file = context.arguments.value("--out").value_or(fmt::format("berth-trace-{}.pftrace", id));
   if (const auto given = context.arguments.value("--every")) {
     const auto every = parse_duration(*given);
     if (!every) return Error(every.error()).during("--every");
@@ -230,7 +230,7 @@ Error has_ended(model::JobId id) {
 Error cannot_write(const std::string& file) {
   return {ErrorCode::kUnavailable, "E1122",
           text("the trace cannot be written to {}: {}", printable(file), error_words(errno)),
-          "berth trace JOB --out /tmp/trace.json"};
+          "berth trace JOB --out /tmp/trace.pftrace"};
 }
 
 std::string name_of_process(std::int64_t pid) {
@@ -248,7 +248,8 @@ Result<Traced> record(const guard::LiveLimits& limits, const Wish& wish, model::
   const Descriptor file(
       ::open(wish.file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666));
   if (!file) return cannot_write(wish.file);
-  TraceEvents events(text("job {}", id), names_of(*job, machine, traced.indices), name_of_process);
+  TraceEvents events(trace_format_of(wish.file), text("job {}", id),
+                     names_of(*job, machine, traced.indices), name_of_process);
   const EndSignals signals;
   const auto begun = Clock::now();
   for (auto due = begun;; job = guard::live_job(limits)) {
@@ -280,7 +281,7 @@ Result<Traced> replay(const guard::KeptTrace& kept, const Wish& wish, model::Job
     const auto found = kept.names.find(pid);
     return found == kept.names.end() || found->second.empty() ? "?" : found->second;
   };
-  TraceEvents events(text("job {}", id),
+  TraceEvents events(trace_format_of(wish.file), text("job {}", id),
                      names_of(kept.samples.front().job, machine, traced.indices), name_of);
   for (const guard::KeptTrace::Sample& sample : kept.samples)
     if (sample.job.devices.size() == traced.indices.size()) events.add(sample.job, sample.at);

@@ -98,6 +98,9 @@ constexpr auto kRunOnlyOptions = std::to_array<Option>({
     {"--isolation", "auto|driver|mig|mps|guard|none",
      "the method that enforces --memory and --share (default: auto, the strongest available "
      "method)"},
+    {"--strict", nullptr,
+     "with --memory or --share: do not start if they cannot be enforced, and end processes of the "
+     "job that use a GPU without the guard"},
     {"--report", "FILE|-|none",
      "write the report as JSON to FILE; -: as text to stderr, even if stderr is not a terminal"},
     {"--verbose", nullptr, "the report also says which variables were set, unset and kept"},
@@ -230,13 +233,15 @@ constexpr auto kResizeExamples = std::to_array<Example>({
     {"berth resize 7 --memory 4GiB --share 50%", "reduce the memory and the time share of job 7"},
 });
 constexpr auto kTraceOptions = std::to_array<Option>({
-    {"--out", "FILE", "file of the trace (default: berth-trace-JOB.json)"},
+    {"--out", "FILE",
+     "file of the trace; a name with .json: JSON trace format (default: berth-trace-JOB.pftrace)"},
     {"--for", "DURATION", "end after this long (default: when the job ends, or with Ctrl-C)"},
     {"--every", "DURATION", "time between two samples (default: 100ms)"},
 });
 constexpr auto kTraceExamples = std::to_array<Example>({
     {"berth trace 7", "record memory, kernels and copies of job 7 until it ends or Ctrl-C"},
-    {"berth trace 7 --for 10s --out a.json", "record ten seconds; open a.json in ui.perfetto.dev"},
+    {"berth trace 7 --for 10s --out a.pftrace",
+     "record ten seconds; open a.pftrace in ui.perfetto.dev"},
     {"berth trace 7 --for 1m --json", "print the sums as JSON for a program"},
 });
 constexpr auto kRerunExamples = std::to_array<Example>({

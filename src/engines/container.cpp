@@ -49,8 +49,10 @@ Words simulated_variables(const model::Environment& environment, const std::stri
 
 Words guard_variables(const ContainerPlace& place) {
   if (place.guard.empty()) return {};
-  return {std::string("LD_PRELOAD=") + kGuardFolder + "/libberth-guard.so",
-          std::string("BERTH_GUARD=") + kGuardFolder};
+  Words out{std::string("LD_PRELOAD=") + kGuardFolder + "/libberth-guard.so",
+            std::string("BERTH_GUARD=") + kGuardFolder};
+  if (place.strict) out.emplace_back("BERTH_GUARD_STRICT=1");
+  return out;
 }
 
 Result<std::vector<ContainerMount>> mounts_of(const ContainerWish& wish,

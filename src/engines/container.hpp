@@ -40,6 +40,7 @@ struct ContainerPlace {
   bool terminal = false;  // stdin and stdout are terminals
   bool has_init = false;  // the engine has a small init that passes on signals
   bool repeats = false;  // the command may be started again while an earlier container still exists
+  bool strict = false;   // --strict: CUDA must not start without the guard
   std::uint64_t job = 0;   // the lease, which the hook of `berth container` recognises; 0: none
   std::string token;       // secret: proves to the hook that the job's user starts the container
   std::string sim_folder;  // folder of the simulated machine; "" it is real

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "base/file.hpp"
 #include "guard/usage_file.hpp"
+#include "system/process_text.hpp"
 #include "system/runtime_folder.hpp"
 
 namespace berth::guard {
@@ -60,6 +62,16 @@ std::optional<LiveJob> live_job(const LiveLimits& of) {
     out.processes.push_back(std::move(one));
   }
   return out;
+}
+
+bool lacks_guard(const LiveJob& job, std::int64_t pid, const std::string& proc) {
+  const auto status = slurp(fmt::format("{}/{}/status", proc, pid));
+  if (!status) return false;
+  std::vector<std::int64_t> pids = system::parse_status(*status).namespace_pids;
+  pids.push_back(pid);
+  return std::none_of(job.processes.begin(), job.processes.end(), [&](const LiveProcess& one) {
+    return std::find(pids.begin(), pids.end(), one.pid) != pids.end();
+  });
 }
 
 std::vector<LiveJob> live_jobs() {

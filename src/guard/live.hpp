@@ -46,4 +46,9 @@ struct LiveJob {
 /// nullopt: the counters cannot be read, because the job has ended.
 [[nodiscard]] std::optional<LiveJob> live_job(const LiveLimits& of);
 
+/// Whether a process of the job runs without the guard: none of its pids, in this pid namespace and
+/// in those below it, has counters. False also if the process has ended.
+[[nodiscard]] bool lacks_guard(const LiveJob& job, std::int64_t pid,
+                               const std::string& proc = "/proc");
+
 }  // namespace berth::guard

@@ -79,6 +79,8 @@ Result<std::string> enter_container(const engines::ContainerWish& wish, const Pl
                                     const std::vector<guard::MountedFile>& guard,
                                     run::Launch& launch) {
   engines::ContainerPlace place = place_of(wish, plan);
+  place.strict = std::find(launch.environment.begin(), launch.environment.end(),
+                           "BERTH_GUARD_STRICT=1") != launch.environment.end();
   for (const guard::MountedFile& one : guard)
     place.guard.push_back(
         {one.source, std::string(engines::kGuardFolder) + "/" + one.name, one.writable});

@@ -7,6 +7,9 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
+#include "base/units.hpp"
+#include "guard/live.hpp"
+#include "run/descendants.hpp"
 #include "run/job_folder.hpp"
 
 namespace berth::job {
@@ -24,6 +27,11 @@ void set_in(std::vector<std::string>& environment, const std::string& name,
   environment.push_back(name + "=" + value);
 }
 
+Error not_strict(const std::string& why) {
+  return {ErrorCode::kUnavailable, "E1091",
+          text("--strict: the limits cannot be enforced: {}", why), "berth run --memory 8GiB -- …"};
+}
+
 constexpr const char *kMpsMemory = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
                      *kMpsThreads = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
 
@@ -32,6 +40,7 @@ constexpr const char *kMpsMemory = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
 Result<Guard> Guard::begin(Isolation wanted, IsolatedJob job, const std::string& job_folder,
                            std::vector<std::string>& environment) {
   Guard guard;
+  guard.is_strict_ = job.strict;
   // The other methods report what they lack.
   const bool may_do_nothing =
       wanted == Isolation::kAuto || wanted == Isolation::kGuard || wanted == Isolation::kNone;
@@ -59,13 +68,15 @@ Result<Guard> Guard::begin(Isolation wanted, IsolatedJob job, const std::string&
   // cannot be mounted into a container, which gets limits of its own.
   if (is_inner) {
     guard.guarded_->not_enforced = text("the limits of the surrounding job apply");
-    return guard;
+    if (!job.strict) return guard;
+    run::remove_job_folder(job_folder);
+    return not_strict(guard.guarded_->not_enforced);
   }
   if (*method == Isolation::kNone) {
     guard.guarded_->not_enforced = text("switched off by {}", "--isolation none");
     return guard;
   }
-  guard.is_required_ = wanted == Isolation::kGuard;
+  guard.is_required_ = wanted == Isolation::kGuard || job.strict;
   for (const int index : job.placement.devices) {
     model::GuardedDevice& device = guard.limits_.emplace_back();
     device.device = index;
@@ -98,7 +109,9 @@ Status Guard::set_up(Isolation method, const model::Request& request, const Isol
                      const std::string& job_folder, std::vector<std::string>& environment) {
   const bool is_alone = method == Isolation::kGuard;
   if (!guard::Setup::is_wanted(request, job.placement, job.snapshot)) {
-    if (is_alone) guarded_->not_enforced = text("the guard does not know this kind of device");
+    const std::string why = text("the guard does not know this kind of device");
+    if (is_alone) guarded_->not_enforced = why;
+    if (is_strict_ && is_alone) return not_strict(why);
     return Done{};
   }
   const auto number = to_number(value_in(environment, "BERTH_JOB"));
@@ -120,6 +133,7 @@ Status Guard::set_up(Isolation method, const model::Request& request, const Isol
   setup_ = *std::move(setup);
   // take a sample before the first process counts anything
   if (job_ != 0) trace_.look(setup_->live());
+  if (is_strict_) set_in(environment, "BERTH_GUARD_STRICT", "1");
   if (job.in_container) return Done{};
   std::map<std::string, std::string> variables;
   for (const char* name : {"LD_PRELOAD", "OPENCL_LAYERS"})
@@ -141,6 +155,7 @@ void Guard::fill(model::Report& report) const {
   report.guarded->threads_percent = threads_percent_;
   if (report.guarded->devices.empty() && report.guarded->not_enforced.empty())
     report.guarded->devices = limits_;
+  add_unguarded(report);
   const bool used = std::any_of(
       guarded_->devices.begin(), guarded_->devices.end(),
       [](const model::GuardedDevice& one) { return one.allocations + one.launches > 0; });
@@ -148,6 +163,45 @@ void Guard::fill(model::Report& report) const {
   report.gpu_use = model::GpuUse::kSeen;
   report.gpu_use_method = text("the guard counted the job's calls to the driver");
   report.suggestions.clear();
+}
+
+void Guard::add_unguarded(model::Report& report) const {
+  std::string most;
+  std::uint64_t bytes = 0;
+  for (const auto& [pid, one] : unguarded_) {
+    const std::string memory = one.bytes > 0 ? show_bytes(one.bytes) : text("memory");
+    const std::string name = printable(one.command);
+    if (most.empty() || one.bytes > bytes) {
+      most = text("{0} of {1} (pid {2}), which runs without the guard", memory, name, pid);
+      bytes = one.bytes;
+    }
+    if (one.ended)
+      report.notes.push_back(text(
+          "{0} (pid {1}) was ended: it used {2} without the guard (--strict)", name, pid, memory));
+  }
+  if (most.empty()) return;
+  if (unguarded_.size() > 1)
+    most += text_n(", and of {} more process", ", and of {} more processes",
+                   static_cast<long long>(unguarded_.size() - 1), unguarded_.size() - 1);
+  std::string& known = report.guarded->not_counted;
+  known = known.empty() ? most : known + "; " + most;
+}
+
+void Guard::look_for_unguarded(const run::Sampler::Held& held) {
+  std::optional<guard::LiveJob> job;
+  for (const run::MemoryUser& user : held.users) {
+    if (user.pid <= 0) continue;
+    // Read it after the driver's list, because a process registers before it takes memory.
+    if (!job) job = guard::live_job(setup_->live());
+    if (!job || !guard::lacks_guard(*job, user.pid)) continue;
+    const auto pid = static_cast<pid_t>(user.pid);
+    const bool is_new = !unguarded_.contains(user.pid);
+    Unguarded& seen = unguarded_[user.pid];
+    seen.bytes = std::max(seen.bytes, user.bytes);
+    if (is_new) seen.command = run::command_of(pid);
+    const auto stat = is_strict_ ? run::read_stat("/proc", pid) : std::nullopt;
+    if (stat && run::signal_all({{pid, *stat}}, is_new ? SIGTERM : SIGKILL) == 0) seen.ended = true;
+  }
 }
 
 void Guard::look(std::optional<client::Lease>& lease, const run::Sampler& sampler) {
@@ -158,8 +212,14 @@ void Guard::look(std::optional<client::Lease>& lease, const run::Sampler& sample
     std::int64_t& newest = sampled_[held.device];
     if (held.unix_milliseconds <= newest) continue;
     newest = held.unix_milliseconds;
-    setup_->reconcile(held.device, held.bytes, held.processes, held.unix_milliseconds);
+    setup_->reconcile(held.device, held.bytes, static_cast<int>(held.users.size()),
+                      held.unix_milliseconds);
+    look_for_unguarded(held);
   }
+  answer_wish(lease);
+}
+
+void Guard::answer_wish(std::optional<client::Lease>& lease) {
   // The job itself can write requests. If the broker is stopped, each request would delay the
   // monitoring of the job, so do not ask the broker again soon.
   constexpr std::chrono::milliseconds kShort(1000), kPause(5000);

@@ -22,13 +22,14 @@ class Guard {
  public:
   /// Adds the variables of the guard, and of a stronger isolation method, to `environment`. For a
   /// container, files() says what to mount. Fails if the requested method is not available (E1067,
-  /// E1068, E1069; E0520: the guard), if memory cannot be spilled (E1096), or if the memory is too
-  /// little for CUDA itself (E0956). If it fails, it removes the job's folder.
+  /// E1068, E1069; E0520: the guard; E1091: --strict), if memory cannot be spilled (E1096), or if
+  /// the memory is too little for CUDA itself (E0956). If it fails, it removes the job's folder.
   [[nodiscard]] static Result<Guard> begin(Isolation wanted, IsolatedJob job,
                                            const std::string& job_folder,
                                            std::vector<std::string>& environment);
   [[nodiscard]] std::vector<guard::MountedFile> files() const;
-  /// While the job runs: answers `berth resize`, and charges contexts and modules.
+  /// While the job runs: answers `berth resize`, charges contexts and modules, and looks for
+  /// processes without the guard.
   void look(std::optional<client::Lease>& lease, const run::Sampler& sampler);
   /// After the job's end: reads the counters and removes the files.
   void end();
@@ -41,6 +42,18 @@ class Guard {
                               const IsolatedJob& job, const std::string& job_folder,
                               std::vector<std::string>& environment);
 
+  void add_unguarded(model::Report& report) const;
+  void look_for_unguarded(const run::Sampler::Held& held);
+  void answer_wish(std::optional<client::Lease>& lease);
+
+  /// A process of the job that used a device without the guard.
+  struct Unguarded {
+    std::uint64_t bytes = 0;  // at most; 0: not known
+    std::string command;
+    bool ended = false;  // because of --strict
+  };
+  std::map<std::int64_t, Unguarded> unguarded_;  // by pid
+  bool is_strict_ = false;
   std::chrono::steady_clock::time_point
       ask_again_;                        // when to ask the broker again what `berth resize` granted
   std::optional<guard::Wish> wish_;      // how long to wait for the broker

@@ -38,6 +38,7 @@ struct IsolatedJob {
   std::string group;         // its control group, of root's broker; "": none
   std::string nvml_library;  // "": the driver is not called
   std::string mps_folder;    // where MPS's control daemon has its pipes
+  bool strict = false;       // --strict
 };
 
 /// The strongest available method of kDriver, kMig and kMps; kGuard if none is available. If the

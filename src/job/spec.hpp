@@ -21,6 +21,7 @@ struct Spec {
   policy::EnvironmentOptions environment;
   std::optional<engines::ContainerWish> container;  // nullopt: no container
   Isolation isolation = Isolation::kAuto;           // --isolation, on a shared GPU
+  bool strict = false;                              // --strict: nothing runs beyond the limits
   bool may_wait = true;                             // wait for devices that other jobs have
   bool dry_run = false;                             // only make the plan
   std::optional<run::EarlierTries> earlier;         // tries of a queued job in earlier leases

@@ -89,7 +89,8 @@ Result<Limits> set_limits(const Spec& spec, const Plan& plan, run::Launch& launc
                         spec.container.has_value(),
                         plan.lease ? plan.lease->group() : "",
                         inventory::Sources::from_environment().nvml_library,
-                        ""};
+                        "",
+                        spec.strict};
   auto guard = Guard::begin(spec.isolation, job, launch.job_folder, launch.environment);
   if (!guard) return std::move(guard).error();
   Limits limits{*std::move(guard), ""};

@@ -120,8 +120,7 @@ void DeviceSeries::add_energy(const inventory::DeviceSample& sample) {
     no_energy_ = counter.why;
 }
 
-void DeviceSeries::add(const inventory::DeviceSample& sample,
-                       const std::function<bool(const model::DeviceProcess&)>& ours) {
+void DeviceSeries::add(const inventory::DeviceSample& sample, const OurPid& our_pid) {
   add_energy(sample);
   if (!start_) return;
   const std::int64_t age = sample.unix_milliseconds - *start_;
@@ -140,12 +139,13 @@ void DeviceSeries::add(const inventory::DeviceSample& sample,
   if (const auto unknown = sample.device.processes_unknown; unknown && !memory_peak_bytes_)
     memory_peak_bytes_ = *unknown;
   std::optional<std::uint64_t> memory;
-  processes_now_ = 0;
+  users_now_.clear();
   for (const model::DeviceProcess& process : sample.processes) {
-    if (!ours(process)) continue;
+    const auto pid = our_pid(process);
+    if (!pid) continue;
     listed_ = true;
     if (!partition_.empty() && process.partition_uuid != partition_) continue;
-    ++processes_now_;
+    users_now_.push_back({*pid, process.memory_bytes.value_or(0)});
     if (process.memory_bytes)
       memory = memory.value_or(0) + *process.memory_bytes;
     else if (!memory_peak_bytes_)

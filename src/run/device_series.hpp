@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "inventory/device_sample.hpp"
 #include "model/device.hpp"
@@ -13,6 +15,12 @@
 #include "run/memory_growth.hpp"
 
 namespace berth::run {
+
+/// A process of the job that has memory on a device.
+struct MemoryUser {
+  std::int64_t pid;
+  std::uint64_t bytes;  // 0: the driver does not say
+};
 
 /// How hard a device worked. Fractions are between 0 and 1.
 struct DeviceStrain {
@@ -37,10 +45,10 @@ class DeviceSeries {
   void read_before(std::uint64_t millijoules, std::int64_t unix_milliseconds);
   /// Whether this is a sample of the device: same uuid, or same address if it has no uuid.
   [[nodiscard]] bool is_of(const model::Device& device) const;
-  /// `ours`: whether a process in the driver's list belongs to the job. Samples must come in order
-  /// of time.
-  void add(const inventory::DeviceSample& sample,
-           const std::function<bool(const model::DeviceProcess&)>& ours);
+  /// The pid of a process in the driver's list if it belongs to the job, else nullopt.
+  using OurPid = std::function<std::optional<std::int64_t>(const model::DeviceProcess&)>;
+  /// Samples must come in order of time.
+  void add(const inventory::DeviceSample& sample, const OurPid& our_pid);
   /// Adds a last sample that was taken after the job's end. Only its energy counts.
   void finish(const inventory::DeviceSample& sample) { add_energy(sample); }
 
@@ -52,8 +60,8 @@ class DeviceSeries {
   /// The memory of the job's processes in the newest sample; nullopt: the sample does not contain
   /// it.
   [[nodiscard]] std::optional<std::uint64_t> memory_now() const { return memory_now_; }
-  /// How many of the job's processes the newest sample lists.
-  [[nodiscard]] int processes_now() const { return processes_now_; }
+  /// The job's processes in the newest sample.
+  [[nodiscard]] const std::vector<MemoryUser>& users_now() const { return users_now_; }
   [[nodiscard]] int index() const { return index_; }
   [[nodiscard]] bool listed() const { return listed_; }   // the job was in the driver's list
   [[nodiscard]] int samples() const { return samples_; }  // number of samples since the job's start
@@ -80,7 +88,7 @@ class DeviceSeries {
   double load_sum_ = 0, load_peak_ = 0;
   model::Reading<std::uint64_t> memory_peak_bytes_ = model::Absence::kNotSeen;
   std::optional<std::uint64_t> memory_now_;
-  int processes_now_ = 0;
+  std::vector<MemoryUser> users_now_;
   std::optional<std::uint64_t> first_millijoules_, last_millijoules_;
   std::optional<std::uint64_t> early_millijoules_;  // read_before()
   std::int64_t early_time_ = 0;

@@ -30,8 +30,9 @@ DeviceSeries series_of(const model::Device& device, const std::string& partition
   return series;
 }
 
-bool is_ours(const model::DeviceProcess& one) {
-  return one.pid.value_or(0) < 100;
+std::optional<std::int64_t> our_pid(const model::DeviceProcess& one) {
+  const std::int64_t pid = one.pid.value_or(0);
+  return pid < 100 ? std::optional(pid) : std::nullopt;
 }
 
 }  // namespace
@@ -40,9 +41,13 @@ TEST_CASE("memory is that of our own processes, utilization that of the device")
   DeviceSeries series = series_of(gpu());
   model::Device device = gpu();
   device.readings.utilization_percent = 40.0;
-  series.add({device, {process(1, 100), process(2, 200), process(500, 9000)}, 1000}, is_ours);
+  series.add({device, {process(1, 100), process(2, 200), process(500, 9000)}, 1000}, our_pid);
   device.readings.utilization_percent = 80.0;
-  series.add({device, {process(1, 50)}, 2000}, is_ours);
+  CHECK(series.users_now().size() == 2);
+  CHECK(series.users_now().back().bytes == 200);
+  series.add({device, {process(1, 50)}, 2000}, our_pid);
+  CHECK(series.users_now().size() == 1);
+  CHECK(series.users_now().back().pid == 1);
   const auto use = series.use(Absence::kNoAnswer);
   CHECK(use.device == 3);
   CHECK(use.memory_peak_bytes.value == 300U);
@@ -69,10 +74,10 @@ TEST_CASE("energy is the counter's difference from before the start") {
   DeviceSeries series = series_of(gpu());
   model::Device device = gpu();
   device.readings.energy_millijoules = 5'000'000U;
-  series.add({device, {}, 400}, is_ours);
+  series.add({device, {}, 400}, our_pid);
   CHECK(series.samples() == 0);
   device.readings.energy_millijoules = 5'120'000U;
-  series.add({device, {}, 2000}, is_ours);
+  series.add({device, {}, 2000}, our_pid);
   CHECK(series.use(Absence::kNoAnswer).energy_millijoules.value == 120'000U);
 }
 
@@ -82,7 +87,7 @@ TEST_CASE("a counter that decreases or jumps gives no energy, never a negative o
   device.readings.power_milliwatts = 100'000U;
   const auto add = [&](std::uint64_t millijoules, std::int64_t when) {
     device.readings.energy_millijoules = millijoules;
-    series.add({device, {}, when}, is_ours);
+    series.add({device, {}, when}, our_pid);
   };
   add(5'000'000, 1000);
   add(5'100'000, 2000);
@@ -111,7 +116,7 @@ TEST_CASE("a counter that moves in steps counts neither as constant nor as jumpi
   model::Device device = gpu();
   const auto add = [&](std::uint64_t millijoules, std::int64_t when) {
     device.readings.energy_millijoules = millijoules;
-    series.add({device, {}, when}, is_ours);
+    series.add({device, {}, when}, our_pid);
     return series.use(Absence::kNoAnswer).energy_millijoules;
   };
   CHECK(add(1'000'000, 1000).why == Absence::kTooShort);
@@ -124,7 +129,7 @@ TEST_CASE("a constant counter is not used") {
   DeviceSeries series = series_of(gpu());
   model::Device device = gpu();
   device.readings.energy_millijoules = 5'000'000U;
-  for (const std::int64_t when : {400, 900, 1400, 1900}) series.add({device, {}, when}, is_ours);
+  for (const std::int64_t when : {400, 900, 1400, 1900}) series.add({device, {}, when}, our_pid);
   CHECK(series.use(Absence::kNoAnswer).energy_millijoules.why == Absence::kFailed);
 }
 
@@ -132,15 +137,15 @@ TEST_CASE("without a counter, power is integrated over time") {
   DeviceSeries series = series_of(gpu());
   model::Device device = gpu();
   device.readings.power_milliwatts = 100'000U;
-  series.add({device, {}, 400}, is_ours);
+  series.add({device, {}, 400}, our_pid);
   device.readings.power_milliwatts = 300'000U;
-  series.add({device, {}, 2400}, is_ours);
+  series.add({device, {}, 2400}, our_pid);
   CHECK(series.use(Absence::kNoAnswer).energy_millijoules.value == 400'000U);
-  series.add({device, {}, 2000}, is_ours);  // a clock that was set back adds nothing
+  series.add({device, {}, 2000}, our_pid);  // a clock that was set back adds nothing
   CHECK(series.use(Absence::kNoAnswer).energy_millijoules.value == 400'000U);
-  series.add({device, {}, 86'402'000}, is_ours);  // nor does one that was set forward
+  series.add({device, {}, 86'402'000}, our_pid);  // nor does one that was set forward
   CHECK(series.use(Absence::kNoAnswer).energy_millijoules.value == 400'000U);
-  series.add({device, {}, 86'403'000}, is_ours);
+  series.add({device, {}, 86'403'000}, our_pid);
   CHECK(series.use(Absence::kNoAnswer).energy_millijoules.value == 700'000U);
 }
 
@@ -150,7 +155,7 @@ TEST_CASE("for a partition only its own memory counts") {
   inside.partition_uuid = "MIG-a";
   auto beside = process(2, 700);
   beside.partition_uuid = "MIG-b";
-  series.add({gpu(), {inside, beside}, 1000}, is_ours);
+  series.add({gpu(), {inside, beside}, 1000}, our_pid);
   CHECK(series.use(Absence::kNoAnswer).memory_peak_bytes.value == 100U);
   CHECK(series.use(Absence::kNoAnswer).uuid == "MIG-a");
 }
@@ -173,12 +178,12 @@ TEST_CASE("a very short job has absent readings, not 0") {
   device.readings.utilization_percent = 0.0;
   device.readings.energy_millijoules = 5'000'000U;
   SUBCASE("a sample from before the start is no use of the job's") {
-    series.add({device, {process(1, 100)}, 490}, is_ours);
+    series.add({device, {process(1, 100)}, 490}, our_pid);
     CHECK(series.samples() == 0);
     CHECK(series.use(Absence::kNoAnswer).memory_peak_bytes.why == Absence::kTooShort);
   }
   SUBCASE("one right after it describes the time before") {
-    series.add({device, {}, 550}, is_ours);
+    series.add({device, {}, 550}, our_pid);
     CHECK(series.use(Absence::kNoAnswer).memory_peak_bytes.why == Absence::kNotSeen);
   }
   const auto use = series.use(Absence::kNoAnswer);
@@ -193,12 +198,12 @@ TEST_CASE("a missing reading is absent with its reason") {
   set_all_absent(device.readings, Absence::kNotSupported);
   auto silent = process(1, 0);
   silent.memory_bytes = Absence::kNoPermission;
-  series.add({device, {silent}, 1000}, is_ours);
+  series.add({device, {silent}, 1000}, our_pid);
   const auto use = series.use(Absence::kNoAnswer);
   CHECK(use.memory_peak_bytes.why == Absence::kNoPermission);
   CHECK(use.utilization_mean_percent.why == Absence::kNotSupported);
   CHECK(use.energy_millijoules.why == Absence::kNotSupported);
-  series.add({device, {silent, process(2, 70)}, 2000}, is_ours);
+  series.add({device, {silent, process(2, 70)}, 2000}, our_pid);
   CHECK(series.use(Absence::kNoAnswer).memory_peak_bytes.value == 70U);
 }
 
@@ -207,7 +212,7 @@ TEST_CASE("a sample from after the end counts for the energy alone") {
   model::Device device = gpu();
   device.readings.utilization_percent = 50.0;
   device.readings.energy_millijoules = 1'000U;
-  series.add({device, {}, 1000}, is_ours);
+  series.add({device, {}, 1000}, our_pid);
   device.readings.utilization_percent = 0.0;
   device.readings.energy_millijoules = 4'000U;
   series.finish({device, {process(1, 10)}, 3000});
@@ -223,7 +228,7 @@ TEST_CASE("energy is counted from the job's start, also where the first sample c
   SUBCASE("between an earlier reading and the first sample the counter grew evenly") {
     series.read_before(1'000'000, 0);
     device.readings.energy_millijoules = 1'100'000U;
-    series.add({device, {}, 1000}, is_ours);
+    series.add({device, {}, 1000}, our_pid);
     CHECK(series.use(Absence::kNoAnswer).energy_millijoules.value == 50'000U);
     device.readings.energy_millijoules = 1'200'000U;
     series.finish({device, {}, 1500});
@@ -232,12 +237,12 @@ TEST_CASE("energy is counted from the job's start, also where the first sample c
   SUBCASE("an earlier reading that cannot be is left aside") {
     series.read_before(9'000'000, 0);
     device.readings.energy_millijoules = 1'100'000U;
-    series.add({device, {}, 1000}, is_ours);
+    series.add({device, {}, 1000}, our_pid);
     CHECK_FALSE(series.use(Absence::kNoAnswer).energy_millijoules);
   }
   SUBCASE("power of the first sample stands for the time since the start") {
     device.readings.power_milliwatts = 100'000U;
-    series.add({device, {}, 1500}, is_ours);
+    series.add({device, {}, 1500}, our_pid);
     CHECK(series.use(Absence::kNoAnswer).energy_millijoules.value == 100'000U);
   }
 }
@@ -255,15 +260,15 @@ TEST_CASE("strain has the memory controller, the bus and the reasons for low clo
   device.throttle_reasons = {"sw_power_cap"};
   berth::inventory::DeviceSample sample{device, {}, 1000};
   sample.has_all = sample.has_throttle = true;
-  series.add(sample, is_ours);
+  series.add(sample, our_pid);
   sample.device.throttle_reasons = {"hw_thermal", "idle"};
   sample.unix_milliseconds = 2000;
-  series.add(sample, is_ours);
+  series.add(sample, our_pid);
   CHECK(series.strain().memory_busy == 0.6);
   CHECK(series.strain().link_used == doctest::Approx(0.5));
   CHECK(series.strain().slowed_by_power == 0.5);
   CHECK(series.strain().slowed_by_heat == 0.5);
   sample.device.readings.pcie_generation = 99U;
-  series.add(sample, is_ours);
+  series.add(sample, our_pid);
   CHECK(series.strain().link_used == doctest::Approx(0.5));
 }

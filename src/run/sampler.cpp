@@ -138,13 +138,14 @@ void Sampler::wait_for_last_samples() {
 }
 
 void Sampler::take_sysfs_samples(Clock::time_point now) {
-  const auto ours = [this](const model::DeviceProcess& process) {
-    return processes_ && process.pid && processes_->contains(*process.pid);
+  const auto our_pid = [this](const model::DeviceProcess& process) {
+    const bool is_ours = processes_ && process.pid && processes_->contains(*process.pid);
+    return is_ours ? process.pid : std::nullopt;
   };
   const auto pids = processes_ ? processes_->pids() : std::vector<std::int64_t>();
   for (const inventory::DeviceSample& sample : sysfs_.take(pids))
     for (DeviceSeries& one : series_)
-      if (one.is_of(sample.device)) one.add(sample, ours);
+      if (one.is_of(sample.device)) one.add(sample, our_pid);
   const auto cost = Clock::now() - now;
   sysfs_due_ = now + std::max<Clock::duration>(kDeviceInterval, 50 * cost);
 }
@@ -152,11 +153,10 @@ void Sampler::take_sysfs_samples(Clock::time_point now) {
 void Sampler::take_driver_samples() {
   if (hidden_ && processes_)
     hidden_->take([this](std::int64_t pid) { return processes_->contains(pid); });
-  const auto ours = [this](const model::DeviceProcess& process) {
-    if (process.pid) return processes_->contains(*process.pid);
-    if (!process.host_pid || !translator_) return false;
-    const auto pid = translator_->find(*process.host_pid).pid;
-    return pid && processes_->contains(*pid);
+  const auto our_pid = [this](const model::DeviceProcess& process) -> std::optional<std::int64_t> {
+    auto pid = process.pid;
+    if (!pid && process.host_pid && translator_) pid = translator_->find(*process.host_pid).pid;
+    return pid && processes_->contains(*pid) ? pid : std::nullopt;
   };
   for (const inventory::DeviceSample& sample : driver_.take())
     for (DeviceSeries& one : series_) {
@@ -166,7 +166,7 @@ void Sampler::take_driver_samples() {
         continue;
       }
       const int before = one.samples();
-      one.add(sample, ours);
+      one.add(sample, our_pid);
       // If the process list could not be read, it says nothing about the job.
       if (!sample.device.processes_unknown) driver_samples_ += one.samples() - before;
     }
@@ -176,7 +176,7 @@ std::vector<Sampler::Held> Sampler::held() const {
   std::vector<Held> out;
   for (const DeviceSeries& one : series_)
     if (const auto bytes = one.memory_now())
-      out.push_back({one.index(), *bytes, one.processes_now(), one.last_sample()});
+      out.push_back({one.index(), *bytes, one.users_now(), one.last_sample()});
   return out;
 }
 

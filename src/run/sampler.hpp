@@ -45,7 +45,7 @@ class Sampler : public Watcher {
   struct Held {
     int device;
     std::uint64_t bytes;
-    int processes;
+    std::vector<MemoryUser> users;
     std::int64_t unix_milliseconds;
   };
   [[nodiscard]] std::vector<Held> held() const;

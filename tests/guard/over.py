@@ -1,5 +1,5 @@
 """For each function that takes device memory: a program under the guard that has exactly SIZE bytes left can take SIZE bytes and not one
-more; prints "name result-of-fit result-of-one-more". Usage: over.py SIZE"""
+more; prints "name|result-of-fit|free|result-of-one-more|free". Usage: over.py SIZE"""
 import ctypes
 import sys
 
@@ -42,6 +42,28 @@ def size(bytes_):
     return ctypes.c_size_t(bytes_)
 
 
+class PoolProperties(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("handles", ctypes.c_int), ("location", Location), ("rest", ctypes.c_uint64 * 9)]
+
+
+class GraphAllocation(ctypes.Structure):
+    """CUDA_MEM_ALLOC_NODE_PARAMS; as parameters of any node, 16 bytes with the type come before it."""
+    _fields_ = [("pool", PoolProperties), ("access", ctypes.c_void_p), ("accesses", ctypes.c_size_t), ("bytes", ctypes.c_size_t),
+                ("address", ctypes.c_uint64)]
+
+
+class AnyNode(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("none", ctypes.c_int * 3), ("allocation", GraphAllocation), ("rest", ctypes.c_uint64 * 15)]
+
+
+class Instantiation(ctypes.Structure):
+    _fields_ = [("flags", ctypes.c_uint64), ("stream", ctypes.c_void_p), ("node", ctypes.c_void_p), ("result", ctypes.c_int)]
+
+
+assert (ctypes.sizeof(GraphAllocation), ctypes.sizeof(AnyNode), ctypes.sizeof(Instantiation)) == (120, 256, 32)
+UPLOAD, ALLOCATION_NODE = 2, 10
+
+
 def create(bytes_):
     properties = Properties(1, 0, Location(1, 0))
     pages = -(-bytes_ // PAGE) * PAGE
@@ -50,6 +72,66 @@ def create(bytes_):
 
 def by_pool(bytes_):
     return cuda.cuMemAllocFromPoolAsync(out, size(bytes_), pool, None)
+
+
+def graph_by_node(bytes_):
+    node, graph, wanted = (ctypes.c_void_p(), ctypes.c_void_p(), GraphAllocation(PoolProperties(1, 0, Location(1, 0)), bytes=bytes_))
+    check(cuda.cuGraphCreate(ctypes.byref(graph), 0))
+    check(cuda.cuGraphAddMemAllocNode(ctypes.byref(node), graph, None, size(0), ctypes.byref(wanted)))
+    address.value = wanted.address
+    return graph
+
+
+def graph_by_any_node(*before_size):
+    def made(bytes_):
+        node, graph = ctypes.c_void_p(), ctypes.c_void_p()
+        wanted = AnyNode(ALLOCATION_NODE, allocation=GraphAllocation(PoolProperties(1, 0, Location(1, 0)), bytes=bytes_))
+        check(cuda.cuGraphCreate(ctypes.byref(graph), 0))
+        add = cuda.cuGraphAddNode_v2 if before_size else cuda.cuGraphAddNode
+        check(add(ctypes.byref(node), graph, None, *before_size, size(0), ctypes.byref(wanted)))
+        address.value = wanted.allocation.address
+        return graph
+    return made
+
+
+def graph_by_capture(bytes_):
+    stream, graph = ctypes.c_void_p(), ctypes.c_void_p()
+    check(cuda.cuStreamCreate(ctypes.byref(stream), 1))
+    check(cuda.cuStreamBeginCapture_v2(stream, 0))
+    check(cuda.cuMemAllocAsync(out, size(bytes_), stream))
+    check(cuda.cuStreamEndCapture(stream, ctypes.byref(graph)))
+    check(cuda.cuStreamDestroy_v2(stream))
+    return graph
+
+
+def launched(make, take=cuda.cuGraphLaunch):
+    """Takes memory by a launch or an upload of a graph."""
+    def of(bytes_):
+        graph, whole = make(bytes_), ctypes.c_void_p()
+        check(cuda.cuGraphInstantiateWithFlags(ctypes.byref(whole), graph, ctypes.c_ulonglong(0)))
+        result = take(whole, None)
+        check(cuda.cuGraphExecDestroy(whole) or cuda.cuGraphDestroy(graph))
+        return result
+    return of
+
+
+def uploaded(instantiate):
+    """Takes memory when the graph is instantiated."""
+    def of(bytes_):
+        graph, whole = graph_by_node(bytes_), ctypes.c_void_p()
+        result = instantiate(ctypes.byref(whole), graph)
+        check((cuda.cuGraphExecDestroy(whole) if result == 0 else 0) or cuda.cuGraphDestroy(graph))
+        return result
+    return of
+
+
+def with_parameters(instantiate):
+    return lambda out, graph: instantiate(out, graph, ctypes.byref(Instantiation(UPLOAD)))
+
+
+def trim():
+    cuda.cuMemFree_v2(address)
+    return cuda.cuDeviceGraphMemTrim(0)
 
 
 # What takes so many bytes, and what frees them.
@@ -74,6 +156,23 @@ TAKE = {
                         lambda: cuda.cuArrayDestroy(array)),
     "cuMipmappedArrayCreate": (lambda n: cuda.cuMipmappedArrayCreate(out_array, ctypes.byref(Cube(n, 0, 0, 1, 1, 0)), 1),
                                lambda: cuda.cuMipmappedArrayDestroy(array)),
+    "cuGraphAddMemAllocNode": (launched(graph_by_node), trim),
+    "cuGraphAddNode": (launched(graph_by_any_node()), trim),
+    "cuGraphAddNode_v2": (launched(graph_by_any_node(None)), trim),
+    "a captured cuMemAllocAsync": (launched(graph_by_capture), trim),
+    "cuGraphLaunch_ptsz": (launched(graph_by_node, cuda.cuGraphLaunch_ptsz), trim),
+    "cuGraphUpload": (launched(graph_by_node, cuda.cuGraphUpload), trim),
+    "cuGraphUpload_ptsz": (launched(graph_by_node, cuda.cuGraphUpload_ptsz), trim),
+    "cuGraphInstantiateWithFlags": (uploaded(lambda out, graph: cuda.cuGraphInstantiateWithFlags(out, graph, ctypes.c_ulonglong(UPLOAD))), trim),
+    "cuGraphInstantiateWithParams": (uploaded(with_parameters(cuda.cuGraphInstantiateWithParams)), trim),
+    "cuGraphInstantiateWithParams_ptsz": (uploaded(with_parameters(cuda.cuGraphInstantiateWithParams_ptsz)), trim),
+}
+
+
+# What takes no memory of the device.
+ON_HOST = {
+    "cuMemHostAlloc": lambda n: cuda.cuMemHostAlloc(ctypes.byref(ctypes.c_void_p()), size(n), 0),
+    "cuMemAllocHost_v2": lambda n: cuda.cuMemAllocHost_v2(ctypes.byref(ctypes.c_void_p()), size(n)),
 }
 
 if __name__ == "__main__":
@@ -84,4 +183,6 @@ if __name__ == "__main__":
         left = info()[0]
         if fits == 0:
             check(free())
-        print(name, fits, left, take(SIZE + 1), info()[0])
+        print(name, fits, left, take(SIZE + 1), info()[0], sep="|")
+    for name, take in ON_HOST.items():
+        print(name, take(SIZE + 1), info()[0], sep="|")

@@ -13,7 +13,7 @@ import unittest
 import support
 from support import FOLDER, GIB, program_paths
 
-BERTH, DIRECT, TOMORROW = program_paths(3) if len(sys.argv) > 3 else ("", "", "")
+BERTH, DIRECT, TOMORROW, VFORK, DEEP = program_paths(5) if len(sys.argv) > 5 else [""] * 5
 simulated = functools.partial(support.simulated, BERTH)
 HERE = os.path.abspath(__file__)
 RUNTIME_ASKS = os.path.join(FOLDER, "..", "data", "cuda", "cudart_queries.csv")
@@ -62,6 +62,31 @@ class Paths(unittest.TestCase):
         self.assertEqual(plain.stdout, "0 0 0\n", plain.stderr)
         held = simulated(BERTH, "run", "--memory", "2GiB", "--", DIRECT, str(2 * GIB))
         self.assertEqual(held.stdout, "2 2 0\n", held.stderr)
+
+    def test_a_program_that_starts_others_by_vfork_keeps_its_memory_charged(self):
+        held = simulated(BERTH, "run", "--memory", "2GiB", "--", VFORK, str(GIB))
+        # The child sees the parent's memory. It has ended when the parent takes the rest.
+        self.assertEqual(held.stdout, f"child 0 {GIB}\nparent 0 {GIB}\n", held.stderr)
+        self.assertEqual(held.stderr.count("out of memory"), 0, held.stderr)
+        held = simulated(BERTH, "run", "--memory", "1GiB", "--", VFORK, str(GIB // 2 + 512))
+        self.assertEqual([line.split()[1] for line in held.stdout.splitlines()], ["2", "2"], held.stderr)
+
+    def deep(self, call, *options):
+        """A library that is opened with RTLD_DEEPBIND allocates 1 GiB, and holds it for a while."""
+        program = ("import ctypes, os, sys, time\n"
+                   f"print(ctypes.CDLL({DEEP!r}, mode=os.RTLD_NOW | os.RTLD_DEEPBIND).{call}(ctypes.c_size_t({GIB})), flush=True)\n"
+                   "time.sleep(3)")
+        with tempfile.TemporaryDirectory() as folder:
+            report = os.path.join(folder, "report.json")
+            done = simulated(BERTH, "run", *options, "--report", report, "--", sys.executable, "-c", program)
+            with open(report) as file:
+                return done, json.load(file)
+
+    def test_a_library_that_is_opened_with_deepbind_works_and_the_report_says_that_nothing_held(self):
+        done, report = self.deep("take", "--memory", "512MiB")
+        self.assertEqual(done.stdout, "0\n", done.stderr)
+        self.assertEqual((report["isolation"]["by"], report["isolation"]["programs"]), (None, 0))
+        self.assertRegex(report["isolation"]["not_counted"] or "", r"^1.00 GiB of .*, which runs without the guard$")
 
     def test_a_function_of_a_newer_driver_is_named_in_the_report_if_it_may_take_memory(self):
         program = "import ctypes, sys; cuda = ctypes.CDLL('libcuda.so.1'); cuda.cuInit(0); print(getattr(cuda, sys.argv[1]) is not None)"

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import unittest
 
+import packets
 import support
 from support import FOLDER, MIB, PROGRAM, WithFolder, program_paths
 
@@ -46,12 +47,12 @@ job = subprocess.Popen([{BERTH!r}, "run", {options}, "--", sys.executable, "-c",
 number = job.stdout.readline().strip()
 trace = subprocess.Popen([{BERTH!r}, "trace", number, *{words!r}], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 def size():
-    files = [name for name in os.listdir(".") if name.endswith(".json")]
+    files = [name for name in os.listdir(".") if name.endswith((".json", ".pftrace"))]
     return os.path.getsize(files[0]) if files else 0
 def go():
     job.stdin.write("\\n"); job.stdin.flush()
 end = time.monotonic() + 60
-while size() < 500 and trace.poll() is None and time.monotonic() < end:
+while size() < 250 and trace.poll() is None and time.monotonic() < end:
     time.sleep(0.02)
 {steps or 'go(); job.stdout.readline(); time.sleep(0.3); go(); job.wait()'}
 {after}
@@ -79,10 +80,28 @@ sys.exit(trace.returncode)
         self.assertEqual((process["name"][:6], process["launches"]), ("python", 40))
         self.assertGreaterEqual(device["memory_peak_bytes"], 100 * MIB)
 
-    def test_the_file_is_a_trace_of_counters(self):
+    def test_the_file_has_a_track_of_each_counter_below_its_process(self):
         done = self.traced(["--every", "20ms"])
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         name, = [name for name in os.listdir(self.folder) if name.startswith("berth-trace-")]
+        self.assertTrue(name.endswith(".pftrace"), name)
+        counters = packets.counters(os.path.join(self.folder, name))
+        owners = {owner for owner, _ in counters}
+        self.assertEqual(len(owners), 2, owners)
+        self.assertIn("job 1", owners)
+        process, = owners - {"job 1"}
+        self.assertEqual(counters[process, "GPU 0 memory"][0][1], 100 * MIB)
+        self.assertEqual([value for _, value in counters["job 1", "GPU 0 memory limit"]], [2048 * MIB])
+        self.assertGreater(max(value for _, value in counters[process, "GPU 0 kernels and graphs"]), 0)
+        for values in counters.values():
+            self.assertEqual(values, sorted(values, key=lambda one: one[0]))
+            self.assertEqual([one for one, more in zip(values, values[1:]) if one[1] == more[1]], [])
+        self.assertIn(f"written to {name}: open it in https://ui.perfetto.dev", done.stdout)
+
+    def test_a_name_with_json_gives_a_json_trace_of_counters(self):
+        done = self.traced(["--every", "20ms", "--out", "a.json"])
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        name = "a.json"
         events = self.events(name)
         self.assertEqual({event["ph"] for event in events}, {"M", "C"})
         times = [event["ts"] for event in events if event["ph"] == "C"]

@@ -1,0 +1,48 @@
+// The two formats of a trace file, both for Perfetto: its own, which is protobuf (TracePacket), and
+// the JSON trace format.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace berth::cli {
+
+enum class TraceFormat : unsigned char { kPackets, kJson };
+
+/// JSON if the name ends with ".json".
+[[nodiscard]] TraceFormat trace_format_of(std::string_view file);
+
+/// One value of a counter.
+struct TraceValue {
+  std::string_view part;  // of a counter with several values: "used", "limit"; "": it has one
+  std::string_view unit;  // "bytes", "per second", …
+  std::variant<std::uint64_t, double> value;
+  friend bool operator==(const TraceValue&, const TraceValue&) = default;
+};
+
+inline constexpr std::int64_t kTracedJob = 0;  // instead of a pid: the whole job
+
+class TraceWriter {
+ public:
+  TraceWriter() = default;
+  TraceWriter(const TraceWriter&) = delete;
+  TraceWriter& operator=(const TraceWriter&) = delete;
+  virtual ~TraceWriter() = default;
+  virtual void add_process(std::int64_t pid, const std::string& name) = 0;
+  /// The values of a counter of a process or of the job (kTracedJob), from then on.
+  virtual void add_counter(std::int64_t pid, const std::string& name, std::chrono::microseconds at,
+                           const std::vector<TraceValue>& values) = 0;
+  /// The bytes since the last call.
+  [[nodiscard]] virtual std::string take() = 0;
+  /// What the file ends with.
+  [[nodiscard]] virtual std::string end() const = 0;
+};
+
+[[nodiscard]] std::unique_ptr<TraceWriter> trace_writer(TraceFormat format, const std::string& job);
+
+}  // namespace berth::cli
