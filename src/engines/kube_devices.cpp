@@ -82,8 +82,7 @@ Parts parts_of(const KubeUnit& unit, const KubeConfig& config) {
 bool is_offered(std::string_view id, const KubeUnit& unit, const KubeConfig& config) {
   const bool divided = is_divided(unit, config);
   const auto mark = id.find(kShareMark);
-  if (!divided || mark == std::string_view::npos)
-    return !divided && mark == std::string_view::npos;
+  if (!divided || mark == std::string_view::npos) return !divided && mark == std::string_view::npos;
   const auto number = to_number(id.substr(mark + kShareMark.size()));
   return number && *number >= 0 && *number < parts_of(unit, config).count;
 }
