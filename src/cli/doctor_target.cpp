@@ -16,6 +16,7 @@
 #include "base/shell_word.hpp"
 #include "base/spelling.hpp"
 #include "base/text.hpp"
+#include "client/lease.hpp"
 #include "doctor/read/collectors.hpp"
 #include "doctor/read/command.hpp"
 #include "doctor/read/place.hpp"
@@ -296,6 +297,15 @@ Result<EndOfText> text_from(const std::string& path) {
   return text;
 }
 
+/// Asks the broker, if one runs, which devices it gives to no job because of a stuck process.
+doctor::Fact<std::vector<model::Holding>> devices_aside() {
+  auto ledger = client::ledger_now();
+  if (!ledger) return doctor::Unreadable{"berth serve", ETIMEDOUT};
+  if (!ledger->kept) return {};
+  std::erase_if(ledger->holdings, [](const model::Holding& one) { return one.stuck_pid == 0; });
+  return std::move(ledger->holdings);
+}
+
 void try_kernels(const Context& context, doctor::Sources& sources) {
   doctor::ProbeOptions options;
   options.on_slow = [&](const std::string& names) {
@@ -384,6 +394,8 @@ Result<DoctorTarget> doctor_target(const Context& context) {
     if (!command) return std::move(command).error();
     target.command = *std::move(command);
   }
+  if (!context.arguments.has("--from") && !context.arguments.has("--static"))
+    target.sources.request.aside = devices_aside();
   if (context.arguments.has("--deep")) try_kernels(context, target.sources);
   return target;
 }

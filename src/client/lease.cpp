@@ -317,6 +317,15 @@ std::uint64_t Lease::end(const model::Outcome& outcome, const model::JobUsage& u
   return job->refusals;
 }
 
+void Lease::end_without_front(const std::vector<model::ProcessId>& stuck) const {
+  if (!ours_) return;
+  Job ended;
+  ended.stuck = stuck;
+  if (auto client = Client::connect(client_ ? client_->socket() : socket_, kGlance))
+    static_cast<void>(
+        client->call("POST", path_of(job_.id, "/end"), broker::record_of(ended), kGlance));
+}
+
 void Lease::keep_report(const std::string& stored, milliseconds at_most) {
   if (ours_ && client_)
     static_cast<void>(client_->call("POST", path_of(job_.id, "/report"), stored, at_most));

@@ -97,6 +97,9 @@ class Lease {
   /// After end(): gives the broker the report, as output::stored_report, for `berth report`. Gives
   /// up after `at_most`, because the job's user waits for the prompt.
   void keep_report(const std::string& stored, std::chrono::milliseconds at_most);
+  /// Ends the lease in the keeper's process, a fork of the lease's owner that has been killed: the
+  /// job is lost, and its devices are set aside. Uses a connection of its own.
+  void end_without_front(const std::vector<model::ProcessId>& stuck) const;
   /// After end(): a sentence why the broker ended the job; "" if it did not end it.
   [[nodiscard]] std::string ended_because() const;
   /// The outcome that the broker gives a job that was cancelled or exceeded its time limit.

@@ -50,6 +50,9 @@ class LeasedJob : public run::Watcher {
     guard_.look(lease_, watcher_);
     hang_.look(HangReport::Clock::now());
   }
+  void stuck_without_front(const std::vector<model::ProcessId>& stuck) const override {
+    if (lease_) lease_->end_without_front(stuck);
+  }
   void ended() override { watcher_.ended(); }
   [[nodiscard]] int descriptor() const override { return watcher_.descriptor(); }
 

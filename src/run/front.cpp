@@ -93,7 +93,7 @@ class Front {
     if (keeper_ < 0) return cannot_start(errno);
     if (keeper_ == 0) {
       channel->front.reset();
-      keep(launch_, inherited_, self, std::move(channel->keeper));
+      keep(launch_, inherited_, watcher_, self, std::move(channel->keeper));
     }
     signal_probe_.emplace();
     channel_ = std::move(channel->front);

@@ -25,6 +25,8 @@ class Watcher {
   virtual void born(pid_t) {}
   /// The command runs; all of the job's processes are below `keeper`.
   virtual void started(pid_t keeper, pid_t workload) = 0;
+  /// Called in the keeper's process if the front is gone, and these processes could not be killed.
+  virtual void stuck_without_front(const std::vector<model::ProcessId>&) const {}
   /// The command has ended; its remaining processes may still exist.
   virtual void ended() {}
   /// When to call look() next.

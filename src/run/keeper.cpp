@@ -55,9 +55,11 @@ bool is_order_to_end(const Order& order) {
 
 class Keeper {
  public:
-  Keeper(const Launch& launch, const Inherited& inherited, pid_t front, Descriptor channel)
+  Keeper(const Launch& launch, const Inherited& inherited, const Watcher& watcher, pid_t front,
+         Descriptor channel)
       : launch_(launch),
         inherited_(inherited),
+        watcher_(watcher),
         front_(front),
         front_group_(::getpgrp()),
         front_handle_(open_process(front)),
@@ -293,9 +295,10 @@ class Keeper {
       plan.on_left_behind = [this](const std::vector<Relative>& found) { name(found); };
     }
     const int left = end_descendants(plan);
-    if (left > 0)
-      for (const model::ProcessId& one : stuck_descendants(plan.spared))
-        send(channel_.get(), Event{Event::Kind::kStuck, static_cast<std::int32_t>(one.pid)});
+    const auto stuck =
+        left > 0 ? stuck_descendants(plan.spared) : std::vector<model::ProcessId>();
+    for (const model::ProcessId& one : stuck)
+      send(channel_.get(), Event{Event::Kind::kStuck, static_cast<std::int32_t>(one.pid)});
     if (told_to_end_ || !front_alive_ || !exited_) remove_container();
     Event last{Event::Kind::kFinished, workload_, left};
     last.cpu_microseconds = cpu_microseconds_;
@@ -304,6 +307,7 @@ class Keeper {
     send(channel_.get(), last);
     while (front_alive_ && stops_told_ > 0) wait_and_act();
     if (front_alive_) return;
+    if (!stuck.empty()) watcher_.stuck_without_front(stuck);
     ::syscall(SYS_pidfd_send_signal, signal_probe_handle_.get(), SIGKILL, nullptr, 0);
     remove_job_folder(launch_.job_folder);
   }
@@ -366,6 +370,7 @@ class Keeper {
 
   const Launch& launch_;
   const Inherited& inherited_;
+  const Watcher& watcher_;
   pid_t front_;
   pid_t front_group_;
   Descriptor front_handle_, signal_probe_handle_, channel_, child_events_, trouble_, go_,
@@ -381,9 +386,10 @@ class Keeper {
 
 }  // namespace
 
-void keep(const Launch& launch, const Inherited& inherited, pid_t front, Descriptor channel) {
+void keep(const Launch& launch, const Inherited& inherited, const Watcher& watcher, pid_t front,
+          Descriptor channel) {
   {
-    Keeper keeper(launch, inherited, front, std::move(channel));
+    Keeper keeper(launch, inherited, watcher, front, std::move(channel));
     keeper.run();
   }
   ::_exit(0);

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "base/descriptor.hpp"
+#include "run/front.hpp"
 #include "run/launch.hpp"
 
 namespace berth::run {
@@ -13,7 +14,7 @@ namespace berth::run {
 /// Runs in a new child of `front`, with every signal blocked, until it exits. It exchanges records
 /// with the front through `channel`. If the front dies, the keeper also ends its signal probe,
 /// which may be stopped.
-[[noreturn]] void keep(const Launch& launch, const Inherited& inherited, pid_t front,
-                       Descriptor channel);
+[[noreturn]] void keep(const Launch& launch, const Inherited& inherited, const Watcher& watcher,
+                       pid_t front, Descriptor channel);
 
 }  // namespace berth::run

@@ -344,6 +344,11 @@ void Execution::give_back(JobId id, const std::optional<model::Outcome>& outcome
                           const model::JobUsage& usage,
                           const std::vector<model::ProcessId>& stuck) {
   set_aside(id, stuck);
+  // Its keeper says so, because `berth run` was killed.
+  if (!outcome && !stuck.empty()) {
+    end_lost(id);
+    return watches_.forget(id);
+  }
   if (usage.cpu || usage.peak_memory_bytes) broker_.set_usage(id, usage);
   const bool is_good = outcome && outcome->kind == model::OutcomeClass::kOk;
   const auto how = how_stopped(id, {is_good ? JobState::kDone : JobState::kFailed, ""});

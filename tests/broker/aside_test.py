@@ -58,6 +58,10 @@ class Aside(Machine):
         self.assertIn(f"set aside: GPU 0, because process {pid} of job {job} cannot be killed", self.run_berth("jobs").stdout)
         self.assertIn(f"set aside: GPU 0, because process {pid} of job {job} cannot be killed", " ".join(self.run_berth("ls").stdout.split()))
         self.assertIn("set aside", self.run_berth().stdout)
+        doctor = json.loads(self.run_berth("--json", "doctor", "--only", "RT18").stdout)["findings"]
+        self.assertEqual([one["fix"][0]["command"] for one in doctor], [f"sudo cat /proc/{pid}/stack"])
+        self.assertIn(f"process {pid} of job {job}, which has ended, waits in the kernel", doctor[0]["evidence"][0])
+        self.assertIn("NVIDIA GeForce RTX 4090", doctor[0]["title"])
         other = self.queue("--", "true")
         self.assertFalse(wait_until(lambda: self.job(other)["state"] != "waiting", 2.5))
         self.assertIn(f"set aside: process {pid} of job {job}, which has ended, cannot be killed", self.run_berth("why", str(other)).stdout)
@@ -85,6 +89,18 @@ class Aside(Machine):
         job = self.call("GET", "/v1/jobs")["jobs"][0]["id"]
         self.run_berth("cancel", str(job))
         front.wait(60)
+        other = self.is_set_aside(job, pid())
+        self.thaw()
+        self.assertTrue(wait_until(lambda: self.job(other)["state"] == "done", PATIENCE), self.job(other))
+
+    def test_that_of_a_job_whose_front_is_killed_too(self):
+        words, pid = self.program()
+        front = self.start("run", "--gpus", "1", *words)
+        self.freeze(pid())
+        job = self.call("GET", "/v1/jobs")["jobs"][0]["id"]
+        front.kill()
+        front.wait(60)
+        self.assertTrue(wait_until(lambda: self.job(job)["state"] == "lost", PATIENCE), self.job(job))
         other = self.is_set_aside(job, pid())
         self.thaw()
         self.assertTrue(wait_until(lambda: self.job(other)["state"] == "done", PATIENCE), self.job(other))

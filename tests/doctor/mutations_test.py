@@ -28,6 +28,7 @@ NO_MUTATION = {
     "CMD01": "it is about a command, which is given on the command line",
     "RT02": "it is about a pasted error (asked_test.py)",
     "ERR01": "it is about a pasted error (asked_test.py)",
+    "RT18": "it is about what the broker answers (aside_test.py)",
     "PRB01": "it tries a kernel in a program of this machine",
     "FW12": "it holds beside FW03 or FW04 alone, which are proven",
 }

@@ -1,5 +1,5 @@
-// Optional parts of a diagnosis: a probe, a command, a pasted error. They are not in Facts because
-// most diagnoses have none of them.
+// Optional parts of a diagnosis: a probe, a command, a pasted error, the broker's answer. They are
+// not in Facts because most diagnoses have none of them.
 #pragma once
 
 #include <vector>
@@ -7,6 +7,7 @@
 #include "doctor/error/error_text.hpp"
 #include "doctor/facts/probe.hpp"
 #include "doctor/facts/program.hpp"
+#include "model/ledger.hpp"
 
 namespace berth::doctor {
 
@@ -15,6 +16,7 @@ struct RequestFacts {
   ProbeFacts probe;
   Fact<ProgramFacts> program;
   Fact<std::vector<Recognised>> error;
+  Fact<std::vector<model::Holding>> aside;  // units that the broker set aside; absent: no broker
 };
 
 }  // namespace berth::doctor

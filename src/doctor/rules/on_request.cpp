@@ -1,5 +1,5 @@
 // Rules about what the user requested: a probe of frameworks (--deep), a command whose program
-// cannot start, and a pasted error (--error).
+// cannot start, and a pasted error (--error). And about what the broker answered.
 #include <algorithm>
 #include <array>
 
@@ -187,6 +187,31 @@ void pasted_error(Examination& look, const RequestFacts& request,
   finding.fix = next_steps(first.name, first.rules.empty() ? "" : first.rules.front());
 }
 
+/// "GPU 0000:01:00.0 (NVIDIA L4)" if the driver knows the unit, else its uuid or address.
+std::string words_of_unit(Examination& look, const std::string& unit) {
+  for (const GpuAnswer& gpu : answers(look))
+    if (gpu.uuid.value_or("") == unit)
+      return fmt::format("GPU {} ({})", gpu.pci_address, gpu.name.value_or("?"));
+  return unit;
+}
+
+/// Reports devices that no job gets, because a process of a job that has ended cannot be killed.
+void devices_aside(Examination& look, const RequestFacts& request) {
+  const auto* aside = look.see(request.aside);
+  if (aside == nullptr) return;
+  for (const model::Holding& one : *aside) {
+    Finding& finding = look.found(text("no job gets {}: Berth has set it aside (E0996)",
+                                       words_of_unit(look, one.unit)));
+    finding.evidence.push_back(
+        text("process {} of job {}, which has ended, waits in the kernel and cannot be killed",
+             one.stuck_pid, one.job_words()));
+    finding.fix.push_back(
+        {fmt::format("sudo cat /proc/{}/stack", one.stuck_pid),
+         text("shows what it waits for; when the process ends, Berth gives the device back")});
+    finding.fix.push_back({"sudo reboot", text("if it does not end by itself")});
+  }
+}
+
 /// A function for the table, which is never called: check_on_request() runs these rules, because
 /// they need RequestFacts.
 void elsewhere(Examination&) {}
@@ -196,6 +221,9 @@ constexpr auto kOnRequestRules = std::to_array<Rule>({
      msgid("a program that cannot start because libraries are missing"), "", elsewhere},
     {"RT02", Layer::kRuntime, Severity::kError, false,
      msgid("a pasted out-of-memory error, compared with the GPUs' current memory (--error)"), "",
+     elsewhere},
+    {"RT18", Layer::kRuntime, Severity::kWarning, false,
+     msgid("devices that Berth set aside, because a process on them cannot be killed"), "",
      elsewhere},
     // PRB01 explains no other finding. may_explain() in diagnose.cpp determines which findings
     // explain it.
@@ -213,7 +241,7 @@ std::span<const Rule> on_request_rules() {
 }
 
 bool is_on_request_rule(std::string_view id) {
-  return id == "CMD01" || id == "PRB01" || id == "RT02" || id == "ERR01";
+  return id == "CMD01" || id == "PRB01" || id == "RT02" || id == "RT18" || id == "ERR01";
 }
 
 bool check_on_request(std::string_view id, Examination& look, const RequestFacts& request,
@@ -228,6 +256,7 @@ bool check_on_request(std::string_view id, Examination& look, const RequestFacts
     return !request.error.is_absent();
   }
   if (id == "RT02") return looked(request.error.is_absent(), out_of_memory);
+  if (id == "RT18") return looked(request.aside.is_absent(), devices_aside);
   return looked(request.probe.is_absent(), cannot_run);
 }
 

@@ -154,6 +154,10 @@ constexpr auto kRows = std::to_array<Row>({
      {msgid("the free space and inodes of the file systems that programs write to"),
       msgid("delete the files that fill them, or set a variable to another folder"),
       msgid("df and df -i show free space")}},
+    {"RT18",
+     {msgid("the devices that the broker gives to no job, and the process that holds each"),
+      msgid("wait for the end of the process, or reboot"),
+      msgid("berth jobs lists no device as set aside")}},
     {"RT*",
      {msgid("what the driver reports about memory, clocks, power and links now, and the limits of "
             "the process"),
