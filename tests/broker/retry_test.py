@@ -4,7 +4,10 @@
 usage: retry_test.py BERTH
 """
 import json
+import os
 import pathlib
+import signal
+import subprocess
 import sys
 import unittest
 
@@ -25,6 +28,25 @@ if what.endswith("ecc"): raise RuntimeError("CUDA error: uncorrectable ECC error
 if what.endswith("memory"): raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
 if what == "bug": sys.exit(3)
 """
+
+# A program without a lease that holds 20 GiB of GPU 0 until the file `give` exists.
+NEIGHBOUR = """
+import ctypes, os, pathlib, sys, time
+cuda = ctypes.CDLL("libcuda.so.1")
+at = ctypes.c_ulonglong()
+assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(at), 0) == 0 and cuda.cuCtxSetCurrent(at) == 0
+assert cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(20 << 30)) == 0
+folder = pathlib.Path(sys.argv[1])
+folder.joinpath("taken").touch()
+while not folder.joinpath("give").exists(): time.sleep(0.02)
+"""
+
+
+def stat(pid):
+    """The name, state and parent of a process."""
+    name, rest = pathlib.Path(f"/proc/{pid}/stat").read_text().split("(", 1)[1].rsplit(")", 1)
+    state, parent = rest.split()[:2]
+    return name, state, int(parent)
 
 
 class WithProgram(Machine):
@@ -181,6 +203,75 @@ class Retry(WithProgram):
         self.assertEqual((self.job(job)["retries"], [line[2] for line in self.lines(job)]), (0, ["None", "0.5"]))
 
 
+class KilledAtTheSwitch(WithProgram):
+    """The broker is killed after it has accepted the next try, and before the job's keeper says that the job has ended: the keeper is
+    stopped meanwhile."""
+    machine = "lab-4x3090"
+
+    def keeper_and_front(self):
+        """The keeper of the queued job, and the `berth run` below it."""
+        words = str(self.folder / "program.py").encode()
+        for entry in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if words not in (entry / "cmdline").read_bytes():
+                    continue
+                pid, parent = int(entry.name), stat(entry.name)[2]
+                if stat(parent)[0] == "job-keeper":
+                    return parent, pid
+            except (OSError, ValueError, IndexError):
+                pass
+        raise AssertionError("there is no keeper")
+
+    def switch(self, new_broker_comes_first):
+        job = self.train("wait ecc")
+        self.assertTrue(wait_until((self.folder / "started.1").exists, PATIENCE))
+        keeper, front = self.keeper_and_front()
+        os.kill(keeper, signal.SIGSTOP)
+        try:
+            (self.folder / "go").touch()
+            self.assertTrue(wait_until(lambda: stat(front)[1] == "Z", PATIENCE), stat(front))  # it has asked for the next try, and ended
+            self.assertEqual(self.job(job)["state"], "running")
+            self.kill_brokers()
+            if new_broker_comes_first:
+                self.assertEqual(self.run_berth("jobs").returncode, 0)
+                self.assertEqual(self.job(job)["state"], "running")
+        finally:
+            os.kill(keeper, signal.SIGCONT)
+        if not new_broker_comes_first:
+            self.assertTrue(wait_until(lambda: not os.path.exists(f"/proc/{keeper}") or stat(keeper)[1] == "Z", PATIENCE))
+        self.assertEqual(self.run_berth("jobs").returncode, 0)
+        self.ends(job, "done")
+        self.assertEqual([line[0] for line in self.lines(job)], ["1", "2"])
+        self.assertEqual(self.tries(job), [(1, "device fault", None), (2, "ok", "other device")])
+        self.assertEqual(self.job(job)["retries"], 1)
+
+    def test_the_next_broker_comes_before_the_end(self):
+        self.switch(True)
+
+    def test_the_next_broker_comes_after_the_end(self):
+        self.switch(False)
+
+
+class OneGpu(WithProgram):
+    machine = "workstation-4090"
+
+    def test_memory_that_others_hold_is_waited_for_in_the_queue(self):
+        job = self.train("wait memory")
+        self.assertTrue(wait_until((self.folder / "started.1").exists, PATIENCE))
+        neighbour = subprocess.Popen([sys.executable, "-c", NEIGHBOUR, str(self.folder)], env=self.variables)
+        self.addCleanup(neighbour.wait)
+        self.addCleanup(neighbour.kill)
+        self.assertTrue(wait_until((self.folder / "taken").exists, PATIENCE))
+        (self.folder / "go").touch()
+        row = self.waits_again(job)
+        self.assertEqual((row["state"], row["avoids"], row["devices"]), ("waiting", [], []))
+        self.assertFalse(wait_until((self.folder / "started.2").exists, 2))
+        (self.folder / "give").touch()
+        self.ends(job, "done")
+        self.assertEqual(self.tries(job), [(1, "out of memory", None), (2, "ok", "waited for memory")])
+        self.assertEqual([line[2] for line in self.lines(job)], ["None", "None"])
+
+
 class UnequalGpus(WithProgram):
     machine = "mixed-5"
 
@@ -198,6 +289,7 @@ class UnequalGpus(WithProgram):
         (_, first, _), (_, second, scale) = self.lines(job)
         self.assertGreater(devices[second], devices[first])
         self.assertEqual(scale, "None")
+
 
 if __name__ == "__main__":
     Machine.berth = sys.argv.pop(1)
