@@ -248,13 +248,16 @@ std::vector<Queue::Release> Queue::releases(Instant now) const {
   return out;
 }
 
-std::optional<Queue::Reservation> Queue::reserve(const Demand& least, Instant now) const {
-  Reservation out{now, pool_};
+std::optional<Queue::Reservation> Queue::reserve(const Demand& least, Instant now,
+                                                 const Scene* scene) const {
+  const Pool& pool = scene == nullptr ? pool_ : scene->pool;
+  Reservation out{now, pool};
   Demand demand = least;
   demand.most_devices = 0;
   auto devices = fit(out.beside, demand);
   for (const Release& release : releases(now)) {
     if (devices) break;
+    if (scene != nullptr && scene->ended.contains(release.job)) continue;
     const RunningJob& job = running_.at(release.job);
     give_back(out.beside, job.demand, job.devices);
     out.from = release.at;
@@ -264,8 +267,8 @@ std::optional<Queue::Reservation> Queue::reserve(const Demand& least, Instant no
   // Prefer devices that become free later, so that other jobs can use the devices that are free
   // now.
   Pool later = out.beside;
-  for (std::size_t i = pool_.devices.size(); i-- > 0;) {
-    if (pool_.devices[i].leases > 0 || !later.devices[i].usable) continue;
+  for (std::size_t i = pool.devices.size(); i-- > 0;) {
+    if (pool.devices[i].leases > 0 || !later.devices[i].usable) continue;
     later.devices[i].usable = false;
     if (auto others = fit(later, demand))
       devices = std::move(others);
@@ -276,8 +279,9 @@ std::optional<Queue::Reservation> Queue::reserve(const Demand& least, Instant no
   return out;
 }
 
-Queue::Look Queue::look(const WaitingJob& job, std::optional<Reservation>& first,
-                        Instant now) const {
+Queue::Look Queue::look(const WaitingJob& job, std::optional<Reservation>& first, Instant now,
+                        const Scene* scene) const {
+  const Pool& pool = scene == nullptr ? pool_ : scene->pool;
   const User& owner = users_.at(job.user);
   if (!allows(owner.rules, owner.use.devices, owner.use.jobs, job.demand))
     return {Obstruction::kUserLimit, {}};
@@ -286,11 +290,11 @@ Queue::Look Queue::look(const WaitingJob& job, std::optional<Reservation>& first
   if (owner.rules.most_devices)
     demand.most_devices =
         std::min(demand.most_devices, *owner.rules.most_devices - owner.use.devices);
-  auto devices = fit(!first || gone_by_then ? pool_ : common(pool_, first->beside), demand);
+  auto devices = fit(!first || gone_by_then ? pool : common(pool, first->beside), demand);
   if (devices) return {Obstruction::kNothing, *std::move(devices)};
-  if (first && fit(pool_, job.demand)) return {Obstruction::kReserved, {}};
+  if (first && fit(pool, job.demand)) return {Obstruction::kReserved, {}};
   if (!could_ever_fit(machine_, job.demand)) return {Obstruction::kNever, {}};
-  if (!first) first = reserve(job.demand, now);
+  if (!first) first = reserve(job.demand, now, scene);
   return {Obstruction::kBusy, {}};
 }
 
@@ -310,42 +314,71 @@ void Queue::leaves(JobId id) {
   if (entry != running_.end()) entry->second.leaving = true;
 }
 
+/// Whether the job would start. `blocked` is an earlier job that would not, and has the reservation;
+/// nullptr: none.
+bool Queue::starts(const WaitingJob& job, const WaitingJob* blocked, const Scene& scene,
+                   Instant now) const {
+  auto first = blocked == nullptr ? std::nullopt : reserve(blocked->demand, now, &scene);
+  return look(job, first, now, &scene).obstruction == Obstruction::kNothing;
+}
+
+/// The fewest of these running jobs that have to end.
+Queue::Preemption Queue::fewest(const WaitingJob& wanted, const WaitingJob* blocked, Scene scene,
+                                const std::vector<const RunningJob*>& newest, Instant now) const {
+  std::vector<const RunningJob*> chosen;
+  for (const RunningJob* one : newest) {
+    give_back(scene.pool, one->demand, one->devices);
+    scene.ended.insert(one->id);
+    chosen.push_back(one);
+    if (starts(wanted, blocked, scene, now)) break;
+  }
+  Preemption out{wanted.id, {}};
+  for (const RunningJob* one : chosen) {
+    Scene without = scene;
+    take(without.pool, one->demand, one->devices);
+    without.ended.erase(one->id);
+    if (starts(wanted, blocked, without, now))
+      scene = std::move(without);  // it was not in the way
+    else
+      out.jobs.push_back(one->id);
+  }
+  return out;
+}
+
 std::optional<Queue::Preemption> Queue::preemption(Instant now) const {
-  Pool beside = pool_;
+  Scene soon{pool_, {}};  // when the jobs that have been told to end have ended
   std::vector<const RunningJob*> newest;
   for (const auto& [id, job] : running_) {
-    if (job.leaving) give_back(beside, job.demand, job.devices);
-    if (job.preemptible && !job.leaving) newest.push_back(&job);
+    if (job.leaving) {
+      give_back(soon.pool, job.demand, job.devices);
+      soon.ended.insert(id);
+    } else if (job.preemptible) {
+      newest.push_back(&job);
+    }
   }
   if (newest.empty() || waiting_.empty()) return std::nullopt;
   std::sort(newest.begin(), newest.end(), [](const RunningJob* a, const RunningJob* b) {
     return std::tie(a->started, a->id) > std::tie(b->started, b->id);
   });
+  Scene at_most = soon;  // if all preemptible jobs ended
+  for (const RunningJob* one : newest) {
+    give_back(at_most.pool, one->demand, one->devices);
+    at_most.ended.insert(one->id);
+  }
   Walk walk(*this, now);
   walk.look_at_few();
   std::optional<Reservation> first;
-  const WaitingJob* wanted = walk.next();
-  while (wanted != nullptr && look(*wanted, first, now).obstruction != Obstruction::kBusy)
-    wanted = walk.next();
-  if (wanted == nullptr || wanted->tier == kPreemptibleTier || fit(beside, wanted->demand))
-    return std::nullopt;
-  std::vector<const RunningJob*> chosen;
-  for (const RunningJob* one : newest) {
-    give_back(beside, one->demand, one->devices);
-    chosen.push_back(one);
-    if (fit(beside, wanted->demand)) break;
+  const WaitingJob* blocked = nullptr;
+  while (const WaitingJob* wanted = walk.next()) {
+    if (wanted->tier == kPreemptibleTier) break;
+    const Obstruction why = look(*wanted, first, now).obstruction;
+    if (why != Obstruction::kBusy && why != Obstruction::kReserved) continue;
+    if (starts(*wanted, blocked, soon, now)) break;
+    if (starts(*wanted, blocked, at_most, now))
+      return fewest(*wanted, blocked, std::move(soon), newest, now);
+    if (blocked == nullptr) blocked = wanted;
   }
-  if (!fit(beside, wanted->demand)) return std::nullopt;
-  Preemption out{wanted->id, {}};
-  for (const RunningJob* one : chosen) {
-    Pool without = beside;
-    take(without, one->demand, one->devices);
-    if (fit(without, wanted->demand))
-      beside = std::move(without);  // it was not in the way
-    else
-      out.jobs.push_back(one->id);
-  }
-  return out;
+  return std::nullopt;
 }
 
 Queue::Outlook Queue::outlook(JobId id, Instant now) const {

@@ -111,9 +111,9 @@ class Queue {
   [[nodiscard]] std::optional<Start> next(Instant now) const;
   /// The running job has been told to end, so its devices become free soon.
   void leaves(JobId id);
-  /// A waiting job that is not preemptible, and the preemptible jobs that must end so that it can
-  /// start: as few as possible, those that started last. Considers only the first job that does not
-  /// fit. nullopt: nothing to do, or it would not help.
+  /// The first waiting job that is not preemptible and could start if preemptible jobs ended, and
+  /// these jobs: as few as possible, those that started last. The job that has the reservation is
+  /// not delayed. nullopt: nothing to do, or it would not help.
   struct Preemption {
     JobId for_job = 0;
     std::vector<JobId> jobs;
@@ -175,9 +175,19 @@ class Queue {
     Obstruction obstruction = Obstruction::kNothing;
     std::vector<int> devices;
   };
-  [[nodiscard]] Look look(const WaitingJob& job, std::optional<Reservation>& first,
-                          Instant now) const;
-  [[nodiscard]] std::optional<Reservation> reserve(const Demand& least, Instant now) const;
+  /// The machine as it is, or as it would be if some running jobs had ended.
+  struct Scene {
+    Pool pool;
+    std::set<JobId> ended;
+  };
+  [[nodiscard]] Look look(const WaitingJob& job, std::optional<Reservation>& first, Instant now,
+                          const Scene* scene = nullptr) const;
+  [[nodiscard]] std::optional<Reservation> reserve(const Demand& least, Instant now,
+                                                   const Scene* scene) const;
+  [[nodiscard]] bool starts(const WaitingJob& job, const WaitingJob* blocked, const Scene& scene,
+                            Instant now) const;
+  [[nodiscard]] Preemption fewest(const WaitingJob& wanted, const WaitingJob* blocked, Scene scene,
+                                  const std::vector<const RunningJob*>& newest, Instant now) const;
   [[nodiscard]] static Place place_of(const WaitingJob& job);
   [[nodiscard]] int tier_now(const WaitingJob& job, Instant now) const;
   void begin(const RunningJob& job);

@@ -432,6 +432,31 @@ TEST_CASE("No job ends in vain, or for another preemptible job") {
   CHECK_FALSE(queue.preemption(seconds(1)));
 }
 
+TEST_CASE("A later job makes a preemptible one end if the first could not start by that") {
+  Queue queue(gpus(3));
+  queue.add(job(1, 1, 1, hours(1)));
+  queue.add(preemptible(2, 0, 1));
+  queue.add(preemptible(3, 0, 1));
+  CHECK(start_all(queue, seconds(0)) == Ids{1, 2, 3});
+  queue.add(job(4, 2, 3));  // job 1 has one of the devices for an hour
+  CHECK_FALSE(queue.preemption(seconds(1)));
+  SUBCASE("a job that has ended by then") {
+    queue.add(job(5, 2, 1, minutes(10)));
+    const auto found = queue.preemption(seconds(1));
+    REQUIRE(found);
+    CHECK(found->for_job == 5);
+    CHECK(found->jobs == Ids{3});
+    queue.leaves(3);
+    CHECK_FALSE(queue.preemption(seconds(1)));
+    queue.ended(3, seconds(2));
+    CHECK(start_all(queue, seconds(2)) == Ids{5});
+  }
+  SUBCASE("not one that would delay the first") {
+    queue.add(job(5, 2, 1));
+    CHECK_FALSE(queue.preemption(seconds(1)));
+  }
+}
+
 TEST_CASE("A preemptible job that is not in the way keeps running") {
   Queue queue(gpus(2));
   queue.add(preemptible(1, 0, 1));
