@@ -18,9 +18,10 @@ INTEGRATION = os.path.join(ROOT, "integrations", "kubernetes")
 MIB = 1 << 20
 with open(os.path.join(HERE, "versions.env")) as opened:
     VERSIONS = dict(line.split()[0].split("=") for line in opened if "=" in line and not line.startswith("#"))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
 import image  # noqa: E402
 import node as beds  # noqa: E402
+import other_version  # noqa: E402
 from node import until  # noqa: E402
 
 
@@ -52,13 +53,13 @@ class Simulation:
 def make_images(folder):
     program = os.path.join(folder, "take_memory")
     subprocess.run(["cc", "-o", program, os.path.join(HERE, "take_memory.c")], check=True, timeout=60)
-    stripped = []
     for name in ("berth", "berth-k8s"):
         shutil.copy(os.path.join(os.path.dirname(BERTH), name), folder)
         subprocess.run(["strip", os.path.join(folder, name)], check=True, timeout=60)
-        stripped.append(os.path.join(folder, name))
+    old = os.path.join(folder, "berth")
+    new = other_version.write(old, os.path.join(folder, "newer"))
     path = os.path.join(folder, "images.tar")
-    image.write(path, os.path.join(beds.programs(), "busybox"), [*stripped, program])
+    image.write(path, os.path.join(beds.programs(), "busybox"), [old, old + "-k8s", program], [new, new + "-k8s"])
     return path
 
 
@@ -182,6 +183,22 @@ class Shares(Cluster):
         self.node.apply(free)
         self.wait_for("free", "Running")
         self.assertEqual(self.logs("free"), f"{share + MIB}: granted\n")
+
+    def test_the_pods_of_an_indexed_job_meet(self):
+        # The example, with shares, and with a program of this image in place of Python.
+        work = """
+            if [ $RANK = 0 ]; then echo "rank 0 of $WORLD_SIZE heard: $(busybox nc -l -p $MASTER_PORT)"
+            else until echo "rank $RANK of $WORLD_SIZE" | busybox nc $MASTER_ADDR $MASTER_PORT; do sleep 0.2; done; echo sent; fi"""
+        text = read("examples", "indexed-job.yaml").replace("IMAGE", "test.local/berth:1").replace("berth.dev/gpu: 1", "berth.dev/gpu-share: 1")
+        self.assertIn('"python", "train.py"]', text)
+        self.node.apply(text.replace('"python", "train.py"]', f'"sh", "-c", {json.dumps(work)}]'))
+        try:
+            until(lambda: (self.node.get("job", "train")["status"].get("succeeded") or 0) == 2, "both pods end well", 120)
+            said = self.node.kubectl("logs", "-l", "job-name=train", "--tail=-1").stdout
+        finally:
+            self.node.kubectl("delete", "job,service", "train", "--cascade=foreground", "--wait=true")
+        self.assertIn("[rank 0] rank 0 of 2 heard: rank 1 of 2\n", said)
+        self.assertIn("[rank 1] sent\n", said)
 
     def test_restarts_of_the_kubelet_and_of_the_plugin_lose_nothing(self):
         self.node.apply(pod("stays", "1048576"))
@@ -379,6 +396,19 @@ class Helm(unittest.TestCase):
             before = node.get("pod", "stays")["status"]["containerStatuses"][0]["containerID"]
             helm("upgrade", shares=4)
             until(lambda: node.allocatable("berth.dev/gpu-share") == 4, "four shares after the upgrade")
+            helm("upgrade", shares=4, image="test.local/berth:2")
+
+            def images():
+                pods = node.get("pods", "-n", "berth")["items"]
+                return [(one["image"], one["ready"]) for pod_ in pods for one in pod_["status"].get("containerStatuses", ())]
+            until(lambda: images() == [("test.local/berth:2", True)], "the other version runs")
+            until(lambda: node.allocatable("berth.dev/gpu-share") == 4, "four shares under the other version")
+            node.apply(pod("later", str(23 << 30), "1048576"))
+            said = until(lambda: node.kubectl("logs", "later", check=False).stdout, "the next pod prints")
+            self.assertEqual([line for line in said.splitlines() if not line.startswith("berth: ")], [f"{23 << 30}: out of memory", "1048576: granted"])
+            self.assertEqual(node.get("pod", "stays")["status"]["containerStatuses"][0]["containerID"], before)
+            libraries = node.run("sh", "-c", "ls /var/lib/berth/kubernetes/lib").stdout.split()
+            self.assertEqual(len([one for one in libraries if one.startswith("libberth-guard-")]), 2, libraries)
             helm("uninstall")
             until(lambda: not node.get("namespace", "berth"), "the namespace is removed")
             self.assertEqual(node.get("pod", "stays")["status"]["containerStatuses"][0]["containerID"], before)

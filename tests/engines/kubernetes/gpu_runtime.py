@@ -23,6 +23,8 @@ def add_gpus(path):
         return
     spec["mounts"] += [bind(f"{SIMULATION}/lib/{name}", f"{LIBRARIES}/{name}", "ro") for name in ("libcuda.so.1", "libnvidia-ml.so.1")]
     spec["mounts"].append(bind(SIMULATION, SIMULATION, "rw"))
+    # On a machine, the locks of brokers are in /run/lock. Each container has its own.
+    spec["mounts"].append({"source": "tmpfs", "destination": SIMULATION + "/locks", "type": "tmpfs", "options": ["mode=1777"]})
     environment.append(f"BERTH_SIM_DIR={SIMULATION}")
     if wanted != "all":
         environment.append(f"CUDA_VISIBLE_DEVICES={wanted}")

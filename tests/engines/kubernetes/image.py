@@ -1,7 +1,7 @@
 """Makes the images of the test cluster as one docker-archive, from files of this machine: no registry is asked.
 
 test.local/berth:1 holds what integrations/kubernetes/Dockerfile puts into a Debian (berth and berth-k8s, on glibc), busybox, and the test
-program; test.local/pause:1 is the sandbox of pods."""
+program; test.local/berth:2 has other versions of Berth's programs; test.local/pause:1 is the sandbox of pods."""
 import hashlib
 import io
 import json
@@ -33,6 +33,15 @@ def content(path):
         return file.read()
 
 
+def layer_of(programs):
+    """A layer that replaces programs."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for path in programs:
+            entry(tar, "usr/local/bin/" + os.path.basename(path), content(path))
+    return out.getvalue()
+
+
 def layer(busybox, programs):
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
@@ -51,16 +60,20 @@ def layer(busybox, programs):
     return out.getvalue()
 
 
-def write(path, busybox, programs):
-    data = layer(busybox, programs)
-    digest = hashlib.sha256(data).hexdigest()
+def write(path, busybox, programs, newer):
+    """`newer`: the programs that test.local/berth:2 has in place of those of test.local/berth:1."""
+    layers = [layer(busybox, programs), layer_of(newer)]
+    digests = [hashlib.sha256(data).hexdigest() for data in layers]
     rows = []
     with tarfile.open(path, "w") as tar:
-        entry(tar, "layer.tar", data, 0o644)
-        for name, start in (("test.local/berth:1", ["/usr/local/bin/berth"]), ("test.local/pause:1", ["/pause"])):
-            config = json.dumps({"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": ["sha256:" + digest]},
+        for number, data in enumerate(layers):
+            entry(tar, f"layer{number}.tar", data, 0o644)
+        for name, start, count in (("test.local/berth:1", ["/usr/local/bin/berth"], 1), ("test.local/berth:2", ["/usr/local/bin/berth"], 2),
+                                   ("test.local/pause:1", ["/pause"], 1)):
+            config = json.dumps({"architecture": "amd64", "os": "linux",
+                                 "rootfs": {"type": "layers", "diff_ids": ["sha256:" + one for one in digests[:count]]},
                                  "config": {"Env": ["PATH=/usr/local/bin:/bin"], "Entrypoint": start}}).encode()
             file = hashlib.sha256(config).hexdigest() + ".json"
             entry(tar, file, config, 0o644)
-            rows.append({"Config": file, "Layers": ["layer.tar"], "RepoTags": [name]})
+            rows.append({"Config": file, "Layers": [f"layer{number}.tar" for number in range(count)], "RepoTags": [name]})
         entry(tar, "manifest.json", json.dumps(rows).encode(), 0o644)

@@ -168,7 +168,7 @@ class Node:
             "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "failCgroupV1": False, "cgroupDriver": "cgroupfs",
             "cgroupRoot": self.group, "enforceNodeAllocatable": ["pods"], "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
             "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}}, "authorization": {"mode": "AlwaysAllow"},
-            "makeIPTablesUtilChains": False, "oomScoreAdj": 0, "maxOpenFiles": 20000, "failSwapOn": False, "resolvConf": "", "syncFrequency": "5s",
+            "clusterDNS": [ADDRESS], "clusterDomain": "cluster.local", "makeIPTablesUtilChains": False, "oomScoreAdj": 0, "maxOpenFiles": 20000, "failSwapOn": False, "resolvConf": "", "syncFrequency": "5s",
             "evictionHard": {"memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
             "imageGCHighThresholdPercent": 100}))
         runtimes = {"runc": runc, "nvidia": self.path("gpu_runtime")}
@@ -218,6 +218,7 @@ class Node:
         self.start("controllers", box, "kube-controller-manager", "--kubeconfig=kubeconfig", "--leader-elect=false", "--root-ca-file=ca.crt",
                    "--service-account-private-key-file=accounts.key", "--use-service-account-credentials=true")
         self.start("scheduler", box, "kube-scheduler", "--kubeconfig=kubeconfig", "--leader-elect=false")
+        self.start("names", "/usr/bin/python3", os.path.join(HERE, "names.py"), ADDRESS, "ca.crt", "administrator")
         self.start("kubelet", box, "kubelet", "--config=kubelet.json", "--kubeconfig=kubeconfig", "--hostname-override=node1", f"--node-ip={ADDRESS}")
         until(self.is_ready, "node1 is Ready", 120)
         until(lambda: self.get("serviceaccount", "default"), "the ServiceAccount default")
