@@ -282,6 +282,9 @@ def asarray(x: Any, dtype: Any = None, backend: str = "auto") -> Array:
         `x` is on another device (E0583), has gaps in memory or is not an array (E0582).
     """
     if isinstance(x, Array):
+        if dtype is not None and x.dtype != _known(dtype):
+            raise InvalidRequest(text("the array has numbers of {}, not of {}", x.dtype, _known(dtype)), "E0582",
+                                 f"berth.asarray(x.numpy().astype({_known(dtype)!r}))")
         return x
     on_gpu = _on_this_gpu(x, backend)
     data = on_gpu or _host_data(x, None if dtype is None else _known(dtype))
@@ -443,7 +446,8 @@ class Kernel:
             raise self._mismatch(parameter, text("a {}", type(value).__name__)) from None
 
     def _mismatch(self, parameter: Parameter, given: str) -> InvalidRequest:
-        hint = f"{parameter.name} = berth.asarray(x, {parameter.dtype!r})" if parameter.is_array else f"{parameter.name}: {parameter.type}"
+        kind = "float" if parameter.dtype.startswith("float") else "int"
+        hint = f"{parameter.name} = berth.asarray(numbers, {parameter.dtype!r})" if parameter.is_array else f"{kind}({parameter.name})"
         wanted = parameter.type + ("*" if parameter.is_array else "")
         return InvalidRequest(text("kernel {}, argument {}: it takes {}, not {}", self.name, parameter.name, wanted, given), "E0582", hint)
 

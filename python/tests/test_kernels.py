@@ -206,6 +206,7 @@ class Kernels(unittest.TestCase):
             with self.assertRaises(berth.InvalidRequest) as caught:
                 axpy(*arguments, size=1)
             self.assertIn(says, str(caught.exception))
+            self.assertTrue(caught.exception.hint)
         for size, group in ((0, None), (-1, None), (1.5, None), ("x", None), ((1, 1, 1, 1), None), ((1, 1), 4), (1, 1 << 30), (1, 0), (1 << 70, None), ((), None)):
             with self.assertRaises(berth.InvalidRequest, msg=(size, group)):
                 axpy(x, y, 1, 1, size=size, group=group)
@@ -330,6 +331,9 @@ class Arrays(unittest.TestCase):
         self.assertEqual(berth.empty((2, 0)).shape, (2, 0))
         x = berth.asarray([1.0])
         self.assertIs(berth.asarray(x), x)
+        self.assertIs(berth.asarray(x, "float32"), x)
+        with self.assertRaises(berth.InvalidRequest):
+            berth.asarray(x, "int32")
         self.assertEqual((len(x), x.size, x.nbytes, "float32 (1,)" in repr(x)), (1, 1, 4, True))
 
     def test_what_is_no_array(self):
