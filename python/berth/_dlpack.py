@@ -63,10 +63,10 @@ class HostData(NamedTuple):
 
 
 def device_of(x: Any) -> Optional[str]:
-    """The device of an object that supports DLPack, if the host cannot read the object's memory; otherwise None."""
+    """The device of an array of another library, if the host cannot read the array's memory; otherwise None."""
     asks = getattr(x, "__dlpack_device__", None)
     if asks is None:
-        return None
+        return _DEVICES[CUDA] if hasattr(x, "__cuda_array_interface__") else None
     kind, number = (int(one) for one in asks())
     return None if kind in (CPU, _CUDA_HOST) else f"{_DEVICES.get(kind, kind)} {number}"
 

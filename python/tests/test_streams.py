@@ -96,6 +96,14 @@ class OnOpenCl(unittest.TestCase):
         gc.collect()
         self.stream.wait()
 
+    def test_an_array_of_cuda_is_on_another_device(self):
+        class Foreign:
+            __cuda_array_interface__ = {"shape": (1,), "typestr": "<f4", "data": (4096, False), "version": 3}
+        for use in (lambda: berth.asarray(Foreign(), backend="opencl"), lambda: self.slow(Foreign(), 1, size=1)):
+            with self.assertRaises(berth.InvalidRequest) as caught:
+                use()
+            self.assertEqual(caught.exception.id, "E0583")
+
     def test_what_no_copy_can_take(self):
         x = self.ints(1, 2)
         for bad, error in (([1, 2], "E0582"), (berth.pinned(3, "int32", backend="opencl"), "E0582"), (berth.pinned(2, backend="opencl"), "E0582")):
