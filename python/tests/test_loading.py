@@ -90,7 +90,6 @@ class Cores(unittest.TestCase):
         self.assertEqual(loading._chosen({0: 10.0, 1: 10.2, 2: 20.0, 4: 20.5}, 0.2), 0)
 
 
-@unittest.skipIf(torch is None, "no PyTorch")
 class Failing:
     def __len__(self):
         return 9
@@ -101,6 +100,7 @@ class Failing:
         return torch.zeros(1)
 
 
+@unittest.skipIf(torch is None, "no PyTorch")
 class Loader(unittest.TestCase):
     class Slow:
         def __len__(self):
