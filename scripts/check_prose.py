@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks the rules of docs/writing.md: no line of prose over 160 characters, no table cell over 120, no docstring over 25 lines, no word of
-the list below, no comment that begins with "it" or lacks a noun, and no commit subject over 72 characters. Also that the paths and links that pages name exist,
-that a file defines the names which a page says it has ("`src/cli/queue.cpp` (`body_of`)"), and that the table "Which files to change" of
-CONTRIBUTING.md names tests as files, not as folders."""
+the list below, no comment that begins with "it" or lacks a noun, and no commit subject over 72 characters. Also that the paths and links
+that pages name exist, that a file defines the names which a page says it has ("`src/cli/queue.cpp` (`body_of`)"), and that the table "Which
+files to change" of CONTRIBUTING.md names tests as files, not as folders."""
 import ast
 import io
 import pathlib
@@ -75,10 +75,11 @@ PATH = re.compile(r"`((?:cmake|dashboard|data|docs|examples|fuzz|integrations|po
                   r"include/berth)/[\w./*-]*)`")
 PLACEHOLDER = re.compile(r"[A-Z]{3,}/|/[A-Z]{3,}\b(?!\.md)")
 LINK = re.compile(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)")
-# A file with the names that it defines, in the three forms that pages use: `file` (`name`, `name`), `name` (`file`) and `name` in `file`.
+# A file with the names that it defines, in the forms that pages use: `file` (`name`, `name`), `file`: `name`, `name` (`file`) and
+# `name` in `file`.
 SOURCE_PATH = r"`((?:include|preload|python|scripts|simulator|src|tests)/[\w./-]+\.(?:hpp|cpp|h|c|inc|py|txt))`"
 NAME = r"`([A-Za-z_]\w+)(?:\(\))?`"
-FILE_WITH_NAMES = re.compile(rf"{SOURCE_PATH}\s\(({NAME}(?:,\s{NAME})*)")
+FILE_WITH_NAMES = re.compile(rf"{SOURCE_PATH}(?::\s|\s\()({NAME}(?:,\s{NAME})*)")
 NAME_OF_FILE = re.compile(rf"{NAME}\s(?:\(|in\s){SOURCE_PATH}")
 # The last column of the table has tests and pages.
 CHANGE_TABLE = "| I want to change |"
@@ -120,7 +121,7 @@ def path_problems(root, name, page):
 
 def defines(code, name):
     """Whether the source has a definition or declaration of the name, and not only a use."""
-    declared = r"(?:.*[\w>\]&*] +[*&]?(?:\w+::)*)?(?<!return )(?<!else )(?<!co_await )"
+    declared = r"(?:(?:\w+ )*const(?:expr)? .*, |.*[\w>\]&*] +[*&]?(?:\w+::)*)?(?<!return )(?<!else )(?<!co_await )"
     pattern = re.compile(rf"(?!//|# )(?:set\(|{declared}){name}(?![\w.])\s*(?:[({{=;,:\[]|\s|$)")
     return any(pattern.match(line.strip()) for line in code.splitlines())
 
@@ -255,19 +256,19 @@ def check(arguments):
 def self_test():
     long_words = "word " * 33
     paths = "`src/vendor/NAME/abi.hpp` `src/*.cpp` [b](../src/a.cpp#top) `src/gone.cpp` [c](gone.md)\n"
-    names = "`src/c.cpp` (`first`, `second`), `used` (`src/c.cpp`) and `Type` in `src/c.cpp`\n"
+    names = "`src/c.cpp` (`first`, `second`), `used` (`src/c.cpp`), `Type` in `src/c.cpp` and `src/c.cpp`: `gone`, `last`\n"
     page = paths + names + (
             f"{long_words}\n```\n{long_words} of which\n```\n| {long_words[:119]} | a |\n| {long_words[:125]} | a |\n"
             f"<https://example.org/{'a' * 160}>\nWhoever reads this\n"
             "| I want to change | files | tests |\n|---|---|---|\n| a | `src/` | `tests/a/`, `docs/` (reads `src/`) |\n")
     files = {"docs/a.md": page, "src/a.cpp": f"// {long_words}\n// of which\nauto text = \"{long_words}\";\n",
-             "scripts/a.py": "# of which\nx = nursery_\n", "src/c.cpp": "struct Type {};\nint first(int a) {\n  return used(a);\n}\nconst int used_ = used(1);\n",
+             "scripts/a.py": "# of which\nx = nursery_\n", "src/c.cpp": "struct Type {};\nint first(int a) {\n  return used(a);\n}\nconst int used_ = used(1), last = 2;\n",
              "src/b.cpp": "// Whether it is known.\n// It is.\n\n// What they\n// are the\n// host's.\nint a;  // its\n// it\n", "python/a.py": '"""' + "a\n" * 25 + '"""\n', "po/zh_CN/a.po": 'msgid "mend it"\nmsgstr "nobody"\n'}
     with checking.tree(files) as root:
         found = list(check(type("Arguments", (), {"root": root})))
     # Two long lines, a long cell, a long docstring, four words, three paths that do not exist, a comment that begins with a pronoun and
-    # ends with a possessive, two names without a definition, a folder of tests.
-    assert len(found) == 16, found
+    # ends with a possessive, three names without a definition, a folder of tests.
+    assert len(found) == 17, found
     assert len(list(subject_problems(f"abc {'x' * 73}\ndef {'x' * 72}\n"))) == 1
 
 
