@@ -97,7 +97,7 @@ class OneGpu(OnAMachine):
                     try: call()
                     except berth.InvalidRequest as problem: said.append(str(problem))
                 print(len(said) == 2 and said[0] == said[1] and list(wish)[0] in said[0])
-            with berth.lease(gpus=0, name='caf' + chr(0xdce9)): pass  # as a program's name that is no UTF-8 is read
+            with berth.lease(gpus=0, name='caf' + chr(0xdce9)): pass  # such a name comes from bytes that are not UTF-8
             """
         self.assertEqual(self.prints(code), "True\n" * 11)
 

@@ -234,7 +234,7 @@ class Batches(unittest.TestCase):
                 return berth.find_batch(trial, goal="speed", **limits)
         # A launch takes 64 times as long as an item: 95 % of the speed of 4096 items is reached with about 840.
         self.assertTrue(700 <= found(lambda size: 64 + size, most=4096) <= 1000)
-        # More than 100 items at once are no faster.
+        # More than 100 items at once are not faster.
         self.assertTrue(90 <= found(lambda size: 1 if size <= 100 else size / 100) <= 128)
         # Memory ends the search.
         self.assertTrue(40 <= found(lambda size: 1, largest=50, most=64) <= 50)

@@ -108,8 +108,8 @@ Status name_new_place(const std::string& unfinished, const std::string& folder) 
   return Done{};
 }
 
-/// The failure if the disk is full. venv does not report why its own pip failed, so hardly any free
-/// space counts as the reason.
+/// The failure if the disk is full, else none. venv does not report why its pip failed, so this
+/// looks for a disk with hardly any free space.
 InstallFailure full_disk(const std::string& folder) {
   constexpr std::uintmax_t kFew = 64 << 20;       // less than an empty environment needs
   const char* temporary = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe)

@@ -231,7 +231,7 @@ TEST_CASE("a claim's containers get its GPU and the limit that it consumed") {
   twice.devices.push_back(twice.devices[0]);
   CHECK(claim_answer(twice, units, config)->limits.at(units[0].uuid) == 12 * kGiB);
   CHECK(claim_answer(twice, units, config)->variables.at("BERTH_DEVICES") == units[0].uuid);
-  // A share whose size is not known is refused: nothing could hold it.
+  // A share whose size is not known is refused, because no limit could be set.
   Claim unknown = *claim;
   unknown.devices[0].memory_bytes.reset();
   CHECK_FALSE(claim_answer(unknown, units, config));

@@ -17,7 +17,7 @@ namespace berth::engines {
 [[nodiscard]] bool is_of_job(std::string_view environment, std::string_view groups,
                              std::uint64_t job);
 
-/// The processes on the GPUs with these numbers that belong to the user, each once.
+/// The user's processes on the GPUs with these numbers. A process on two of them is listed once.
 [[nodiscard]] std::vector<model::DeviceProcess> processes_of(const model::Snapshot& snapshot,
                                                              const std::vector<int>& numbers,
                                                              std::uint32_t uid);

@@ -61,6 +61,6 @@ TEST_CASE("only what Berth drained is resumed, and nothing is done twice") {
   CHECK(action_for("", others) == NodeAction::kNone);
   CHECK_MESSAGE(
       action_for("", {true, "berth: in Berth's own queue", NodeUse::kNone}) == NodeAction::kNone,
-      "healthy GPUs are no reason to give them to two queues");
+      "healthy GPUs are not given to two queues");
   CHECK(action_for("", idle) == NodeAction::kNone);
 }

@@ -43,7 +43,7 @@ bool knows_the_seal() {
 
 }  // namespace
 
-TEST_CASE("what a self-test wrote is read, and what is damaged or missing is no result") {
+TEST_CASE("what a self-test wrote is read, and what is damaged or missing is not a result") {
   const auto test = read_self_test(
       "check\ttotal\t1\ncheck\tover\t0\ncheck\tcuMemCreate\t-\nunknown\tcuMemAllocTomorrow\n"
       "check\tcut");

@@ -94,8 +94,8 @@ class Setup {
     std::string uuid;                                 // "": NVML does not know the device
   };
   std::string folder_, driver_;
-  std::string library_, layer_;  // paths of the guard's library for CUDA ("": no device has CUDA),
-                                 // and of that for OpenCL
+  // Paths of the guard's library for CUDA ("" if no device has CUDA) and of its layer for OpenCL.
+  std::string library_, layer_;
   std::vector<model::GuardedDevice> devices_;
   std::vector<Ledger> ledgers_;  // of devices_
   std::shared_ptr<LimitsPage> page_;

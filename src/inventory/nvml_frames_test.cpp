@@ -129,7 +129,7 @@ TEST_CASE("absurd lengths and counts are refused before memory is allocated") {
   CHECK(devices.damaged());
 }
 
-TEST_CASE("text from the child is made printable, and shares that are no numbers are failures") {
+TEST_CASE("text from the child is made printable, and shares that are not numbers are failures") {
   frames::Device frame = sample_frame();
   frame.device.name = "bad\x1b[31m\xff";
   frame.device.readings.temperature_celsius = std::numeric_limits<double>::quiet_NaN();

@@ -93,7 +93,7 @@ TEST_CASE("an ambiguous selector is refused with the candidates") {
 }
 
 TEST_CASE("a device that is not here is not found, and the hint lists those that are") {
-  CHECK_FALSE(select_device(machine(), "aaaa1111"));  // without "GPU-" it is no uuid prefix
+  CHECK_FALSE(select_device(machine(), "aaaa1111"));  // a uuid prefix needs "GPU-"
   const auto found = select_device(machine(), "7");
   REQUIRE_FALSE(found);
   CHECK(found.error().id == "E0413");

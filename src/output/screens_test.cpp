@@ -181,7 +181,7 @@ TEST_CASE("a broken snapshot is shown, not trusted") {
   CHECK_FALSE(details_text(snapshot, Terminal{}).empty());
 }
 
-TEST_CASE("memory that a driver never tells of, and its own, are no problem") {
+TEST_CASE("memory that a driver never reports, and its own, is not a problem") {
   model::Snapshot snapshot = sample_machines().front().second;
   snapshot.unattributed.clear();
   const std::size_t before = problems_of(snapshot).size();

@@ -18,7 +18,7 @@ std::string gpu_name(const Device& device) {
   return "GPU" + std::to_string(device.index);
 }
 
-/// The codes of the table that stand for something, once each.
+/// Explains each code that the table has, once.
 std::string legend(const std::vector<const Device*>& devices, const Terminal& terminal) {
   std::set<model::DeviceLink> links;
   for (const Device* one : devices)

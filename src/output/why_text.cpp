@@ -224,7 +224,7 @@ void add_preemptions(Lines& lines, const Job& job) {
               text("the job ends and waits again if another job needs its GPUs"));
 }
 
-/// Adds lines about tries of the job that failed, in other leases.
+/// Adds lines about the job's failed tries. Each try had its own lease.
 void add_retries(Lines& lines, const Job& job, const JobsView& view) {
   if (job.retries == 0) return;
   lines.add(tr("retries"),

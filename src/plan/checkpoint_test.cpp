@@ -195,7 +195,7 @@ TEST_CASE("an ONNX model gives its initializers") {
     CHECK_FALSE(read(whole.substr(0, length), "m.onnx").has_value());
 }
 
-TEST_CASE("what is no model is refused, with the formats that are") {
+TEST_CASE("what is not a model is refused, with the formats that are") {
   for (const char* bytes : {"", "hello world, this is text",
                             "\x7f"
                             "ELF\x02\x01\x01"}) {

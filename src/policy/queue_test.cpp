@@ -410,7 +410,7 @@ TEST_CASE(
   REQUIRE(found);
   CHECK(found->for_job == 5);
   CHECK(found->jobs == Ids{3, 2});
-  // While they end, no further job has to.
+  // While these two end, no further job must end.
   queue.leaves(3);
   queue.leaves(2);
   CHECK_FALSE(queue.preemption(seconds(2)));
@@ -421,7 +421,7 @@ TEST_CASE(
   CHECK(start_all(queue, seconds(3)) == Ids{5});
 }
 
-TEST_CASE("No job ends in vain, or for another preemptible job") {
+TEST_CASE("No job ends for a job that would still not fit, or for a preemptible one") {
   Queue queue(gpus(2));
   queue.add(preemptible(1, 0, 1));
   queue.add(job(2, 1, 1));

@@ -40,7 +40,7 @@ TEST_CASE("several OpenMP libraries in one job are all named, and each once") {
   CHECK(found.blas == Names{"MKL"});
 }
 
-TEST_CASE("names that are no versions are left out") {
+TEST_CASE("names that are not versions are left out") {
   for (const char* file :
        {"/x/libopenblasp-r.so", "/x/libopenblasp-rc.1.so", "/x/libopenblasp-r0..;.so",
         "/x/libopenblasp-r123456789.123456789.so", "/x/libopenblasp-r0.so", "/x/libopenblasp.so.0"})

@@ -43,7 +43,7 @@ TEST_CASE("a shell that only starts the program is not the main process") {
   CHECK(activity.all().waits_for_workers == 0);
 }
 
-TEST_CASE("a program with one worker is no launcher") {
+TEST_CASE("a program with one worker is not a launcher") {
   Activity activity(kKeeper, false, kStart);
   SUBCASE("it forked the worker") {
     activity.add({process(20, kKeeper, 'S', "python3", milliseconds(90)), process(21, 20, 'R')},

@@ -18,8 +18,8 @@ constexpr double kDeviceIsBusy = 0.8;   // part of the time
 constexpr double kMemoryIsBusy = 0.6;   // part of the time
 constexpr double kLinkIsBusy = 0.4;     // part of its bandwidth
 constexpr double kShortKernel = 30e-6;  // seconds; a launch costs the CPU about 5 µs to 10 µs
-constexpr double kManyLaunches = 5000;  // a second
-constexpr double kManyCopies = 2000;    // a second
+constexpr double kManyLaunches = 5000;  // per second
+constexpr double kManyCopies = 2000;    // per second
 
 std::string percent(double part) {
   return fmt::format("{:.0f} %", part * 100);

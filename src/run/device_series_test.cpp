@@ -177,7 +177,7 @@ TEST_CASE("a very short job has absent readings, not 0") {
   model::Device device = gpu();
   device.readings.utilization_percent = 0.0;
   device.readings.energy_millijoules = 5'000'000U;
-  SUBCASE("a sample from before the start is no use of the job's") {
+  SUBCASE("a sample from before the start is not a use by the job") {
     series.add({device, {process(1, 100)}, 490}, our_pid);
     CHECK(series.samples() == 0);
     CHECK(series.use(Absence::kNoAnswer).memory_peak_bytes.why == Absence::kTooShort);

@@ -27,7 +27,7 @@ TEST_CASE("PyTorch's error file is read") {
   CHECK_FALSE(old->when);
 }
 
-TEST_CASE("any other content is no error file") {
+TEST_CASE("any other content is not an error file") {
   for (const char* wrong :
        {"", "{", "[]", "7", "{}", R"({"message": 7})", R"({"message": {}})",
         R"({"message": {"message": 7, "extraInfo": []}})", R"({"message": null})", "\xff\xfe"})

@@ -55,7 +55,7 @@ TEST_CASE("a GPU's own node and the driver's libraries are told from monitoring"
   CHECK(gpu_files.has_driver);
 }
 
-TEST_CASE("a descriptor that is no device is ignored") {
+TEST_CASE("a descriptor of another file than a device is ignored") {
   GpuFiles gpu_files;
   for (const char* target : {"pipe:[123]", "/home/x/dev/kfd", "socket:[1]", "/tmp/libcuda.so"})
     add_descriptor(target, gpu_files);

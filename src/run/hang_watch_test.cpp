@@ -63,7 +63,7 @@ TEST_CASE("a rank that was stuck in a collective and writes output again does no
     work(later);
     return watch.look({{0, ::getpid(), written}}, false, now += later);
   };
-  CHECK_FALSE(look(seconds(10)));  // asks
+  CHECK_FALSE(look(seconds(10)));  // requests a dump
   CHECK(is_answered());
   CHECK_FALSE(look(seconds(3)));  // reads the answer
   CHECK_FALSE(look(seconds(6)));

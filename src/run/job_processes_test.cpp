@@ -128,7 +128,7 @@ TEST_CASE("a real child is seen with what it has loaded") {
   CHECK(job.looks() == 2);
 }
 
-TEST_CASE("time that this thread waits, as on a busy machine, is no cost of a look") {
+TEST_CASE("time that this thread waits, as on a busy machine, is not a cost of a look") {
   const auto begin = processor_time();
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   const auto waited = processor_time() - begin;

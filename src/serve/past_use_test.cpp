@@ -27,7 +27,7 @@ TEST_CASE("the same past use is not written again, and follows a clock that is s
   CHECK(use.record().find("\"at\":5500") != std::string::npos);
 }
 
-TEST_CASE("a damaged record of past use is no use") {
+TEST_CASE("a damaged record of past use does not count") {
   for (const char* wrong : {"", "[]", "7", "{", R"({"at":"x","ahead":{}})", R"({"at":1,"ahead":7})",
                             R"({"at":1,"ahead":{"x":1,"2":"y"}})"}) {
     PastUse use;

@@ -78,7 +78,7 @@ struct Limits {
   std::size_t body_bytes = 4 << 20;  // an environment may have 2 MiB, and more as JSON
   std::size_t connections = 2000;    // in total
   std::size_t connections_a_user = 1200;
-  std::size_t bytes_a_user = 64 << 20;   // for calls and answers; a single one may be larger
+  std::size_t bytes_a_user = 64 << 20;   // memory for calls and answers; one alone may exceed it
   std::size_t stream_bytes = 256 << 10;  // unsent bytes for a client of a stream
   int idle_seconds = 60;                 // between two calls
   int slow_seconds = 10;                 // for receiving a call or sending an answer

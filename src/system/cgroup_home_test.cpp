@@ -84,8 +84,8 @@ const Case kCases[] = {
      "nspawn build-box", "", ""},
     {"nspawn by hand", "0::/machine.slice/machine-build\\x2dbox.scope/payload/init.scope\n",
      "nspawn build-box", "init.scope", ""},
-    {"a virtual machine is no container", "0::/machine.slice/machine-qemu\\x2d1\\x2dvm.scope\n", "",
-     "machine-qemu\\x2d1\\x2dvm.scope", ""},
+    {"a virtual machine is not a container", "0::/machine.slice/machine-qemu\\x2d1\\x2dvm.scope\n",
+     "", "machine-qemu\\x2d1\\x2dvm.scope", ""},
     {"a system unit", "0::/system.slice/ollama.service\n", "", "ollama.service", ""},
     {"a login session", "0::/user.slice/user-1000.slice/session-3.scope\n", "", "session-3.scope",
      ""},
@@ -113,8 +113,8 @@ const Case kCases[] = {
      ""},
     {"not a cgroup file", "hello\n::\n:\n\n", "", "", ""},
     {"a cut line", "0::/system.slice/ollama.service", "", "ollama.service", ""},
-    {"an id that is too short is no id", "0::/docker/abc\n0::/system.slice/docker-abc.scope\n", "",
-     "docker-abc.scope", ""},
+    {"an id that is too short is not an id", "0::/docker/abc\n0::/system.slice/docker-abc.scope\n",
+     "", "docker-abc.scope", ""},
     {"a job folder outside Slurm is nothing", "0::/builds/job_17\n", "", "", ""},
 };
 

@@ -21,7 +21,7 @@ using output::Style;
 
 constexpr int kBar = 8, kNumber = 4;
 constexpr int kLeastProcessLines = 4;  // one line for the heading and three for rows
-constexpr double kHot = 85;            // degrees Celsius
+constexpr double kHot = 85;            // degrees Celsius; the alert BerthHot begins at 90
 
 bool is_shown(const Device& device, const Settings& settings) {
   return settings.devices.empty() || settings.devices.contains(device.index);

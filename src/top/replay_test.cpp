@@ -85,7 +85,7 @@ TEST_CASE("a recorded frame looks as it did live") {
   CHECK(read->seconds == doctest::Approx(frame.seconds));
 }
 
-TEST_CASE("what is no recorded frame is refused, whatever it is") {
+TEST_CASE("what is not a recorded frame is refused, whatever it is") {
   for (const char* text : {"", "{}", "[]", "null", "{\"devices\":1,\"processes\":[]}",
                            "{\"devices\":[{}],\"processes\":[]}",
                            "{\"devices\":[],\"processes\":[{\"device\":1e300}]}",

@@ -96,8 +96,8 @@ class OwnTerminfo {
 };
 
 SCREEN* open_screen() {
-  ::use_env(false);  // ncurses need not know the terminal's real size, because this program draws
-                     // by itself
+  // This program draws by itself, so ncurses need not find out the terminal's size.
+  ::use_env(false);
   if (SCREEN* screen = ::newterm(nullptr, stdout, stdin)) return screen;
   if (SCREEN* screen = ::newterm("xterm-256color", stdout, stdin)) return screen;
   const OwnTerminfo own;

@@ -344,7 +344,7 @@ TEST_CASE("a job that waits long is an alert of the machine, and survives a rest
   CHECK(changes.begun.empty());
   CHECK(changes.ended.empty());
   CHECK(later.add(frame_at(4, gpu()), 0).ended.size() == 1);
-  CHECK(later.add(frame_at(100, gpu()), 0).begun.empty());  // the machine is no device that is gone
+  CHECK(later.add(frame_at(100, gpu()), 0).begun.empty());  // the machine is not a lost device
 }
 
 TEST_CASE("a sampler that makes no frames is an alert until the next frame") {

@@ -112,7 +112,7 @@ std::vector<UsageRow> HistoryReader::usage(std::int64_t from, std::int64_t to) c
                 "SELECT start, device, user, job, program, held, used, known, idle, memory, "
                 "energy, peak, total, asked FROM usage WHERE start >= ? AND start < ? "
                 "ORDER BY start");
-  if (!all)  // written by an older version, which did not keep the last three
+  if (!all)  // an older version wrote it, without the last three columns
     all = Statement(parts_->database.get(),
                     "SELECT start, device, user, job, program, held, used, known, idle, memory, "
                     "energy, NULL, NULL, NULL FROM usage WHERE start >= ? AND start < ? "

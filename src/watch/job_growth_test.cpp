@@ -46,7 +46,7 @@ TEST_CASE("a job whose memory grows all the time is found") {
   CHECK(std::find(grows.begin(), grows.end(), false) == grows.end());
 }
 
-TEST_CASE("memory that goes up and down, or that grows too slowly to matter, is no growth") {
+TEST_CASE("memory that goes up and down, or that grows too slowly to matter, is not growth") {
   for (const bool grows :
        judged([](int second) { return (second / 60 % 2 == 0 ? 10 : 60) * kGiB; }))
     CHECK_FALSE(grows);

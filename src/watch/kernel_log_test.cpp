@@ -71,12 +71,12 @@ TEST_CASE("what an earlier program has read is not new, until the machine is sta
   folder.put("boot_id", "9b11\n");
   KernelLog third(file, boot, second.position());
   CHECK(read(third) == std::vector{31, 79, 79});
-  // Where the boot is not known, nothing is known to be old.
+  // Without the id of the boot, no message counts as old.
   KernelLog without(file, "/no/such/file", {"", 100});
   CHECK(read(without) == std::vector{31, 79, 79});
 }
 
-TEST_CASE("what a process has put into the kernel log is no Xid") {
+TEST_CASE("what a process has put into the kernel log is not an Xid") {
   const system::TemporaryTree folder;
   const std::string file = folder.path + "/kmsg";
   std::ofstream log(file);

@@ -53,7 +53,7 @@ TEST_CASE("a hang that ended does not make the next one invisible") {
   CHECK(silence.is_silent("0", kStart + 601s + 11s));
 }
 
-TEST_CASE("a driver that is still being initialized is no silent device") {
+TEST_CASE("a driver that is still being initialized is not a silent device") {
   Silence silence(kInterval, 30s);
   silence.seen("0", kStart);
   silence.begin(kStart);
@@ -65,7 +65,7 @@ TEST_CASE("a driver that is still being initialized is no silent device") {
   CHECK(silence.is_silent("0", kStart + 28s));
   silence.sampled("0", kStart + 21s, 3ms);
   CHECK(silence.is_silent("0", kStart + 24s));
-  // The second time it is known how long that takes.
+  // The first start showed how long a start takes.
   silence.begin(kStart + 100s);
   silence.seen("0", kStart + 100s);
   CHECK_FALSE(silence.is_silent("0", kStart + 125s));

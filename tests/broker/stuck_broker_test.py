@@ -115,7 +115,7 @@ class Between(threading.Thread):
 
 
 class OtherProgram(Between):
-    """Answers every request with text that is no answer of a broker."""
+    """Answers every request with text that is not an answer of a broker."""
 
     def serve(self, client):
         with client:

@@ -43,7 +43,7 @@ def seen_by_a_user(berth):
     assert told == [("train.py", 12, "SRC02"), ("train.py", 31, "SRC05"), ("job.sbatch", 3, "SRC39"),
                     ("Dockerfile", 1, "SRC23"), ("Dockerfile", 5, "SRC16"), ("notebook.ipynb", 9, "SRC06")], told
     assert not findings(berth, DATA / "right.py")
-    doctor(berth, "job.sbatch", code=(0,), cwd=DATA)  # a warning is no failure
+    doctor(berth, "job.sbatch", code=(0,), cwd=DATA)  # a warning is not a failure
     only = json.loads(doctor(berth, "--json", "--only", "src39", str(DATA / "train.py"), str(DATA / "job.sbatch")).stdout)
     assert [one["id"] for one in only["findings"]] == ["SRC39"], only
     # The language changes the words and nothing else.

@@ -148,7 +148,7 @@ class Files(unittest.TestCase):
         whole = (self.folder / "m.gguf").read_bytes()
         self.refuse_every_part_of(self.folder / "m.gguf")
         (self.folder / "m.gguf").write_bytes(whole.replace(b"blk.1.attn_k.weight", b"blk.1.attn_k.weigh\xff"))
-        self.assertEqual(self.berth("m.gguf").returncode, 0)  # a name that is no UTF-8 is never printed as it is
+        self.assertEqual(self.berth("m.gguf").returncode, 0)  # bytes that are not UTF-8 are never printed as they are
 
     def test_onnx(self):
         self.write("onnx", "import onnx, numpy\nfrom onnx import helper, numpy_helper\n"

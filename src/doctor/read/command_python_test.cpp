@@ -92,7 +92,7 @@ TEST_CASE("if folder or words are uncertain, a missing file is only a note") {
   CHECK(target->notes[0] == "there is no file nothing.py for /usr/bin/python3");
 }
 
-TEST_CASE("an option's value is no command, and no script") {
+TEST_CASE("an option's value is neither a command nor a script") {
   Machine machine;
   for (const Words& words : std::initializer_list<Words>{
            {"srun", "-p", "test", "python3", "train.py"},

@@ -29,7 +29,7 @@ std::vector<berth::model::Finding> asked(const char* rule, const Facts& facts) {
 
 }  // namespace
 
-TEST_CASE("TensorFlow for the processor, by its name, is no mistake beside JAX on the GPU") {
+TEST_CASE("TensorFlow for the processor, by its name, is not a mistake beside JAX on the GPU") {
   Facts facts = alphafold();
   auto found = asked("FW21", facts);
   REQUIRE(found.size() == 1);

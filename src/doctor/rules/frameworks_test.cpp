@@ -203,7 +203,7 @@ TEST_CASE("each fault of a framework is named first by its own rule") {
   }
 }
 
-TEST_CASE("without a GPU a CPU build is no fault, and neither is an old driver") {
+TEST_CASE("without a GPU, neither a CPU build nor an old driver is a fault") {
   for (const Mutation& mutation : mutations()) {
     Facts facts = healthy();
     mutation.change(facts);

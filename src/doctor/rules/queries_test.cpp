@@ -29,7 +29,7 @@ constexpr const char* kHostile = "x';touch /tmp/evil;$(touch /tmp/evil)'`y`";
 
 }  // namespace
 
-TEST_CASE("what a file is called is no command in a fix that somebody pastes") {
+TEST_CASE("what a file is called is not a command in a fix that somebody pastes") {
   CHECK(pasted("0000:01:00.0") == "0000:01:00.0");
   CHECK(unquoted(pasted(kHostile)).find("evil") == std::string::npos);
   CHECK(pasted("two\nlines").find('\n') == std::string::npos);

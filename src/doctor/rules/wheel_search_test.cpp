@@ -263,7 +263,7 @@ TEST_CASE("a driver is too old for whatever brings a newer CUDA, be it no framew
           add(facts, "nvidia-cublas-cu12", "12.4.5.8");
           add(facts, "something", "1.0", {"nvidia-cublas-cu12<13,>=12"});
         }) == 1);
-  // The package requires the wheel only as an extra, or the wheel is no sign of GPU use.
+  // The package requires the wheel only as an extra, or the wheel does not show that it uses a GPU.
   CHECK(with([](Facts& facts) {
           add(facts, "nvidia-cublas-cu12", "12.4.5.8");
           add(facts, "something", "1.0", {"nvidia-cublas-cu12; extra == \"cuda\""});

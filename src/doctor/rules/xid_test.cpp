@@ -30,7 +30,7 @@ TEST_CASE("the most serious Xid of a GPU is reported with its fix") {
   CHECK(findings[1].severity == Severity::kWarning);
 }
 
-TEST_CASE("a current state comes before its Xid, and an Xid that is over is no fault") {
+TEST_CASE("a current state comes before its Xid, and a past Xid is not a fault") {
   Facts facts = healthy();
   log(facts, "NVRM: Xid (PCI:0000:01:00): 79, pid=7, GPU has fallen off the bus.");
   CHECK(diagnose_with(ground_rules(), facts, {}).findings.front().id == "DRV23");
