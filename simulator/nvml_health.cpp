@@ -1,6 +1,6 @@
 // The PCIe link, errors, remapped rows, and the fields of nvmlDeviceGetFieldValues.
 #include "simulator/nvml_core.hpp"
-#include "simulator/nvml_more.hpp"
+#include "simulator/nvml_structs.hpp"
 
 using namespace berth::simulator;
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "simulator/nvml_core.hpp"
-#include "simulator/nvml_more.hpp"
+#include "simulator/nvml_structs.hpp"
 
 using namespace berth::simulator;
 

@@ -1,7 +1,7 @@
 // Readings that change: memory, utilization, clocks, power, temperature, errors. wire/sim_load.hpp
 // computes all of them.
 #include "simulator/nvml_core.hpp"
-#include "simulator/nvml_more.hpp"
+#include "simulator/nvml_structs.hpp"
 
 using namespace berth::simulator;
 

@@ -1,7 +1,7 @@
 // States that make a GPU unusable or slow: fabric, guest licence, confidential computing, retired
 // pages, application clocks, peer access.
 #include "simulator/nvml_core.hpp"
-#include "simulator/nvml_more.hpp"
+#include "simulator/nvml_structs.hpp"
 
 using namespace berth::simulator;
 

@@ -13,6 +13,8 @@
 #include <array>
 #include <cerrno>
 
+#include "inventory/nvml_child_main.hpp"
+
 namespace berth::inventory {
 
 namespace {

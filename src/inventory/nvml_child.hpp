@@ -55,7 +55,4 @@ struct NvmlChild {
 /// Kills the child and waits for its end. A child that is stuck in the kernel is abandoned.
 void end_nvml_child(NvmlChild& child);
 
-/// The main function of the child. Never returns.
-[[noreturn]] void run_nvml_child(int pipe, const NvmlTask& task);
-
 }  // namespace berth::inventory

@@ -1,5 +1,7 @@
 // Runs in the child: opens the library, initializes, then starts one thread per device. Holds no
 // lock during a driver call; the only lock serializes frames on the pipe.
+#include "inventory/nvml_child_main.hpp"
+
 #include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
@@ -19,7 +21,6 @@
 #include <utility>
 #include <vector>
 
-#include "inventory/nvml_child.hpp"
 #include "inventory/nvml_frames.hpp"
 #include "system/own_memory.hpp"
 #include "vendor/nvml/activity.hpp"
