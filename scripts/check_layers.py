@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Checks includes against the rooms table in docs/architecture.md: a file may include only the rooms that its own may use. The table is in
 floor order, and a room may use only rooms above it in the table, so there are no cycles. Heavy third-party headers may appear only in
-source files, to limit compile time. Every unit test must be in a CMakeLists.txt."""
+source files, to limit compile time. Every unit test must be in a CMakeLists.txt. The modules of python/berth import each other without cycles
+(an import within a function does not count)."""
+import ast
 import re
 
 import checking
@@ -68,12 +70,41 @@ def unbuilt_tests(root):
             yield f"{path.relative_to(root)}: in no CMakeLists.txt, so it is never built"
 
 
+def imports_of(name: str, code: str, names: set[str]) -> set[str]:
+    """The modules of the package that a module imports when it is loaded. `name` is like "integrations.keras", without "berth."."""
+    found = set()
+    folder = name.split(".")[:-1]
+    for node in ast.parse(code).body:
+        if isinstance(node, ast.ImportFrom) and node.level:
+            parts = folder[:len(folder) - node.level + 1] + (node.module or "").split(".")
+            inner = ".".join(part for part in parts if part)
+            found |= {inner} | {f"{inner}.{one.name}".lstrip(".") for one in node.names}
+    return found & names
+
+
+def import_cycles(package):
+    files = {".".join(path.relative_to(package).with_suffix("").parts): path for path in sorted(package.rglob("*.py"))}
+    uses = {name: imports_of(name, path.read_text(), set(files)) for name, path in files.items()}
+    done = set()
+
+    def walk(name, above):
+        if name in above:
+            yield f"python/berth: import cycle {' → '.join([*above[above.index(name):], name])}"
+        elif name not in done:
+            for other in sorted(uses[name]):
+                yield from walk(other, [*above, name])
+            done.add(name)
+    for name in files:
+        yield from walk(name, [])
+
+
 def check(arguments):
     root = arguments.root
     page = (root / "docs/architecture.md").read_text()
     table = allowed_rooms(page)
     yield from order_problems(page)
     yield from unbuilt_tests(root)
+    yield from import_cycles(root / "python/berth")
     if "base" not in table or "cli" not in table:
         yield "docs/architecture.md: the rooms table is not there, or cannot be read"
     for top, prefix in (("src", ""), ("simulator", "simulator/"), ("preload", "preload/")):
@@ -86,10 +117,12 @@ def self_test():
     page = "| 0 | `base` | x | – |\n| 1 | `model` | x | floors below |\n| 6 | `cli` | x | all below |\n"
     bad = {"docs/architecture.md": page, "src/base/a.hpp": '#include "model/b.hpp"\n#include <CLI/CLI.hpp>\n',
            "src/model/b.hpp": '#include "base/a.hpp"\n', "src/model/c.cpp": '#include "b.hpp"\n', "src/odd/d.cpp": "", "src/base/CMakeLists.txt": "a_test.cpp",
-           "src/base/a_test.cpp": "", "src/base/b_test.cpp": ""}
+           "src/base/a_test.cpp": "", "src/base/b_test.cpp": "",
+           "python/berth/a.py": "from .in_.b import x\nfrom . import c\n", "python/berth/in_/b.py": "from .. import a\n",
+           "python/berth/c.py": "def late():\n    from .a import x\n"}
     with checking.tree(bad) as root:
         found = list(check(type("Arguments", (), {"root": root})))
-    assert len(found) == 5, found
+    assert len(found) == 6, found
     circle = "| 0 | `a` | x | `b` |\n| 1 | `b` | x | `a` |\n| 0 | `c` | x | – |\n"
     assert len(list(order_problems(circle))) == 2, list(order_problems(circle))
 
