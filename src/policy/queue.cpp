@@ -314,8 +314,8 @@ void Queue::leaves(JobId id) {
   if (entry != running_.end()) entry->second.leaving = true;
 }
 
-/// Whether the job would start. `blocked` is an earlier job that would not, and has the reservation;
-/// nullptr: none.
+/// Whether the job would start. `blocked` is an earlier job that would not, and has the
+/// reservation; nullptr: none.
 bool Queue::starts(const WaitingJob& job, const WaitingJob* blocked, const Scene& scene,
                    Instant now) const {
   auto first = blocked == nullptr ? std::nullopt : reserve(blocked->demand, now, &scene);

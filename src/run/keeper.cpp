@@ -295,8 +295,7 @@ class Keeper {
       plan.on_left_behind = [this](const std::vector<Relative>& found) { name(found); };
     }
     const int left = end_descendants(plan);
-    const auto stuck =
-        left > 0 ? stuck_descendants(plan.spared) : std::vector<model::ProcessId>();
+    const auto stuck = left > 0 ? stuck_descendants(plan.spared) : std::vector<model::ProcessId>();
     for (const model::ProcessId& one : stuck)
       send(channel_.get(), Event{Event::Kind::kStuck, static_cast<std::int32_t>(one.pid)});
     if (told_to_end_ || !front_alive_ || !exited_) remove_container();

@@ -344,7 +344,7 @@ void Execution::give_back(JobId id, const std::optional<model::Outcome>& outcome
                           const model::JobUsage& usage,
                           const std::vector<model::ProcessId>& stuck) {
   set_aside(id, stuck);
-  // Its keeper says so, because `berth run` was killed.
+  // The keeper of the job reports these processes, because `berth run` was killed.
   if (!outcome && !stuck.empty()) {
     end_lost(id);
     return watches_.forget(id);

@@ -200,8 +200,8 @@ void devices_aside(Examination& look, const RequestFacts& request) {
   const auto* aside = look.see(request.aside);
   if (aside == nullptr) return;
   for (const model::Holding& one : *aside) {
-    Finding& finding = look.found(text("no job gets {}: Berth has set it aside (E0996)",
-                                       words_of_unit(look, one.unit)));
+    Finding& finding = look.found(
+        text("no job gets {}: Berth has set it aside (E0996)", words_of_unit(look, one.unit)));
     finding.evidence.push_back(
         text("process {} of job {}, which has ended, waits in the kernel and cannot be killed",
              one.stuck_pid, one.job_words()));
