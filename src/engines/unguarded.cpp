@@ -1,20 +1,55 @@
 #include "engines/unguarded.hpp"
 
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <string_view>
+
 #include "base/file.hpp"
+#include "base/write_file.hpp"
 
 namespace berth::engines {
 namespace {
 
 constexpr std::uint64_t kContext = std::uint64_t{1} << 30U;
+constexpr const char* kRunning = "/running";
+
+/// Whether the counters were made so recently that the kubelet may not list their pod yet.
+bool is_new(const std::string& folder) {
+  constexpr std::chrono::seconds kSettle(30);
+  std::error_code problem;
+  const auto made = std::filesystem::last_write_time(folder + "/usage", problem);
+  return !problem && std::filesystem::file_time_type::clock::now() - made < kSettle;
+}
 
 }  // namespace
 
+std::string slot_name(const std::string& id) {
+  std::string name = id;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == ':' || c == '/' || c == '.'; }, '-');
+  return name;
+}
+
+void note_running(const std::string& state, const std::vector<std::string>& slots) {
+  std::string text;
+  for (const std::string& slot : slots) text += slot + "\n";
+  const std::string path = state + kRunning;
+  // If it cannot be written, the older list stays, and more is counted.
+  if (slurp(path) != text) static_cast<void>(replace_file(path, text, 0600));
+}
+
 std::vector<guard::CountedUse> counted_in_pods(const std::string& state) {
+  const auto running = slurp(state + kRunning);
   std::vector<guard::CountedUse> all;
   for (const char* part : {"/slots", "/claims"})
     for (const std::string& name : list_folder(state + part)) {
+      const std::string folder = state + part + "/" + name;
+      if (std::string_view(part) == "/slots" && running && !is_new(folder) &&
+          ("\n" + *running).find("\n" + name + "\n") == std::string::npos)
+        continue;
       // Claims of whole GPUs have no counters.
-      auto counted = guard::counted_in_container(state + part + "/" + name);
+      auto counted = guard::counted_in_container(folder);
       if (counted) all.insert(all.end(), counted->begin(), counted->end());
     }
   return all;

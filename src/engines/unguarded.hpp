@@ -14,7 +14,16 @@
 
 namespace berth::engines {
 
-/// The counters of all containers that got a share: STATE/slots/*, STATE/claims/*.
+/// The folder's name in STATE/slots for the counters of a container whose first device is this one:
+/// "GPU-1::3" → "GPU-1--3".
+[[nodiscard]] std::string slot_name(const std::string& id);
+
+/// Stores which slots belong to devices that pods have. The counters of a pod that was killed stay
+/// until its device is given again, and would hide what a program without the guard uses.
+void note_running(const std::string& state, const std::vector<std::string>& slots);
+
+/// The counters of all containers that got a share: STATE/slots/*, STATE/claims/*. Without slots of
+/// pods that have ended, if note_running() has stored which run.
 [[nodiscard]] std::vector<guard::CountedUse> counted_in_pods(const std::string& state);
 
 /// Sets KubeUnit::unguarded if at least 1 GiB more memory is in use than the programs with the

@@ -1,8 +1,14 @@
 #include "engines/unguarded.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
 
 #include "engines/machines_for_tests.hpp"
+#include "guard/container.hpp"
 
 namespace berth::engines {
 namespace {
@@ -25,6 +31,24 @@ TEST_CASE("memory that no program with the guard can have is used without it") {
   // Two processes with 3 GiB, and up to 1 GiB for the context of each.
   CHECK_FALSE(marked(6 * kGiB, {{uuid, 2 * kGiB, 1}, {uuid, kGiB, 1}}));
   CHECK(marked(7 * kGiB, {{uuid, 2 * kGiB, 1}, {uuid, kGiB, 1}}));
+}
+
+TEST_CASE("what a pod counted that has ended is not expected any more") {
+  std::string made = "/tmp/berth-unguarded-XXXXXX";
+  REQUIRE(::mkdtemp(made.data()) != nullptr);
+  const std::string uuid = kube_units(machine_of(1))[0].uuid;
+  const std::string slot = slot_name(uuid + "::3"), folder = made + "/slots/" + slot;
+  CHECK(slot == uuid + "--3");
+  REQUIRE(guard::files_for_container(folder, made + "/lib", {{uuid, kGiB}}));
+  CHECK(counted_in_pods(made).size() == 1);  // nobody says which pods run
+  note_running(made, {});
+  CHECK(counted_in_pods(made).size() == 1);  // the pod has just been given its share
+  const timespec old[2]{{1'700'000'000, 0}, {1'700'000'000, 0}};
+  REQUIRE(::utimensat(AT_FDCWD, (folder + "/usage").c_str(), old, 0) == 0);
+  CHECK(counted_in_pods(made).empty());
+  note_running(made, {uuid + "--2", slot});
+  CHECK(counted_in_pods(made).size() == 1);
+  std::filesystem::remove_all(made);
 }
 
 TEST_CASE("where the driver does not tell the memory in use, nothing is said") {

@@ -134,12 +134,14 @@ Status note_given(const std::string& state, const std::vector<std::string>& ids)
   return Done{};
 }
 
-std::map<std::string, std::string> pods_of_nvidia(const std::string& kubelet) {
+std::optional<std::map<std::string, std::string>> pods_of(const std::string& kubelet,
+                                                          const char* vendor) {
+  if (!is_socket(kubelet + kPodResources)) return std::nullopt;
+  const auto pods = list_pods(kubelet);
+  if (!pods) return std::nullopt;
   std::map<std::string, std::string> found;
-  if (!is_socket(kubelet + kPodResources)) return found;
-  if (const auto pods = list_pods(kubelet))
-    for_each_device(*pods, "nvidia.com/",
-                    [&](const std::string& id, const std::string& pod) { found[id] = pod; });
+  for_each_device(*pods, vendor,
+                  [&](const std::string& id, const std::string& pod) { found[id] = pod; });
   return found;
 }
 

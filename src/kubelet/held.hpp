@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,9 +16,10 @@ namespace berth::kubelet {
 /// later; until then, they count as given. Fails with kUnavailable (E0520).
 [[nodiscard]] Status note_given(const std::string& state, const std::vector<std::string>& ids);
 
-/// The pods that have a device of NVIDIA's device plugin, "default/train" by the id of the device.
-/// `kubelet`: /var/lib/kubelet. Empty if its pod resources API does not answer.
-[[nodiscard]] std::map<std::string, std::string> pods_of_nvidia(const std::string& kubelet);
+/// The pods that have a device of a vendor's resources ("nvidia.com/"): "default/train" by the id
+/// of the device. `kubelet`: /var/lib/kubelet. nullopt if its pod resources API does not answer.
+[[nodiscard]] std::optional<std::map<std::string, std::string>> pods_of(const std::string& kubelet,
+                                                                        const char* vendor);
 
 /// JSON for the exporter: {"pods":[{"device":"GPU-…","namespace":…,"pod":…,"container":…}]}. The
 /// device of a claim has its name in the ResourceSlice. Fails with kUnavailable (E1082).

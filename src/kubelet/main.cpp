@@ -265,7 +265,13 @@ class Daemon {
   void restrict_to_free(std::vector<engines::KubeUnit>& units) const {
     const PluginSettings& own = options_.settings;
     using Part = engines::OtherPlugins::Part;
-    engines::mark_held_elsewhere(units, pods_of_nvidia(own.kubelet));
+    if (const auto pods = pods_of(own.kubelet, "nvidia.com/"))
+      engines::mark_held_elsewhere(units, *pods);
+    if (const auto pods = pods_of(own.kubelet, "berth.dev/"); pods && !options_.dra) {
+      std::vector<std::string> slots;
+      for (const auto& [id, pod] : *pods) slots.push_back(engines::slot_name(id));
+      engines::note_running(own.state, slots);
+    }
     engines::OtherPlugins(own.kubelet, own.folder,
                           options_.dra ? Part::kDriver : Part::kDevicePlugin)
         .apply(units);

@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "engines/other_plugin.hpp"
 #include "engines/own_queue.hpp"
+#include "engines/unguarded.hpp"
 #include "guard/container.hpp"
 #include "kubelet/deviceplugin.grpc.pb.h"
 #include "kubelet/held.hpp"
@@ -46,14 +47,6 @@ void fill(const engines::KubeAnswer& answer, v1beta1::ContainerAllocateResponse&
     one->set_permissions("rw");
   }
   for (const std::string& name : answer.cdi) out.add_cdi_devices()->set_name(name);
-}
-
-/// The folder for the counters of a container that has this device: "GPU-1::3" → "GPU-1--3".
-std::string folder_for(const std::string& state, const std::string& id) {
-  std::string name = id;
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return c == ':' || c == '/' || c == '.'; }, '-');
-  return state + "/slots/" + name;
 }
 
 }  // namespace
@@ -114,8 +107,9 @@ class Plugin::Service final : public v1beta1::DevicePlugin::Service {
       auto answer = engines::kube_answer(ids, units, settings_.config);
       if (!answer) return refuse(answer.error());
       if (!answer->limits.empty()) {
-        const auto files = guard::files_for_container(folder_for(settings_.state, ids.front()),
-                                                      settings_.state + "/lib", answer->limits);
+        const auto files = guard::files_for_container(
+            settings_.state + "/slots/" + engines::slot_name(ids.front()), settings_.state + "/lib",
+            answer->limits);
         // Without the guard, the container could exceed its share. So it must not start.
         if (!files) return refuse(files.error());
         engines::add_guard(*answer, {files->library, files->limits, files->usage});

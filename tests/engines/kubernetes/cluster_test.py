@@ -105,6 +105,12 @@ def move(node, word, *more):
                     BERTH, "k8s", word, "--interval", "1s", *more, check=False)
 
 
+def listed(node):
+    """The containers that have devices, as metrics name them."""
+    said = node.run(os.path.join(os.path.dirname(BERTH), "berth-k8s"), "pods", "--kubelet", "/var/lib/kubelet").stdout
+    return sorted(((one["device"], one["namespace"], one["pod"], one["container"]) for one in json.loads(said)["pods"]), key=lambda one: one[2])
+
+
 def setUpModule():
     global BED
     BED = unittest.enterModuleContext(cluster())
@@ -137,6 +143,9 @@ class Shares(Cluster):
         for name in ("one", "two"):
             self.wait_for(name, "Running")
             self.assertEqual(self.logs(name), "1048576: granted\n")
+        found = listed(self.node)
+        self.assertEqual([one[1:] for one in found], [("default", "one", "main"), ("default", "two", "main")])
+        self.assertTrue(found[0][0] == found[1][0] and found[0][0].startswith("GPU-"), found)
         self.node.apply(pod("three", "1048576"))
 
         def unschedulable():
@@ -312,6 +321,9 @@ class Claims(unittest.TestCase):
         self.assertEqual(self.log_of("small"), f"{2048 * MIB + 1}: out of memory\n{2047 * MIB}: granted\n")
         self.assertEqual(self.log_of("large"), f"{10240 * MIB + 1}: out of memory\n{10239 * MIB}: granted\n")
         self.assertEqual(len(self.node.run("ls", "/var/run/cdi").stdout.split()), 2)
+        found = listed(self.node)
+        self.assertEqual([one[1:] for one in found], [("default", "large", "main"), ("default", "small", "main")])
+        self.assertTrue(all(one[0].startswith(device["name"]) for one in found), found)
         # The scheduler counts: 12 GiB of 24 are taken, and both shares, so another claim waits.
         self.node.apply(*self.pod_with("third", "1Gi", "1"))
         time.sleep(3)
