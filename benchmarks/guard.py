@@ -2,8 +2,9 @@
 """Measures the guard's overhead and fairness on the simulated driver: the time of a call with and without it, and each job's share of the
 device's busy time.
 
-usage: guard.py [--berth BERTH --work GUARD_WORK] [--seconds N] [--only PART,…] [--json FILE]
+usage: guard.py [--berth BERTH --work GUARD_WORK] [--seconds N] [--only PART,…] [--json FILE] [--live N] [--beside "NAME=WORDS"]
 
+--beside measures the calls also with another library, which the words before the program load: "HAMi-core=env LD_PRELOAD=libvgpu.so".
 The parts are calls, starts, shares, caps, slice, lost, neighbours, idle, killed and traces.
 """
 import argparse
@@ -47,12 +48,12 @@ def ways_of(berth):
             "with a share": [berth, "run", "--memory", "8GiB", "--share", "30%", "--"]}
 
 
-def calls(berth, work):
-    ways = ways_of(berth)
+def calls(berth, work, live=100_000, beside=()):
+    ways = ways_of(berth) | {name: words.split() for name, words in (one.split("=", 1) for one in beside)}
     runs = {way: [] for way in ways}
     for _ in range(5):  # alternately, so that other load affects all equally
         for way, before in ways.items():
-            runs[way].append(simulated(berth, *before, work, "calls")[0])
+            runs[way].append(simulated(berth, *before, work, "calls", live)[0] | {"live": live})
     least = {way: {key: min(run[key] for run in rows) for key in rows[0]} for way, rows in runs.items()}
     return least
 
@@ -60,7 +61,7 @@ def calls(berth, work):
 def call_lines(least):
     """One line for each kind of call: without the guard, with it, what it adds, and the ratio."""
     names = {"init_ms": ("cuInit", "ms"), "launch": ("cuLaunchKernel", "ns"), "pair": ("cuMemAlloc + cuMemFree", "ns"),
-             "pair_100000_live": ("the same beside 100 000 allocations", "ns"), "info": ("cuMemGetInfo", "ns")}
+             "pair_live": (f"the same beside {least['plain']['live']} allocations", "ns"), "info": ("cuMemGetInfo", "ns")}
     for key, (name, unit) in names.items():
         plain = least["plain"][key]
         for way, row in least.items():
@@ -177,7 +178,7 @@ def traces(berth, work, seconds):
     return out
 
 
-PARTS = {"calls": lambda berth, work, seconds: calls(berth, work), "starts": lambda berth, work, seconds: starts(berth, work), "shares": shares,
+PARTS = {"calls": calls, "starts": lambda berth, work, seconds: starts(berth, work), "shares": shares,
          "caps": caps, "slice": slice_of, "lost": lost, "neighbours": neighbours, "idle": idle,
          "killed": lambda berth, work, seconds: killed(berth, work), "traces": traces}
 
@@ -225,11 +226,16 @@ def main():
     options.add_argument("--seconds", type=float, default=5)
     options.add_argument("--only", default=",".join(PARTS))
     options.add_argument("--json")
+    options.add_argument("--live", type=int, default=100_000)
+    options.add_argument("--beside", action="append", default=[])
     given = options.parse_args()
     found = {"date": time.strftime("%Y-%m-%d"), "machine": platform.processor() or platform.machine(), "cpus": os.cpu_count(),
              "load": os.getloadavg()[0], "driver": "simulated", "seconds": given.seconds}
     for part in given.only.split(","):
-        found[part] = PARTS[part](given.berth, given.work, given.seconds)
+        if part == "calls":
+            found[part] = calls(given.berth, given.work, given.live, given.beside)
+        else:
+            found[part] = PARTS[part](given.berth, given.work, given.seconds)
         head, rows = next(tables({part: found[part]}))
         print(head, "|" + "---|" * (head.count("|") - 1), *rows, "", sep="\n", flush=True)
     if given.json:

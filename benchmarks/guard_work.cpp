@@ -1,6 +1,6 @@
 // Started by benchmarks/guard.py on the simulated driver, with and without the guard. Each prints
 // JSON.
-// - guard_work calls: nanoseconds per call
+// - guard_work calls [LIVE]: nanoseconds per call; LIVE allocations exist beside one of them
 // - guard_work share WHAT BATCH AT SECONDS [WINDOWS]: percent of the device's time from AT (seconds
 //   since 1970); each further window begins a second after the one before. WHAT is a kernel
 //   ("k_1ms"), "graph:KERNEL", a graph of five of them, or "copy:BYTES"
@@ -91,7 +91,7 @@ double median(Call call) {
   return each[kBatches / 2];
 }
 
-int measure_calls() {
+int measure_calls(int live) {
   const Cuda cuda("k_0ns");
   auto* allocate = find<CUresult(CUdeviceptr*, std::size_t)>(cuda.library, "cuMemAlloc_v2");
   auto* release = find<CUresult(CUdeviceptr)>(cuda.library, "cuMemFree_v2");
@@ -102,7 +102,7 @@ int measure_calls() {
     release(address);
   };
   const double launch = median([&] { cuda.send(); }), empty = median(pair);
-  for (int i = 0; i < 100'000; ++i) {
+  for (int i = 0; i < live; ++i) {
     CUdeviceptr address = 0;
     allocate(&address, 512);
   }
@@ -111,7 +111,7 @@ int measure_calls() {
                                       info(&left, &total);
                                     });
   std::printf(
-      "{\"init_ms\": %.3f, \"launch\": %.1f, \"pair\": %.1f, \"pair_100000_live\": %.1f, \"info\": "
+      "{\"init_ms\": %.3f, \"launch\": %.1f, \"pair\": %.1f, \"pair_live\": %.1f, \"info\": "
       "%.1f}\n",
       cuda.init_milliseconds, launch, empty, full, asked);
   return 0;
@@ -310,7 +310,7 @@ int measure_killed(std::size_t bytes, int times) {
 
 int main(int count, char** words) {
   const std::string verb = count > 1 ? words[1] : "";
-  if (verb == "calls" && count == 2) return measure_calls();
+  if (verb == "calls") return measure_calls(count > 2 ? std::atoi(words[2]) : 100'000);
   if (verb == "share" && (count == 6 || count == 7))
     return measure_share(words[2], std::atoi(words[3]), std::atof(words[4]), std::atof(words[5]),
                          count == 7 ? std::atoi(words[6]) : 1);

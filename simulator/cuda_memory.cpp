@@ -49,12 +49,18 @@ int class_of(std::uint64_t bytes) {
   return n;
 }
 
-/// Reserves the arena's range. Returns 0 if there is none.
-std::uint64_t reserve(const Arena& arena) {
+/// Reserves the arena's range, or a small one: programs in valgrind have fewer addresses. Returns 0
+/// if there is none.
+std::uint64_t reserve(Arena& arena) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   constexpr int kAccess = PROT_READ | PROT_WRITE;
   if (&arena == &g_arena) {
+    constexpr std::uint64_t kSmall = std::uint64_t{2} << 30U;
     void* where = mmap(nullptr, arena.space, kAccess, kFlags, -1, 0);
+    if (where == MAP_FAILED) {
+      arena.space = kSmall;
+      where = mmap(nullptr, arena.space, kAccess, kFlags, -1, 0);
+    }
     return where == MAP_FAILED ? 0 : reinterpret_cast<std::uintptr_t>(where);
   }
   for (std::uint64_t at = kLowSpace; at + kLowSpace < kLowEnd; at += kLowSpace / 4) {

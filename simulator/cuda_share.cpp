@@ -28,12 +28,14 @@ struct Ticket {
   std::int64_t pid;
   std::uint64_t start, address, bytes;
   std::uint32_t device;  // in the shared memory
+  std::uint32_t unused;  // 0, so that no undefined byte is written
 };
 static_assert(sizeof(Ticket) <= sizeof(CUipcMemHandle));
 
 Ticket ticket_for(std::uint64_t address, const Allocation& memory) {
   return {kTicket, getpid(),     berth::wire::stat_of(getpid()).start,
-          address, memory.bytes, number_of(memory.device)};
+          address, memory.bytes, number_of(memory.device),
+          0};
 }
 
 /// -1: this process does not see it.

@@ -204,7 +204,7 @@ using namespace berth::guard;
 
 /// Jumps to libc's dlsym for other functions, so that libc sees the real caller: RTLD_NEXT means
 /// the next object after it.
-GUARD_EXPORT void* dlsym(void* handle, const char* name) {
+GUARD_EXPORT void* dlsym(void* handle, const char* name) noexcept {
   const Dlsym find = real_dlsym();
   if (find == nullptr) return nullptr;
   if (is_nvml_name(name) && handle != RTLD_NEXT)
