@@ -15,7 +15,7 @@ enum class Wait { kNo, kYes };
 
 CUresult send_bytes(std::uint64_t bytes, Wait wait) {
   const CUdevice device = current_context()->device;
-  const CUresult result = submit(device, kStart + bytes / kBytesPerNanosecond);
+  const CUresult result = submit(device, kStart + bytes / kBytesPerNanosecond, false);
   if (wait == Wait::kYes) wait_for_all(device);
   return result;
 }

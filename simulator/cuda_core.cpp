@@ -130,7 +130,7 @@ wire::CudaProcess* take_place() {
     wire::CudaProcess& place = g_shared->process[i];
     if (place.pid != 0) continue;
     for (wire::CudaQueue& queue : place.queue) {
-      queue.submitted = queue.done = 0;
+      queue.submitted = queue.done = queue.kernels = 0;
       queue.marks_made = queue.marks_known = 0;
     }
     read_group(place.group);

@@ -110,7 +110,7 @@ void capture(CUgraph graph, std::uint64_t nanoseconds);
 [[nodiscard]] CUresult send(CUstream stream, std::uint64_t nanoseconds);
 [[nodiscard]] std::uint64_t duration_of(CUfunction function);
 /// Sends work of this duration to a device, for this process.
-[[nodiscard]] CUresult submit(CUdevice device, std::uint64_t nanoseconds);
+[[nodiscard]] CUresult submit(CUdevice device, std::uint64_t nanoseconds, bool is_kernel);
 void wait_for_all(CUdevice device);
 [[nodiscard]] bool all_done(CUdevice device);
 

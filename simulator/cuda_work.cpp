@@ -99,17 +99,18 @@ CUresult launch(CUfunction function, CUstream stream) {
 
 namespace berth::simulator {
 
-CUresult submit(CUdevice device, std::uint64_t nanoseconds) {
+CUresult submit(CUdevice device, std::uint64_t nanoseconds, bool is_kernel) {
   const std::uint32_t number = number_of(device);
   const wire::CudaLock lock(shared());
   wire::work_until(shared(), number, clock_now());
   queue_of(device).submitted += nanoseconds;
+  if (is_kernel) queue_of(device).kernels += nanoseconds;
   return CUDA_SUCCESS;
 }
 
 CUresult send(CUstream stream, std::uint64_t nanoseconds) {
   if (!is_stream(stream) || stream->capturing == nullptr)
-    return submit(current_context()->device, nanoseconds);
+    return submit(current_context()->device, nanoseconds, true);
   capture(stream->capturing, nanoseconds);
   return CUDA_SUCCESS;
 }

@@ -97,6 +97,17 @@ void for_cuda_users(std::uint32_t device, Visit visit) {
     if (process.contexts[device] > 0) visit(process.pid, process.used[device]);
   }
 }
+/// Percent of the newest sample period in which programs of the simulated CUDA worked on the
+/// device.
+[[nodiscard]] inline std::uint32_t cuda_utilization(std::uint32_t device) {
+  wire::CudaShared* region = cuda_region();
+  if (region == nullptr || device >= wire::kCudaDevices) return 0;
+  const wire::CudaLock lock(*region);
+  const std::uint64_t now = clock_now();
+  wire::bury_now_and_then(*region, now);
+  wire::work_until(*region, device, now);
+  return wire::cuda_utilization(region->device[device], now);
+}
 /// Nanoseconds since `berth sim` started, or the fixed time that an option sets.
 [[nodiscard]] std::uint64_t now();
 void sleep_for(std::uint64_t nanoseconds);

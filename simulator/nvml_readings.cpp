@@ -94,7 +94,9 @@ NVML(nvmlDeviceGetUtilizationRates)(nvmlDevice_t device, nvmlUtilization_t* perc
   if (call.device().mig_enabled != 0)
     return NVML_ERROR_NOT_SUPPORTED;  // only GPM measures partitions
   const wire::Moment at = call.moment();
-  *percent = {at.utilization(), at.memory_utilization()};
+  const std::uint32_t sum = at.utilization() + cuda_utilization(call.number());
+  const std::uint32_t load = sum < 100 ? sum : 100;
+  *percent = {load, load * 55 / 100};
   return NVML_SUCCESS;
 }
 NVML(nvmlDeviceGetEncoderUtilization)

@@ -15,7 +15,7 @@
 namespace berth::wire::sim {
 
 inline constexpr std::uint64_t kCudaMagic = 0x4144554348545242;  // "BRTHCUDA"
-inline constexpr std::uint32_t kCudaVersion = 2, kCudaDevices = 16, kCudaProcesses = 512,
+inline constexpr std::uint32_t kCudaVersion = 3, kCudaDevices = 16, kCudaProcesses = 512,
                                kCudaMarks = 256, kCudaLimits = 32, kCudaGroup = 256;
 
 /// A position in a queue, to find out when the work before it is done.
@@ -27,6 +27,7 @@ struct CudaMark {
 /// The work of one process on one device, done in order.
 struct CudaQueue {
   std::uint64_t submitted, done;          // nanoseconds of work
+  std::uint64_t kernels;                  // the part of `submitted` that is no copy or fill
   std::uint64_t marks_made, marks_known;  // counts; mark N is in cell N % kCudaMarks
   CudaMark marks[kCudaMarks];
 };
@@ -53,6 +54,9 @@ struct CudaDevice {
   std::uint64_t room;   // bytes that CUDA can allocate
   std::uint64_t clock;  // time up to which the engine's work is computed
   std::uint64_t busy;   // nanoseconds of completed work
+  // For NVML's utilization: the newest sample period with work, its busy nanoseconds, and those of
+  // the period before it.
+  std::uint64_t sample, sample_busy, sample_before;
 };
 
 struct CudaShared {
@@ -171,6 +175,41 @@ inline void complete(CudaQueue& queue, std::uint64_t work, std::uint64_t since, 
   }
 }
 
+/// The period after which NVML has a new utilization.
+inline constexpr std::uint64_t kCudaSample = 166'666'667;
+
+/// The part of a queue's work that is kernels, in thousandths: NVML's utilization leaves out
+/// copies.
+inline std::uint64_t kernels_in(const CudaQueue& queue) {
+  const std::uint64_t all = queue.submitted / 1000 + 1, part = queue.kernels / all;
+  return part < 1000 ? part : 1000;
+}
+
+/// The engine worked from `from` to `to`, and not earlier than in the last call; `permille` of that
+/// was kernels.
+inline void add_busy(CudaDevice& engine, std::uint64_t from, std::uint64_t to,
+                     std::uint64_t permille) {
+  const std::uint64_t newest = (to - 1) / kCudaSample, begin = newest * kCudaSample;
+  if (engine.sample != newest) {
+    engine.sample_before = engine.sample + 1 == newest ? engine.sample_busy : 0;
+    engine.sample_busy = 0;
+    engine.sample = newest;
+  }
+  engine.sample_busy += (to - (from > begin ? from : begin)) * permille / 1000;
+  const std::uint64_t earlier = begin > kCudaSample ? begin - kCudaSample : 0;
+  if (from < begin)
+    engine.sample_before += (begin - (from > earlier ? from : earlier)) * permille / 1000;
+}
+
+/// Percent of the last whole sample period in which the device worked.
+inline std::uint32_t cuda_utilization(const CudaDevice& engine, std::uint64_t now) {
+  const std::uint64_t sample = now / kCudaSample;
+  const std::uint64_t busy = sample == engine.sample       ? engine.sample_before
+                             : sample == engine.sample + 1 ? engine.sample_busy
+                                                           : 0;
+  return static_cast<std::uint32_t>(busy * 100 / kCudaSample);
+}
+
 /// All processes with work get equal parts of the device's time, as if they took turns of a few
 /// milliseconds.
 inline void work_until(CudaShared& shared, std::uint32_t device, std::uint64_t now) {
@@ -184,10 +223,14 @@ inline void work_until(CudaShared& shared, std::uint32_t device, std::uint64_t n
     }
     const std::uint64_t fair = (now - engine.clock) / n, work = fair < least ? fair : least;
     if (work == 0) return;
+    std::uint64_t kernels = 0;
     for (std::uint32_t i = 0; i < shared.processes; ++i) {
       CudaQueue& queue = shared.process[i].queue[device];
-      if (queue.submitted != queue.done) complete(queue, work, engine.clock, n);
+      if (queue.submitted == queue.done) continue;
+      kernels += kernels_in(queue);
+      complete(queue, work, engine.clock, n);
     }
+    add_busy(engine, engine.clock, engine.clock + work * n, kernels / n);
     engine.clock += work * n;
     engine.busy += work * n;
   }

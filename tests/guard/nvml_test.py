@@ -47,6 +47,15 @@ class Nvml(WithFolder):
         self.job(sys.executable, "-c", HEAD + "seen()")
         self.assertEqual(self.report()["isolation"]["programs"], 0)
 
+    def test_kernels_are_utilization(self):
+        """The simulated machine itself uses about 2 %."""
+        job = f"{BERTH} run --memory 1GiB --share 50% --report {self.folder}/report.json -- {sys.executable} {PROGRAM} work k_1ms 4"
+        done = simulated("sh", "-c", f"{job} > /dev/null & sleep 2; {BERTH} ls --json; wait; sleep 1; {BERTH} ls --json")
+        during, after = (json.loads(line)["devices"][0]["utilization_percent"] for line in done.stdout.splitlines())
+        self.assertGreater(during, 50, done.stderr)
+        self.assertLess(after, 20)
+        self.assertGreater(self.report()["devices"][0]["utilization_mean_percent"], 40)
+
     def test_functions_that_the_loader_finds_and_null_pointers(self):
         lines = self.job(sys.executable, "-c", HEAD + f"""
 linked = ctypes.CDLL(None)
