@@ -182,7 +182,7 @@ class Search {
     }
     if (main_runs() >= kMostly)
       return add("one_thread",
-                 text("one thread ran {} of the time; of {} cores it could use, it used {}",
+                 text("one thread had work {} of the time; of {} cores, the job had work for {}",
                       percent(main_runs()), seen_.cores, cores_words(runnable)),
                  text("array operations instead of loops, or worker processes") + better_blas());
     look_at_waiting();
