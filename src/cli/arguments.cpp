@@ -52,7 +52,8 @@ std::size_t own_words(const Verb& verb, const std::vector<std::string>& words) {
     const Option* option = find_option(verb, word);
     const bool value_follows =
         option != nullptr && option->value != nullptr && word.find('=') == std::string::npos;
-    i += value_follows ? 2 : 1;
+    // "--" is no value: it was probably forgotten, as in `--gpus -- python train.py`.
+    i += value_follows && i + 1 < words.size() && words[i + 1] != "--" ? 2 : 1;
   }
   return std::min(i, words.size());
 }

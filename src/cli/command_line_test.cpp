@@ -70,6 +70,9 @@ TEST_CASE("a missing value and a surplus value have different errors") {
   const auto missing = parse(kLook, {"--device"});
   REQUIRE_FALSE(missing);
   CHECK(missing.error().message == "--device needs a value: LIST");
+  const auto forgotten = parse(kLook, {"--device", "--", "python"});
+  REQUIRE_FALSE(forgotten);
+  CHECK(forgotten.error().message == "--device needs a value: LIST");
   const auto given = parse(kLook, {"--mine=yes"});
   REQUIRE_FALSE(given);
   CHECK(given.error().message == "--mine takes no value");
