@@ -80,6 +80,19 @@ TEST_CASE("real and lookalike texts of frameworks are classified") {
   }
 }
 
+TEST_CASE("what real programs printed at their end is classified") {
+  std::ifstream file(BERTH_SOURCE_DIR "/tests/run/recorded_outputs.json");
+  const Json recorded = Json::parse(file);
+  REQUIRE(recorded.size() > 20);
+  for (const Json& one : recorded) {
+    INFO(one.dump(1));
+    const int code = one.at("exit_code").get<int>();
+    const std::string output = one.at("output").get<std::string>();
+    const auto found = code < 0 ? classify({std::nullopt, -code, output, 0}) : ended(output, code);
+    CHECK(berth::model::name(found.kind) == one.at("class").get<std::string>());
+  }
+}
+
 TEST_CASE("the kernel's counters take precedence over any text") {
   const auto killed = classify({std::nullopt, 9, "all is well", 1});
   CHECK(killed.kind == TryClass::kOutOfMemory);

@@ -19,7 +19,7 @@ bool found(std::string_view text, const std::regex& pattern) {
 
 bool is_out_of_memory_line(std::string_view line) {
   static const std::regex types(
-      R"(^(torch(\.cuda|\._C)?\.OutOfMemoryError|torch\.AcceleratorOutOfMemoryError|cupy(_backends)?\..*\bOutOfMemoryError|cuda\.core\..*\bCUDAOutOfMemoryError|rmm\..*\bout_of_memory|ray\.exceptions\.OutOfMemoryError|([a-z_.]*\.)?_?(Array)?MemoryError)(:|$))");
+      R"(^(torch(\.cuda|\._C)?\.OutOfMemoryError|torch\.AcceleratorOutOfMemoryError|cupy(_backends)?\..*\bOutOfMemoryError|cuda\.core\..*\bCUDAOutOfMemoryError|rmm\..*\bout_of_memory|ray\.exceptions\.OutOfMemoryError|([a-z_.]*\.)?_?(Array)?MemoryError)([:\n]|$))");
   static const std::regex tensorflow(R"(^tensorflow\..*\bResourceExhaustedError:)");
   static const std::regex of_memory(
       R"(\bOOM\b|[Oo]ut of memory|[Ff]ailed to allocate (memory|scratch buffer)|[Uu]nable to allocate|[Cc]an ?not allocate memory|Attempting to (allocate|reserve) |memory space hbm)");
