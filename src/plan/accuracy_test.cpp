@@ -78,6 +78,10 @@ TEST_CASE("the stated accuracy is what the published cases measure") {
     const double median = at(list, 0.5), p95 = at(list, 0.95);
     const auto held = std::count_if(ratios[kind].begin(), ratios[kind].end(),
                                     [&](double ratio) { return ratio <= stated.safe_factor; });
+    // Half of the cases need at least this part of the safe bound.
+    const double reserved = 100 * (stated.safe_factor / at(ratios[kind], 0.5) - 1);
+    std::cout << kind << ": the safe bound is " << reserved << " % too much in the median\n";
+    CHECK(reserved <= 25);
     std::cout << kind << ": " << list.size() << " cases, median " << median << " %, p95 " << p95
               << " %, held " << held << ", truth/estimate p95 " << at(ratios[kind], 0.95)
               << ", max " << ratios[kind].back() << '\n';
