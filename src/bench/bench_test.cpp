@@ -197,8 +197,43 @@ TEST_CASE("without the OpenCL device each case has an error") {
   for (const Case& one : opencl_cases()) {
     const auto answer = run_in_child(one, target, {0.05, 256}, 60s);
     REQUIRE(!answer);
-    CHECK(answer.error().id == "E1053");
+    const bool needs_rocblas =
+        one.precision == std::string_view("fp16") || one.precision == std::string_view("bf16");
+    CHECK(answer.error().id == (needs_rocblas ? kUnsupportedId : "E1053"));
   }
+}
+
+TEST_CASE("products of an AMD GPU go through rocBLAS in every precision") {
+  ::setenv("BERTH_HIP_LIBRARY", FAKE_ROCBLAS, 1);
+  ::setenv("BERTH_ROCBLAS_LIBRARY", FAKE_ROCBLAS, 1);
+  Target target;
+  target.backend = Backend::kOpenCl;
+  target.opencl_library = "/nonexistent/libOpenCL.so.1";
+  target.pci_address = "0000:c1:00.0";
+  for (const char* key : {"gemm.fp32", "gemm.fp64", "gemm.fp16", "gemm.bf16"}) {
+    INFO(key);
+    const Case& one = case_of(opencl_cases(), key);
+    const auto answer = run_in_child(one, target, {0.01, 128}, 60s);
+    REQUIRE(answer);
+    CHECK(answer->library.find("fake_rocblas") != std::string::npos);
+    CHECK(answer->size == 128);
+    CHECK(answer->naive_seconds);
+    CHECK(*answer->max_error <= *answer->allowed_error);
+    ::setenv("FAKE_ROCBLAS", "wrong", 1);
+    const auto wrong = run_in_child(one, target, {0.01, 128}, 60s);
+    ::unsetenv("FAKE_ROCBLAS");
+    REQUIRE(wrong);
+    CHECK(*wrong->max_error > *wrong->allowed_error);
+    const auto large = run_in_child(one, target, {0.01, 1 << 20}, 60s);
+    REQUIRE(!large);
+    CHECK(large.error().id == "E1054");
+  }
+  target.pci_address = "0000:c2:00.0";  // HIP does not offer it, so OpenCL is asked
+  const auto other = run_in_child(case_of(opencl_cases(), "gemm.fp32"), target, {0.01, 256}, 60s);
+  ::unsetenv("BERTH_HIP_LIBRARY");
+  ::unsetenv("BERTH_ROCBLAS_LIBRARY");
+  REQUIRE(!other);
+  CHECK(other.error().id == "E1053");
 }
 
 TEST_CASE("every case is right on a real OpenCL device") {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 
 #include "base/environment_variables.hpp"
@@ -14,6 +13,7 @@
 #include "bench/blas.hpp"
 #include "bench/cuda.hpp"
 #include "bench/matrix.hpp"
+#include "bench/rounding.hpp"
 
 namespace berth::bench {
 namespace {
@@ -49,29 +49,6 @@ constexpr auto kPrecisions = std::to_array<Precision>({
     {"bf16", 14, 68, 2, 80, 0x1p-7},
     {"fp64", 1, 70, 8, 0, 0},
 });
-
-/// float → bf16 or fp16, to nearest even. All values are normal and within their ranges.
-std::uint16_t narrowed(float value, bool bf16) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const unsigned dropped = bf16 ? 16 : 13;
-  const std::uint32_t rounded = bits + (1U << (dropped - 1)) - 1 + (bits >> dropped & 1U);
-  if (bf16) return static_cast<std::uint16_t>(rounded >> 16);
-  const std::uint32_t sign = bits >> 16 & 0x8000U, magnitude = rounded & 0x7FFFFFFFU;
-  constexpr std::uint32_t kRebias = (127U - 15U) << 23;
-  if (magnitude < kRebias + (1U << 23)) return static_cast<std::uint16_t>(sign);  // below 2^-14
-  if (magnitude >= 0x47800000U) return static_cast<std::uint16_t>(sign | 0x7C00U);
-  return static_cast<std::uint16_t>(sign | (magnitude - kRebias) >> 13);
-}
-
-float widened(std::uint16_t value, bool bf16) {
-  if (bf16) return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16);
-  const std::uint32_t sign = (value & 0x8000U) << 16, magnitude = value & 0x7FFFU;
-  if (magnitude >= 0x7C00U) return std::bit_cast<float>(sign | 0x7F800000U | magnitude << 13);
-  if (magnitude < 0x400U)
-    return std::copysign(static_cast<float>(magnitude) * 0x1p-24F,
-                         std::bit_cast<float>(sign | 0x3F800000U));
-  return std::bit_cast<float>(sign | ((magnitude << 13) + ((127U - 15U) << 23)));
-}
 
 /// Paths that match a pattern, the last one first, because it is the newest.
 void add_matches(std::vector<std::string>& files, const std::string& pattern) {

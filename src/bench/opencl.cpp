@@ -1,5 +1,6 @@
 // Cases for OpenCL devices: products, memory and launch latency with Berth's own kernels, and
-// copies between host and device. If CLBlast is installed, it computes the products.
+// copies between host and device. If rocBLAS (for AMD's GPUs) or CLBlast is installed, it computes
+// the products.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "base/text.hpp"
 #include "bench/case.hpp"
 #include "bench/matrix.hpp"
+#include "bench/rocblas.hpp"
 #include "bench/timing.hpp"
 #include "vendor/opencl/abi.hpp"
 #include "vendor/opencl/facts.hpp"
@@ -279,9 +281,10 @@ Result<Measured> product_of(Product<T>& product, std::uint64_t rows, double seco
 
 template <typename T>
 Result<Measured> gemm(const Target& target, const Effort& effort) {
+  const bool fp64 = sizeof(T) == 8;
+  if (auto done = rocblas_product(target, effort, fp64 ? "fp64" : "fp32")) return *std::move(done);
   Session session;
   if (auto opened = session.open(target); !opened) return std::move(opened).error();
-  const bool fp64 = sizeof(T) == 8;
   if (fp64 && !session.has_fp64())
     return Error{ErrorCode::kUnsupported, kUnsupportedId,
                  text("the device cannot compute in {}", "fp64"), "berth bench --precision fp32"};
@@ -306,6 +309,16 @@ Result<Measured> gemm(const Target& target, const Effort& effort) {
   auto measured = product_of(product, rows, effort.seconds);
   if (measured) measured->library = product.library != nullptr ? "CLBlast" : kOwnCode;
   return measured;
+}
+
+/// Only rocBLAS computes in 16 bit.
+template <bool bf16>
+Result<Measured> gemm_16_bit(const Target& target, const Effort& effort) {
+  const char* const precision = bf16 ? "bf16" : "fp16";
+  if (auto done = rocblas_product(target, effort, precision)) return *std::move(done);
+  return Error{ErrorCode::kUnsupported, kUnsupportedId,
+               text("{} through OpenCL needs rocBLAS, and an AMD GPU", precision),
+               "berth bench --precision fp32"};
 }
 
 Result<Measured> triad(const Target& target, const Effort& effort) {
@@ -436,6 +449,8 @@ Result<Measured> launch(const Target& target, const Effort& effort) {
 constexpr auto kCases = std::to_array<Case>({
     {"gemm.fp32", Kind::kGemm, Backend::kOpenCl, "fp32", gemm<float>},
     {"gemm.fp64", Kind::kGemm, Backend::kOpenCl, "fp64", gemm<double>},
+    {"gemm.fp16", Kind::kGemm, Backend::kOpenCl, "fp16", gemm_16_bit<false>},
+    {"gemm.bf16", Kind::kGemm, Backend::kOpenCl, "bf16", gemm_16_bit<true>},
     {"memory.triad", Kind::kMemory, Backend::kOpenCl, "fp32", triad},
     {"copy.to.pageable", Kind::kCopy, Backend::kOpenCl, "", copy<true, false>},
     {"copy.to.pinned", Kind::kCopy, Backend::kOpenCl, "", copy<true, true>},
