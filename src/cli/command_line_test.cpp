@@ -116,7 +116,7 @@ TEST_CASE(
   }
   CHECK(id_of(kRun, {"--devcie", "1", "--", "python"}) == "E0001");
   CHECK(id_of(kRun, {"word", "--", "python"}) ==
-        "");  // all words are the command: "word -- python"
+        "");  // without an own "--", all words are the command
   const auto inner = parse(kRun, {"python", "--", "x"});
   REQUIRE(inner);
   CHECK(inner->command == Words{"python", "--", "x"});

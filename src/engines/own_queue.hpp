@@ -33,7 +33,7 @@ class OwnQueue {
   [[nodiscard]] Status set(const std::vector<std::string>& units, bool closed) const;
   /// While the result exists, no unit can be closed. Fails with kUnavailable (E1081).
   [[nodiscard]] Result<Descriptor> hold() const;
-  /// Marks units that are closed as unhealthy; all units if it is unknown which are.
+  /// Marks the closed units as unhealthy. If it is unknown which units are closed, marks all.
   void apply(std::vector<KubeUnit>& units) const;
 
  private:

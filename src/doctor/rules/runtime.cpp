@@ -120,7 +120,7 @@ void throttle(Examination& look) {
     if (gpu.utilization_percent)
       finding.evidence.push_back(text("at {} % use", *gpu.utilization_percent));
     finding.fix.push_back(
-        {"", heat ? text("clean fans and filters; check the airflow, in a rack also past the card")
+        {"", heat ? text("clean fans and filters; in a rack, check that air flows over the card")
                   : text("check the power supply, its cables and the card's connectors")});
     finding.fix.push_back({fmt::format("sudo nvidia-smi -i {} -pl WATTS", pasted(gpu.pci_address)),
                            text("sets a lower power limit, which at least keeps clocks steady")});

@@ -324,7 +324,7 @@ def gpu_names(source):
 
 
 def calls_itself(source, call, scope):
-    """Whether the call starts the function again that it is in."""
+    """Whether the call is in a function that it starts again."""
     name = source.dotted(call.func)
     return isinstance(scope, ast.FunctionDef) and (
         name == scope.name or name == "self." + scope.name and isinstance(scope.parent, ast.ClassDef))
