@@ -48,7 +48,7 @@ def problems_of(path, inner: str, code: str, table):
         yield f"{path}: in no room of docs/architecture.md"
         return
     allowed = table[room]
-    if "test" in path.stem and "/" in room:  # a test of a subroom may use what any subroom of the same room may use
+    if "test" in path.stem and "/" in room:  # a test in a/b may use what any part of a/ may use
         allowed = set().union(*(uses for other, uses in table.items() if other.startswith(room.split("/")[0] + "/")))
     for quote, name in INCLUDE.findall(code):
         if quote == "<":

@@ -1,5 +1,4 @@
-"""Detects what a call has changed that a second try would change again: optimizers and schedulers that stepped, and gradients that were
-added to others."""
+"""Detects changes by a call that a second try would repeat: steps of optimizers and schedulers, and gradients added to existing gradients."""
 
 from __future__ import annotations
 

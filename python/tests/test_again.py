@@ -1,4 +1,4 @@
-"""A retried step starts like the first try: gradients, what must not step twice, and what a failed try leaves behind.
+"""A retried step starts from the same state as the first try: gradients are restored, nothing steps twice, a failed try leaves nothing behind.
 
 usage: test_again.py     (77: no PyTorch here)
 """

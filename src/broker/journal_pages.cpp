@@ -128,7 +128,7 @@ class WalReader {
 
 // Reading rows.
 
-/// Reads numbers from bytes. After a read beyond the end, it is marked as bad.
+/// Reads numbers from bytes. A read beyond the end marks the cursor as bad.
 class Cursor {
  public:
   Cursor(std::string_view bytes, std::size_t at) : bytes_(bytes), at_(at) {}

@@ -28,7 +28,7 @@ inline constexpr std::array<Option, 13> kRequestOptions{{
     {"--best-effort", nullptr, "the job gets only the time that other jobs leave"},
     {"--slice", "TIME", "length of the job's turns on a shared GPU (100ms; default: 20ms)"},
     {"--turn", "TIME",
-     "length of the job's turns, which a pause of up to a second does not end (10m)"},
+     "how long a turn of the job lasts (10m); a pause of up to a second does not end a turn"},
     {"--cpus", "N|LIST", "N cores, near the GPU if there is one; or a list of cores (0-3)"},
     {"--override", nullptr, "replace thread variables that are already set"},
     {"--quiet", nullptr, "fewer messages from frameworks: sets TF_CPP_MIN_LOG_LEVEL=1"},

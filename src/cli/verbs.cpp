@@ -168,8 +168,8 @@ constexpr auto kEnvOptions = join(
     kRequestOptions,
     std::to_array<Option>({
         {"--format", "shell|json|dotenv|docker|cdi|k8s|pip|conda|dockerfile",
-         "form of the output: variables for a shell, file, container or pod; or a recipe (default: "
-         "shell)"},
+         "what to print: the job's variables as shell commands, an env file, or options of a "
+         "container or pod; or how to install a framework (default: shell)"},
         {"--framework", "torch|tensorflow|jax|cupy|onnxruntime",
          "with pip, conda, dockerfile: the framework to install, in a version that is known to "
          "work with this driver, GPU and Python"},

@@ -70,8 +70,8 @@ inline constexpr auto kAlertsExamples = std::to_array<Example>({
 });
 inline constexpr auto kHistoryOptions = std::to_array<Option>({
     {"-d,--device", "LIST", "only these devices: index, or the beginning of a uuid", true},
-    {"-u,--user", "NAME", "instead of readings: the use of this user, by job"},
-    {"--job", "N", "instead of readings: the use of this job, by command"},
+    {"-u,--user", "NAME", "instead of readings: what the jobs of this user used"},
+    {"--job", "N", "instead of readings: what the commands of this job used"},
     {"--since", "DURATION", "begin this long before now (2h, 7d; default: 1h)"},
     {"--step", "DURATION",
      "length of the interval of each mean (default: chosen to fit the output)"},

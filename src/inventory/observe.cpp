@@ -239,8 +239,8 @@ class Look {
         });
     if (sources_.simulated && shared && !snapshot_.processes.empty())
       snapshot_.notes.push_back(
-          text("the host is not simulated: memory shared with the host is this machine's, and the "
-               "simulated processes may use more than it has"));
+          text("the host is not simulated: the shared memory shown is that of this real machine, "
+               "and simulated processes may use more than it has"));
   }
 
   void attribute() {

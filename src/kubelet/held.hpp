@@ -26,7 +26,8 @@ namespace berth::kubelet {
 [[nodiscard]] Result<std::string> pods_with_devices(const std::string& kubelet);
 
 struct HeldSettings {
-  std::string state, kubelet;                // the folder of the journal; /var/lib/kubelet
+  std::string state;                         // folder of the journal
+  std::string kubelet;                       // folder of the kubelet, usually /var/lib/kubelet
   std::chrono::milliseconds settle{10'000};  // how long a device counts as given after note_given()
 };
 /// JSON for `berth k8s`: {"held":[{"device":"GPU-…" or "gpu-…","by":"default/train"}]}. Fails with

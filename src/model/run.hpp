@@ -152,7 +152,7 @@ struct MemoryGrowth {
 
 /// What limited a job, with its evidence.
 struct Bottleneck {
-  std::string kind;      // "input", "one_thread", … (docs/json.md)
+  std::string kind;      // "input", "one_thread", … (docs/run.md)
   std::string sentence;  // with the figures; translated
   std::string change;    // one change to try; translated
 };

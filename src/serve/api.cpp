@@ -329,7 +329,8 @@ void Api::outlook(JobId id, const Answer& answer) {
   answer.send({200, output::outlook_json(out)});
 }
 
-/// Sends a part of a queued job's output, from a byte on; empty if there is no more output yet.
+/// Sends output of a job that was queued, from the byte `from` of the call. Sends an empty text if
+/// there is nothing new yet.
 void Api::log(JobId id, const Call& call, const Answer& answer) {
   constexpr std::size_t kMost = 1 << 20;
   const Job* job = execution_.broker().job(id);

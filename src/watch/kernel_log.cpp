@@ -29,7 +29,7 @@ bool is_hexadecimal(std::string_view text) {
   });
 }
 
-/// "0000:01:00", as the driver writes it.
+/// Whether the text is a PCI address without the function, as the driver writes it: "0000:01:00".
 bool is_place(std::string_view text) {
   const auto parts = split(text, ':');
   return parts.size() == 3 && parts[0].size() >= 4 && parts[0].size() <= 8 &&

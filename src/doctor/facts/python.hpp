@@ -87,7 +87,7 @@ struct LostEnvironment {
 struct PythonFacts {
   Fact<std::string> interpreter;  // path of the interpreter; absent: no Python
   Fact<std::string> version;      // "3.11"
-  std::string release;            // "3.11.2", or as many parts of it as files contain
+  std::string release;            // "3.11.2"; "3.11" if its files do not have the rest
   std::string prefix;             // folder of the environment or the installation
   std::string base;  // the installation from which a venv was created; otherwise equal to `prefix`
   bool is_venv = false, is_conda = false, has_uv = false;

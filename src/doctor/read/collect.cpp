@@ -97,8 +97,8 @@ Result<Sources> of_process(std::int64_t pid, Depth depth) {
   auto process = other_process(pid);
   if (!process) return std::move(process).error();
   Sources sources = this_machine(depth);
-  // A process in a container has other files, but the same kernel. Its mounts may hide some of the
-  // kernel's files, so these come from this process's mounts.
+  // A process in a container has other files, but the same kernel. The container may hide
+  // parts of /proc and /sys, so they are read from Berth's own mounts.
   if (Tree own(process->root); !process->same_files && own.exists("/")) {
     for (std::string& one : process->silent) own.silence(std::move(one));
     own.mount("/proc", "/proc");

@@ -282,7 +282,7 @@ void no_ninja(Examination& look) {
   if (installed)
     finding.fix.push_back(
         {fmt::format("export PATH={}/bin:$PATH", pasted(look.facts.python.prefix)),
-         text("ninja is installed in that folder; or activate the environment")});
+         text("ninja is in that folder; to activate the environment works, too")});
   else
     finding.fix.push_back({install_command(look.facts.python, {"ninja"}), ""});
 }

@@ -149,7 +149,7 @@ const char* meaning_of(int code) {
     case 304:
       return msgid("a call to the operating system failed");
     case 801:
-      return msgid("not supported by this kind of GPU, or of vGPU");
+      return msgid("not supported by this kind of GPU or vGPU");
     default:
       return msgid("NVIDIA's list of CUresult codes explains it");
   }

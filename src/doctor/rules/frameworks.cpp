@@ -17,8 +17,8 @@
 namespace berth::doctor {
 namespace {
 
-/// Whether the driver is too old for a CUDA version. CUDA versions count before driver versions,
-/// because WSL reports the version of the Windows driver.
+/// Whether the driver is too old for a CUDA version. Compares versions of CUDA if they are known,
+/// else versions of the driver, because WSL reports the version of the Windows driver.
 bool too_old(const Compatibility& known, const SeenDriver& driver, const std::string& cuda) {
   const Version wanted = version_of(cuda), has = version_of(driver.cuda);
   if (wanted.empty()) return false;

@@ -78,8 +78,8 @@ def has_global_rank(source, node, depth=0):
 
 
 def ranks(source):
-    """Finds devices that are selected by the global rank. A file that uses the local rank, or divides by the number of GPUs, does so on
-    purpose and gets no mark.
+    """Finds devices that are selected by the global rank. If the file also uses the local rank, or divides by the
+    number of GPUs, the global rank is taken to be intended.
 
     A variable called local_rank does not count if its value is the global rank."""
     text = source.text
