@@ -2,7 +2,7 @@
 """Records what programs print when they end with an error, for src/run/failure_test.cpp. Each program runs in this interpreter; those whose
 module is not installed are skipped, and their earlier recordings stay.
 
-usage: record_outputs.py     (writes recorded_outputs.json beside it)
+usage: record_outputs.py [PACKAGE…]     (writes recorded_outputs.json beside it)
 """
 import importlib.metadata
 import json
@@ -65,7 +65,7 @@ PROGRAMS = [
     ("jax", "no GPU", "user error", "import jax; jax.devices('gpu')"),
     ("tensorflow-cpu", "a large tensor", "out of memory", "import tensorflow as tf; tf.zeros([1 << 20, 1 << 26])"),
     ("tensorflow-cpu", "memory that runs out in a function", "out of memory",
-     "import tensorflow as tf\n@tf.function\ndef f(x): return tf.ones([tf.size(x) << 20, 1 << 24]) * 2\nprint(f(tf.ones([1 << 4])))"),
+     "import tensorflow as tf\n@tf.function\ndef f(x): return tf.zeros(tf.stack([tf.size(x) * 65536, 1 << 26])) + 1.0\nprint(f(tf.ones([16])))"),
     ("tensorflow-cpu", "wrong shapes", "user error", "import tensorflow as tf; tf.matmul(tf.ones([2, 3]), tf.ones([2, 3]))"),
     ("tensorflow-cpu", "no GPU", "user error",
      "import tensorflow as tf\ntf.config.set_soft_device_placement(False)\nwith tf.device('/GPU:0'): tf.ones([2])"),
@@ -103,7 +103,8 @@ def recorded(program):
         words = done.stdout.replace(folder + "/", "")
     if done.returncode == 0:
         return None
-    words = re.sub(r"/[\w./-]*/(?=(?:site|dist)-packages/)", "/usr/lib/python3/", words).replace(sys.base_prefix, "/usr").replace(str(pathlib.Path.home()), "/home/user")
+    words = re.sub(r"/[\w./-]*/(?=(?:site|dist)-packages/)", "/usr/lib/python3/", words)
+    words = words.replace(sys.base_prefix, "/usr").replace(str(pathlib.Path.home()), "/home/user")
     return done.returncode, words[-6000:]
 
 
@@ -111,7 +112,7 @@ def main():
     kept = json.loads(FILE.read_text()) if FILE.exists() else []
     found = {(one["package"], one["version"], one["name"]): one for one in kept}
     for package, name, kind, program in PROGRAMS:
-        version = version_of(package)
+        version = version_of(package) if package in (sys.argv[1:] or [package]) else None
         told = recorded(program) if version else None
         print(package, version, name, "-" if told is None else told[1].strip().splitlines()[-1][:100], sep=" | ")
         if told:
