@@ -44,7 +44,8 @@ std::string enforced_by(const model::Guarded& guarded) {
 
 std::string not_protected(const std::string& by) {
   if (by == "driver")
-    return text("the driver limits memory, but does not separate jobs: a fault of one can end others");
+    return text(
+        "the driver limits memory, but does not separate jobs: a fault of one can end others");
   if (by == "mig") return text("the PCIe link and the driver are shared with the other partitions");
   if (by == "mps")
     return text(

@@ -121,8 +121,8 @@ class Supervisor {
     ::pthread_sigmask(SIG_SETMASK, &mine, nullptr);
     ::signal(SIGCHLD, SIG_DFL);
     probe_.emplace();
-    // Ctrl-Z stops this supervisor as well as the ranks. The keeper sees that, and tells the process
-    // in the foreground. If the caller ignores or blocks a stop signal, nothing stops.
+    // Ctrl-Z stops this supervisor as well as the ranks. The keeper sees that, and tells the
+    // process in the foreground. If the caller ignores or blocks a stop signal, nothing stops.
     for (const int stop : {SIGTSTP, SIGTTIN, SIGTTOU})
       if (::sigismember(&inherited_.mask, stop) == 0) ::sigdelset(&mine, stop);
     ::pthread_sigmask(SIG_SETMASK, &mine, nullptr);

@@ -107,7 +107,7 @@ class Driver(WithDriver):
         self.assertEqual(done.stdout.split()[:2], ["0", "2"], done.stderr)
         isolation = self.report()["isolation"]
         self.assertEqual((isolation["by"], isolation["why_not"], isolation["programs"]), ("driver", None, 1))
-        self.assertIn("only memory", isolation["not_protected"])
+        self.assertIn("limits memory, but does not separate jobs", isolation["not_protected"])
         done = self.run_job("--isolation", "driver", program=(*BESIDE, "quota", str(2 * GIB)))
         self.assertEqual(done.stdout.split()[:2], ["0", "2"], done.stderr)
         isolation = self.report()["isolation"]
@@ -237,7 +237,7 @@ class Others(WithFolder):
 
     def test_the_text_names_the_method(self):
         done = simulated("env", *self.start_mps(), BERTH, "run", "--memory", "2GiB", "--isolation", "mps", "--report", "-", "--", "true")
-        self.assertTrue(re.search(r"limited by MPS: 2\.00 GiB; each process", done.stderr), done.stderr)
+        self.assertTrue(re.search(r"limited by MPS: 2\.00 GiB; the limit is for each process", done.stderr), done.stderr)
 
 
 if __name__ == "__main__":
