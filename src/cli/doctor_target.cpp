@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/environment_variables.hpp"
 #include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/shell_word.hpp"
@@ -297,8 +298,13 @@ Result<EndOfText> text_from(const std::string& path) {
   return text;
 }
 
-/// Asks the broker, if one runs, which devices it gives to no job because of a stuck process.
-doctor::Fact<std::vector<model::Holding>> devices_aside() {
+/// Asks the broker, if one runs, which devices it gives to no job because of a stuck process. The
+/// broker's files may be in the home folder. If that is on a server that does not answer, a look
+/// into it would never end.
+doctor::Fact<std::vector<model::Holding>> devices_aside(const doctor::Tree& tree) {
+  const auto home = env_nonempty("HOME");
+  if (const auto folder = tree.node(home.value_or("/")); folder.is_unreadable())
+    return folder.why();
   auto ledger = client::ledger_now();
   if (!ledger) return doctor::Unreadable{"berth serve", ETIMEDOUT};
   if (!ledger->kept) return {};
@@ -395,7 +401,7 @@ Result<DoctorTarget> doctor_target(const Context& context) {
     target.command = *std::move(command);
   }
   if (!context.arguments.has("--from") && !context.arguments.has("--static"))
-    target.sources.request.aside = devices_aside();
+    target.sources.request.aside = devices_aside(target.sources.tree);
   if (context.arguments.has("--deep")) try_kernels(context, target.sources);
   return target;
 }

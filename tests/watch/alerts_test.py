@@ -94,8 +94,8 @@ class HangOfRanks(Daemon):
         super().setUp()
 
     def test_ranks_that_spin_in_a_collective_are_an_alert_until_the_job_ends(self):
-        def alerts():
-            return json.loads(self.berth("alerts", "--json").stdout)["alerts"]
+        def alerts():  # without those of a driver that is slow because the ranks spin
+            return [one for one in json.loads(self.berth("alerts", "--json").stdout)["alerts"] if one["rule"] == "job_hangs"]
 
         words = ["--gpus", "2", "--ranks", "2", "--", "python3", "-c", STUCK]
         here = subprocess.Popen([BERTH, "run", *words], env=self.variables, stderr=subprocess.DEVNULL)
@@ -104,7 +104,7 @@ class HangOfRanks(Daemon):
         self.assertEqual(self.berth("run", "--queue", *words).returncode, 0)
         self.assertTrue(wait_until(lambda: len(alerts()) == 2, 200), alerts())
         for one in alerts():
-            self.assertEqual((one["rule"], one["severity"], one["hint"]), ("job_hangs", "warning", f"berth stacks {one['job']}"))
+            self.assertEqual((one["severity"], one["hint"]), ("warning", f"berth stacks {one['job']}"))
             self.assertRegex(one["message"], f"^job {one['job']} hangs: no rank has made progress for [0-9.]+ s: all wait for each other")
 
         def series():
