@@ -320,10 +320,10 @@ void Broker::leave_line(const Job& job, Now now) {
   if (const auto next = arrays_.leave(job)) stand_in_line(jobs_.at(*next));
 }
 
-void Broker::end_pauses(Now now) {
+void Broker::end_pauses(policy::Instant looked) {
   for (const JobId id : std::set(paused_)) {
     const Job& job = jobs_.at(id);
-    if (now.steady < *pauses_until(id)) continue;
+    if (looked < *pauses_until(id)) continue;
     pending_.at(id).pauses = false;
     paused_.erase(id);
     if (job.state == JobState::kWaiting && !waits_for_another(job)) stand_in_line(job);

@@ -138,8 +138,9 @@ class Broker {
   /// failure. Fails with kInvalidArgument (E0993: it does not run, or was not queued), and with
   /// kNoDevice (E0994: no device of the machine would be left for it).
   [[nodiscard]] Status set_next_try(JobId id, model::QueuedTry next);
-  /// Queues the jobs whose pause before the next try is over.
-  void end_pauses(Now now);
+  /// Queues the jobs whose pause before the next try was over when the last look at the machine
+  /// began, at `looked`. An older look may not show the memory that made the last try fail.
+  void end_pauses(policy::Instant looked);
   /// When the pause of this job before its next try is over; nullopt: it does not pause.
   [[nodiscard]] std::optional<policy::Instant> pauses_until(JobId id) const;
   /// The next time when end_pauses() has something to do; nullopt: no job pauses.

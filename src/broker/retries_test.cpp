@@ -118,9 +118,9 @@ TEST_CASE("a job is outside the queue until its pause is over, also after a rest
   Broker restarted = on(gpus(2));
   restarted.restore(*stored, at(5));
   for (Broker* one : {&broker, &restarted}) {
-    one->end_pauses(at(11));
+    one->end_pauses(at(11).steady);
     CHECK(one->start_what_fits(at(11)).empty());
-    one->end_pauses(at(12));
+    one->end_pauses(at(12).steady);
     CHECK_FALSE(one->next_pause_end());
     CHECK(one->start_what_fits(at(12)) == std::vector{id});
     CHECK(unit(*one, id) == "GPU-1");
@@ -150,7 +150,7 @@ TEST_CASE("the time limit counts the run time of all tries, and no waiting") {
   const JobId id = submit(broker, job);
   REQUIRE(broker.start_what_fits(at(10)).size() == 1);
   fail(broker, id, 40, 20s);
-  broker.end_pauses(at(60));
+  broker.end_pauses(at(60).steady);
   REQUIRE(broker.start_what_fits(at(60)).size() == 1);
   CHECK(broker.queue().running(id)->time_limit == 70s);
   CHECK(broker.job(id)->time_limit == 100s);

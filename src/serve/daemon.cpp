@@ -150,6 +150,7 @@ class Daemon {
   void look() {
     if (looking_) return;
     looking_ = true;
+    look_began_ = now().steady;
     observer_.ask(execution_.roots());
   }
 
@@ -157,7 +158,7 @@ class Daemon {
     looking_ = false;
     seen_at_ = now().steady;
     const auto with_lease = look.processes;
-    execution_.see(std::move(look));
+    execution_.see(std::move(look), look_began_);
     if (foreign_processes_)
       note(foreign_processes_->see(execution_.broker().snapshot(), with_lease, execution_.nodes()));
     if (!is_restored_) {
@@ -169,8 +170,15 @@ class Daemon {
     }
     for (auto& [call, answer] : std::exchange(held_, {})) api_.act(call, answer);
     execution_.settle();
+    look_after_pauses();
     measure_idle_devices();
     rest();
+  }
+
+  /// A job whose pause is over is placed by a look that began after it.
+  void look_after_pauses() {
+    const auto ends = execution_.broker().next_pause_end();
+    if (ends && *ends <= now().steady) look();
   }
 
   void measure_idle_devices() {
@@ -223,6 +231,7 @@ class Daemon {
     limits_.async_wait([this](error_code problem) {
       if (problem) return;
       execution_.mind_time();
+      look_after_pauses();
       mind_limits();
     });
   }
@@ -238,6 +247,7 @@ class Daemon {
       if (is_restored_) execution_.keep_daily_copy();
       if (is_restored_) execution_.mind_clock();
       execution_.mind_time();
+      look_after_pauses();
       execution_.limit_output();
       std::vector<JobRoot> roots = execution_.roots();
       auto asked = asked_memory(roots, execution_.broker().jobs());
@@ -290,7 +300,8 @@ class Daemon {
   std::function<void()> ready_;
   std::vector<std::pair<Call, Answer>> held_;  // until there is a snapshot
   std::size_t look_through_at_ = 64;           // check for disconnected clients at this size
-  policy::Instant seen_at_{-1'000'000}, forgot_at_{-1'000'000}, last_call_ = now().steady;
+  policy::Instant seen_at_{-1'000'000}, look_began_{0}, forgot_at_{-1'000'000},
+      last_call_ = now().steady;
   std::uint64_t ticks_ = 0;
   bool looking_ = false, is_restored_ = false, is_told_to_end_ = false;
   IdleBench idle_bench_{options_.settings.bench_every, options_.state_folder, options_.note};

@@ -77,10 +77,11 @@ const model::GpuNodes& Execution::nodes() const {
   return fence_ ? fence_->nodes() : none;
 }
 
-void Execution::see(Look look) {
+void Execution::see(Look look, policy::Instant began) {
   partitions_.see(look);
   if (fence_) fence_->see(look.snapshot);
   broker_.see(std::move(look.snapshot), std::move(look.processes));
+  broker_.end_pauses(began);
   partitions_.offer();
 }
 
@@ -518,7 +519,6 @@ void Execution::mind_time() {
   for (const auto& [id, since] : std::map(told_by_others_)) all_gone(id);
   stop_what_is_over_its_limit();
   end_aside();
-  broker_.end_pauses(now());
   broker_.turn_to_cpu(now());
   // The time limit also applies while the journal cannot be written.
   if (!settle()) tell_stopped();

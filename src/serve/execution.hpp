@@ -76,7 +76,8 @@ class Execution {
   /// The queue's time, and the wall-clock time for job records.
   [[nodiscard]] broker::Now now() const { return {serve::now().steady, clock_.now()}; }
 
-  void see(Look look);
+  /// `began`: when the look at the machine began. Jobs whose pause was over by then are queued.
+  void see(Look look, policy::Instant began);
   /// Whether the system broker runs, so that this broker starts nothing.
   [[nodiscard]] bool gives_way() const { return others_.gives_way(); }
   /// Loads the journal. Call it once, after the first see().
@@ -135,11 +136,10 @@ class Execution {
   void let_jobs_save();
   /// The daemon ends; jobs continue to run.
   void leave() const;
-  /// When a job next reaches its time limit, the warning before it, or the end of its pause.
-  /// mind_time() is due then.
+  /// When a job next reaches its time limit or the warning before it (mind_time() is due then), or
+  /// the end of its pause (a look is due).
   [[nodiscard]] std::optional<policy::Instant> next_limit() const;
-  /// Ends jobs over their time limit, moves jobs to the CPU that have waited long enough, and
-  /// queues jobs whose pause before the next try is over.
+  /// Ends jobs over their time limit, and moves jobs to the CPU that have waited long enough.
   void mind_time();
   /// If the wall clock was set, moves the recorded times of jobs by the same amount.
   void mind_clock();
