@@ -238,6 +238,13 @@ class Bench(unittest.TestCase):
             self.assertLess(row["naive_seconds"], row["median_seconds"])
             self.assertIsNone(row["flop_per_second"])
 
+    def test_a_size_that_the_kernel_of_opencl_cannot_compute_is_said(self):
+        done = bench("gemm.fp32", "--opencl", "--size", "100", "--json")
+        rows = [row for row in json.loads(done.stdout or '{"results":[]}')["results"] if row["backend"] == "opencl" and row["library"] != "CLBlast"]
+        if not rows:
+            self.skipTest("no OpenCL device is here, or CLBlast computes on it")
+        self.assertEqual([row["error"]["id"] for row in rows], ["E1088"] * len(rows))
+
     def test_ctrl_c_ends_the_child_and_leaves_nothing(self):
         for words in (["memory", "--cpu"], ["memory", "--opencl"]):
             running = subprocess.Popen([BERTH, "bench", *words, "--seconds", "100", "--save", str(self.folder / "x.json")], stdout=subprocess.PIPE,

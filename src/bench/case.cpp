@@ -1,5 +1,8 @@
 #include "bench/case.hpp"
 
+#include "base/text.hpp"
+#include "bench/timing.hpp"
+
 namespace berth::bench {
 
 std::string_view name(Kind kind) {
@@ -26,6 +29,26 @@ std::optional<Kind> kind_of(std::string_view name_given) {
   for (const Kind kind : {Kind::kGemm, Kind::kMemory, Kind::kCopy, Kind::kPeer, Kind::kLaunch})
     if (name(kind) == name_given) return kind;
   return std::nullopt;
+}
+
+std::uint64_t rows_that_fit(std::uint64_t most, std::uint64_t element_bytes, std::uint64_t bytes) {
+  while (most > 256 && 3 * element_bytes * most * most > bytes) most /= 2;
+  return most;
+}
+
+Result<Measured> product_of_size(
+    const Effort& effort, std::uint64_t most,
+    const std::function<Result<Measured>(std::uint64_t rows, double seconds)>& run) {
+  std::uint64_t rows = effort.size;
+  if (rows == 0) {
+    const auto probe = run(256, 0);
+    if (!probe) return probe;
+    rows = rows_for(statistics_of(probe->seconds).median, effort.seconds, most);
+  }
+  if (rows > most)
+    return Error{ErrorCode::kUnsupported, "E1054",
+                 text("size {} does not fit the device's memory", rows), "berth ls --details"};
+  return run(rows, effort.seconds);
 }
 
 std::vector<Case> cases() {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -63,6 +64,17 @@ struct Case {
   const char* precision;  // "fp32"; "": none
   Result<Measured> (*run)(const Target&, const Effort&);
 };
+
+/// The rows of three square matrices whose elements take `element_bytes` and that fit in `bytes`:
+/// `most`, halved until they fit, but at least 256.
+[[nodiscard]] std::uint64_t rows_that_fit(std::uint64_t most, std::uint64_t element_bytes,
+                                          std::uint64_t bytes);
+/// Multiplies matrices of the size that the user asked for, otherwise of a size that keeps to
+/// Effort::seconds, which a product of 256 rows shows. `run` multiplies matrices with this many
+/// rows for this many seconds. Fails with kUnsupported (E1054: the size is above `most`).
+[[nodiscard]] Result<Measured> product_of_size(
+    const Effort& effort, std::uint64_t most,
+    const std::function<Result<Measured>(std::uint64_t rows, double seconds)>& run);
 
 /// All cases, in the order of reports.
 [[nodiscard]] std::vector<Case> cases();

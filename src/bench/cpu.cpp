@@ -43,8 +43,7 @@ void multiply(Gemm<T> gemm, std::uint64_t rows, const std::vector<T>& a, const s
 template <typename T>
 Result<Measured> gemm_with(Gemm<T> gemm, std::string library, const Target& target,
                            const Effort& effort) {
-  std::uint64_t most = kMostRows;
-  while (most > 256 && 3 * sizeof(T) * most * most > memory_to_use(target)) most /= 2;
+  const std::uint64_t most = rows_that_fit(kMostRows, sizeof(T), memory_to_use(target));
   std::uint64_t rows = effort.size;
   if (rows == 0) {
     const auto a = matrix<T>(256, 1);

@@ -231,20 +231,9 @@ Result<Measured> gemm(const Target& target, const Effort& effort) {
   const std::uint64_t host =
       target.cpu_memory_bytes == 0 ? 1ULL << 30 : target.cpu_memory_bytes / 4;
   const std::uint64_t bytes = std::min(session.usable_bytes(), host);
-  std::uint64_t most = kMostRows;
-  while (most > 256 &&
-         3 * std::max<std::uint64_t>(precision.element_bytes, 4) * most * most > bytes)
-    most /= 2;
-  std::uint64_t rows = effort.size;
-  if (rows == 0) {
-    const auto probe = run(256, 0);
-    if (!probe) return probe;
-    rows = rows_for(statistics_of(probe->seconds).median, effort.seconds, most);
-  }
-  if (rows > most)
-    return Error{ErrorCode::kUnsupported, "E1054",
-                 text("size {} does not fit the device's memory", rows), "berth ls --details"};
-  auto measured = run(rows, effort.seconds);
+  const std::uint64_t most =
+      rows_that_fit(kMostRows, std::max<std::uint64_t>(precision.element_bytes, 4), bytes);
+  auto measured = product_of_size(effort, most, run);
   if (measured) measured->library = blas->file;
   return measured;
 }

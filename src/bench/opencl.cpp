@@ -22,7 +22,7 @@ namespace berth::bench {
 namespace {
 
 using namespace opencl;
-constexpr std::uint64_t kMostRows = 8192;
+constexpr std::uint64_t kMostRows = 8192, kTile = 16;  // TILE of kSource
 constexpr std::uint64_t kCopyBytes = 128 << 20;
 
 constexpr const char* kSource = R"(
@@ -241,7 +241,7 @@ struct Product {
     for (std::uint32_t i = 0; i < 3 && problem == kSuccess; ++i)
       problem = call.clSetKernelArg(kernel, i + 1, sizeof(Buffer), &buffers.at(i));
     const std::array<std::size_t, 2> global{rows, rows};
-    const std::array<std::size_t, 2> local{16, 16};
+    const std::array<std::size_t, 2> local{kTile, kTile};
     return problem != kSuccess
                ? problem
                : call.clEnqueueNDRangeKernel(session.queue(), kernel, 2, nullptr, global.data(),
@@ -297,16 +297,14 @@ Result<Measured> gemm(const Target& target, const Effort& effort) {
   }
   std::uint64_t most = kMostRows;
   while (most > 256 && sizeof(T) * most * most > session.largest_buffer()) most /= 2;
-  std::uint64_t rows = effort.size;
-  if (rows == 0) {
-    const auto probe = product_of(product, 256, 0);
-    if (!probe) return probe;
-    rows = rows_for(statistics_of(probe->seconds).median, effort.seconds, most);
-  }
-  if (rows > most || rows % 16 != 0)
-    return Error{ErrorCode::kUnsupported, "E1054",
-                 text("size {} does not fit the device's memory", rows), "berth ls --details"};
-  auto measured = product_of(product, rows, effort.seconds);
+  if (product.library == nullptr && effort.size % kTile != 0)
+    return Error{ErrorCode::kUnsupported, "E1088",
+                 text("without CLBlast, the size is a multiple of {}, but {} was asked for", kTile,
+                      effort.size),
+                 "berth bench gemm --size 1024"};
+  auto measured = product_of_size(effort, most, [&](std::uint64_t rows, double seconds) {
+    return product_of(product, rows, seconds);
+  });
   if (measured) measured->library = product.library != nullptr ? "CLBlast" : kOwnCode;
   return measured;
 }

@@ -211,10 +211,7 @@ std::uint64_t most_rows(const Functions& call, const Target& target, std::uint64
   const std::uint64_t host =
       target.cpu_memory_bytes == 0 ? 1ULL << 30 : target.cpu_memory_bytes / 4;
   const std::uint64_t bytes = std::min<std::uint64_t>(free / 2, host);
-  std::uint64_t most = kMostRows;
-  while (most > 256 && 3 * std::max<std::uint64_t>(element_bytes, 4) * most * most > bytes)
-    most /= 2;
-  return most;
+  return rows_that_fit(kMostRows, std::max<std::uint64_t>(element_bytes, 4), bytes);
 }
 
 Result<Measured> measured_product(const Functions& call, const Target& target, const Effort& effort,
@@ -228,17 +225,7 @@ Result<Measured> measured_product(const Functions& call, const Target& target, c
     return precision.element_bytes == 8 ? product.run<double>(rows, seconds)
                                         : product.run<float>(rows, seconds);
   };
-  const std::uint64_t most = most_rows(call, target, precision.element_bytes);
-  std::uint64_t rows = effort.size;
-  if (rows == 0) {
-    const auto probe = run(256, 0);
-    if (!probe) return probe;
-    rows = rows_for(statistics_of(probe->seconds).median, effort.seconds, most);
-  }
-  if (rows > most)
-    return Error{ErrorCode::kUnsupported, "E1054",
-                 text("size {} does not fit the device's memory", rows), "berth ls --details"};
-  return run(rows, effort.seconds);
+  return product_of_size(effort, most_rows(call, target, precision.element_bytes), run);
 }
 
 }  // namespace
