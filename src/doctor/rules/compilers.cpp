@@ -282,7 +282,7 @@ void no_ninja(Examination& look) {
   if (installed)
     finding.fix.push_back(
         {fmt::format("export PATH={}/bin:$PATH", pasted(look.facts.python.prefix)),
-         text("ninja is in that folder; to activate the environment works, too")});
+         text("ninja is in that folder; activating the environment also adds it")});
   else
     finding.fix.push_back({install_command(look.facts.python, {"ninja"}), ""});
 }
