@@ -135,8 +135,8 @@ constexpr std::array<Row, 18> kRows{{
      "",
      false,
      false,
-     msgid("scikit-learn runs on the CPU: cuML speeds it up unchanged (python -m cuml.accel "
-           "script.py)"),
+     msgid("scikit-learn runs on the CPU: cuML speeds it up without changes to the "
+           "script (python -m cuml.accel script.py)"),
      "",
      "",
      ""},
@@ -147,7 +147,8 @@ constexpr std::array<Row, 18> kRows{{
      "",
      false,
      false,
-     msgid("pandas runs on the CPU: cuDF speeds it up unchanged (python -m cudf.pandas script.py)"),
+     msgid("pandas runs on the CPU: cuDF speeds it up without changes to the script (python -m "
+           "cudf.pandas script.py)"),
      "",
      "",
      ""},

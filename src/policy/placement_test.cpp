@@ -353,7 +353,7 @@ TEST_CASE("a card whose users only root sees can be had by name, and the refusal
   CHECK(hint({gpus(2)}) == "berth run --devices 1,2 …" + root);
   CHECK(hint({}).rfind("berth run --devices 1 …" + root + "\nberth run --cpu …", 0) == 0);
   CHECK(hint({named("1")}) == "1");
-  // If the driver refuses to list processes to root, too, the broker of root cannot help.
+  // If the driver does not list processes even for root, the broker of root cannot help.
   CHECK(hint({[](Snapshot& here, Request& request) {
           here = nvidia(1);
           here.devices[0].processes_unknown = berth::model::Absence::kNoPermission;

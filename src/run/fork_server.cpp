@@ -61,9 +61,10 @@ Error cannot(int problem) {
           ""};
 }
 
-/// Lives as long as the broker, and then until the last keeper ends. It is the keepers' subreaper:
-/// if a keeper is killed by SIGKILL, its processes become our children, and we end them. The
-/// watches of other jobs are our children as well; they announce themselves and are spared.
+/// Runs as long as the broker, and afterwards until the last keeper ends. It is the subreaper of
+/// the keepers: if SIGKILL ends a keeper, the processes of its job become our children, and we end
+/// them. The processes that watch other jobs are our children too. They announce themselves, so
+/// that we do not end them.
 class ForkServerLoop {
  public:
   ForkServerLoop(int channel, sigset_t blocked, const WriteReport& write)

@@ -26,8 +26,8 @@ struct KernelLine {
 struct ExecutableStack {
   std::string package, versions, tag, use, source;
 };
-/// The version of the C library in a system, from this release of the system on. For a rolling
-/// release: from this kernel release on.
+/// The C library's version of a distribution, since this release of it. A rolling distribution has
+/// no releases, so for it: since this kernel release.
 struct SystemLibc {
   std::string system, release, kernel, libc;
 };

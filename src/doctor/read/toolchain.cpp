@@ -178,8 +178,8 @@ Fact<CompilerLimit> compiler_limit(const Tree& tree, const Fact<Environment>& en
   return {};
 }
 
-/// glibc declares cospi and sinpi since 2.41, and rsqrt since 2.42. CUDA's declarations match them
-/// if something follows the parameters ("noexcept (true)", a macro).
+/// glibc declares cospi and sinpi since 2.41, and rsqrt since 2.42. A declaration in CUDA's header
+/// clashes with them unless "noexcept (true)" or a macro follows its parameters.
 Fact<HeaderClash> header_clash(const Tree& tree, const Fact<Environment>& environment,
                                const PythonFacts& python, const std::string& compiler) {
   const std::string toolkit = toolkit_for_building(tree, environment);

@@ -452,8 +452,8 @@ void flashinfer_without_nvcc(Examination& look) {
            look.facts.python,
            {"flashinfer-cubin==" + one->version, "flashinfer-jit-cache==" + one->version},
            "--extra-index-url https://flashinfer.ai/whl/" + tag_of_cuda(torch_cuda(look))),
-       text("installs its precompiled kernels; or install a CUDA toolkit (an image whose tag "
-            "ends in -devel)")});
+       text("installs its precompiled kernels; or install a CUDA toolkit, or use an image whose "
+            "tag ends in -devel")});
 }
 
 }  // namespace

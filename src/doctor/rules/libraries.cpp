@@ -42,7 +42,7 @@ bool missing_in_box(Examination& look) {
   if (box == nullptr) return false;
   const bool is_distrobox = *box == "distrobox";
   Finding& finding = look.found(
-      text("this {} box has the machine's GPU, but not the libraries of its driver", *box));
+      text("this {} container has the machine's GPU, but not the libraries of its driver", *box));
   finding.evidence = {fmt::format("libcuda.so.1: {}", tr("missing"))};
   if (const std::string* host = look.see(look.facts.container.host_cuda))
     finding.evidence.push_back(text("{} exists", *host));

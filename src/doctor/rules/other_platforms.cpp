@@ -177,8 +177,9 @@ Finding& refused(Examination& look, const GpuNode& node) {
                                 "those of AMD's and distributions' packages: GROUP=\"render\"")});
   else
     finding.fix.push_back({"getent group render",
-                           text("shows the number of the group here; the container's administrator "
-                                "sets it for the node, on Proxmox as dev0: {},gid=NUMBER",
+                           text("shows the group's number in this container; the container's "
+                                "administrator gives the device file this group, on Proxmox with "
+                                "dev0: {},gid=NUMBER",
                                 node.path)});
   return finding;
 }

@@ -91,14 +91,14 @@ constexpr auto kRows = std::to_array<Row>({
     {"AMD*",
      {msgid("ROCm's list of GPUs (/sys/class/kfd), /dev/kfd and the render nodes, ROCm's "
             "libraries, the kernel's log"),
-      msgid("change the groups of the nodes, the firmware or the kernel, or install a build that "
-            "has code for the GPU"),
+      msgid("change the firmware, the kernel or the groups of the device files, or install a build "
+            "that has code for the GPU"),
       msgid("rocminfo lists the GPU, and a kernel runs: --deep")}},
     {"XPU*",
      {msgid("the render nodes, Level Zero's libraries, i915 and xe in the kernel's log, PyTorch's "
             "build"),
-      msgid("change the groups of the nodes, or install the compute runtime, a newer kernel or "
-            "PyTorch's XPU build"),
+      msgid("change the groups of the device files, or install the compute runtime, a newer "
+            "kernel or PyTorch's XPU build"),
       msgid("sycl-ls lists the GPU under level_zero")}},
     {"CTR03 CTR04 CTR05 CTR08 CTR09 CTR10",
      {msgid("the container engines of this machine, the container toolkit's settings, CDI's "

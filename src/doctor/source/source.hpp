@@ -28,7 +28,7 @@ enum class Kind {
 struct Mark {
   int line = 0;
   std::string what;        // `what` of a Row: "set_device_cpu"
-  std::string value;       // the value that the row's sentence shows
+  std::string value;       // the value shown in the sentence of the rule's row
   int other = 0;           // number of another line that the sentence mentions; 0 none
   std::string code = {};   // the text of the line, trimmed and printable
   std::string where = {};  // additional location: "code cell 3, line 2"
