@@ -2,11 +2,14 @@
 // offers it.
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <filesystem>
 
+#include "base/environment_variables.hpp"
 #include "base/error_words.hpp"
+#include "base/exit_code.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
@@ -153,9 +156,11 @@ Result<int> print_devices(const Context& context) {
                         engines::OtherPlugins::Part::kDevicePlugin)
       .apply(units);
   const auto resources = engines::kube_resources(units, *config);
+  const bool is_empty = std::all_of(resources.begin(), resources.end(),
+                                    [](const auto& one) { return one.devices.empty(); });
   if (context.json) {
     context.out(json_of(resources));
-    return 0;
+    return is_empty ? static_cast<int>(kNoDevice) : 0;
   }
   output::Table table(
       {{text("resource")}, {text("device")}, {text("memory"), true}, {text("state")}});
@@ -173,11 +178,24 @@ Result<int> print_devices(const Context& context) {
   return 0;
 }
 
+/// `berth k8s dra` learns the node and the API server from options or, in a pod, from variables.
+Status check_place(const Arguments& given) {
+  constexpr const char* kExample = "berth k8s dra --node NAME --api https://HOST:PORT";
+  if (!given.value("--node") && !env_nonempty("NODE_NAME"))
+    return wrong(text("the node's name is missing: {}", "--node, NODE_NAME"), kExample);
+  if (!given.value("--api") && !env_nonempty("KUBERNETES_SERVICE_HOST"))
+    return wrong(text("the API server's address is missing: {}", "--api, KUBERNETES_SERVICE_HOST"),
+                 kExample);
+  return Done{};
+}
+
 /// Executes berth-k8s, which is in the same folder as this program if it was built.
 Result<int> become_plugin(const Context& context, const char* part) {
   const Arguments& given = context.arguments;
   const auto config = config_of(given, part);
   if (!config) return config.error();
+  if (std::string_view(part) == "dra")
+    if (auto place = check_place(given); !place) return std::move(place).error();
   const auto program = k8s_program();
   if (!program) return program.error();
   std::vector<std::string> words{*program, part};

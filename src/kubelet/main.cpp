@@ -230,6 +230,7 @@ class Daemon {
     while (!is_told_to_end()) {
       add_resources();
       const Kubelet now = kubelet_in(options_.settings.folder);
+      note_absence(now);
       if (now.file != 0 && (!(now == known_) || !all_have_sockets())) enter(now);
     }
     log("ends");
@@ -310,6 +311,16 @@ class Daemon {
     return true;
   }
 
+  /// Says once that there is no kubelet, and waits for it.
+  void note_absence(const Kubelet& kubelet) {
+    const bool is_absent = kubelet.file == 0;
+    if (is_absent && !is_waiting_)
+      log("no_kubelet", {{"error", text("{}: there is no kubelet yet; waiting for it",
+                                        options_.settings.folder + "/kubelet.sock")},
+                         {"hint", "systemctl status kubelet"}});
+    is_waiting_ = is_absent;
+  }
+
   /// Registers with the kubelet. If this fails, it is reported once and repeated at the next tick.
   void enter(const Kubelet& kubelet) {
     for (const auto& plugin : plugins_) {
@@ -344,6 +355,7 @@ class Daemon {
   Kubelet known_;
   std::uint64_t looked_ = 0;  // the version of the devices whose resources have servers
   std::string said_;
+  bool is_waiting_ = false;  // said that there is no kubelet
 };
 
 int main_of(const std::vector<std::string>& words) {

@@ -57,7 +57,8 @@ class Words(unittest.TestCase):
         for words in ((), ("pods",), ("devices", "--shares", "0"), ("device-plugin", "--kubelet", "here"), ("device-plugin", "--interval", "1ms"),
                       ("devices", "--memory-step", "1MiB"), ("devices", "--memory-step", "1GiB", "--shares", "2"), ("dra", "--memory-step", "1GiB")):
             self.assertEqual(output(BERTH, "k8s", *words)[0], 2, words)
-        self.assertEqual(output(BERTH, "k8s", "devices", machine="none")[0], 3)
+        for words in ((), ("--json",)):
+            self.assertEqual(output(BERTH, "k8s", "devices", *words, machine="none")[0], 3)
 
 
     def test_a_berth_without_its_second_program_says_so(self):
@@ -367,6 +368,16 @@ class DevicePlugin(unittest.TestCase):
             if states[-1] == 0 and 1 in states:
                 break
         self.assertEqual([state for state, before in zip(states, [None, *states]) if state != before], [0, 1, 0])
+
+    def test_a_kubelet_that_is_not_there_is_said_once_and_waited_for(self):
+        self.kubelet.stop()
+        self.begin()
+        line = json.loads(next(line for line in self.process.stderr if '"no_kubelet"' in line))
+        self.assertIn("kubelet.sock", line["error"])
+        time.sleep(1)
+        self.kubelet.start()
+        self.kubelet.wait_for(1)
+        self.assertEqual([one["event"] for one in self.end()[1]].count("no_kubelet"), 0, "said once")
 
     def test_a_kubelet_that_starts_again_is_told_again(self):
         self.begin("--shares", "2")

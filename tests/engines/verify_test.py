@@ -81,7 +81,8 @@ class Verify(unittest.TestCase):
                                    ("dra", ("--node", "A B"), "name of a node"), ("dra", ("--shares", "0"), "berth k8s dra --shares"),
                                    ("dra", ("--image", "i"), "option of berth k8s verify"), ("device-plugin", ("--node", "n"), "option of berth k8s dra"),
                                    ("device-plugin", ("--cdi", "/x"), "option of berth k8s dra"), ("verify", ("--shares", "2"), "berth k8s devices"),
-                                   ("devices", ("--inside",), "option of berth k8s verify")):
+                                   ("devices", ("--inside",), "option of berth k8s verify"), ("dra", (), "--node, NODE_NAME"),
+                                   ("dra", ("--node", "n"), "--api, KUBERNETES_SERVICE_HOST")):
             with self.subTest(part=part, words=words):
                 done = subprocess.run([BERTH, "k8s", part, *words], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
                                       env={**os.environ, "LANG": "C"})
