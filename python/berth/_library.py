@@ -28,6 +28,10 @@ def _candidates() -> Sequence[str]:
 def _hint() -> str:
     if os.environ.get("BERTH_LIBRARY"):
         return "unset BERTH_LIBRARY"
+    tree = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    if os.path.exists(os.path.join(tree, "src", "library")):  # the source tree
+        built = os.path.join(tree, "build", "release")
+        return f"{tree}/dev build && export BERTH_LIBRARY={built}/libberth.so BERTH_PROGRAM={built}/berth"
     return f"pip uninstall berth && {_MENDS}" if _other_berth() else _MENDS
 
 

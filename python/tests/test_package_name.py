@@ -20,10 +20,11 @@ except berth.BrokerUnavailable as problem: print(problem.id, "|", problem.hint, 
 
 
 class Name(unittest.TestCase):
-    def says(self, *folders, **more):
+    def says(self, *folders, place=None, **more):
+        """What an installation says. `place`: the folder of the package."""
         plain = {key: value for key, value in os.environ.items() if not key.startswith(("BERTH_", "LC_", "LANG"))}
         done = subprocess.run([sys.executable, "-c", TELL], capture_output=True, text=True,
-                              env={**plain, "LC_ALL": "C.UTF-8", "PYTHONPATH": os.pathsep.join([*folders, str(ROOT / "python")]), **more})
+                              env={**plain, "LC_ALL": "C.UTF-8", "PYTHONPATH": os.pathsep.join([*folders, str(place or self.installed)]), **more})
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
@@ -31,6 +32,16 @@ class Name(unittest.TestCase):
         self.assertIn('\nname = "berth-gpu"\n', (ROOT / "pyproject.toml").read_text())
         for path in ("src/library/document.cpp", "python/berth/_library.py", "docs/errors.md"):
             self.assertNotRegex((ROOT / path).read_text(), r'--force-reinstall berth["`\s]', path)
+
+    def setUp(self):
+        made = tempfile.TemporaryDirectory()
+        self.addCleanup(made.cleanup)
+        self.installed = pathlib.Path(made.name, "lib", "python3", "site-packages")
+        self.installed.mkdir(parents=True)
+        (self.installed / "berth").symlink_to(ROOT / "python" / "berth")
+
+    def test_the_source_tree_is_built(self):
+        self.assertIn(f"| {ROOT}/dev build && export BERTH_LIBRARY={ROOT}/build/release/libberth.so ", self.says(place=ROOT / "python"))
 
     def test_the_hint_installs_it(self):
         self.assertIn("| pip install --force-reinstall berth-gpu; fit_batch, split_step,", self.says())
