@@ -197,12 +197,12 @@ Result<bool> measure(const Wish& wish, const Runtime& runtime, const std::string
   if (const std::string missing = json_text(document, "missing"); !missing.empty())
     return Error{ErrorCode::kNotFound, "E1049",
                  text("{} has no PyTorch: {}", printable(wish.python), printable(missing)),
-                 "berth setup pytorch\nberth bench " + wish.task + " --python PATH"};
+                 "berth setup torch\nberth bench " + wish.task + " --python PATH"};
   constexpr int kNotExecutable = 126, kNoSuchProgram = 127;
   if (trial->exit_code == kNotExecutable || trial->exit_code == kNoSuchProgram)
     return Error{ErrorCode::kNotFound, "E1049",
                  text("{} cannot be started", printable(wish.python)),
-                 "berth setup pytorch\nberth bench " + wish.task + " --python PATH"};
+                 "berth setup torch\nberth bench " + wish.task + " --python PATH"};
   if (json_member(document, "not_installed").is_boolean()) return false;
   Row row;
   row.precision = precision;

@@ -175,7 +175,7 @@ Result<SlurmConfig> read_slurm_config(const std::string& folder) {
     return Error{ErrorCode::kNotFound, "E1001",
                  folder.empty() ? text("no slurm.conf is found on this machine")
                                 : text("{} has no slurm.conf", printable(folder)),
-                 "berth slurm check --conf /etc/slurm"};
+                 "scontrol show config | grep SLURM_CONF\nberth slurm check --conf FOLDER"};
   SlurmConfig config;
   config.folder = folder;
   const auto main = read_file(folder + "/slurm.conf", 8 << 20);

@@ -48,4 +48,5 @@ TEST_CASE("a folder without slurm.conf is an error") {
   const auto config = engines::read_slurm_config(tree.path);
   REQUIRE_FALSE(config);
   CHECK(config.error().id == "E1001");
+  CHECK(config.error().hint.starts_with("scontrol show config"));
 }

@@ -80,11 +80,19 @@ Status check_mig(const IsolatedJob& job) {
   const auto parted =
       std::find_if(job.snapshot.devices.begin(), job.snapshot.devices.end(),
                    [](const model::Device& one) { return !one.partitions.empty(); });
-  return parted != job.snapshot.devices.end()
-             ? missing("E1068", text("the job did not get a MIG partition, but a whole GPU"),
-                       fmt::format("berth run --isolation mig --devices {}:0 -- …", parted->index))
-             : missing("E1068", text("no GPU of this machine has MIG partitions"),
-                       "sudo nvidia-smi -i 0 -mig 1\nsudo nvidia-smi mig -i 0 -lgip");
+  if (parted != job.snapshot.devices.end())
+    return missing("E1068", text("the job did not get a MIG partition, but a whole GPU"),
+                   fmt::format("berth run --isolation mig --devices {}:0 -- …", parted->index));
+  // The driver says whether MIG is on only for GPUs that have it.
+  const auto able =
+      std::find_if(job.snapshot.devices.begin(), job.snapshot.devices.end(),
+                   [](const model::Device& one) { return one.mig_enabled.has_value(); });
+  if (able == job.snapshot.devices.end())
+    return missing("E1068", text("no GPU of this machine is known to have MIG"),
+                   "berth run --isolation guard --memory 8GiB -- …");
+  return missing(
+      "E1068", text("no GPU of this machine has MIG partitions"),
+      fmt::format("sudo nvidia-smi -i {0} -mig 1\nsudo nvidia-smi mig -i {0} -lgip", able->index));
 }
 
 /// Whether the control daemon runs. Its pid file stays behind if it is killed.

@@ -181,7 +181,7 @@ class Others(WithFolder):
         return done
 
     def test_a_method_that_is_not_there_is_refused_with_what_is_missing(self):
-        for method, error, words in (("driver", "E1067", "615 is the first"), ("mig", "E1068", "nvidia-smi"), ("mps", "E1069", "nvidia-cuda-mps-control -d")):
+        for method, error, words in (("driver", "E1067", "615 is the first"), ("mig", "E1068", "--isolation guard"), ("mps", "E1069", "nvidia-cuda-mps-control -d")):
             done = self.run_job("--memory", "2GiB", "--isolation", method, "echo started", variables=[f"CUDA_MPS_PIPE_DIRECTORY={self.folder}"])
             self.assertNotEqual(done.returncode, 0)
             self.assertEqual(done.stdout, "")
