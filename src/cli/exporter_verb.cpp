@@ -7,6 +7,8 @@
 #include "cli/verbs.hpp"
 #include "cli/version.hpp"
 #include "inventory/observe.hpp"
+#include "output/json.hpp"
+#include "output/json_writer.hpp"
 #include "serve/exporter.hpp"
 #include "serve/watch_feed.hpp"
 #include "watch/sampler.hpp"
@@ -72,11 +74,22 @@ Result<int> run_exporter(const Context& context) {
     if (!frame)
       return Error{ErrorCode::kUnavailable, "E0982", text("no driver answered within a minute"),
                    "berth doctor"};
-    context.out(watch::render_metrics(*frame, options->metrics));
+    // Prometheus reads text alone, so JSON has the same readings as `berth top --json`.
+    context.out(context.json
+                    ? output::frame_json(frame->snapshot, {frame->number, frame->cost.cpu_seconds,
+                                                           frame->cost.driver_seconds})
+                    : watch::render_metrics(*frame, options->metrics));
     return 0;
   }
   const auto ended = serve::run_exporter(*options, [&] {
-    context.out(text("metrics at http://{}/metrics", options->address) + "\n");
+    const std::string url = fmt::format("http://{}/metrics", options->address);
+    if (!context.json) return context.out(text("metrics at {}", url) + "\n");
+    output::JsonWriter json;
+    json.open('{');
+    json.field("schema", 1);
+    json.field("metrics", url);
+    json.close('}');
+    context.out(json.finish());
   });
   if (!ended) return ended.error();
   return 0;

@@ -132,6 +132,16 @@ class Exporter(unittest.TestCase):
         for name in ("compute_app_info", "compute_app_used_memory_bytes"):
             self.assertRegex(done.stdout, rf'\nnvidia_smi_{name}{{uuid="[^"]+",pid="\d+",process_name="[^"]+"}} \d')
 
+    def test_with_json_it_prints_documents(self):
+        run = [BERTH, "sim", "--machine", "lab-4x3090", "--", BERTH, "exporter", "--json"]
+        once = subprocess.run([*run, "--once"], capture_output=True, timeout=110, check=True)
+        self.assertEqual(sum(one["vendor"] == "nvidia" for one in json.loads(once.stdout)["devices"]), 4)
+        server = subprocess.Popen([*run, "--listen", f"127.0.0.1:{free_port()}"], stdout=subprocess.PIPE)
+        self.addCleanup(server.stdout.close)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.terminate)
+        self.assertRegex(json.loads(server.stdout.readline())["metrics"], r"^http://127\.0\.0\.1:\d+/metrics$")
+
     def test_partitions_have_series(self):
         self.start("dgx-a100-mig")
         own = self.metrics()[1]
