@@ -269,6 +269,10 @@ CUDA(cuCtxCreate_v2)(CUcontext* context, unsigned flags, CUdevice device) {
   return create(context, flags, device);
 }
 CUDA_ALIAS(cuCtxCreate, cuCtxCreate_v2);
+CUDA(cuCtxCreate_v3)
+(CUcontext* context, void*, int, unsigned flags, CUdevice device) {
+  return create(context, flags, device);
+}
 CUDA(cuCtxCreate_v4)(CUcontext* context, void*, unsigned flags, CUdevice device) {
   return create(context, flags, device);
 }
@@ -335,6 +339,15 @@ CUDA(cuCtxGetDevice)(CUdevice* device) {
   NEED_CONTEXT();
   NEED(device != nullptr);
   *device = current_context()->device;
+  return CUDA_SUCCESS;
+}
+/// nullptr: this thread's context.
+CUDA(cuCtxGetDevice_v2)(CUdevice* device, CUcontext context) {
+  if (context == nullptr) return cuCtxGetDevice(device);
+  NEED_DRIVER();
+  NEED(device != nullptr);
+  if (!is_context(context)) return CUDA_ERROR_INVALID_CONTEXT;
+  *device = context->device;
   return CUDA_SUCCESS;
 }
 CUDA(cuCtxGetFlags)(unsigned* flags) {

@@ -138,6 +138,7 @@ CUDA(cuMemcpy3DWithAttributesAsync)(const void*, unsigned long long, CUstream) {
   NEED_CONTEXT();
   return CUDA_ERROR_NOT_SUPPORTED;
 }
+CUDA_ALIAS(cuMemcpy3DWithAttributesAsync_ptsz, cuMemcpy3DWithAttributesAsync);
 CUDA(cuMemcpy3D_v2)(const CUDA_MEMCPY3D* box) {
   return copy_box(box, Wait::kYes);
 }
@@ -277,6 +278,7 @@ CUDA(cuMemcpyWithAttributesAsync)
 (CUdeviceptr to, CUdeviceptr from, std::size_t bytes, void*, CUstream) {
   return copy(to, from, bytes, Wait::kNo);
 }
+CUDA_ALIAS(cuMemcpyWithAttributesAsync_ptsz, cuMemcpyWithAttributesAsync);
 CUDA(cuMemsetD16)(CUdeviceptr_v1 to, unsigned short value, unsigned count) {
   return fill(to, 0, value, count, 1);
 }

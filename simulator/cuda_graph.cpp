@@ -310,6 +310,7 @@ CUDA(cuGraphAddNode_v2)
  CUgraphNodeParams* params) {
   return add_any(node, graph, params);
 }
+CUDA_ALIAS(cuGraphAddNode_v3, cuGraphAddNode_v2);
 CUDA(cuGraphMemAllocNodeGetParams)(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS* params) {
   NEED_DRIVER();
   NEED(node != nullptr && params != nullptr && node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC);
@@ -387,6 +388,10 @@ CUDA(cuStreamBeginCapture_v2)(CUstream stream, int) {
   return cuGraphCreate(&stream->capturing, 0);
 }
 CUDA_ALIAS(cuStreamBeginCapture_v2_ptsz, cuStreamBeginCapture_v2);
+CUDA(cuStreamBeginCapture)(CUstream stream) {
+  return cuStreamBeginCapture_v2(stream, 0);
+}
+CUDA_ALIAS(cuStreamBeginCapture_ptsz, cuStreamBeginCapture);
 CUDA(cuStreamEndCapture)(CUstream stream, CUgraph* graph) {
   NEED_CONTEXT();
   NEED(graph != nullptr);

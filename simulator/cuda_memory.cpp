@@ -328,6 +328,11 @@ CUDA(cuMemAdvise)(CUdeviceptr address, std::size_t count, int advice, CUdevice d
     return CUDA_ERROR_NOT_SUPPORTED;
   return CUDA_SUCCESS;
 }
+CUDA(cuMemAdvise_v2)
+(CUdeviceptr address, std::size_t count, int advice, CUmemLocation location) {
+  if (location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+  return cuMemAdvise(address, count, advice, location.id);
+}
 CUDA(cuMemRangeGetAttribute)
 (void* out, std::size_t size, int attribute, CUdeviceptr address, std::size_t count) {
   NEED_CONTEXT();
@@ -574,6 +579,9 @@ CUDA(cuMemHostAlloc)(void** out, std::size_t bytes, unsigned) {
   return *out == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 CUDA(cuMemAllocHost_v2)(void** out, std::size_t bytes) {
+  return cuMemHostAlloc(out, bytes, 0);
+}
+CUDA(cuMemAllocHost)(void** out, unsigned bytes) {
   return cuMemHostAlloc(out, bytes, 0);
 }
 CUDA(cuMemFreeHost)(void* address) {

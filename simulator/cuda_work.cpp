@@ -322,3 +322,8 @@ CUDA(cuLaunchHostFunc)(CUstream, void (*function)(void*), void* data) {
   return CUDA_SUCCESS;
 }
 CUDA_ALIAS(cuLaunchHostFunc_ptsz, cuLaunchHostFunc);
+/// The last parameter says how to wait, which makes no difference here.
+CUDA(cuLaunchHostFunc_v2)(CUstream stream, void (*function)(void*), void* data, unsigned) {
+  return cuLaunchHostFunc(stream, function, data);
+}
+CUDA_ALIAS(cuLaunchHostFunc_v2_ptsz, cuLaunchHostFunc_v2);

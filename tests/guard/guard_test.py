@@ -61,10 +61,10 @@ check(cuda.cuDeviceGraphMemTrim(0))
         done = simulated(BERTH, "run", "--memory", "64MiB", "--", sys.executable, os.path.join(os.path.dirname(PROGRAM), "over.py"), str(size))
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = [line.split("|") for line in done.stdout.splitlines()]
-        self.assertEqual(len(lines), 25 + 2)
-        self.assertEqual([line for line in lines[:25] if line[1:] != ["0", "0", "2", str(size)]], [])
+        self.assertEqual(len(lines), 26 + 3)
+        self.assertEqual([line for line in lines[:26] if line[1:] != ["0", "0", "2", str(size)]], [])
         # Memory of the host is not charged.
-        self.assertEqual([line for line in lines[25:] if line[1:] != ["0", str(size)]], [])
+        self.assertEqual([line for line in lines[26:] if line[1:] != ["0", str(size)]], [])
 
     def test_copies_and_fills_are_counted_by_direction_and_size(self):
         script = f"""

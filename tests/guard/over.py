@@ -82,12 +82,11 @@ def graph_by_node(bytes_):
     return graph
 
 
-def graph_by_any_node(*before_size):
+def graph_by_any_node(add, *before_size):
     def made(bytes_):
         node, graph = ctypes.c_void_p(), ctypes.c_void_p()
         wanted = AnyNode(ALLOCATION_NODE, allocation=GraphAllocation(PoolProperties(1, 0, Location(1, 0)), bytes=bytes_))
         check(cuda.cuGraphCreate(ctypes.byref(graph), 0))
-        add = cuda.cuGraphAddNode_v2 if before_size else cuda.cuGraphAddNode
         check(add(ctypes.byref(node), graph, None, *before_size, size(0), ctypes.byref(wanted)))
         address.value = wanted.allocation.address
         return graph
@@ -157,8 +156,9 @@ TAKE = {
     "cuMipmappedArrayCreate": (lambda n: cuda.cuMipmappedArrayCreate(out_array, ctypes.byref(Cube(n, 0, 0, 1, 1, 0)), 1),
                                lambda: cuda.cuMipmappedArrayDestroy(array)),
     "cuGraphAddMemAllocNode": (launched(graph_by_node), trim),
-    "cuGraphAddNode": (launched(graph_by_any_node()), trim),
-    "cuGraphAddNode_v2": (launched(graph_by_any_node(None)), trim),
+    "cuGraphAddNode": (launched(graph_by_any_node(cuda.cuGraphAddNode)), trim),
+    "cuGraphAddNode_v2": (launched(graph_by_any_node(cuda.cuGraphAddNode_v2, None)), trim),
+    "cuGraphAddNode_v3": (launched(graph_by_any_node(cuda.cuGraphAddNode_v3, None)), trim),
     "a captured cuMemAllocAsync": (launched(graph_by_capture), trim),
     "cuGraphLaunch_ptsz": (launched(graph_by_node, cuda.cuGraphLaunch_ptsz), trim),
     "cuGraphUpload": (launched(graph_by_node, cuda.cuGraphUpload), trim),
@@ -172,6 +172,7 @@ TAKE = {
 # What takes no memory of the device.
 ON_HOST = {
     "cuMemHostAlloc": lambda n: cuda.cuMemHostAlloc(ctypes.byref(ctypes.c_void_p()), size(n), 0),
+    "cuMemAllocHost": lambda n: cuda.cuMemAllocHost(ctypes.byref(ctypes.c_void_p()), n),
     "cuMemAllocHost_v2": lambda n: cuda.cuMemAllocHost_v2(ctypes.byref(ctypes.c_void_p()), size(n)),
 }
 

@@ -16,6 +16,7 @@ from support import FOLDER, GIB, program_paths
 BERTH, DIRECT, TOMORROW, VFORK, DEEP = program_paths(5) if len(sys.argv) > 5 else [""] * 5
 simulated = functools.partial(support.simulated, BERTH)
 HERE = os.path.abspath(__file__)
+NEWEST = os.path.join(FOLDER, "cuda-13.5.toml")
 RUNTIME_ASKS = os.path.join(FOLDER, "..", "data", "cuda", "cudart_queries.csv")
 VERSIONS = os.path.join(FOLDER, "..", "..", "src", "vendor", "cuda", "versions.inc")
 
@@ -35,7 +36,7 @@ def queries():
 
 
 def runtime_queries():
-    """The queries of a program with CUDA 13.0's static runtime when it starts: (name, version, flags)."""
+    """The queries of programs with the runtimes of CUDA 12.9, 13.0 and 13.5 when they start: (name, version, flags)."""
     with open(RUNTIME_ASKS) as file:
         for name, version, flags in (line.split(",") for line in file):
             yield name, int(version), int(flags)
@@ -101,29 +102,76 @@ class Paths(unittest.TestCase):
                     isolation = json.load(file)["isolation"]
                 self.assertEqual((isolation["programs"], isolation["not_counted"]), (1, not_counted))
 
-    def answers(self, which):
+    def test_newer_and_older_versions_of_functions_do_the_same(self):
+        program = f"""
+import sys; sys.path.insert(0, {FOLDER!r})
+from program import *
+from over import Location
+begin()
+managed, one, context, device = ctypes.c_uint64(), ctypes.c_int(-1), ctypes.c_void_p(), ctypes.c_int(-1)
+stream, graph, count = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
+check(cuda.cuMemAllocManaged(ctypes.byref(managed), ctypes.c_size_t(4096), 1))
+check(cuda.cuMemAdvise_v2(managed, ctypes.c_size_t(4096), 3, Location(1, 0)))
+check(cuda.cuMemRangeGetAttribute(ctypes.byref(one), ctypes.c_size_t(4), 2, managed, ctypes.c_size_t(4096)))
+check(cuda.cuCtxCreate_v3(ctypes.byref(context), None, 0, 0, 0))
+check(cuda.cuCtxGetDevice_v2(ctypes.byref(device), context))
+print(one.value, device.value, cuda.cuCtxGetDevice_v2(ctypes.byref(device), stream))
+call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda data: print("called", data))
+check(cuda.cuLaunchHostFunc_v2(None, call, 7, 0))
+check(cuda.cuStreamCreate(ctypes.byref(stream), 1))
+check(cuda.cuStreamBeginCapture(stream))
+check(cuda.cuLaunchKernel(kernel("step"), 1, 1, 1, 1, 1, 1, 0, stream, None, None))
+check(cuda.cuStreamEndCapture(stream, ctypes.byref(graph)))
+check(cuda.cuGraphGetNodes(graph, None, ctypes.byref(count)))
+print(count.value)
+"""
+        done = simulated(sys.executable, "-c", program, "1")
+        self.assertEqual(done.stdout, "0 0 0\ncalled 7\n1\n", done.stderr)
+
+    def answers(self, which, machine):
         """Compares the answers without and with the guard: result, status, the function's full name (with version and variant, so its ABI),
         and its library. Only the library may differ."""
-        plain = simulated(sys.executable, HERE, which)
-        held = simulated(BERTH, "run", "--memory", "2GiB", "--", sys.executable, HERE, which)
+        plain = simulated(sys.executable, HERE, which, machine=machine)
+        held = simulated(BERTH, "run", "--memory", "2GiB", "--", sys.executable, HERE, which, machine=machine)
         before, after = json.loads(plain.stdout), json.loads(held.stdout)
         self.assertEqual([one[:6] for one in before], [other[:6] for other in after])
-        return len(after), {other[5] for one, other in zip(before, after) if one[6] != other[6]}
+        return after, {other[5] for one, other in zip(before, after) if one[6] != other[6]}
 
     def test_every_query_gets_the_same_answer(self):
-        count, replaced = self.answers("all")
-        self.assertGreater(count, 5000)
+        answers, replaced = self.answers("all", "workstation-4090")
+        self.assertGreater(len(answers), 5000)
         self.assertIn("cuMemAlloc_v2", replaced)
         self.assertIn("cuLaunchKernel", replaced)
         self.assertNotIn("cuDeviceGetCount", replaced)
 
-    def test_what_the_static_runtime_asks_gets_the_same_answer(self):
-        count, replaced = self.answers("runtime")
-        self.assertEqual(count, 439)
-        # Memory functions and launches for both kinds of default stream go through the guard.
-        for name in ("cuMemAlloc_v2", "cuMemAllocAsync_ptsz", "cuArrayCreate_v2", "cuGraphLaunch", "cuGraphLaunch_ptsz",
-                     "cuLaunchKernel_ptsz", "cuMemcpyHtoDAsync_v2_ptsz", "cuMemGetInfo_v2"):
+    def test_what_the_runtimes_ask_gets_the_same_answer(self):
+        for machine in (NEWEST, "workstation-4090"):  # drivers for CUDA 13.5 and 13.0
+            answers, replaced = self.answers("runtime", machine)
+            self.assertEqual(len(answers), 482)
+            # Memory functions and launches for both kinds of default stream go through the guard.
+            for name in ("cuMemAlloc_v2", "cuMemAllocAsync_ptsz", "cuArrayCreate_v2", "cuGraphLaunch", "cuGraphLaunch_ptsz",
+                         "cuLaunchKernel_ptsz", "cuMemcpyHtoDAsync_v2_ptsz", "cuMemGetInfo_v2"):
+                self.assertIn(name, replaced)
+
+    def test_the_driver_for_cuda_13_5_has_all_that_the_runtimes_ask_for(self):
+        answers, replaced = self.answers("runtime", NEWEST)
+        # The runtimes also ask for an empty name, and for functions that no header has.
+        self.assertEqual({name for name, *_, result, _, _, _ in answers if result != 0},
+                         {"", "cuSubgridCreate", "cuSubgridWorkerGridCreate", "cuSubgridWorksetCreate"})
+        for name in ("cuMemcpyWithAttributesAsync", "cuMemcpyWithAttributesAsync_ptsz", "cuMemcpy3DWithAttributesAsync_ptsz"):
             self.assertIn(name, replaced)
+
+    def test_copies_with_attributes_are_counted_in_per_thread_default_streams(self):
+        program = (f"import sys; sys.path.insert(0, {FOLDER!r})\nfrom program import *\nbegin()\naddress = allocate(4096)[1]\n"
+                   "for copy in (cuda.cuMemcpyWithAttributesAsync, cuda.cuMemcpyWithAttributesAsync_ptsz):\n"
+                   "    check(copy(ctypes.c_uint64(address.value + 2048), address, ctypes.c_size_t(1024), None, None))")
+        with tempfile.TemporaryDirectory() as folder:
+            report = os.path.join(folder, "report.json")
+            done = simulated(BERTH, "run", "--memory", "2GiB", "--report", report, "--", sys.executable, "-c", program, machine=NEWEST)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(report) as file:
+                device = json.load(file)["isolation"]["devices"][0]
+            self.assertEqual((device["copies"], device["copied_other_bytes"]), (2, 2048))
 
 
 if __name__ == "__main__":
