@@ -131,7 +131,8 @@ program.work(kernel, 0.1)
         # Memory within the quota is there, and the program's own managed memory is the program's affair.
         self.assertEqual((device["prefetches"], device["prefetched_bytes"]), (1, 2 * GIB))
         self.assertTrue(0 < device["prefetch_seconds"] < device["device_seconds"], device)
-        self.printed(script, "--memory", "8GiB")
+        # Nothing limits how much a job without a share sends, and the simulated driver's queue has no end.
+        self.printed(script.replace("kernel, 0.1", "kernel, 0.001"), "--memory", "8GiB")
         self.assertEqual([self.device()[key] for key in ("prefetches", "prefetched_bytes", "prefetch_seconds")], [None] * 3)
 
     def test_no_more_is_moved_than_fits(self):
