@@ -16,6 +16,7 @@ struct CUstream_st {
   CUcontext context;
   std::uint32_t flags;
   CUgraph capturing;  // the graph that captures its calls; nullptr: none
+  int priority;
 };
 
 namespace berth::simulator {

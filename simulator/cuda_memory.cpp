@@ -216,6 +216,23 @@ CUresult create_array(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR& d, unsigned l
 CUdevice device_of_pool(CUmemoryPool pool) {
   return static_cast<CUdevice>(reinterpret_cast<std::uintptr_t>(pool) >> 4U) - 1;
 }
+/// The attributes that programs set, for all pools of a device. They have no effect.
+struct PoolAttributes {
+  int reuse[3] = {1, 1, 1};
+  std::uint64_t threshold = 0;
+};
+constinit PoolAttributes g_pools[wire::kCudaDevices] = {};
+
+/// The place of an attribute and its size, or nullptr.
+void* pool_attribute(CUmemoryPool pool, int attribute, std::size_t& size) {
+  if (!is_device(device_of_pool(pool))) return nullptr;
+  PoolAttributes& all = g_pools[device_of_pool(pool)];
+  const bool is_threshold = attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+  size = is_threshold ? sizeof(all.threshold) : sizeof(all.reuse[0]);
+  if (is_threshold) return &all.threshold;
+  return attribute >= 1 && attribute <= 3 ? &all.reuse[attribute - 1] : nullptr;
+}
+
 CUmemoryPool pool_of(CUdevice device) {
   return reinterpret_cast<CUmemoryPool>((static_cast<std::uintptr_t>(device) + 1) << 4U);
 }
@@ -440,6 +457,24 @@ CUDA(cuMemPoolCreate)(CUmemoryPool* pool, const CUmemPoolProps* props) {
 CUDA(cuMemPoolDestroy)(CUmemoryPool pool) {
   NEED_DRIVER();
   return is_device(device_of_pool(pool)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+CUDA(cuMemPoolSetAttribute)(CUmemoryPool pool, int attribute, void* value) {
+  NEED_DRIVER();
+  std::size_t size = 0;
+  void* const place = pool_attribute(pool, attribute, size);
+  NEED(value != nullptr && is_device(device_of_pool(pool)));
+  if (place == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  memcpy(place, value, size);
+  return CUDA_SUCCESS;
+}
+CUDA(cuMemPoolGetAttribute)(CUmemoryPool pool, int attribute, void* value) {
+  NEED_DRIVER();
+  std::size_t size = 0;
+  const void* const place = pool_attribute(pool, attribute, size);
+  NEED(value != nullptr && is_device(device_of_pool(pool)));
+  if (place == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  memcpy(value, place, size);
+  return CUDA_SUCCESS;
 }
 CUDA(cuMemPoolTrimTo)(CUmemoryPool pool, std::size_t) {
   NEED_DRIVER();

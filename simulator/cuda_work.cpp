@@ -13,6 +13,7 @@ using namespace berth::simulator;
 
 struct CUfunc_st {
   std::uint64_t nanoseconds;
+  char name[256];
 };
 struct CUmod_st {
   CUfunc_st* functions[64];
@@ -89,6 +90,56 @@ std::uint64_t duration_in(const char* name) {
   return strcmp(end, "ms") == 0 ? number * kMillisecond : kOtherKernels;
 }
 
+/// A library is a module that needs no context, and its kernels are functions.
+CUresult load(CUmodule* out, const void* image) {
+  NEED_DRIVER();
+  NEED(out != nullptr && image != nullptr);
+  *out = static_cast<CUmodule>(calloc(1, sizeof(CUmod_st)));
+  return *out == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+CUmodule module_of(CUlibrary library) {
+  return reinterpret_cast<CUmodule>(library);
+}
+CUfunction function_of(CUkernel kernel) {
+  return reinterpret_cast<CUfunction>(kernel);
+}
+
+CUresult unload(CUmodule module) {
+  NEED_DRIVER();
+  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  for (int i = 0; i < module->count; ++i) free(module->functions[i]);
+  free(module);
+  return CUDA_SUCCESS;
+}
+
+/// Every name is found, because images are not read. The same name is the same function.
+CUresult find_function(CUfunction* out, CUmodule module, const char* name) {
+  NEED_DRIVER();
+  NEED(out != nullptr && name != nullptr);
+  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const Locked lock;
+  for (int i = 0; i < module->count; ++i) {
+    *out = module->functions[i];
+    if (strncmp((*out)->name, name, sizeof((*out)->name) - 1) == 0) return CUDA_SUCCESS;
+  }
+  if (module->count == 64) return CUDA_ERROR_NOT_FOUND;
+  auto* made = static_cast<CUfunction>(calloc(1, sizeof(CUfunc_st)));
+  if (made == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  made->nanoseconds = duration_in(name);
+  strncpy(made->name, name, sizeof(made->name) - 1);
+  module->functions[module->count++] = made;
+  *out = made;
+  return CUDA_SUCCESS;
+}
+
+CUresult attribute_of(int* value, int attribute, CUfunction function) {
+  NEED_DRIVER();
+  NEED(value != nullptr);
+  if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  *value = attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? 1024 : 0;
+  return CUDA_SUCCESS;
+}
+
 CUresult launch(CUfunction function, CUstream stream) {
   NEED_CONTEXT();
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -131,18 +182,53 @@ bool all_done(CUdevice device) {
 
 }  // namespace berth::simulator
 
-CUDA(cuStreamCreate)(CUstream* stream, unsigned flags) {
+CUDA(cuStreamCreateWithPriority)(CUstream* stream, unsigned flags, int priority) {
   NEED_CONTEXT();
   NEED(stream != nullptr);
   auto* made = static_cast<CUstream>(calloc(1, sizeof(CUstream_st)));
   if (made == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  *made = {current_context(), flags, nullptr};
+  *made = {current_context(), flags, nullptr, priority};
   *stream = made;
   return CUDA_SUCCESS;
 }
-CUDA(cuStreamCreateWithPriority)(CUstream* stream, unsigned flags, int) {
-  return cuStreamCreate(stream, flags);
+CUDA(cuStreamCreate)(CUstream* stream, unsigned flags) {
+  return cuStreamCreateWithPriority(stream, flags, 0);
 }
+/// A priority is remembered, and has no effect.
+CUDA(cuCtxGetStreamPriorityRange)(int* least, int* greatest) {
+  NEED_CONTEXT();
+  if (least != nullptr) *least = 0;
+  if (greatest != nullptr) *greatest = -5;
+  return CUDA_SUCCESS;
+}
+CUDA(cuStreamGetPriority)(CUstream stream, int* priority) {
+  NEED_CONTEXT();
+  NEED(priority != nullptr);
+  *priority = is_stream(stream) ? stream->priority : 0;
+  return CUDA_SUCCESS;
+}
+CUDA_ALIAS(cuStreamGetPriority_ptsz, cuStreamGetPriority);
+CUDA(cuStreamGetFlags)(CUstream stream, unsigned* flags) {
+  NEED_CONTEXT();
+  NEED(flags != nullptr);
+  *flags = is_stream(stream) ? stream->flags : 0;
+  return CUDA_SUCCESS;
+}
+CUDA_ALIAS(cuStreamGetFlags_ptsz, cuStreamGetFlags);
+CUDA(cuStreamGetCtx)(CUstream stream, CUcontext* context) {
+  NEED_CONTEXT();
+  NEED(context != nullptr);
+  *context = is_stream(stream) ? stream->context : current_context();
+  return CUDA_SUCCESS;
+}
+CUDA_ALIAS(cuStreamGetCtx_ptsz, cuStreamGetCtx);
+CUDA(cuStreamGetDevice)(CUstream stream, CUdevice* device) {
+  NEED_CONTEXT();
+  NEED(device != nullptr);
+  *device = (is_stream(stream) ? stream->context : current_context())->device;
+  return CUDA_SUCCESS;
+}
+CUDA_ALIAS(cuStreamGetDevice_ptsz, cuStreamGetDevice);
 CUDA(cuStreamDestroy_v2)(CUstream stream) {
   NEED_CONTEXT();
   if (!is_stream(stream)) return CUDA_ERROR_INVALID_HANDLE;
@@ -257,32 +343,65 @@ CUDA_ALIAS(cuEventElapsedTime_v2, cuEventElapsedTime);
 
 CUDA(cuModuleLoadData)(CUmodule* module, const void* image) {
   NEED_CONTEXT();
-  NEED(module != nullptr && image != nullptr);
-  *module = static_cast<CUmodule>(calloc(1, sizeof(CUmod_st)));
-  return *module == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+  return load(module, image);
 }
 CUDA(cuModuleLoadDataEx)(CUmodule* module, const void* image, unsigned, int*, void**) {
   return cuModuleLoadData(module, image);
 }
 CUDA(cuModuleUnload)(CUmodule module) {
   NEED_CONTEXT();
-  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  for (int i = 0; i < module->count; ++i) free(module->functions[i]);
-  free(module);
-  return CUDA_SUCCESS;
+  return unload(module);
 }
 CUDA(cuModuleGetFunction)(CUfunction* function, CUmodule module, const char* name) {
   NEED_CONTEXT();
-  NEED(function != nullptr && name != nullptr);
-  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const Locked lock;
-  if (module->count == 64) return CUDA_ERROR_NOT_FOUND;
-  auto* made = static_cast<CUfunction>(calloc(1, sizeof(CUfunc_st)));
-  if (made == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  made->nanoseconds = duration_in(name);
-  module->functions[module->count++] = made;
-  *function = made;
+  return find_function(function, module, name);
+}
+CUDA(cuFuncGetAttribute)(int* value, int attribute, CUfunction function) {
+  return attribute_of(value, attribute, function);
+}
+CUDA(cuFuncSetAttribute)(CUfunction function, int, int) {
+  NEED_CONTEXT();
+  return function == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+CUDA(cuFuncSetCacheConfig)(CUfunction function, int) {
+  return cuFuncSetAttribute(function, 0, 0);
+}
+CUDA(cuOccupancyMaxActiveBlocksPerMultiprocessor)
+(int* blocks, CUfunction function, int threads, std::size_t) {
+  NEED_CONTEXT();
+  NEED(blocks != nullptr && threads > 0);
+  if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  *blocks = threads > 1024 ? 0 : 1536 / threads > 32 ? 32 : 1536 / threads;
   return CUDA_SUCCESS;
+}
+CUDA(cuLibraryLoadData)
+(CUlibrary* library, const void* image, int*, void**, unsigned, int*, void**, unsigned) {
+  return load(reinterpret_cast<CUmodule*>(library), image);
+}
+CUDA(cuLibraryUnload)(CUlibrary library) {
+  return unload(module_of(library));
+}
+CUDA(cuLibraryGetModule)(CUmodule* module, CUlibrary library) {
+  NEED_CONTEXT();
+  NEED(module != nullptr);
+  *module = module_of(library);
+  return library == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+CUDA(cuLibraryGetKernel)(CUkernel* kernel, CUlibrary library, const char* name) {
+  return find_function(reinterpret_cast<CUfunction*>(kernel), module_of(library), name);
+}
+CUDA(cuKernelGetFunction)(CUfunction* function, CUkernel kernel) {
+  NEED_CONTEXT();
+  NEED(function != nullptr);
+  *function = function_of(kernel);
+  return kernel == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+CUDA(cuKernelGetAttribute)(int* value, int attribute, CUkernel kernel, CUdevice) {
+  return attribute_of(value, attribute, function_of(kernel));
+}
+CUDA(cuKernelSetAttribute)(int, int, CUkernel kernel, CUdevice) {
+  NEED_DRIVER();
+  return kernel == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
 }
 
 CUDA(cuLaunchKernel)

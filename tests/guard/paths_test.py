@@ -128,6 +128,64 @@ print(count.value)
         done = simulated(sys.executable, "-c", program, "1")
         self.assertEqual(done.stdout, "0 0 0\ncalled 7\n1\n", done.stderr)
 
+    def test_kernels_of_libraries_are_launched(self):
+        program = f"""
+import sys; sys.path.insert(0, {FOLDER!r})
+from program import *
+begin()
+library, first, again, function, module, of_module = (ctypes.c_void_p() for _ in range(6))
+events, took, threads = (ctypes.c_void_p * 2)(), ctypes.c_float(), ctypes.c_int()
+check(cuda.cuLibraryLoadData(ctypes.byref(library), b"image", None, None, 0, None, None, 0))
+for kernel in (first, again):
+    check(cuda.cuLibraryGetKernel(ctypes.byref(kernel), library, b"step_20ms"))
+check(cuda.cuKernelGetFunction(ctypes.byref(function), first))
+check(cuda.cuLibraryGetModule(ctypes.byref(module), library))
+check(cuda.cuModuleGetFunction(ctypes.byref(of_module), module, b"step_20ms"))
+check(cuda.cuFuncGetAttribute(ctypes.byref(threads), 0, function))
+for _ in events:
+    check(cuda.cuEventCreate(ctypes.byref(one := ctypes.c_void_p()), 0))
+    events[0], events[1] = events[1], one
+check(cuda.cuEventRecord(ctypes.c_void_p(events[0]), None))
+for kernel in (first, function):
+    check(cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, None, None))
+check(cuda.cuEventRecord(ctypes.c_void_p(events[1]), None))
+check(cuda.cuCtxSynchronize())
+check(cuda.cuEventElapsedTime(ctypes.byref(took), ctypes.c_void_p(events[0]), ctypes.c_void_p(events[1])))
+print(first.value == again.value, function.value == of_module.value, threads.value, took.value >= 40)
+check(cuda.cuLibraryUnload(library))
+"""
+        with tempfile.TemporaryDirectory() as folder:
+            report = os.path.join(folder, "report.json")
+            done = simulated(BERTH, "run", "--memory", "2GiB", "--report", report, "--", sys.executable, "-c", program)
+            self.assertEqual(done.stdout, "True True 1024 True\n", done.stderr)
+            with open(report) as file:
+                self.assertEqual(json.load(file)["isolation"]["devices"][0]["launches"], 2)
+
+    def test_attributes_of_streams_and_pools_are_those_that_were_set(self):
+        program = f"""
+import sys; sys.path.insert(0, {FOLDER!r})
+from program import *
+begin()
+stream, pool, context, mine = (ctypes.c_void_p() for _ in range(4))
+priority, flags, device, threshold, reuse = ctypes.c_int(), ctypes.c_uint(), ctypes.c_int(-1), ctypes.c_uint64(4096), ctypes.c_int(0)
+check(cuda.cuStreamCreateWithPriority(ctypes.byref(stream), 1, -3))
+check(cuda.cuStreamGetPriority(stream, ctypes.byref(priority)))
+check(cuda.cuStreamGetFlags(stream, ctypes.byref(flags)))
+check(cuda.cuStreamGetDevice(stream, ctypes.byref(device)))
+check(cuda.cuStreamGetCtx(stream, ctypes.byref(context)))
+check(cuda.cuCtxGetCurrent(ctypes.byref(mine)))
+check(cuda.cuDeviceGetDefaultMemPool(ctypes.byref(pool), 0))
+check(cuda.cuMemPoolSetAttribute(pool, 4, ctypes.byref(threshold)))
+check(cuda.cuMemPoolSetAttribute(pool, 2, ctypes.byref(reuse)))
+threshold.value, reuse.value = 0, 7
+check(cuda.cuMemPoolGetAttribute(pool, 4, ctypes.byref(threshold)))
+check(cuda.cuMemPoolGetAttribute(pool, 2, ctypes.byref(reuse)))
+print(priority.value, flags.value, device.value, context.value == mine.value, threshold.value, reuse.value,
+      cuda.cuMemPoolGetAttribute(pool, 5, ctypes.byref(threshold)))
+"""
+        done = simulated(sys.executable, "-c", program)
+        self.assertEqual(done.stdout, "-3 1 0 True 4096 0 801\n", done.stderr)
+
     def answers(self, which, machine):
         """Compares the answers without and with the guard: result, status, the function's full name (with version and variant, so its ABI),
         and its library. Only the library may differ."""

@@ -28,7 +28,9 @@ using CUdeviceptr = std::uint64_t;
 using CUdeviceptr_v1 = std::uint32_t;
 struct CUctx_st;
 struct CUmod_st;
+struct CUlib_st;
 struct CUfunc_st;
+struct CUkern_st;
 struct CUstream_st;
 struct CUevent_st;
 struct CUarray_st;
@@ -40,7 +42,9 @@ struct CUgraphExec_st;
 struct CUextMemory_st;
 using CUcontext = CUctx_st*;
 using CUmodule = CUmod_st*;
+using CUlibrary = CUlib_st*;
 using CUfunction = CUfunc_st*;
+using CUkernel = CUkern_st*;
 using CUstream = CUstream_st*;
 using CUevent = CUevent_st*;
 using CUarray = CUarray_st*;
@@ -91,6 +95,8 @@ struct CUmemPoolProps {
   unsigned char reserved[53];
 };
 static_assert(sizeof(CUmemPoolProps) == 88);
+/// Attributes 1 to 3 say how a pool uses memory again.
+inline constexpr int CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4;
 
 struct CUDA_ARRAY_DESCRIPTOR {
   std::size_t Width, Height;
@@ -239,6 +245,7 @@ struct CUlaunchConfig {
 };
 static_assert(sizeof(CUlaunchConfig) == 56);
 
+inline constexpr int CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0;
 /// cuDeviceGetAttribute: the attributes that the simulated driver supports.
 inline constexpr unsigned CU_MEM_ATTACH_GLOBAL = 1;
 enum CUmem_advise : int {
