@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs NVIDIA's headers, runtimes and compilers from PyPI into build/cuda/12.9 and build/cuda/13.5, each a separate Python environment
-# with cuda-python's bindings, for `./dev test --cuda`. They take 540 MB. pip's own settings (index, proxy) apply.
+# with cuda-python's bindings, for `./dev test --cuda`. They take 1.1 GB. pip's own settings (index, proxy) apply.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 mkdir -p build/cuda

@@ -219,5 +219,14 @@ class Bindings(unittest.TestCase):
             print(f"cuda-python for CUDA {toolkit.version}: {len(ways)} ways to take memory")
 
 
+class Libraries(WithFolder):
+    def test_numba_and_cuda_core_get_exactly_their_quota_and_launch_a_kernel(self):
+        done = simulated(BERTH, "run", "--memory", "64MiB", "--report", os.path.join(self.folder, "report.json"), "--", VERSIONS[1].python,
+                         os.path.join(HERE, "numba_program.py"), str(SIZE))
+        self.assertEqual(done.stdout, f"cuda.core {SIZE} True\nnumba {SIZE} True\nleft {SIZE}\n", done.stderr)
+        device, = self.report()["isolation"]["devices"]
+        self.assertEqual((device["launches"], device["memory_peak_bytes"]), (1, SIZE))
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)
