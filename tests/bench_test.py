@@ -71,7 +71,7 @@ class Bench(unittest.TestCase):
         xml.etree.ElementTree.parse(picture)
         done = bench("infer", "--cpu", "--model", "gpt2-tiny", "--batch", "2", "--seconds", "1", "--python", PYTHON)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r"(?m)^int8 .* [\d.]+ % +PyTorch dynamic quantization")
+        self.assertRegex(done.stdout, r"(?m)^int8 .* [\d.]+ % +PyTorch (dynamic quantization|\S+, torchao)$")
         self.assertRegex(done.stdout, r"(?m)^Proposal: ")
 
     @unittest.skipUnless(HAS_TORCH and HAS_ONNX_RUNTIME, "needs PyTorch and ONNX Runtime")

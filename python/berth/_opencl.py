@@ -292,7 +292,7 @@ def _launcher() -> Callable[[int], int]:
     except (BerthError, AttributeError):
         return _launch_by_ctypes
     run.restype, run.argtypes = c_int32, [c_void_p]
-    return run  # type: ignore[no-any-return]
+    return run
 
 
 class Event:

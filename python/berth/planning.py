@@ -84,7 +84,7 @@ def _write_shapes(module: Any, folder: str) -> str:
         file.write(len(said).to_bytes(8, "little") + said)
         file.truncate(8 + len(said) + end)
     # For a model of transformers, `config` has the number of experts that each token uses.
-    config = getattr(module, "config", None)
+    config: Any = getattr(module, "config", None)
     if hasattr(config, "to_json_string"):
         with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
             file.write(config.to_json_string())
