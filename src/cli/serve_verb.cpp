@@ -1,5 +1,6 @@
 // `berth serve`: the broker of this machine or this user, until it is stopped or idle. `berth run`
 // starts one by itself; start it by hand to see its output.
+#include <poll.h>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,10 +14,12 @@
 #include "base/units.hpp"
 #include "cli/verbs.hpp"
 #include "cli/version.hpp"
+#include "client/reach.hpp"
 #include "inventory/observe.hpp"
 #include "output/json_writer.hpp"
 #include "serve/daemon.hpp"
 #include "serve/foreign_processes.hpp"
+#include "serve/refusal.hpp"
 #include "serve/token.hpp"
 #include "system/device_locks.hpp"
 #include "system/process.hpp"
@@ -126,6 +129,57 @@ Status take_mode(const Context& context, serve::DaemonOptions& options) {
   return Done{};
 }
 
+/// The process of the broker that serves this folder.
+std::optional<pid_t> broker_of(const std::string& state_folder) {
+  return system::holder_of(state_folder + "/berth.sock.lock");
+}
+
+/// Asks the broker that has this folder to end. Returns its process id, or nullopt if it cannot be
+/// asked, because it is starting or ending. Fails with E1089 if it stays.
+Result<std::optional<pid_t>> replace(const std::string& state_folder) {
+  const auto broker = broker_of(state_folder);
+  const auto asked = client::ask_to_hand_over(state_folder);
+  if (asked) return broker;
+  const Error& error = asked.error();
+  if (error.id == "E0920" || client::went_away(error)) return std::optional<pid_t>();
+  // A broker of an earlier release does not know the call.
+  if (error.id == "E0911" && broker) return serve::another_serves(state_folder, *broker);
+  return error;
+}
+
+/// Runs the broker. If the broker that `berth run` started has the folder, takes its place.
+Status serve_here(const Context& context, const serve::DaemonOptions& options,
+                  const std::function<void()>& ready) {
+  constexpr std::chrono::seconds kMost(20);
+  const auto end = std::chrono::steady_clock::now() + kMost;
+  std::optional<pid_t> before;
+  bool is_said = false;
+  const auto begun = [&] {
+    if (before)
+      context.err(text("note: this broker took the place of the one that was started by itself "
+                       "(process {}); its jobs go on",
+                       *before) +
+                  "\n");
+    ready();
+  };
+  for (;;) {
+    auto ended = serve::run_daemon(options, begun);
+    const bool is_taken = !ended && ended.error().id == "E0906";
+    if (!is_taken || options.for_all || options.idle_seconds > 0) return ended;
+    auto asked = replace(options.state_folder);
+    if (!asked) return std::move(asked).error();
+    // Clients that wait may have started the next broker before this one has opened the journal.
+    if (!before) before = *asked;
+    const auto left = end - std::chrono::steady_clock::now();
+    if (left.count() < 0) return ended;
+    if (left < kMost - std::chrono::seconds(1) && !std::exchange(is_said, true))
+      context.err(text("another broker has the journal in {}; waiting for it",
+                       printable(options.state_folder)) +
+                  "\n");
+    ::poll(nullptr, 0, 20);
+  }
+}
+
 }  // namespace
 
 Result<int> run_serve(const Context& context) {
@@ -170,7 +224,7 @@ Result<int> run_serve(const Context& context) {
       !options->for_all && !(env_nonempty("BERTH_SIM_DIR") && env_nonempty("BERTH_RUNTIME_DIR"));
   options->sources = inventory::Sources::from_environment();
   const std::string& shown = options->link.empty() ? options->socket : options->link;
-  const auto ended = serve::run_daemon(*options, [&] {
+  const auto ended = serve_here(context, *options, [&] {
     const std::string token = serve::token_file(options->state_folder);
     if (!context.json) {
       context.out(text("serving at {}", shown) + "\n");

@@ -172,6 +172,15 @@ Result<Client> reach(IfNone if_none, const std::string& program) {
   return own;
 }
 
+Status ask_to_hand_over(const std::string& state_folder) {
+  auto client = Client::connect(state_folder + "/berth.sock");
+  if (!client) return std::move(client).error();
+  const auto answer = client->call("POST", "/v1/hand-over");
+  if (!answer) return answer.error();
+  if (answer->status >= 300) return error_in(answer->body).value_or(unreadable_answer(*answer));
+  return Done{};
+}
+
 std::string left_with_own(const Client& reached) {
   const auto runtime = system::runtime_folder();
   // The broker removes its socket beside the journal when it exits without unfinished work.

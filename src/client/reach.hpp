@@ -25,6 +25,11 @@ enum class IfNone {
 /// (E0921).
 [[nodiscard]] Result<Client> reach(IfNone if_none, const std::string& program = kThisProgram);
 
+/// Asks the broker of this folder to end, so that this process can take its place. It agrees if it
+/// was started to end when idle, as `berth run` starts it. Fails as Client::connect and
+/// Client::call, and with the broker's refusal (E1089; E0911: it is of an earlier release).
+[[nodiscard]] Status ask_to_hand_over(const std::string& state_folder);
+
 /// A command that shows the jobs of this user's own broker, if this process reached the system
 /// broker because that one was started later. "": the own broker has no unfinished jobs.
 [[nodiscard]] std::string left_with_own(const Client& reached);

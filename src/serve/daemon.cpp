@@ -17,6 +17,7 @@
 #include "serve/idle_bench.hpp"
 #include "serve/launcher.hpp"
 #include "serve/observer.hpp"
+#include "serve/refusal.hpp"
 #include "serve/server.hpp"
 #include "serve/shutdown.hpp"
 #include "serve/tcp_door.hpp"
@@ -168,7 +169,7 @@ class Daemon {
       if (execution_.fault() && execution_.fault()->id != "E0908") return loop_.stop();
       if (ready_) ready_();
     }
-    for (auto& [call, answer] : std::exchange(held_, {})) api_.act(call, answer);
+    for (auto& [call, answer] : std::exchange(held_, {})) act(call, answer);
     execution_.settle();
     look_after_pauses();
     measure_idle_devices();
@@ -212,13 +213,28 @@ class Daemon {
     const auto age = last_call_ - seen_at_;
     const bool wants_look = call.method == "POST" && age > kSoonOld;
     if (wants_look) look();
-    if (is_restored_ && !(wants_look && age > kFresh)) return api_.act(call, answer);
+    if (is_restored_ && !(wants_look && age > kFresh)) return act(call, answer);
     if (held_.size() >= look_through_at_) {
       std::erase_if(held_, [](const auto& one) { return !one.second.is_wanted(); });
       look_through_at_ = std::max<std::size_t>(64, 2 * held_.size());
     }
     held_.emplace_back(std::move(call), answer);
     look();
+  }
+
+  void act(const Call& call, const Answer& answer) {
+    if (call.method == "POST" && call.path == "/v1/hand-over") return hand_over(answer);
+    api_.act(call, answer);
+  }
+
+  /// `berth serve` by hand replaces a broker that would end when it is idle. Jobs go on, and
+  /// clients connect again, as after SIGTERM.
+  void hand_over(const Answer& answer) {
+    if (options_.for_all || options_.idle_seconds == 0)
+      return answer.send(refusal(another_serves(options_.state_folder, ::getpid())));
+    api_.answer_all();
+    answer.send({200, fmt::format("{{\"schema\":1,\"pid\":{}}}\n", ::getpid())});
+    asio::post(loop_, [this] { loop_.stop(); });
   }
 
   /// Sleeps until the next limit, if it comes before the next tick. Each tick checks the limits

@@ -40,6 +40,12 @@ Error no_such_place(const Call& call) {
           text("the API has no call {} {}", printable(call.method), printable(call.path)), ""};
 }
 
+Error another_serves(const std::string& state_folder, pid_t pid) {
+  return {ErrorCode::kUnavailable, "E1089",
+          text("another broker serves {} already: process {}", printable(state_folder), pid),
+          text("kill {}    then start this one; running jobs go on", pid)};
+}
+
 Reply no_call() {
   return refusal({ErrorCode::kInvalidArgument, "E0919", text("this is not an HTTP request"), ""});
 }

@@ -204,7 +204,7 @@ class Leases(Daemon):
         client = self.client()
         for method, path, body, status in (("GET", "/nothing", None, 404), ("GET", "/v2/jobs", None, 404),
                                            ("POST", "/v1/jobs", 3, 400), ("GET", "/v1/jobs/7", None, 404),
-                                           ("POST", "/v1/jobs/7/cancel", {}, 404), ("DELETE", "/v1/jobs", None, 404),
+                                           ("POST", "/v1/jobs/7/cancel", {}, 404), ("DELETE", "/v1/jobs", None, 404), ("POST", "/v1/hand-over", None, 503),
                                            ("POST", "/v1/jobs", {"request": {"gpus": 99}}, 409),
                                            ("POST", "/v1/jobs", {"request": {"devices": ["77"]}}, 404),
                                            ("POST", "/v1/jobs", {"owners": [{"pid": 1 << 22}]}, 403)):

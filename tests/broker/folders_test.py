@@ -112,7 +112,7 @@ class Folders(Machine):
             for one in brokers:
                 if one not in serving:
                     error = one.communicate(timeout=30)[1]
-                    self.assertRegex(error, r"error: another broker (listens at|has the journal) .*\((E0909|E0906)\)\n\nhint: ")
+                    self.assertRegex(error, r"error: another broker serves .* already: process \d+ \(E1089\)\n\nhint: kill ")
                     self.assertEqual(one.returncode, 4)
             self.assertEqual(self.call("GET", "/v1/jobs")["jobs"], [])
             serving[0].terminate()

@@ -57,9 +57,9 @@ class OwnBroker(Machine):
         gone.touch()
         time.sleep(0.2)
         next_ = self.start("serve")
-        # The reader's old program may have started a broker already. That is fine, too.
-        said = next_.stdout.readline() or next_.stderr.readline()
-        self.assertTrue(said.startswith("serving ") or "E0909" in said or "E0906" in said, said)
+        # The reader's old program may have started a broker already, whose place this one takes.
+        said = next_.stdout.readline() or next_.stderr.read()
+        self.assertTrue(said.startswith("serving "), said)
         self.assertEqual(self.job(short, "ended")["outcome"]["exit_code"], 5)
         self.assertEqual((shell.wait(30), shell.stdout.read()), (3, "ends\n"))
         self.assertEqual([self.job(one)["state"] for one in (long, waiting)], ["running", "waiting"])
@@ -68,6 +68,37 @@ class OwnBroker(Machine):
         self.assertEqual(self.job(long, "ended")["outcome"]["exit_code"], 6)
         self.assertEqual((reader.wait(30), reader.stdout.read()), (0, "ends\n"))
         self.assertEqual(self.job(waiting, "ended")["outcome"]["exit_code"], 7)
+
+
+    def test_serve_takes_the_place_of_the_broker_that_run_started(self):
+        gone, later = self.folder / "gone", self.folder / "later"
+        shell = self.start("run", "--gpus", "1", "--", *until(gone, 3))
+        self.assertEqual(shell.stdout.readline(), "up\n")
+        before, = self.brokers()
+        long = self.queue("--gpus", "2", "--", *until(later, 6))
+        waiting = self.queue("--gpus", "4", "--", "sh", "-c", "exit 7")
+        reader, waiter = self.start("logs", "-f", str(long)), self.start("wait", str(long))
+        self.assertEqual(reader.stdout.readline(), "up\n")
+        serves = self.start("serve")
+        self.assertTrue(serves.stdout.readline().startswith("serving "))
+        self.assertRegex(serves.stderr.readline(), rf"^note: this broker took the place .* \(process {before}\); its jobs go on$")
+        self.assertEqual(self.brokers(), [serves.pid])
+        self.assertEqual([self.job(one)["state"] for one in (1, long, waiting)], ["running", "running", "waiting"])
+        gone.touch()
+        self.assertEqual((shell.wait(30), shell.stdout.read()), (3, "ends\n"))
+        self.assertEqual(self.job(1, "ended")["outcome"]["exit_code"], 3)
+        self.assertEqual([one.poll() for one in (reader, waiter)], [None, None])
+        later.touch()
+        self.assertEqual((waiter.wait(30), reader.wait(30), reader.stdout.read()), (6, 0, "ends\n"))
+        self.assertEqual(self.job(waiting, "ended")["outcome"]["exit_code"], 7)
+
+    def test_a_broker_started_by_hand_stays_and_is_named(self):
+        first = self.start("serve")
+        self.assertTrue(first.stdout.readline().startswith("serving "))
+        second = self.run_berth("serve")
+        self.assertEqual(second.returncode, 4)
+        self.assertRegex(second.stderr, rf"another broker serves .* already: process {first.pid} \(E1089\)\n\nhint: kill {first.pid} ")
+        self.assertIsNone(first.poll())
 
 
 @unittest.skipIf(os.geteuid() != 0, "only root serves all users")
