@@ -122,17 +122,22 @@ Result<int> for_each_job(const Context& context, const char* what) {
   return code;
 }
 
+/// Adds a job, or each job of an array.
+Status add_jobs(JobCalls& calls, JobId id, std::vector<JobId>& ids) {
+  const auto jobs = calls.jobs(id);
+  if (!jobs) return jobs.error();
+  for (const Job& job : *jobs) ids.push_back(job.id);
+  return Done{};
+}
+
 /// The ids of all names. All are found before the verb waits for the first job.
 Result<std::vector<JobId>> ids_of(JobCalls& calls, const std::vector<std::string>& words) {
   std::vector<JobId> ids;
   for (const std::string& word : words) {
     const auto named = calls.ids_of(word);
     if (!named) return named.error();
-    for (const JobId id : *named) {
-      const auto jobs = calls.jobs(id);
-      if (!jobs) return jobs.error();
-      for (const Job& job : *jobs) ids.push_back(job.id);
-    }
+    for (const JobId id : *named)
+      if (auto added = add_jobs(calls, id, ids); !added) return std::move(added).error();
   }
   return ids;
 }
@@ -142,13 +147,16 @@ struct Awaited {
   std::vector<JobId> ids;
 };
 
-/// The jobs that the user named, or else the caller's last job.
+/// The jobs that the user named, or else the caller's last job or array.
 Result<Awaited> awaited(const Context& context) {
   const std::vector<std::string>& words = context.arguments.positional;
   if (words.empty()) {
     auto last = find_job(context, "wait");
     if (!last) return std::move(last).error();
-    return Awaited{std::move(last->calls), {last->id}};
+    Awaited all{std::move(last->calls), {}};
+    if (auto added = add_jobs(all.calls, last->id, all.ids); !added)
+      return std::move(added).error();
+    return all;
   }
   auto calls = JobCalls::reach_for(words.front());
   if (!calls) return std::move(calls).error();

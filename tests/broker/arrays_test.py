@@ -31,6 +31,12 @@ class Arrays(Machine):
         self.assertEqual(self.says("logs", f"{array}_7"), f"this is 7 of {array}\n")
         self.assertRegex(self.says("jobs"), rf"{array}_\[1-20\] +\S+ +done")
 
+    def test_wait_without_a_number_waits_for_the_whole_last_array(self):
+        self.array("--cpu", "--array", "1-4%2", "--", "sh", "-c", "sleep 0.3; exit $((BERTH_ARRAY_INDEX / 4))")
+        waited = self.run_berth("wait", "--json")
+        self.assertEqual((waited.returncode, waited.stderr), (1, ""))
+        self.assertEqual([job["outcome"]["exit_code"] for job in json.loads(waited.stdout)["jobs"]], [0, 0, 0, 1])
+
     def test_no_more_run_at_a_time_than_the_array_allows(self):
         array = self.array("--gpus", "1", "--array", "0-5%2", "--", "sleep", "0.3")
         running = [0]
