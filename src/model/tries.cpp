@@ -144,6 +144,11 @@ const HangSeen* hang_now(const Tries& tries) {
   return last.is_over || last.is_slow ? nullptr : &last;
 }
 
+bool was_ended_for_hang(const Try& one) {
+  // A task of Slurm that hung and then failed by itself has no evidence.
+  return one.kind == TryClass::kHang && !one.evidence.empty();
+}
+
 const RankEnd* first_failed(const Try& one) {
   const auto found = std::find_if(one.ranks.begin(), one.ranks.end(), [](const RankEnd& rank) {
     return rank.part == RankPart::kFailedFirst;

@@ -141,6 +141,8 @@ struct Tries {
 /// The ranks that ended with exit code 0 while all others waited for them, according to the last
 /// hang that was seen. Empty if the others waited for a rank that was still there.
 [[nodiscard]] std::vector<int> gone_while_others_waited(const Try& one);
+/// Whether --hang-action ended it.
+[[nodiscard]] bool was_ended_for_hang(const Try& one);
 /// The rank that failed first. It determines the exit code of the job. nullptr if no rank failed,
 /// or if ranks failed only because they waited for a rank that had already ended.
 [[nodiscard]] const RankEnd* first_failed(const Try& one);

@@ -10,6 +10,7 @@
 #include "base/units.hpp"
 #include "model/device_selector.hpp"
 #include "model/job.hpp"
+#include "model/tries.hpp"
 #include "output/guard_text.hpp"
 #include "output/tries_text.hpp"
 #include "output/words.hpp"
@@ -40,6 +41,9 @@ std::string ending(const model::Report& report, const Terminal& terminal) {
     return terminal.paint(Style::kRed, text("ended by its time limit after {}", time));
   if (outcome.kind == model::OutcomeClass::kPreempted)
     return terminal.paint(Style::kRed, text("ended for another job after {}", time));
+  const auto& tries = report.tries;
+  if (tries && !tries->all.empty() && model::was_ended_for_hang(tries->all.back()))
+    return terminal.paint(Style::kRed, text("hung, and was ended by berth after {}", time));
   if (outcome.signal)
     return terminal.paint(Style::kRed,
                           text("ended by {} after {}", signal_name(*outcome.signal), time));

@@ -235,6 +235,32 @@ TEST_CASE("a job that was cancelled or over its limit is said to be that, not to
   CHECK(holds(report_text(report, plain()), "cancelled after 12.4 s"));
 }
 
+TEST_CASE("a job that was ended because it hung is said to have hung") {
+  model::Report report = sample();
+  report.outcome = {model::OutcomeClass::kSignal, 143, 15};
+  auto tries = std::make_shared<model::Tries>();
+  tries->has_ranks = true;
+  model::Try& last = tries->all.emplace_back();
+  last.kind = model::TryClass::kHang;
+  last.evidence = "no progress for 12.0 s: berth ended it (--hang-action kill)";
+  last.ranks.resize(3);
+  for (int rank = 0; rank < 3; ++rank) {
+    auto& one = last.ranks[static_cast<std::size_t>(rank)];
+    one.rank = rank;
+    one.signal = 15;
+    one.part = rank == 1 ? model::RankPart::kFailedFirst : model::RankPart::kVictim;
+  }
+  last.hangs.emplace_back().odd_ranks = {1};
+  report.tries = tries;
+  const std::string text = report_text(report, plain());
+  CHECK(holds(text, "hung, and was ended by berth after 12.4 s"));
+  CHECK(holds(text, "no progress for 12.0 s: berth ended it (--hang-action kill); rank 1 hung;"));
+  CHECK(holds(text, "victims: ranks 0,2"));
+  CHECK_FALSE(holds(text, "failed first"));
+  last.hangs.back().odd_ranks.clear();
+  CHECK(holds(report_text(report, plain()), "ranks 0-2 hung"));
+}
+
 TEST_CASE("memory that grows is told with its rate, and JSON has the figures") {
   model::Report report = sample();
   CHECK_FALSE(holds(report_text(report, plain()), "grows"));

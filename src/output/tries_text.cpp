@@ -8,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
+#include "base/translated.hpp"
 #include "base/units.hpp"
 #include "model/cpu_list.hpp"
 #include "output/terminal.hpp"
@@ -57,7 +58,9 @@ std::vector<int> with_part(const model::Try& one, RankPart part) {
   return ranks;
 }
 
-std::string end_words(const RankEnd& end) {
+/// `was_hung`: the rank was ended because it made no progress.
+std::string end_words(const RankEnd& end, bool was_hung) {
+  if (was_hung) return text("hung");
   switch (end.part) {
     case RankPart::kOk:
       return text("ok");
@@ -76,10 +79,19 @@ std::string end_words(const RankEnd& end) {
   return {};
 }
 
-std::vector<std::string> cells_of(const RankEnd& end, bool has_devices) {
+/// Whether the rank hung until Berth ended it: one of those for which the others waited, or any
+/// rank if all waited for each other.
+bool was_hung(const model::Try& one, const RankEnd& end) {
+  if (!model::was_ended_for_hang(one) || one.hangs.empty()) return false;
+  if (end.part != RankPart::kFailedFirst && end.part != RankPart::kVictim) return false;
+  const std::vector<int>& odd = one.hangs.back().odd_ranks;
+  return odd.empty() || std::find(odd.begin(), odd.end(), end.rank) != odd.end();
+}
+
+std::vector<std::string> cells_of(const RankEnd& end, bool has_devices, bool was_hung) {
   std::vector<std::string> cells{std::to_string(end.rank)};
   if (has_devices) cells.push_back(model::show_cpu_list(end.devices));
-  cells.push_back(end_words(end));
+  cells.push_back(end_words(end, was_hung));
   cells.push_back(show_duration(end.wall));
   cells.push_back(show_duration(end.cpu));
   cells.push_back(end.peak_rss_bytes == 0 ? "-" : show_bytes(end.peak_rss_bytes));
@@ -181,6 +193,23 @@ Json nccl_json(const std::optional<model::NcclSeen>& nccl) {
           {"more_warnings", nccl->more_warnings}};
 }
 
+/// The ranks that made no progress, and those that were ended with them.
+std::string hung_ranks(const model::Try& one) {
+  std::vector<int> hung, victims;
+  for (const RankEnd& end : one.ranks)
+    if (was_hung(one, end))
+      hung.push_back(end.rank);
+    else if (end.part == RankPart::kVictim)
+      victims.push_back(end.rank);
+  if (hung.empty()) return "";
+  return text_n("; rank {} hung", "; ranks {} hung", static_cast<long long>(hung.size()),
+                model::show_cpu_list(hung)) +
+         (victims.empty()
+              ? ""
+              : text_n("; its victim: rank {}", "; its victims: ranks {}",
+                       static_cast<long long>(victims.size()), model::show_cpu_list(victims)));
+}
+
 }  // namespace
 
 std::string class_words(model::TryClass one) {
@@ -216,7 +245,9 @@ std::vector<std::string> failure_sentences(const model::Tries& tries) {
     if (const auto collectives = model::collectives_sentence(hang); !collectives.empty())
       out.push_back(collectives);
   }
-  if (const RankEnd* first = model::first_failed(last)) {
+  if (model::was_ended_for_hang(last)) {
+    out.push_back(translated(last.evidence) + hung_ranks(last));
+  } else if (const RankEnd* first = model::first_failed(last)) {
     const std::vector<int> victims = with_part(last, RankPart::kVictim);
     out.push_back(text("rank {} failed first, {}, after {}", first->rank, how(*first),
                        show_duration(first->wall)) +
@@ -263,7 +294,7 @@ std::vector<std::string> rank_table(const model::Tries& tries, std::size_t most)
   head.insert(head.end(), {text("end"), text("time"), text("CPU time"), text("memory")});
   std::vector<std::vector<std::string>> rows{std::move(head)};
   const auto shown = shown_ranks(last, most);
-  for (const RankEnd& end : shown) rows.push_back(cells_of(end, has_devices));
+  for (const RankEnd& end : shown) rows.push_back(cells_of(end, has_devices, was_hung(last, end)));
   std::vector<std::string> lines = aligned(rows);
   if (const auto more = static_cast<long long>(last.ranks.size() - shown.size()); more > 0)
     lines.push_back(

@@ -24,6 +24,7 @@
 #include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/translated.hpp"
 #include "base/units.hpp"
 #include "base/write_file.hpp"
 #include "model/cpu_list.hpp"
@@ -611,7 +612,16 @@ class Supervisor {
                      return one.is_running();
                    })->number;
     is_hang_ended_ = true;
+    say(translated(hang_evidence()));
     end_others();
+  }
+
+  /// Not translated. The report translates it.
+  [[nodiscard]] std::string hang_evidence() const {
+    constexpr auto kEnded = msgid("no progress for {}: berth ended it (--hang-action {})");
+    const bool is_retry = plan_.hang_action == HangAction::kRetry;
+    return fmt::format(fmt::runtime(kEnded), show_duration(plan_.hang_timeout),
+                       is_retry ? "retry" : "kill");
   }
 
   void decide() {
@@ -706,7 +716,7 @@ class Supervisor {
     if (WIFSIGNALED(status)) one.signal = WTERMSIG(status);
     if (is_hang_ended_) {
       one.kind = model::TryClass::kHang;
-      one.evidence = fmt::format("no progress for {}", show_duration(plan_.hang_timeout));
+      one.evidence = hang_evidence();
     } else if (is_stopped_) {
       one.kind = model::TryClass::kStopped;
     } else if (ended_with != nullptr) {

@@ -278,6 +278,7 @@ class Left(unittest.TestCase):
                    env=environment(**self.variables))
         self.assertEqual(done.returncode, 143, done.stderr)
         self.assertEqual(self.check(done.stderr, ["left early", "victim", "victim"]), "hang")
+        self.assertIn("\nnote: no progress for 12.0 s: berth ended it (--hang-action kill)\n", done.stderr)
 
     def test_ranks_that_somebody_kills_meanwhile_did_not_fail_first(self):
         job = start(*self.words, options=["--ranks", "3", "--cpu", "--report", self.file], env=environment(**self.variables), stderr=subprocess.PIPE)
@@ -324,6 +325,7 @@ class Hang(unittest.TestCase):
         self.assertNotIn("gloo::", hang["ranks"][1]["native"].split("\n")[0])
         self.assertLess(hang["after_seconds"], 30)
         self.assertIn("rank 1 is at hangs.py:8 in step", done.stderr)
+        self.assertIn("no progress for 12.0 s: berth ended it (--hang-action kill); rank 1 hung", " ".join(done.stderr.split()))
         self.assertNotEqual(done.returncode, 0)
 
     def test_a_rank_that_never_connects_is_named_and_ended(self):
