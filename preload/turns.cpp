@@ -188,6 +188,11 @@ bool may_be_taken(const turns::Turns& shared, const turns::Place& own, std::uint
   return now >= busy_until + idle && now >= seen.since + idle;
 }
 
+/// Whether a process of another job has the turn.
+bool is_of_others(const turns::Turns& shared, const turns::Place& own, std::uint32_t holder) {
+  return holder != 0 && holder <= turns::kPlaces && shared.place[holder - 1].job != own.job;
+}
+
 /// Living processes of our job on the device; they share its cap.
 std::uint64_t processes_of_job(const Turn& turn) {
   std::uint64_t count = 0;
@@ -260,7 +265,7 @@ void hand_on(Turn& turn, bool again) {
   wake(*turn.shared);
 }
 
-std::uint64_t wait_for_turn(Turn& turn) {
+std::uint64_t wait_for_turn(Turn& turn, int at) {
   std::uint64_t quantum = turn.quantum;
   turns::Turns& shared = *turn.shared;
   // Idle time earns no credit.
@@ -269,9 +274,14 @@ std::uint64_t wait_for_turn(Turn& turn) {
   __atomic_fetch_add(&shared.waiters, 1, __ATOMIC_SEQ_CST);
   std::uint64_t looked = clock_now();
   Watched seen = {};
+  std::uint64_t waited = 0, since = looked;
+  bool was_of_others = false;
   for (;;) {
     std::uint32_t holder = __atomic_load_n(&shared.holder, __ATOMIC_SEQ_CST);
     const std::uint64_t now = clock_now();
+    if (was_of_others) waited += now - since;
+    since = now;
+    was_of_others = is_of_others(shared, *turn.own, holder);
     if (holder == turn.number) break;
     std::uint32_t next = 0;
     static_cast<void>(next_one(shared, next));
@@ -295,6 +305,7 @@ std::uint64_t wait_for_turn(Turn& turn) {
     const timespec nap = {0, kMillisecond / 2};
     syscall(SYS_futex, &shared.holder, FUTEX_WAIT, holder, &nap, nullptr, 0);
   }
+  count(counters(at).waited, waited);
   turn.changed_hands =
       __atomic_exchange_n(&shared.last, turn.number, __ATOMIC_RELAXED) != turn.number;
   __atomic_fetch_sub(&shared.waiters, 1, __ATOMIC_SEQ_CST);

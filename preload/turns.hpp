@@ -53,9 +53,10 @@ inline void set_busy_until(Turn& turn, std::uint64_t when) {
 /// Ends our turn: gives it to the waiting process that goes first, if any. Call it only when our
 /// work is done. `again`: we want the next turn, and get it at once if we had the least time.
 void hand_on(Turn& turn, bool again);
-/// Waits, then returns the length of the turn. It is short if the turn was taken from a holder that
+/// Waits, then returns the length of the turn. Counts the time for which another job had the
+/// device, whose index in the region is `at`. The turn is short if the turn was taken from a holder that
 /// only paused, which may want the device back.
-[[nodiscard]] std::uint64_t wait_for_turn(Turn& turn);
+[[nodiscard]] std::uint64_t wait_for_turn(Turn& turn, int at);
 /// Nanoseconds since another process took our turn, because we paused; 0: none did.
 [[nodiscard]] std::uint64_t since_lost(const Turn& turn);
 /// Our turn begins now, or begins again because no other process wants the device.

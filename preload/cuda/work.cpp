@@ -202,7 +202,7 @@ void pass_slowly(Gate& gate, int at, CUstream stream) {
   if (!ours || is_wanted(turn)) {
     settle(gate, at);
     if (ours) hand_on(turn, true);
-    quantum = wait_for_turn(turn);
+    quantum = wait_for_turn(turn, at);
     if (turn.changed_hands && spills(at)) gate.fetches = true;
   } else if (gate.fetches) {
     settle(gate, at);

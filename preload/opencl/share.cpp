@@ -33,7 +33,7 @@ void pass(Gate& gate, int place, Then&& then) {
   if (!ours || (!goes_on && is_wanted(turn))) {
     wait_for_commands(gate, 0);
     if (ours) hand_on(turn, true);
-    quantum = wait_for_turn(turn);
+    quantum = wait_for_turn(turn, place);
   } else {
     limit_flight(gate);
   }

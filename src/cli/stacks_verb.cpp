@@ -217,8 +217,10 @@ std::string text_of(const Seen& seen) {
   out += "\n";
   const auto python = run::parse_stacks(seen.stack);
   if (python.empty())
-    return out + "  " + text("no Python stack: the process has not registered for it") + "\n" +
-           native_text(seen);
+    return out + "  " +
+           text("no Python stack: the process has not registered for it, as Python does under {}",
+                "berth run --retries 1") +
+           "\n" + native_text(seen);
   for (auto thread = python.rbegin(); thread != python.rend(); ++thread) {
     if (thread != python.rbegin()) out += "  " + text("another thread:") + "\n";
     for (const auto& frame : thread->frames)

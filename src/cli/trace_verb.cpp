@@ -119,9 +119,12 @@ std::string per_second(std::uint64_t count, milliseconds took) {
 std::string device_lines(const TraceDevice& device, milliseconds took) {
   const guard::LiveCounts& sum = device.sum;
   std::string out = fmt::format("{:<9}", device.name);
-  out += device.limit_bytes ? text("memory {} of {} at most", show_bytes(device.peak_bytes),
-                                   show_bytes(*device.limit_bytes))
-                            : text("memory {} at most", show_bytes(device.peak_bytes));
+  const bool was_lowered = device.limit_bytes && device.peak_bytes > *device.limit_bytes;
+  out += was_lowered          ? text("memory {} at most, before its limit was lowered to {}",
+                                     show_bytes(device.peak_bytes), show_bytes(*device.limit_bytes))
+         : device.limit_bytes ? text("memory {} of {} at most", show_bytes(device.peak_bytes),
+                                     show_bytes(*device.limit_bytes))
+                              : text("memory {} at most", show_bytes(device.peak_bytes));
   if (device.spilled_peak_bytes)
     out += text(", and {} beyond it", show_bytes(*device.spilled_peak_bytes));
   out += text("; {} allocations, {} frees, {} refused", sum.allocations, sum.frees, sum.refusals);

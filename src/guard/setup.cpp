@@ -467,6 +467,16 @@ void Setup::reconcile(int device, std::uint64_t bytes, int processes, std::int64
   }
 }
 
+namespace {
+
+/// The limits of now: `berth resize` may have changed them.
+void take_limits(const wire::DeviceLimit& now, model::GuardedDevice& device) {
+  if (now.memory_bytes != wire::kNoLimit) device.memory_limit_bytes = now.memory_bytes;
+  if (now.permille != 0) device.share_permille = static_cast<int>(now.permille);
+}
+
+}  // namespace
+
 model::Guarded Setup::outcome() const {
   model::Guarded out;
   out.set_up = true;
@@ -484,6 +494,7 @@ model::Guarded Setup::outcome() const {
   for (std::size_t d = 0; d < out.devices.size(); ++d) {
     model::GuardedDevice& device = out.devices[d];
     device.memory_peak_bytes = usage.peak[d];
+    if (page_ && d < page_->limits().devices) take_limits(page_->limits().device[d], device);
     if (d < ledgers_.size() && ledgers_[d].hidden_peak > 0)
       device.hidden_peak_bytes = ledgers_[d].hidden_peak;
     for (std::uint32_t i = 0; i < wire::places_of(usage); ++i) {
@@ -505,6 +516,7 @@ model::Guarded Setup::outcome() const {
       device.copied_other_bytes += counted.copied_other;
       device.filled_bytes += counted.filled;
       device.device_nanoseconds += counted.busy;
+      device.waited_nanoseconds += counted.waited;
     }
   }
   if (usage.unlimited > 0)

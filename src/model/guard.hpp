@@ -42,6 +42,7 @@ struct GuardedDevice {
                 copied_other_bytes = 0, filled_bytes = 0;
   std::uint64_t device_nanoseconds =
       0;  // time on the device; 0 if no share was given, because it is not measured then
+  std::uint64_t waited_nanoseconds = 0;  // for its turn, while another job had the device
 };
 
 struct Guarded {

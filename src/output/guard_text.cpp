@@ -109,6 +109,8 @@ std::string guard_sentence(const model::Report& report) {
                : text("limit {}; no program used CUDA or OpenCL", limits_of(first));
   std::string out = who_limited(guarded, limits_of(first));
   if (guarded.programs > 0) out += text("; peak {}", show_bytes(peak));
+  if (first.memory_limit_bytes && peak > *first.memory_limit_bytes)
+    out += text(", before the limit was lowered");
   if (spilled && guarded.programs > 0) out += text("; spilled at most {}", show_bytes(*spilled));
   if (prefetches > 0)
     out += text_n("; {1} moved to the device by {0} prefetch",

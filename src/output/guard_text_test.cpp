@@ -41,6 +41,14 @@ TEST_CASE("one sentence says what was enforced, and how near the job came to it"
         std::string::npos);
 }
 
+TEST_CASE("a peak above the limit is said to be from the time before the limit was lowered") {
+  Report report = report_with(1);
+  report.guarded->devices[0].memory_limit_bytes = std::uint64_t{512} << 20U;
+  report.guarded->devices[0].share_permille.reset();
+  CHECK(guard_sentence(report) ==
+        "limited by the guard: 512 MiB; peak 6.00 GiB, before the limit was lowered");
+}
+
 TEST_CASE("the sentence says how much was spilled, also if it was nothing, and only with --spill") {
   Report report = report_with(1);
   CHECK(guard_sentence(report).find("spilled") == std::string::npos);

@@ -146,6 +146,14 @@ class Search {
     return true;
   }
 
+  [[nodiscard]] std::string where_it_waits() const {
+    const char* const stacks = seen_.has_number ? "berth stacks JOB" : "berth stacks PID";
+    if (seen_.registers_stacks)
+      return text("{} shows the line of code while the program runs", stacks);
+    return text("started with {}, {} shows the line of Python while the program runs",
+                "berth run --retries 1", stacks);
+  }
+
   void look_at_waiting() {
     // A main process that sleeps may wait for child processes that compute.
     const double used = seen_.cpu_seconds ? *seen_.cpu_seconds / seen_.wall_seconds : 0;
@@ -154,7 +162,7 @@ class Search {
         text("it neither computed nor read for {} of the time: it slept, or waited for a network, "
              "a lock or another program",
              percent(1 - main_runs())),
-        text("{} shows the line of code while the program runs", "berth stacks JOB"));
+        where_it_waits());
   }
 
   [[nodiscard]] std::string better_blas() const {
@@ -218,15 +226,18 @@ class Search {
   }
 
   bool look_at_share(const DeviceEvidence& device) {
-    if (!device.share_permille || !device.own_seconds ||
+    if (!device.share_permille || !device.own_seconds || !device.waited_seconds ||
         *device.share_permille >= model::kWholePermille)
       return false;
     const double share = *device.share_permille / 1000.0;
     const double used = *device.own_seconds / seen_.wall_seconds;
-    if (used < 0.85 * share) return false;
+    const double waited = *device.waited_seconds / seen_.wall_seconds / seen_.mains;
+    // A job that is alone gets all of the time, whatever its share is.
+    if (used < 0.85 * share || waited < kWaits / 2) return false;
     add("share",
-        text("it used {} of the time of {}, and its share is {}", percent(used), device.words,
-             percent(share)),
+        text("it used {} of the time of {}, waited {} for its turn while other jobs had it, and "
+             "its share is {}",
+             percent(used), device.words, percent(waited), percent(share)),
         text("a larger share: {}", "--share"));
     return true;
   }

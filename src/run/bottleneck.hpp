@@ -27,6 +27,8 @@ struct DeviceEvidence {
   std::optional<std::uint64_t> launches, copies;
   std::optional<double> own_seconds;  // device time that the guard counted for it
   std::optional<int> share_permille;  // the share that the guard enforced
+  // for which it waited for its turn, while other jobs had the device
+  std::optional<double> waited_seconds;
 };
 
 struct Evidence {
@@ -40,6 +42,8 @@ struct Evidence {
   double quota_part = 0;  // the part of the periods in which the CPU quota stopped the group
   std::vector<RankActivity> ranks;
   bool has_reference_blas = false;  // its only BLAS is the one without optimised code
+  bool registers_stacks = false;    // `berth stacks` shows where its Python code is
+  bool has_number = true;           // it is a job of the broker
   bool device_unused = false;       // the job had a device, but was never seen to use it
   std::vector<DeviceEvidence> devices;
 };

@@ -149,7 +149,30 @@ TEST_CASE("a busy device is bound by computing, memory, heat, power or its share
   device.strain = {};
   device.share_permille = 300;
   device.own_seconds = 17.9;
+  device.waited_seconds = 30;
   CHECK(first_kind(evidence) == "share");
+  CHECK(holds(find_bottlenecks(evidence).found.front().sentence, "waited 50 % for its turn"));
+}
+
+TEST_CASE("the share of a job that was alone on its device limited nothing") {
+  Evidence evidence = on_device(0.9, 0.95);
+  DeviceEvidence& device = evidence.devices.front();
+  device.share_permille = 300;
+  device.own_seconds = 52;
+  device.waited_seconds = 0;
+  CHECK(first_kind(evidence) == "device");
+}
+
+TEST_CASE("the advice to look at the stacks says what the job needs for it") {
+  Evidence evidence = minute(0.01, 0.01);
+  REQUIRE(first_kind(evidence) == "waiting");
+  CHECK(find_bottlenecks(evidence).found.front().change ==
+        "started with berth run --retries 1, berth stacks JOB shows the line of Python while the "
+        "program runs");
+  evidence.registers_stacks = true;
+  evidence.has_number = false;
+  CHECK(find_bottlenecks(evidence).found.front().change ==
+        "berth stacks PID shows the line of code while the program runs");
 }
 
 TEST_CASE("a device that waits is told why") {

@@ -319,6 +319,7 @@ DeviceEvidence Sampler::device_evidence(const DeviceSeries& series,
     evidence.share_permille = one.share_permille;
     if (one.share_permille)
       evidence.own_seconds = static_cast<double>(one.device_nanoseconds) / 1e9;
+    evidence.waited_seconds = static_cast<double>(one.waited_nanoseconds) / 1e9;
   }
   return evidence;
 }
@@ -334,6 +335,8 @@ void Sampler::fill_bottlenecks(model::Report& report, const model::Snapshot& sna
   evidence.device_unused = report.gpu_use == model::GpuUse::kNotSeen && !report.devices.empty();
   evidence.has_reference_blas =
       report.threading.blas == std::vector<std::string>{policy::kReferenceBlas};
+  evidence.registers_stacks = supervised_;
+  evidence.has_number = report.job.has_value();
   if (activity_) {
     evidence.main = activity_->all();
     evidence.ranks = rank_activities(report);

@@ -80,7 +80,8 @@ struct Counters {
   std::uint64_t spilled, spilled_peak;
   // Prefetches of that memory when a turn began, their bytes, and nanoseconds of device time.
   std::uint64_t prefetches, prefetched, prefetching;
-  std::uint64_t unused[2];
+  std::uint64_t waited;  // nanoseconds for which another job had the device, and this one waited
+  std::uint64_t unused[1];
 };
 static_assert(sizeof(Counters) == 192);
 

@@ -66,6 +66,14 @@ class Turns(WithFolder):
         self.assertEqual((isolation["by"], device["memory_limit_bytes"], device["cap_permille"], device["turns"]),
                          ("guard", GIB, 300, "best_effort"))
 
+    def test_only_a_job_that_waited_for_others_is_told_that_its_share_limits_it(self):
+        one = f"{BERTH} run --memory 1GiB --share 30% --report {self.folder}/{{}}.json -- {sys.executable} {PROGRAM} work k_1ms 4"
+        done = simulated("sh", "-c", f"{one.format('alone')}; {one.format('a')} & {one.format('b')}; wait")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        alone, a = ([found["kind"] for found in self.report(name)["bottlenecks"]] for name in ("alone.json", "a.json"))
+        self.assertNotIn("share", alone)
+        self.assertIn("share", a)
+
     def share_out(self, first):
         one = f"{BERTH} run --memory 1GiB --share {{}}% --report {self.folder}/{{}}.json -- {sys.executable} {PROGRAM} {{}} k_1ms 5"
         done = simulated("sh", "-c", f"{one.format(30, 'a', first)} & {one.format(70, 'b', 'work')}; wait")

@@ -139,7 +139,7 @@ class Stacks(unittest.TestCase):
         job = start("sh", "-c", "echo ready; sleep 60", options=["--ranks", "1"])
         job.stdout.readline()
         answer = stacks(str(job.pid))
-        self.assertIn("no Python stack", answer.stdout)
+        self.assertIn("no Python stack: the process has not registered for it, as Python does under berth run --retries 1\n", answer.stdout)
         time.sleep(0.2)
         self.assertIsNone(job.poll())
         job.terminate()
