@@ -52,6 +52,29 @@ Status check_older(const Job& job, JobId next) {
   return Done{};
 }
 
+/// `memory_bytes`: more memory than the job has; 0: only its share would grow.
+Error cannot_grow(const std::string& number, std::uint64_t memory_bytes,
+                  const policy::Queue::Room& room) {
+  constexpr std::uint64_t kMiB = 1ULL << 20U;
+  const std::string most =
+      fmt::format("berth resize {} --memory {}MiB", number, room.most_bytes / kMiB);
+  if (memory_bytes > room.device_bytes)
+    return {
+        ErrorCode::kRefused, "E0521",
+        text("job {} cannot have {}: its device has {}, and the job can have {} of it", number,
+             show_bytes(memory_bytes), show_bytes(room.device_bytes), show_bytes(room.most_bytes)),
+        most};
+  if (memory_bytes > room.most_bytes)
+    return {ErrorCode::kRefused, "E0521",
+            text("job {} can have at most {}: other jobs and processes have the rest of the device",
+                 number, show_bytes(room.most_bytes)),
+            most + "\nberth"};
+  return {ErrorCode::kRefused, "E0521",
+          text("job {} cannot have that much: other jobs and processes have the rest of the device",
+               number),
+          "berth"};
+}
+
 }  // namespace
 
 Status Broker::edit(JobId id, const Changes& changes, Caller caller, Now now) {
@@ -104,11 +127,7 @@ Status Broker::resize(Job& job, const Changes& changes, Now now) {
                  text("the MIG partition of job {} has only {}", number, show_bytes(*most)),
                  "berth ls --details"};
   if (!queue_.resize(job.id, memory, share, now.steady))
-    return Error{ErrorCode::kRefused, "E0521",
-                 text("job {} cannot have that much: other jobs and processes have the rest of the "
-                      "device",
-                      number),
-                 "berth"};
+    return cannot_grow(number, memory > has.memory_bytes ? memory : 0, queue_.room_for(job.id));
   for (model::Grant& grant : job.grants) {
     grant.memory_bytes = memory;
     grant.share_permille = share;

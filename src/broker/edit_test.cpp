@@ -59,6 +59,15 @@ TEST_CASE("a running job gets more of its device if that is free, and gives back
   const auto refused = broker.edit(a, changes, kUser, at(1));
   REQUIRE(!refused);
   CHECK(refused.error().id == "E0521");
+  CHECK(refused.error().message.find(" can have at most ") != std::string::npos);
+  changes.memory_bytes = 12ULL << 40U;
+  const auto impossible = broker.edit(a, changes, kUser, at(1));
+  REQUIRE(!impossible);
+  CHECK(impossible.error().message.find(" cannot have 12.0 TiB: its device has ") !=
+        std::string::npos);
+  CHECK(impossible.error().hint == "berth resize " + std::to_string(a) + " --memory " +
+                                       std::to_string((all / 2) >> 20U) + "MiB");
+  changes.memory_bytes = all / 2 + kGiB;
   CHECK_FALSE(broker.edit(a, changes, Caller{2, false, "u2"}, at(1)));
   CHECK(broker.job(a)->grants.at(0).memory_bytes == all / 4);
   changes.memory_bytes = all / 2;

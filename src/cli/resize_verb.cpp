@@ -56,6 +56,19 @@ Status wait_until_it_holds(const Context& context, const guard::LiveLimits& job,
   }
 }
 
+/// Why the guard does not limit the job.
+Error why_not(JobCalls& calls, model::JobId id, const Error& unguarded) {
+  const auto job = calls.job(id);
+  if (!job) return job.error();
+  const std::string number = model::job_number(*job);
+  if (model::has_ended(job->state))
+    return {ErrorCode::kInvalidArgument, "E0903", text("job {} has ended", number), "berth jobs"};
+  if (job->state != model::JobState::kRunning)
+    return {ErrorCode::kInvalidArgument, "E0903", text("job {} does not run yet", number),
+            fmt::format("berth cancel {0}    then queue it again with another size", number)};
+  return unguarded;
+}
+
 }  // namespace
 
 Result<int> run_resize(const Context& context) {
@@ -68,7 +81,7 @@ Result<int> run_resize(const Context& context) {
   const auto id = calls->id_of(*word);
   if (!id) return id.error();
   const auto job = guard::limits_of(*id);
-  if (!job) return job.error();
+  if (!job) return why_not(*calls, *id, job.error());
   const std::string number = std::to_string(*id);
   const bool is_less = limits->memory_bytes && *limits->memory_bytes < job->memory_bytes;
   if (is_less) {

@@ -198,6 +198,21 @@ bool Queue::resize(JobId id, std::uint64_t memory_bytes, int share_permille, Ins
   return true;
 }
 
+Queue::Room Queue::room_for(JobId id) const {
+  const auto entry = running_.find(id);
+  BERTH_CHECK(entry != running_.end() && !entry->second.devices.empty());
+  Pool beside = pool_;
+  give_back(beside, entry->second.demand, entry->second.devices);
+  Room room{UINT64_MAX, UINT64_MAX};
+  for (const int at : entry->second.devices) {
+    const Slot& slot = beside.devices.at(static_cast<std::size_t>(at));
+    room.device_bytes = std::min(room.device_bytes, slot.memory_bytes);
+    room.most_bytes = std::min(
+        room.most_bytes, slot.memory_bytes - std::min(slot.memory_bytes, slot.memory_taken_bytes));
+  }
+  return room;
+}
+
 void Queue::begin(const RunningJob& job) {
   const auto [entry, is_new] = running_.emplace(job.id, job);
   BERTH_CHECK(is_new);

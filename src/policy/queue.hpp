@@ -107,6 +107,12 @@ class Queue {
   /// Changes the memory and share of a running job. Returns false and changes nothing if they do
   /// not fit next to the other jobs.
   [[nodiscard]] bool resize(JobId id, std::uint64_t memory_bytes, int share_permille, Instant now);
+  /// The memory of the smallest device of this running job, and the most memory that the job could
+  /// have on each of its devices.
+  struct Room {
+    std::uint64_t device_bytes = 0, most_bytes = 0;
+  };
+  [[nodiscard]] Room room_for(JobId id) const;
   /// The job to start now; nullopt: none. Call it again after started().
   [[nodiscard]] std::optional<Start> next(Instant now) const;
   /// The running job has been told to end, so its devices become free soon.

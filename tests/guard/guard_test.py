@@ -258,8 +258,8 @@ print(program.allocate({GIB} // 2)[0], program.allocate(512)[0], flush=True)
 """
         outer = f"""
 import subprocess, sys
-job = subprocess.Popen([{BERTH!r}, "run", "--memory", "2GiB", "--share", "30%", "--", sys.executable, "-c", {script!r}],
-                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+job = subprocess.Popen([{BERTH!r}, "run", "--memory", "2GiB", "--share", "30%", "--report", "-", "--", sys.executable, "-c", {script!r}],
+                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 def go():
     job.stdin.write("\\n"); job.stdin.flush()
     return job.stdout.readline().strip()
@@ -276,19 +276,22 @@ print(waits.stderr.readline().strip())
 print(waits.poll(), go())
 print(waits.communicate(timeout=30)[0].strip())
 print(go())
-print(job.wait(), resize("--memory", "1GiB")[0])
+said = " ".join(job.stderr.read().split())
+print(job.wait(), said[said.index("limited by"):].split(";")[0], "lowered" in said)
+print(*resize("--memory", "1GiB"))
 """
         done = simulated(sys.executable, "-c", outer)
         self.assertEqual(done.stdout.splitlines(), [
             "2",
-            "6 error: job 1 cannot have that much: other jobs and processes have the rest of the device (E0521)",
+            "6 error: job 1 cannot have 100 GiB: its device has 23.6 GiB, and the job can have 23.1 GiB of it (E0521)",
             "0 job 1 now has 3.00 GiB, 50 % of the time",
             f"0 {3 * GIB}",
             "note: job 1 gets no new memory; waiting until it frees 512 MiB",
             "None 2",
             "job 1 now has 512 MiB",
             "0 2",
-            "0 1"], done.stderr)
+            "0 limited by the guard: 512 MiB, 50 % of the time when other jobs use the device True",
+            "2 error: job 1 has ended (E0903)"], done.stderr)
 
     def test_a_job_whose_berth_run_is_stopped_gets_no_new_limits(self):
         outer = f"""
