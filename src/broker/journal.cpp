@@ -90,10 +90,20 @@ Error not_opened(const std::string& file, sqlite3* database) {
   }
 }
 
+/// For example, the home folder of a service's user does not exist.
+Error not_made(const std::string& folder, int problem) {
+  if (problem != EACCES && problem != EPERM && problem != EROFS) return unwritable(folder, problem);
+  return {ErrorCode::kUnavailable, "E0907",
+          text("the folder {} does not exist and cannot be created for the journal: {}",
+               printable(folder), error_words(problem)),
+          text("export BERTH_STATE_DIR={}    or another folder that this user can write",
+               fmt::format("/var/tmp/berth-{}", ::geteuid()))};
+}
+
 Status make_folder(const std::string& folder) {
   for (std::size_t slash = folder.find('/', 1);; slash = folder.find('/', slash + 1)) {
     const std::string part = folder.substr(0, slash);
-    if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) return unwritable(part, errno);
+    if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) return not_made(part, errno);
     if (slash == std::string::npos) return Done{};
   }
 }

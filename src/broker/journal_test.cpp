@@ -165,6 +165,7 @@ TEST_CASE("a newer journal is refused and left as it is") {
   execute(file, "PRAGMA user_version = 9");
   CHECK(Journal::open(folder.path).error().message.find("newer") != std::string::npos);
   CHECK(Journal::open("/proc/nothing").error().id == "E0907");
+  CHECK(Journal::open("/sys/nothing").error().hint.find("BERTH_STATE_DIR=") != std::string::npos);
   for (const auto& one : std::filesystem::directory_iterator(folder.path))
     CHECK(one.path().filename().string().starts_with("journal.db"));
 }
