@@ -20,6 +20,7 @@
 #include "compare/settings.hpp"
 #include "compare/trial.hpp"
 #include "output/comparison.hpp"
+#include "output/words.hpp"
 
 namespace berth::cli {
 namespace {
@@ -219,11 +220,18 @@ class Rounds {
                                              "\n"));
   }
 
+  /// Messages may have indented lines with reasons.
+  static std::string in_one_line(const std::string& message) {
+    std::vector<std::string> parts;
+    for (const std::string_view line : split(message, '\n')) parts.emplace_back(trim(line));
+    return output::join(parts, "; ");
+  }
+
   static void leave_race(SettingResult& result, Trial trial) {
     result.exit_code = trial.exit_code;
-    result.out_of_race = trial.refusal
-                             ? fmt::format("{} ({})", trial.refusal->message, trial.refusal->id)
-                             : text("exit code {}", trial.exit_code);
+    result.out_of_race = trial.refusal ? fmt::format("{} ({})", in_one_line(trial.refusal->message),
+                                                     trial.refusal->id)
+                                       : text("exit code {}", trial.exit_code);
     if (trial.refusal)
       result.hint = trial.refusal->hint;
     else

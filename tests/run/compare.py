@@ -251,6 +251,13 @@ class OnSimulatedMachines(unittest.TestCase):
         self.assertTrue(cpu["in_race"] and one["in_race"] and not many["in_race"])
         self.assertIn("E0411", many["why_not"])
 
+    def test_why_a_setting_is_impossible_is_one_sentence(self):
+        cores = len(os.sched_getaffinity(0)) + 1
+        done = compare("--threads", f"1,{cores}", "--runs", "1", "--warmup", "0", "--", "true")
+        self.assertIn(f" dropped from the comparison: {cores} cores were requested, ", " ".join(done.stdout.split()))
+        self.assertNotIn("\n ", done.stdout)
+        self.assertRegex(" ".join(done.stdout.split()), r" can be used; [^:]* \(E0417\) hint: ")
+
 
 class Failures(unittest.TestCase):
     def test_a_setting_that_fails_is_out_of_the_race_and_runs_once(self):
