@@ -173,9 +173,8 @@ Status serve_here(const Context& context, const serve::DaemonOptions& options,
     const auto left = end - std::chrono::steady_clock::now();
     if (left.count() < 0) return ended;
     if (left < kMost - std::chrono::seconds(1) && !std::exchange(is_said, true))
-      context.err(text("another broker has the journal in {}; waiting for it",
-                       printable(options.state_folder)) +
-                  "\n");
+      client::say_wait(text("another broker has the journal in {}; waiting for it",
+                            printable(options.state_folder)));
     ::poll(nullptr, 0, 20);
   }
 }

@@ -3,6 +3,7 @@
 
 usage: folders_test.py BERTH LIBRARY      (fake_nfs: every folder that is called so is on NFS)
 """
+import contextlib
 import hashlib
 import os
 import pathlib
@@ -117,6 +118,15 @@ class Folders(Machine):
             self.assertEqual(self.call("GET", "/v1/jobs")["jobs"], [])
             serving[0].terminate()
             self.assertEqual(serving[0].wait(20), 0)
+
+    def test_serve_waits_with_a_note_while_another_program_has_the_journal(self):
+        self.state.mkdir(0o700)
+        with contextlib.closing(sqlite3.connect(self.state / "journal.db")) as journal:
+            journal.execute("PRAGMA locking_mode = EXCLUSIVE")
+            journal.execute("BEGIN EXCLUSIVE")
+            broker = self.start("serve")
+            self.assertRegex(broker.stderr.readline(), r"^note: another broker has the journal in .*; waiting for it$")
+        self.assertTrue(broker.stdout.readline().startswith("serving "))
 
     def test_of_clients_that_come_at_once_all_have_the_same_broker(self):
         for _ in range(10 if SOAK else 3):
