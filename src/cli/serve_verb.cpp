@@ -1,13 +1,16 @@
 // `berth serve`: the broker of this machine or this user, until it is stopped or idle. `berth run`
 // starts one by itself; start it by hand to see its output.
+#include <fcntl.h>
 #include <poll.h>
 #include <pwd.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 
+#include "base/descriptor.hpp"
 #include "base/environment_variables.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
@@ -147,28 +150,52 @@ Result<std::optional<pid_t>> replace(const std::string& state_folder) {
   return error;
 }
 
+/// The lock of the broker that takes another one's place.
+Descriptor next_lock(const std::string& state_folder, int how) {
+  const std::string path = state_folder + "/berth.sock.next";
+  Descriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (lock && ::flock(lock.get(), how) != 0) lock.reset();
+  return lock;
+}
+
+/// Clients that wait start a broker as soon as theirs has ended. It must not have the journal
+/// before the one that asked for the place.
+bool is_another_next(const std::string& state_folder) {
+  const std::string path = state_folder + "/berth.sock.next";
+  return ::access(path.c_str(), F_OK) == 0 && !next_lock(state_folder, LOCK_SH | LOCK_NB);
+}
+
 /// Runs the broker. If the broker that `berth run` started has the folder, takes its place.
 Status serve_here(const Context& context, const serve::DaemonOptions& options,
                   const std::function<void()>& ready) {
   constexpr std::chrono::seconds kMost(20);
   const auto end = std::chrono::steady_clock::now() + kMost;
   std::optional<pid_t> before;
+  Descriptor next;
   bool is_said = false;
+  if (options.idle_seconds > 0 && is_another_next(options.state_folder))
+    return Error{ErrorCode::kUnavailable, "E0906",
+                 text("another broker has the journal {}", printable(options.state_folder)),
+                 "berth jobs"};
   const auto begun = [&] {
     if (before)
       context.err(text("note: this broker took the place of the one that was started by itself "
                        "(process {}); its jobs go on",
                        *before) +
                   "\n");
+    // The fork server may have inherited the descriptor, so closing it is not enough.
+    if (next) ::flock(next.get(), LOCK_UN);
+    next.reset();
     ready();
   };
   for (;;) {
     auto ended = serve::run_daemon(options, begun);
     const bool is_taken = !ended && ended.error().id == "E0906";
     if (!is_taken || options.for_all || options.idle_seconds > 0) return ended;
+    if (!next) next = next_lock(options.state_folder, LOCK_EX);
     auto asked = replace(options.state_folder);
     if (!asked) return std::move(asked).error();
-    // Clients that wait may have started the next broker before this one has opened the journal.
+    // A client may have started the next broker just before this one had the lock.
     if (!before) before = *asked;
     const auto left = end - std::chrono::steady_clock::now();
     if (left.count() < 0) return ended;
