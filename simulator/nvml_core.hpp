@@ -97,6 +97,22 @@ void for_cuda_users(std::uint32_t device, Visit visit) {
     if (process.contexts[device] > 0) visit(process.pid, process.used[device]);
   }
 }
+/// Calls visit(pid, percent) for each program with kernels on the device in the newest sample
+/// period.
+template <typename Visit>
+void for_cuda_shares(std::uint32_t device, Visit visit) {
+  wire::CudaShared* region = cuda_region();
+  if (region == nullptr || device >= wire::kCudaDevices) return;
+  const wire::CudaLock lock(*region);
+  const std::uint64_t now = clock_now();
+  wire::bury_now_and_then(*region, now);
+  wire::work_until(*region, device, now);
+  for (std::uint32_t i = 0; i < region->processes; ++i) {
+    const wire::CudaProcess& process = region->process[i];
+    const std::uint32_t percent = wire::cuda_utilization(process.queue[device].samples, now);
+    if (process.pid != 0 && percent > 0) visit(process.pid, percent);
+  }
+}
 /// Percent of the newest sample period in which programs of the simulated CUDA worked on the
 /// device.
 [[nodiscard]] inline std::uint32_t cuda_utilization(std::uint32_t device) {
@@ -106,7 +122,7 @@ void for_cuda_users(std::uint32_t device, Visit visit) {
   const std::uint64_t now = clock_now();
   wire::bury_now_and_then(*region, now);
   wire::work_until(*region, device, now);
-  return wire::cuda_utilization(region->device[device], now);
+  return wire::cuda_utilization(region->device[device].samples, now);
 }
 /// Nanoseconds since `berth sim` started, or the fixed time that an option sets.
 [[nodiscard]] std::uint64_t now();

@@ -97,11 +97,20 @@ std::uint64_t sampled_at(const Call& call) {
          call.now() / 1000 / kPeriod * kPeriod;
 }
 
+/// Calls visit(pid, percent) for each process that used the device in the newest sample period:
+/// those of the machine file, and programs of the simulated CUDA.
+template <typename Visit>
+void for_busy(const Call& call, Visit visit) {
+  for_users(call, ~0U, [&](std::uint32_t, const wire::Process& process) {
+    const std::uint32_t share = call.moment().share_of(process);
+    if (share > 0) visit(process.pid, share);
+  });
+  for_cuda_shares(call.number(), visit);
+}
+
 std::uint32_t busy_processes(const Call& call) {
   std::uint32_t n = 0;
-  for_users(call, ~0U, [&](std::uint32_t, const wire::Process& p) {
-    n += call.moment().share_of(p) > 0 ? 1 : 0;
-  });
+  for_busy(call, [&](std::int64_t, std::uint32_t) { ++n; });
   return n;
 }
 
@@ -144,11 +153,13 @@ NVML(nvmlDeviceGetProcessUtilization)
   const std::uint64_t time = sampled_at(call);
   if (*count == 0 || (samples != nullptr && time <= since)) return NVML_ERROR_NOT_FOUND;
   if (samples == nullptr || room < *count) return NVML_ERROR_INSUFFICIENT_SIZE;
-  for_users(call, ~0U, [&](std::uint32_t, const wire::Process& process) {
-    const std::uint32_t share = call.moment().share_of(process);
-    if (share > 0)
-      *samples++ = {static_cast<std::uint32_t>(process.pid), time, share, share * 55 / 100, 0, 0};
+  // Processes that became busy after the count are left out.
+  std::uint32_t n = 0;
+  for_busy(call, [&](std::int64_t pid, std::uint32_t share) {
+    if (n < *count)
+      samples[n++] = {static_cast<std::uint32_t>(pid), time, share, share * 55 / 100, 0, 0};
   });
+  *count = n;
   return NVML_SUCCESS;
 }
 
@@ -165,11 +176,11 @@ NVML(nvmlDeviceGetProcessesUtilizationInfo)
   if (info->processSamplesCount == 0 || (into != nullptr && time <= info->lastSeenTimeStamp))
     return NVML_ERROR_NOT_FOUND;
   if (into == nullptr || room < info->processSamplesCount) return NVML_ERROR_INSUFFICIENT_SIZE;
-  for_users(call, ~0U, [&](std::uint32_t, const wire::Process& process) {
-    const std::uint32_t share = call.moment().share_of(process);
-    if (share > 0)
-      *into++ = {time, static_cast<std::uint32_t>(process.pid), share, share * 55 / 100, 0, 0, 0,
-                 0};
+  std::uint32_t n = 0;
+  for_busy(call, [&](std::int64_t pid, std::uint32_t share) {
+    if (n < info->processSamplesCount)
+      into[n++] = {time, static_cast<std::uint32_t>(pid), share, share * 55 / 100, 0, 0, 0, 0};
   });
+  info->processSamplesCount = n;
   return NVML_SUCCESS;
 }

@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
 #include "base/units.hpp"
+#include "watch/guard_shares.hpp"
 #include "watch/join.hpp"
 
 namespace berth::watch {
@@ -36,8 +37,9 @@ std::map<int, std::map<std::string, Part>> parts_of(const model::Snapshot& snaps
       if (process.pid) part.owner.pids.push_back(*process.pid);
     }
     part.bytes += static_cast<double>(process.memory_bytes.value_or(0));
-    part.share += process.sm_percent.value_or(0);
-    part.is_known = part.is_known && process.sm_percent;
+    const std::optional<double> share = time_share(process);
+    part.share += share.value_or(0);
+    part.is_known = part.is_known && share;
   }
   return parts;
 }

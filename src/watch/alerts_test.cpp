@@ -111,6 +111,10 @@ TEST_CASE("a user who holds memory and is known to be idle is reported after an 
   process.sm_percent = model::Absence::kNotSupported;
   CHECK(after(3603).begun.empty());
   CHECK(after(9000).begun.empty());
+  process.sm_percent = 0.0;
+  process.guard_percent = 40;  // the guard counted device time
+  CHECK(after(9001).begun.empty());
+  CHECK(after(20'000).begun.empty());
 }
 
 TEST_CASE("a process whose uid is not known has no owner to notify, least of all root") {

@@ -13,6 +13,7 @@
 
 #include "base/text_parts.hpp"
 #include "model/device_use.hpp"
+#include "watch/guard_shares.hpp"
 #include "watch/join.hpp"
 #include "watch/usage_meter.hpp"
 
@@ -499,8 +500,9 @@ void add_users(Writer& out, const Frame& frame, const std::vector<Values>& devic
     ++part.processes;
     part.has_memory = part.has_memory || process.memory_bytes;
     part.memory_bytes += static_cast<double>(process.memory_bytes.value_or(0));
-    part.has_share = part.has_share || process.sm_percent;
-    part.share += process.sm_percent.value_or(0);
+    const std::optional<double> share = time_share(process);
+    part.has_share = part.has_share || share;
+    part.share += share.value_or(0);
   }
   const auto each = [&](std::string_view name, auto&& value) {
     for (const Values& one : devices)
@@ -519,7 +521,7 @@ void add_users(Writer& out, const Frame& frame, const std::vector<Values>& devic
     return part.has_memory ? std::optional(part.memory_bytes) : std::nullopt;
   });
   out.family("berth_user_utilization_ratio", "ratio", "gauge",
-             "Time share of a user's processes, as far as the driver tells it.");
+             "Time share of a user's processes, as far as the guard or the driver tells it.");
   each("berth_user_utilization_ratio", [](const Part& part) {
     return part.has_share ? std::optional(part.share * 0.01) : std::nullopt;
   });
@@ -536,8 +538,9 @@ void add_jobs(Writer& out, const Frame& frame, const std::vector<Values>& device
     // If the memory of one process is unknown, the sum would be too small.
     part.has_memory = (part.processes == 0 || part.has_memory) && process.memory_bytes;
     part.memory_bytes += static_cast<double>(process.memory_bytes.value_or(0));
-    part.has_share = (part.processes == 0 || part.has_share) && process.sm_percent;
-    part.share += process.sm_percent.value_or(0);
+    const std::optional<double> share = time_share(process);
+    part.has_share = (part.processes == 0 || part.has_share) && share;
+    part.share += share.value_or(0);
     ++part.processes;
   }
   const auto each = [&](std::string_view name, auto&& value) {
@@ -572,8 +575,9 @@ void add_processes(Writer& out, const Frame& frame, std::size_t most) {
         .add("pod", process.pod);
     Group& group = groups[process.device][labels.text()];
     group.memory += static_cast<double>(*process.memory_bytes);
-    group.has_share = group.has_share || process.sm_percent;
-    group.share += process.sm_percent.value_or(0);
+    const std::optional<double> share = time_share(process);
+    group.has_share = group.has_share || share;
+    group.share += share.value_or(0);
   }
   struct Row {
     std::string labels;

@@ -303,3 +303,20 @@ TEST_CASE("a job has series on each of its devices, and none of a value that is 
   const std::string text = render_metrics(frame, {});
   CHECK(text.find("berth_job_utilization_ratio{") == std::string::npos);
 }
+
+TEST_CASE("the utilization of jobs and users is what the guard measured, where it did") {
+  Frame frame = sample_frame();
+  for (model::DeviceProcess& process : frame.snapshot.processes) {
+    process.job = 7;
+    process.sm_percent = 0.0;  // as the driver reports it
+    process.guard_percent = 30;
+  }
+  MetricsOptions options;
+  options.processes = 10;
+  const std::string text = render_metrics(frame, options);
+  const std::string device = "_utilization_ratio{device=\"0\",uuid=\"GPU-abc\",";
+  CHECK(has(text, "berth_job" + device + "job_id=\"7\",user=\"lin\"} 0.6"));
+  CHECK(has(text, "berth_user" + device + "user=\"lin\"} 0.6"));
+  CHECK(text.find("berth_process" + device) != std::string::npos);
+  CHECK(text.find("\"} 0\nberth_process" + device) == std::string::npos);
+}

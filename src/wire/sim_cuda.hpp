@@ -15,7 +15,7 @@
 namespace berth::wire::sim {
 
 inline constexpr std::uint64_t kCudaMagic = 0x4144554348545242;  // "BRTHCUDA"
-inline constexpr std::uint32_t kCudaVersion = 3, kCudaDevices = 16, kCudaProcesses = 512,
+inline constexpr std::uint32_t kCudaVersion = 4, kCudaDevices = 16, kCudaProcesses = 512,
                                kCudaMarks = 256, kCudaLimits = 32, kCudaGroup = 256;
 
 /// A position in a queue, to find out when the work before it is done.
@@ -24,9 +24,16 @@ struct CudaMark {
   std::uint64_t when;  // CLOCK_MONOTONIC in nanoseconds; 0: not yet
 };
 
+/// For NVML's utilization: the newest sample period with work, its busy nanoseconds, and those of
+/// the period before it.
+struct CudaSamples {
+  std::uint64_t newest, busy, before;
+};
+
 /// The work of one process on one device, done in order.
 struct CudaQueue {
   std::uint64_t submitted, done;          // nanoseconds of work
+  CudaSamples samples;                    // of this process
   std::uint64_t kernels;                  // the part of `submitted` that is no copy or fill
   std::uint64_t marks_made, marks_known;  // counts; mark N is in cell N % kCudaMarks
   CudaMark marks[kCudaMarks];
@@ -54,9 +61,7 @@ struct CudaDevice {
   std::uint64_t room;   // bytes that CUDA can allocate
   std::uint64_t clock;  // time up to which the engine's work is computed
   std::uint64_t busy;   // nanoseconds of completed work
-  // For NVML's utilization: the newest sample period with work, its busy nanoseconds, and those of
-  // the period before it.
-  std::uint64_t sample, sample_busy, sample_before;
+  CudaSamples samples;  // of all processes
 };
 
 struct CudaShared {
@@ -185,28 +190,27 @@ inline std::uint64_t kernels_in(const CudaQueue& queue) {
   return part < 1000 ? part : 1000;
 }
 
-/// The engine worked from `from` to `to`, and not earlier than in the last call; `permille` of that
+/// There was work from `from` to `to`, and not earlier than in the last call; `permille` of that
 /// was kernels.
-inline void add_busy(CudaDevice& engine, std::uint64_t from, std::uint64_t to,
+inline void add_busy(CudaSamples& samples, std::uint64_t from, std::uint64_t to,
                      std::uint64_t permille) {
   const std::uint64_t newest = (to - 1) / kCudaSample, begin = newest * kCudaSample;
-  if (engine.sample != newest) {
-    engine.sample_before = engine.sample + 1 == newest ? engine.sample_busy : 0;
-    engine.sample_busy = 0;
-    engine.sample = newest;
+  if (samples.newest != newest) {
+    samples.before = samples.newest + 1 == newest ? samples.busy : 0;
+    samples.busy = 0;
+    samples.newest = newest;
   }
-  engine.sample_busy += (to - (from > begin ? from : begin)) * permille / 1000;
+  samples.busy += (to - (from > begin ? from : begin)) * permille / 1000;
   const std::uint64_t earlier = begin > kCudaSample ? begin - kCudaSample : 0;
-  if (from < begin)
-    engine.sample_before += (begin - (from > earlier ? from : earlier)) * permille / 1000;
+  if (from < begin) samples.before += (begin - (from > earlier ? from : earlier)) * permille / 1000;
 }
 
-/// Percent of the last whole sample period in which the device worked.
-inline std::uint32_t cuda_utilization(const CudaDevice& engine, std::uint64_t now) {
+/// Percent of the last whole sample period with kernels.
+inline std::uint32_t cuda_utilization(const CudaSamples& samples, std::uint64_t now) {
   const std::uint64_t sample = now / kCudaSample;
-  const std::uint64_t busy = sample == engine.sample       ? engine.sample_before
-                             : sample == engine.sample + 1 ? engine.sample_busy
-                                                           : 0;
+  const std::uint64_t busy = sample == samples.newest       ? samples.before
+                             : sample == samples.newest + 1 ? samples.busy
+                                                            : 0;
   return static_cast<std::uint32_t>(busy * 100 / kCudaSample);
 }
 
@@ -227,10 +231,12 @@ inline void work_until(CudaShared& shared, std::uint32_t device, std::uint64_t n
     for (std::uint32_t i = 0; i < shared.processes; ++i) {
       CudaQueue& queue = shared.process[i].queue[device];
       if (queue.submitted == queue.done) continue;
-      kernels += kernels_in(queue);
+      const std::uint64_t permille = kernels_in(queue);
+      kernels += permille;
+      add_busy(queue.samples, engine.clock, engine.clock + work * n, permille / n);
       complete(queue, work, engine.clock, n);
     }
-    add_busy(engine, engine.clock, engine.clock + work * n, kernels / n);
+    add_busy(engine.samples, engine.clock, engine.clock + work * n, kernels / n);
     engine.clock += work * n;
     engine.busy += work * n;
   }

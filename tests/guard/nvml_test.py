@@ -56,6 +56,16 @@ class Nvml(WithFolder):
         self.assertLess(after, 20)
         self.assertGreater(self.report()["devices"][0]["utilization_mean_percent"], 40)
 
+    def test_kernels_are_the_utilization_of_their_process(self):
+        """Two processes with endless work have half of the device each. `berth ps` showed 0 %."""
+        job = f"{sys.executable} {PROGRAM} work k_1ms 9 > /dev/null &"
+        done = simulated("sh", "-c", f"{job} a=$!; {job} b=$!; sleep 2; {BERTH} ps --json; kill -9 $a $b")
+        shares = [one["sm_percent"] for one in json.loads(done.stdout)["processes"] if PROGRAM in one["command"]]
+        self.assertEqual(len(shares), 2, done.stdout)
+        for share in shares:
+            self.assertGreater(share, 30)
+            self.assertLess(share, 70)
+
     def test_functions_that_the_loader_finds_and_null_pointers(self):
         lines = self.job(sys.executable, "-c", HEAD + f"""
 linked = ctypes.CDLL(None)
