@@ -164,6 +164,28 @@ std::string process_words(const serve::ProcessChange& one) {
   return words;
 }
 
+std::string silence_words(const serve::Silence& silence) {
+  const std::string since = local_time_of(silence.since);
+  if (silence.reason == "lost") return text("lost since {}", since);
+  if (silence.reason == "no_answer") return text("no answer since {}", since);
+  return text("no readings since {}", since);
+}
+
+/// "GPU 2: lost since 2026-11-28 18:02:03", for each device that stopped or began to answer.
+std::string state_lines(const std::vector<DeviceChanges>& all) {
+  std::string lines;
+  for (const DeviceChanges& one : all) {
+    if (!serve::has_other_state(one)) continue;
+    const std::string name = one.key == "cpu" ? "CPU" : text("device {}", one.index);
+    if (!one.silent_after)
+      lines += text("{}: has readings again; before: {}", name, silence_words(*one.silent_before));
+    else
+      lines += fmt::format("{}: {}", name, silence_words(*one.silent_after));
+    lines += "\n";
+  }
+  return lines;
+}
+
 bool has_changed(const serve::ConditionChange& one) {
   constexpr double kLeast = 1;  // at least one second per minute
   if (!one.before || !one.after) return true;
@@ -234,6 +256,16 @@ std::string json_of(const std::vector<DeviceChanges>& all, const Asked& asked, b
     };
     moment("before", one.before);
     moment("after", one.after);
+    const auto silence = [&](const char* key, const std::optional<serve::Silence>& silent) {
+      json.key(key);
+      if (!silent) return json.value(nullptr);
+      json.open('{');
+      json.field("since", output::show_time(silent->since * 1000));
+      json.text_field("reason", silent->reason);
+      json.close('}');
+    };
+    silence("silent_before", one.silent_before);
+    silence("silent_after", one.silent_after);
     json.field("recorded_before_seconds", one.recorded_before);
     json.field("recorded_after_seconds", one.recorded_after);
     json.rows("conditions", one.conditions, [&](const serve::ConditionChange& each) {
@@ -303,9 +335,9 @@ Result<int> run_diff(const Context& context) {
     return has_any(one.before) && has_any(one.after);
   });
   if (!is_known)
-    return Error{ErrorCode::kNotFound, "E0986",
-                 text("nothing is recorded both before and after {}", local_time_of(asked->at)),
-                 "berth history --since 24h"};
+    return nothing_kept(
+        *reader, now, now,
+        text("nothing is recorded both before and after {}", local_time_of(asked->at)), "history");
   const Minutes minutes(windows);
   const bool is_recent = windows.before_from >= now - kMinutesKept;
   const bool has_processes = is_recent && minutes.before > 0 && minutes.after > 0;
@@ -317,9 +349,11 @@ Result<int> run_diff(const Context& context) {
                    local_time_of(windows.before_from), local_time_of(windows.before_to),
                    local_time_of(windows.after_from), local_time_of(windows.after_to)) +
               "\n");
+  const std::string states = state_lines(all);
   const output::Table table = table_of(all, has_processes);
-  context.out(table.empty() ? text("nothing changed much") + "\n"
-                            : "\n" + table.render(context.out_terminal));
+  if (states.empty() && table.empty()) context.out(text("nothing changed much") + "\n");
+  if (!states.empty()) context.out("\n" + states);
+  if (!table.empty()) context.out("\n" + table.render(context.out_terminal));
   if (!is_recent)
     context.err(text("note: {}", text("processes are not compared: after a week only hours of "
                                       "usage are kept")) +

@@ -1,6 +1,9 @@
 // Opens the history of devices, for the verbs that read it.
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 #include "base/result.hpp"
 #include "watch/history.hpp"
 
@@ -9,5 +12,11 @@ namespace berth::cli {
 /// Opens the history of this user's broker or, if there is none, of the system broker. Fails as
 /// HistoryReader::open.
 [[nodiscard]] Result<watch::HistoryReader> open_history();
+
+/// The error E0986 of a verb that found nothing from this time on (Unix seconds). `what`: the
+/// sentence if the history has readings. The hint asks for as long ago as there are readings.
+[[nodiscard]] Error nothing_kept(const watch::HistoryReader& reader, std::int64_t from,
+                                 std::int64_t now, const std::string& what,
+                                 const std::string& verb);
 
 }  // namespace berth::cli

@@ -187,8 +187,13 @@ std::string usage_table(const std::vector<serve::UsageSum>& sums, const std::str
   return table.render(terminal);
 }
 
-Error nothing_kept(const std::string& what) {
-  return {ErrorCode::kNotFound, "E0986", what, "berth history --since 24h"};
+/// A duration for --since that is at least as long: "45m", "3h", "12d".
+std::string since_words(std::int64_t seconds) {
+  constexpr std::int64_t kHour = 3600;
+  const auto rounded_up = [&](std::int64_t unit) { return (seconds + unit - 1) / unit; };
+  if (seconds < kHour) return fmt::format("{}m", rounded_up(60));
+  if (seconds < 2 * watch::kDay) return fmt::format("{}h", rounded_up(kHour));
+  return fmt::format("{}d", rounded_up(watch::kDay));
 }
 
 Result<model::UsagePrices> prices_of(const Arguments& arguments) {
@@ -204,9 +209,9 @@ Result<model::UsagePrices> prices_of(const Arguments& arguments) {
   return prices;
 }
 
-Result<int> print_usage(const Context& context, const watch::HistoryReader& reader,
-                        const Period& asked, const std::string& by,
-                        const model::UsagePrices& prices) {
+Result<int> print_usage(const Context& context, const char* verb,
+                        const watch::HistoryReader& reader, const Period& asked,
+                        const std::string& by, const model::UsagePrices& prices) {
   const auto user = context.arguments.value("--user"), job = context.arguments.value("--job");
   const auto sums =
       serve::usage_sums(reader.usage(asked.from, asked.to), by, [&](const UsageRow& row) {
@@ -216,7 +221,9 @@ Result<int> print_usage(const Context& context, const watch::HistoryReader& read
     context.out(serve::usage_json(sums, by, asked, prices));
     return 0;
   }
-  if (sums.empty()) return nothing_kept(text("no use of a device is recorded for that time"));
+  if (sums.empty())
+    return nothing_kept(reader, asked.from, asked.to,
+                        text("no use of a device is recorded for that time"), verb);
   context.out(usage_table(sums, by, prices, context.out_terminal));
   return 0;
 }
@@ -230,6 +237,21 @@ Result<watch::HistoryReader> open_history() {
   return watch::HistoryReader::open(!has_own && ::access(shared.c_str(), F_OK) == 0 ? shared : own);
 }
 
+Error nothing_kept(const watch::HistoryReader& reader, std::int64_t from, std::int64_t now,
+                   const std::string& what, const std::string& verb) {
+  const auto first = reader.begin();
+  if (!first)
+    return {ErrorCode::kNotFound, "E0986",
+            text("nothing is recorded yet: {} writes the first readings {} s after its start",
+                 "berth serve", watch::kWriteEvery),
+            "berth " + verb};
+  if (*first >= from)
+    return {ErrorCode::kNotFound, "E0986",
+            text("{}; the first readings are of {} (UTC)", what, time_of(*first)), "berth history"};
+  return {ErrorCode::kNotFound, "E0986", what,
+          fmt::format("berth {} --since {}", verb, since_words(now - *first))};
+}
+
 Result<int> run_history(const Context& context) {
   const Arguments& arguments = context.arguments;
   const auto asked = asked_of(arguments, std::chrono::hours(1));
@@ -237,7 +259,8 @@ Result<int> run_history(const Context& context) {
   const auto reader = open_history();
   if (!reader) return reader.error();
   if (arguments.has("--user") || arguments.has("--job"))
-    return print_usage(context, *reader, *asked, arguments.has("--job") ? "command" : "job", {});
+    return print_usage(context, "history", *reader, *asked,
+                       arguments.has("--job") ? "command" : "job", {});
   std::vector<std::string> names;
   for (const std::string& list : arguments.values("--device"))
     for (const std::string_view one : split(list, ',')) names.emplace_back(one);
@@ -250,7 +273,8 @@ Result<int> run_history(const Context& context) {
   const bool is_empty = std::all_of(devices.begin(), devices.end(),
                                     [](const auto& one) { return one.moments.empty(); });
   if (is_empty)
-    return nothing_kept(text("no readings of these devices are recorded for that time"));
+    return nothing_kept(*reader, asked->from, asked->to,
+                        text("no readings of these devices are recorded for that time"), "history");
   context.out(format == "csv" ? history_csv(devices, *asked)
               : format == "plot"
                   ? context.out_terminal.spell(history_plot(devices, *asked, context.out_terminal))
@@ -265,8 +289,8 @@ Result<int> run_usage(const Context& context) {
   if (!reader) return reader.error();
   const auto prices = prices_of(context.arguments);
   if (!prices) return prices.error();
-  return print_usage(context, *reader, *asked, context.arguments.value("--by").value_or("user"),
-                     *prices);
+  return print_usage(context, "usage", *reader, *asked,
+                     context.arguments.value("--by").value_or("user"), *prices);
 }
 
 }  // namespace berth::cli

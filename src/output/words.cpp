@@ -31,6 +31,8 @@ constexpr std::array kReasons{
     Word{"temperature_critical", msgid("critical temperature")},
     Word{"driver_unreachable", msgid("the driver cannot access it")},
     Word{"not_listed", msgid("the driver does not list it any more")},
+    Word{"lost", msgid("lost")},
+    Word{"no_answer", msgid("no answer")},
 };
 
 // Short forms for narrow columns.

@@ -37,6 +37,41 @@ Users users_in(const std::vector<watch::UsageRow>& rows, const std::string& devi
   return users;
 }
 
+bool is_silence(const std::string& what) {
+  return what == "lost" || what == "no_answer";
+}
+
+/// The last time in a period at which any device has readings; nullopt: none has.
+std::optional<std::int64_t> last_record(const Recorded& recorded, std::int64_t from,
+                                        std::int64_t to) {
+  std::optional<std::int64_t> last;
+  for (const watch::DeviceHistory& device : recorded.devices)
+    for (auto at = device.moments.rbegin(); at != device.moments.rend(); ++at)
+      if (is_within(at->first, from, to)) {
+        last = std::max(last.value_or(at->first), at->first);
+        break;
+      }
+  return last;
+}
+
+/// Under load, some readings come late, so a few missing ones are no silence.
+std::optional<Silence> silence_of(const watch::DeviceHistory& device, const Recorded& recorded,
+                                  std::int64_t from, std::int64_t to) {
+  constexpr std::int64_t kLeastMoments = 5;
+  const auto last = last_record(recorded, from, to);
+  if (!last) return std::nullopt;
+  std::int64_t since = from;
+  for (const auto& [time, moment] : device.moments)
+    if (is_within(time, from, to)) since = time + device.step;
+  if (*last + device.step - since < kLeastMoments * device.step) return std::nullopt;
+  Silence silence{since, ""};
+  for (const watch::ConditionRow& row : recorded.conditions)
+    if (row.device == device.key && is_silence(row.what) && row.from + kMinute > since &&
+        row.from <= *last)
+      silence.reason = row.what;
+  return silence;
+}
+
 /// The recorded seconds in the whole minutes of a period. A lost device has no readings, but the
 /// seconds of its loss were recorded.
 double recorded_in(const watch::DeviceHistory& device, const Recorded& recorded, std::int64_t from,
@@ -46,7 +81,7 @@ double recorded_in(const watch::DeviceHistory& device, const Recorded& recorded,
   for (const auto& [time, moment] : device.moments)
     if (is_within(time, first, end)) seconds += static_cast<double>(device.step);
   for (const watch::ConditionRow& row : recorded.conditions)
-    if (row.device == device.key && row.what == "lost" && is_within(row.from, first, end))
+    if (row.device == device.key && is_silence(row.what) && is_within(row.from, first, end))
       seconds += row.amount;
   return std::min(seconds, static_cast<double>(end - first));
 }
@@ -133,6 +168,10 @@ std::vector<DeviceChanges> changes_between(const Recorded& recorded, const Windo
     changes.index = device.index;
     if (!before.empty()) changes.before = before.take();
     if (!after.empty()) changes.after = after.take();
+    if (!device.moments.empty()) {
+      changes.silent_before = silence_of(device, recorded, windows.before_from, windows.before_to);
+      changes.silent_after = silence_of(device, recorded, windows.after_from, windows.after_to);
+    }
     changes.recorded_before = recorded_in(device, recorded, windows.before_from, windows.before_to);
     changes.recorded_after = recorded_in(device, recorded, windows.after_from, windows.after_to);
     changes.conditions = conditions_between(recorded, changes, windows);

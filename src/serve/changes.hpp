@@ -18,7 +18,7 @@ struct Windows {
 };
 
 struct ConditionChange {
-  std::string what;  // "throttle:hw_thermal", "lost", "xid:79"
+  std::string what;  // "throttle:hw_thermal", "lost", "no_answer", "xid:79"
   /// A condition: for how many seconds of a minute it held, as a mean. An Xid: how often it
   /// occurred in the whole period. nullopt: not known.
   std::optional<double> before, after;
@@ -29,10 +29,18 @@ struct ProcessChange {
   std::optional<double> memory_bytes;
 };
 
+/// A device without readings at the end of a period, while other devices have some.
+struct Silence {
+  std::int64_t since = 0;  // Unix seconds; the start of the period if it had no reading in it
+  std::string reason;      // "lost", "no_answer"; "": not known
+  bool operator==(const Silence&) const = default;
+};
+
 struct DeviceChanges {
   std::string key, name;
   int index = -1;
-  watch::Moment before, after;  // means
+  std::optional<Silence> silent_before, silent_after;  // nullopt: it has readings, or none ever
+  watch::Moment before, after;                         // means
   /// How many seconds of the whole minutes before and after were recorded. Conditions and processes
   /// are computed from these seconds; if they are less than a minute, both are unknown.
   double recorded_before = 0, recorded_after = 0;
@@ -40,6 +48,10 @@ struct DeviceChanges {
   std::vector<ProcessChange> processes;  // new ones and ended ones
 };
 
+/// Whether a device has readings at the end of one period, and none at the end of the other.
+[[nodiscard]] inline bool has_other_state(const DeviceChanges& device) {
+  return device.silent_before.has_value() != device.silent_after.has_value();
+}
 /// Whether the difference between two readings is worth a person's attention.
 [[nodiscard]] bool is_notable(watch::Series series, const std::optional<double>& before,
                               const std::optional<double>& after);

@@ -145,3 +145,40 @@ TEST_CASE("conditions are kept by device and side") {
   CHECK(conditions[0].before == 1);
   CHECK(conditions[0].after == 24);
 }
+
+TEST_CASE("a device whose last readings are missing while another has some is silent since then") {
+  Recorded recorded{{device_with(50, 50), device_with(50, 50)}, {}, {}};
+  recorded.devices[1].key = "cpu";
+  auto& moments = recorded.devices[0].moments;
+  CHECK_FALSE(has_other_state(changes_between(recorded, kWindows)[0]));
+  // Readings after the boundary and before the loss have the same mean as before.
+  std::erase_if(moments, [](const auto& one) { return one.first >= 930; });
+  recorded.conditions = {{900, "GPU-1", "lost", 30}, {960, "GPU-2", "no_answer", 60}};
+  auto changes = changes_between(recorded, kWindows);
+  CHECK(use(changes[0].after) == use(changes[0].before));
+  CHECK(has_other_state(changes[0]));
+  CHECK(changes[0].silent_after == Silence{930, "lost"});
+  CHECK_FALSE(changes[1].silent_after);
+  // Without a recorded condition, for example because the user lost the permission.
+  recorded.conditions.clear();
+  CHECK(changes_between(recorded, kWindows)[0].silent_after == Silence{930, ""});
+}
+
+TEST_CASE("a device that answers again has another state, and late readings are no silence") {
+  Recorded recorded{{device_with(50, 50), device_with(50, 50)}, {}, {}};
+  recorded.devices[1].key = "cpu";
+  auto& moments = recorded.devices[0].moments;
+  std::erase_if(moments, [](const auto& one) { return one.first >= 1197 && one.first < 1200; });
+  CHECK_FALSE(changes_between(recorded, kWindows)[0].silent_after);
+  std::erase_if(moments, [](const auto& one) { return one.first < 920; });
+  recorded.conditions = {{840, "GPU-1", "no_answer", 60}};
+  const auto changes = changes_between(recorded, kWindows)[0];
+  CHECK(has_other_state(changes));
+  CHECK(changes.silent_before == Silence{600, "no_answer"});
+}
+
+TEST_CASE("a broker that recorded nothing at the end of a period makes no device silent") {
+  Recorded recorded{{device_with(50, 50)}, {}, {}};
+  std::erase_if(recorded.devices[0].moments, [](const auto& one) { return one.first >= 930; });
+  CHECK_FALSE(changes_between(recorded, kWindows)[0].silent_after);
+}

@@ -26,7 +26,6 @@ using sqlite::Statement;
 
 /// The version of the file format. Raise it when an older Berth would misread the file.
 constexpr int kFormat = 1;
-constexpr std::int64_t kWriteEvery = 10;    // seconds
 constexpr std::int64_t kForgetEvery = 600;  // seconds
 /// At most this many unwritten chunks are kept. Beyond this, the oldest is dropped.
 constexpr std::size_t kMostPending = 512;
@@ -308,6 +307,7 @@ struct History::Parts {
       };
       if (seconds <= kLongestGap) {
         if (device.health == model::Health::kLost) add("lost", seconds);
+        if (device.health == model::Health::kNoAnswer) add("no_answer", seconds);
         for (const std::string& reason : device.throttle_reasons)
           add("throttle:" + reason, seconds);
       }

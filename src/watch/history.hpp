@@ -26,6 +26,9 @@ struct Tier {
 };
 inline constexpr std::array<Tier, 3> kTiers = {{{1, kDay}, {10, 7 * kDay}, {60, 92 * kDay}}};
 
+/// Collected data is written to the file after this many seconds.
+inline constexpr std::int64_t kWriteEvery = 10;
+
 class History {
  public:
   /// Creates the file if it is missing. Renames a damaged one and reports that to `note`. Fails
@@ -72,7 +75,7 @@ struct UsageRow {
 struct ConditionRow {
   std::int64_t from = 0;  // Unix seconds
   std::string device;     // key_of()
-  std::string what;       // "throttle:hw_thermal", "lost", "xid:79"
+  std::string what;       // "throttle:hw_thermal", "lost", "no_answer", "xid:79"
   double amount = 0;      // seconds; of an Xid, how often
 };
 
@@ -85,6 +88,8 @@ class HistoryReader {
   HistoryReader& operator=(HistoryReader&&) noexcept;
   ~HistoryReader();
 
+  /// The time of the oldest reading, in Unix seconds; nullopt: none is written yet.
+  [[nodiscard]] std::optional<std::int64_t> begin() const;
   [[nodiscard]] std::vector<DeviceHistory> devices(const HistoryQuery& query) const;
   [[nodiscard]] std::vector<UsageRow> usage(std::int64_t from, std::int64_t to) const;
   [[nodiscard]] std::vector<ConditionRow> conditions(std::int64_t from, std::int64_t to) const;

@@ -25,6 +25,11 @@ bool is_named(const DeviceHistory& device, const std::vector<std::string>& names
          });
 }
 
+bool has_any(const Moment& moment) {
+  return std::any_of(moment.begin(), moment.end(),
+                     [](const auto& value) { return value.has_value(); });
+}
+
 std::size_t tier_for(std::int64_t from, std::int64_t to, std::int64_t step) {
   for (std::size_t tier = 0; tier + 1 < kTiers.size(); ++tier) {
     const bool reaches = from >= to - kTiers[tier].kept;
@@ -67,6 +72,23 @@ HistoryReader::HistoryReader(HistoryReader&&) noexcept = default;
 HistoryReader& HistoryReader::operator=(HistoryReader&&) noexcept = default;
 HistoryReader::~HistoryReader() = default;
 
+std::optional<std::int64_t> HistoryReader::begin() const {
+  std::optional<std::int64_t> first;
+  Statement chunks(parts_->database.get(),
+                   "SELECT start, data FROM chunk WHERE tier = ? ORDER BY start LIMIT 1");
+  for (std::size_t tier = 0; tier < kTiers.size(); ++tier) {
+    chunks.bind(1, static_cast<std::int64_t>(tier));
+    const auto chunk = chunks.step() ? decode(chunks.text(1)) : std::nullopt;
+    for (std::size_t i = 0; chunk && i < chunk->size(); ++i) {
+      const std::int64_t time = chunks.number(0) + static_cast<std::int64_t>(i) * kTiers[tier].step;
+      // A mean has the time of its begin, which may be before the first reading in it.
+      if (has_any((*chunk)[i]) && (!first || time + kTiers[tier].step <= *first)) first = time;
+    }
+    chunks.reset();
+  }
+  return first;
+}
+
 std::vector<DeviceHistory> HistoryReader::devices(const HistoryQuery& query) const {
   const std::size_t tier = tier_for(query.from, query.to, query.step);
   const std::int64_t step = kTiers[tier].step;
@@ -94,9 +116,7 @@ std::vector<DeviceHistory> HistoryReader::devices(const HistoryQuery& query) con
       for (std::size_t i = 0; i < chunk->size(); ++i) {
         const std::int64_t time = chunks.number(0) + static_cast<std::int64_t>(i) * step;
         const Moment& moment = (*chunk)[i];
-        const bool has_any = std::any_of(moment.begin(), moment.end(),
-                                         [](const auto& value) { return value.has_value(); });
-        if (has_any && time >= query.from && time < query.to)
+        if (has_any(moment) && time >= query.from && time < query.to)
           device.moments.emplace_back(time, moment);
       }
     }

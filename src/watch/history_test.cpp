@@ -315,3 +315,18 @@ TEST_CASE("a file of a version that kept no peaks is read, and written from then
   CHECK(rows.size() >= 2);
   CHECK(rows[0].key.program == "old");
 }
+
+TEST_CASE("the oldest reading is known, and an empty history has none") {
+  const Folder folder;
+  auto history = History::open(folder.file());
+  REQUIRE(history);
+  const auto begin = [&] {
+    const auto reader = HistoryReader::open(folder.file());
+    REQUIRE(reader);
+    return reader->begin();
+  };
+  CHECK_FALSE(begin());
+  for (int second = 5; second < 200; ++second) history->add(frame_at(second, 50));
+  CHECK(history->flush());
+  CHECK(begin() == kStart + 5);
+}

@@ -14,6 +14,7 @@ import shutil
 import signal
 import socket
 import socketserver
+import sqlite3
 import ssl
 import subprocess
 import tempfile
@@ -152,6 +153,23 @@ class Watching(Daemon):
         usage = json.loads(self.berth("usage", "--json").stdout)
         self.assertGreater(sum(one["held_seconds"] for one in usage["usage"]), 0)
         self.assertEqual(self.berth("history", "--device", "99").returncode, 1)
+
+    def test_a_history_without_readings_says_when_there_will_be_some(self):
+        """The hint was a shorter time than was asked for."""
+        self.assertTrue(wait_until(lambda: self.berth("history").returncode == 0, 60))
+        done = self.berth("history", "--since", "2h", "--device", "99")
+        self.assertIn("the first readings are of 20", done.stderr)
+        self.stop()
+        history = sqlite3.connect(self.state / "history.db")
+        for table in ("chunk", "usage"):
+            history.execute(f"DELETE FROM {table}")
+        history.commit()
+        history.close()
+        for verb in ("history", "usage", "diff"):
+            done = self.berth(verb, "--since", "2h")
+            self.assertIn("nothing is recorded yet: berth serve writes the first readings 10 s after its start (E0986)", done.stderr, verb)
+            self.assertIn(f"hint: berth {'history' if verb == 'diff' else verb}\n", done.stderr + "\n", verb)
+        self.start()
 
     def test_what_changed_is_compared_before_and_after(self):
         def changes(*words):
