@@ -158,10 +158,12 @@ std::string AlertTarget::key() const {
   return hex(sha256(all)).substr(0, 16);
 }
 
-std::string alerts_json(const std::vector<watch::Alert>& alerts) {
+std::string alerts_json(const std::vector<watch::Alert>& alerts,
+                        std::optional<std::int64_t> checked_at) {
   output::JsonWriter json;
   json.open('{');
   json.field("schema", 1);
+  json.text_field("checked_at", checked_at ? output::show_time(*checked_at) : "");
   json.rows("alerts", alerts, [&](const watch::Alert& one) {
     json.field("rule", one.rule);
     json.field("severity", one.severity);

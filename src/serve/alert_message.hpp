@@ -45,8 +45,10 @@ struct AlertTarget {
 };
 /// Sets AlertTarget::place. `targets`: all targets of the file, in its order.
 void tell_apart(std::vector<AlertTarget>& targets);
-/// The document of `berth alerts --json`.
-[[nodiscard]] std::string alerts_json(const std::vector<watch::Alert>& alerts);
+/// The document of `berth alerts --json`. `checked_at`: when the devices were last read, in Unix
+/// milliseconds; nullopt: not yet.
+[[nodiscard]] std::string alerts_json(const std::vector<watch::Alert>& alerts,
+                                      std::optional<std::int64_t> checked_at);
 /// The document of `berth alerts --rules --json`.
 [[nodiscard]] std::string alert_rules_json(const watch::AlertRules& rules);
 /// Reads a target from a table. Problems are recorded in the table.

@@ -29,10 +29,6 @@ constexpr std::size_t kMostProcesses = 200;
 constexpr int kMostLookups = 64;
 constexpr std::chrono::minutes kDoctorKept(1);
 
-std::string alerts_event(const std::vector<watch::Alert>& alerts) {
-  return "event: alerts\ndata: " + alerts_json(alerts) + "\n";
-}
-
 }  // namespace
 
 watch::XidWords words_of_xid(int code) {
@@ -160,17 +156,14 @@ bool WatchFeed::act(const Call& call, const Answer& answer) {
     ask_doctor(asker);
     return true;
   }
-  if (call.path == "/v1/alerts") {
-    start();
-    answer.send({200, alerts_json(alerts_.active())});
-    return true;
-  }
   if (call.path == "/v1/alerts/rules") {
     answer.send({200, alert_rules_json(alerts_.rules())});
     return true;
   }
   const bool is_stream = call.path == "/v1/watch";
-  if (!is_stream && call.path != "/metrics" && call.path != "/v1/health") return false;
+  if (!is_stream && call.path != "/metrics" && call.path != "/v1/health" &&
+      call.path != "/v1/alerts")
+    return false;
   start();
   if (is_stream)
     begin_stream(asker);
@@ -181,8 +174,18 @@ bool WatchFeed::act(const Call& call, const Answer& answer) {
   return true;
 }
 
+std::string WatchFeed::alerts_document() const {
+  return alerts_json(alerts_.active(),
+                     frame_ ? std::optional(frame_->snapshot.unix_milliseconds) : std::nullopt);
+}
+
+std::string WatchFeed::alerts_event() const {
+  return "event: alerts\ndata: " + alerts_document() + "\n";
+}
+
 void WatchFeed::answer_from_frame(const Asker& asker) {
   if (asker.call.path == "/metrics") return send_metrics(asker);
+  if (asker.call.path == "/v1/alerts") return asker.answer.send({200, alerts_document()});
   const auto checked = watch::check_health(frame_->snapshot, {});
   asker.answer.send(checked ? Reply{200, health_json(*checked)} : refusal(checked.error()));
 }
@@ -256,7 +259,7 @@ void WatchFeed::begin_stream(const Asker& asker) {
         refusal({ErrorCode::kUnavailable, "E0928",
                  text("{} of your connections are already waiting for events", theirs), ""}));
   listeners_.push_back(asker);
-  asker.answer.stream(alerts_event(alerts_.active()));
+  asker.answer.stream(alerts_event());
   if (frame_) asker.answer.stream("event: frame\ndata: " + document_for(view_of(asker)) + "\n");
 }
 
@@ -305,7 +308,7 @@ void WatchFeed::tell_alerts(const watch::AlertWatch::Changes& changes) {
   if (!changes.begun.empty() || !changes.ended.empty())
     for (auto& [language, one] : diagnoses_) one.reply.reset();
   if (!changes.begun.empty() || !changes.ended.empty())
-    for (const Asker& one : listeners_) one.answer.stream(alerts_event(alerts_.active()));
+    for (const Asker& one : listeners_) one.answer.stream(alerts_event());
   if (delivery_)
     delivery_->add(changes, alerts_.active(),
                    std::chrono::duration_cast<std::chrono::milliseconds>(

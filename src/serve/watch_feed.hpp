@@ -47,7 +47,8 @@ class WatchFeed {
   void keep_history(const std::string& state_folder,
                     const std::function<void(const std::string&)>& note,
                     const std::vector<AlertTarget>& targets, const OtlpOptions& otlp);
-  /// True if the call is about watching; it is answered now or with the next frame.
+  /// True if the call is about watching; it is answered now or with the first frame, so that "no
+  /// alerts" means that the devices were read.
   [[nodiscard]] bool act(const Call& call, const Answer& answer);
   /// Call it once a second. It detects that the sampler has stopped making frames.
   void mind_sampler();
@@ -62,6 +63,8 @@ class WatchFeed {
   };
   void take(const watch::FramePtr& frame);
   void tell_alerts(const watch::AlertWatch::Changes& changes);
+  [[nodiscard]] std::string alerts_document() const;
+  [[nodiscard]] std::string alerts_event() const;
   void send_metrics(const Asker& asker);
   void answer_from_frame(const Asker& asker);
   void read_history(const Asker& asker);

@@ -350,6 +350,34 @@ class LostDevice(Daemon):
         self.assertTrue(begun[0]["uuid"].startswith("GPU-"))
 
 
+class LostFromTheStart(Daemon):
+    MACHINE = ("lab-4x3090", "--fault", "lost:2")
+
+    def test_alerts_wait_for_the_first_reading(self):
+        """They said that there are none, before any device was read."""
+        done = self.berth("alerts", "--json")
+        document = json.loads(done.stdout)
+        self.assertEqual([(one["rule"], one["device"]) for one in document["alerts"]], [("device_down", 2)])
+        self.assertRegex(document["checked_at"], r"^\d{4}-\d\d-\d\dT")
+        self.assertEqual(done.returncode, 1)
+
+
+class LostWhileRecorded(Daemon):
+    MACHINE = ("lab-4x3090", "--processes", "4", "--fault", "lost:2@12")
+
+    def test_a_lost_gpu_is_a_change_even_if_its_readings_before_were_the_same(self):
+        def changes(*words):
+            return self.berth("diff", "--window", "1m", "--since", "25s", *words)
+
+        def silent():
+            devices = json.loads(changes("--json").stdout or '{"devices": []}')["devices"]
+            return [one["silent_after"] for one in devices if one["device"] == 2 and one["silent_after"]]
+
+        self.assertTrue(wait_until(silent, 90))
+        self.assertEqual(silent()[0]["reason"], "lost")
+        self.assertRegex(changes().stdout, r"(?m)^device 2: lost since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d$")
+
+
 class Odd(http.server.BaseHTTPRequestHandler):
     """A broker whose answers are not what a broker sends."""
 
