@@ -50,7 +50,7 @@ def simulate(machine: str, *options: str) -> dict[str, str]:
                 lines.append(f'"$B" {words} --lang {lang} > "{folder}/{name} {lang}"')
         for name, words in JSON.items():
             lines.append(f'"$B" {words} > "{folder}/{name}"')
-        env = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "BERTH_OPENCL_LIBRARY": "", "B": BERTH,
+        env = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "BERTH_OPENCL_LIBRARY": "", "B": BERTH, "COLUMNS": "100",
                "XDG_RUNTIME_DIR": folder, "HOME": folder}
         command = [BERTH, "sim", "--machine", machine, "--at", "100", *options, "--", "sh", "-c", "\n".join(lines)]
         done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=100)

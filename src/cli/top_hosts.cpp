@@ -137,7 +137,7 @@ Result<int> watch_hosts(const Context& context, top::Settings& settings) {
     for (const top::Pressed& one : pressed) {
       if (!top::press(settings, one.key, one.character)) return 0;
       if (std::exchange(settings.is_clicked, false))
-        top::click_hosts(hosts, selected, settings, size.height, one.x, one.y);
+        top::click_hosts(hosts, selected, settings, size.width, size.height, one.x, one.y);
       const auto last = static_cast<std::ptrdiff_t>(hosts.size()) - 1;
       selected = static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(
           static_cast<std::ptrdiff_t>(selected) + std::exchange(settings.steps, 0), 0, last));

@@ -57,6 +57,12 @@ Result<watch::SamplerOptions> sampling_of(const Arguments& arguments) {
   return sampling;
 }
 
+/// In a pipe, lines may be of any length.
+int line_width(const Context& context) {
+  constexpr int kUnlimited = 10'000;
+  return context.out_terminal.is_limited ? context.out_terminal.width : kUnlimited;
+}
+
 std::string kept_file() {
   const auto folder = env_nonempty("XDG_CONFIG_HOME");
   if (folder) return *folder + "/berth/top.toml";
@@ -365,7 +371,7 @@ Result<int> play_live(const Context& context, top::Replay replay, top::Settings 
     for (const top::Pressed& one : pressed) {
       if (!top::press(settings, one.key, one.character)) return 0;
       if (std::exchange(settings.is_clicked, false))
-        top::click(*player.frame(), settings, size.height, one.x, one.y);
+        top::click(*player.frame(), settings, size.width, size.height, one.x, one.y);
       if (std::exchange(settings.wants_signal, false) || std::exchange(settings.shows_queue, false))
         settings.message = text("this is a recording");
     }
@@ -381,7 +387,7 @@ Result<int> play(const Context& context, top::Settings settings) {
   if (auto chosen = choose_devices(context.arguments, *last, settings); !chosen)
     return chosen.error();
   context.out(context.json ? json_of(*last)
-                           : painted(top::draw(*last, {}, settings, context.out_terminal.width, 0),
+                           : painted(top::draw(*last, {}, settings, line_width(context), 0),
                                      context.out_terminal));
   return 0;
 }
@@ -424,7 +430,7 @@ Result<int> show_live(const Context& context, watch::SamplerOptions sampling,
     for (const top::Pressed& one : pressed) {
       goes_on = goes_on && top::press(settings, one.key, one.character);
       if (std::exchange(settings.is_clicked, false))
-        top::click(*frame, settings, size.height, one.x, one.y);
+        top::click(*frame, settings, size.width, size.height, one.x, one.y);
       if (std::exchange(settings.wants_signal, false)) ask_for_signal(*frame, settings, target);
       if (settings.signal != 0) send_signal(settings, target);
       queue.change(settings);
@@ -475,7 +481,7 @@ Result<int> run_top(const Context& context) {
   if (auto added = recorder->add(*frame); !added) return std::move(added).error();
   QueueWatch queue;
   queue.read(settings);
-  context.out(painted(top::draw(*frame, {}, settings, context.out_terminal.width, 0, queue.queue()),
+  context.out(painted(top::draw(*frame, {}, settings, line_width(context), 0, queue.queue()),
                       context.out_terminal));
   return 0;
 }

@@ -75,7 +75,7 @@ std::string in_full(const Finding& finding, const Terminal& terminal) {
   return out;
 }
 
-std::string one_line(std::string_view label, const Finding& finding, int column,
+std::string in_short(std::string_view label, const Finding& finding, int column,
                      const Terminal& terminal) {
   const std::string id = "  " + finding.id;
   const int room = std::max(30, std::min(terminal.width, 104) - column - display_width(id));
@@ -83,8 +83,11 @@ std::string one_line(std::string_view label, const Finding& finding, int column,
   if (finding.line > 0)
     more = text_n(", and {} more of its kind", ", and {} more of its kind", finding.line,
                   finding.line);
-  return pad(std::string(label), column) +
-         pad(clip(finding.title, room - display_width(more)) + more, room) + id + "\n";
+  std::string out;
+  for (const std::string& part : wrap(finding.title + more, room))
+    out += out.empty() ? pad(std::string(label), column) + pad(part, room) + id + "\n"
+                       : pad("", column) + part + "\n";
+  return out;
 }
 
 std::string the_rest(const std::vector<Finding>& findings, std::size_t from,
@@ -93,7 +96,7 @@ std::string the_rest(const std::vector<Finding>& findings, std::size_t from,
   const int column = display_width(also);
   std::string out;
   for (std::size_t i = from; i < findings.size(); ++i)
-    out += one_line(out.empty() ? also : "", findings[i], column, terminal);
+    out += in_short(out.empty() ? also : "", findings[i], column, terminal);
   return out;
 }
 

@@ -134,6 +134,20 @@ TEST_CASE("the same finding of several GPUs is shown once with all of them") {
   CHECK(text.find("modprobe") == text.rfind("modprobe"));
 }
 
+TEST_CASE("a finding in one line is wrapped, so that its address is not cut") {
+  model::Diagnosis diagnosis;
+  for (const char* title :
+       {"the host can address only 256 MiB of the 24.0 GiB of GPU 0000:1a:00.0",
+        "the host can address only 256 MiB of the 24.0 GiB of GPU 0000:1b:00.0"})
+    diagnosis.findings.push_back(finding("RT10", Severity::kInfo, title));
+  output::Terminal terminal;
+  terminal.width = 60;
+  const std::string text = output::diagnosis_text(diagnosis, terminal);
+  CHECK(text.find("…") == std::string::npos);
+  CHECK(text.find("0000:1a:00.0, and 1 more of its kind") != std::string::npos);
+  CHECK(text.find("RT10\n") != std::string::npos);
+}
+
 TEST_CASE("the inspected Python is named, and null if it was not requested") {
   model::Diagnosis diagnosis;
   diagnosis.verdict = "nothing wrong was found";

@@ -179,6 +179,23 @@ int name_width(const model::Snapshot& snapshot) {
   return gpus == 0 ? longest : std::clamp(gpus, kLeastName, kMostName);
 }
 
+bool is_out(const Device& device) {
+  return device.health == Health::kLost || device.health == Health::kNoAnswer ||
+         device.health == Health::kDegraded;
+}
+
+/// A line for each reason why a device cannot be used that was cut in the table.
+std::string reasons_left_out(const model::Snapshot& snapshot, const std::string& rows,
+                             const Terminal& terminal) {
+  std::string out;
+  for (const Device& device : snapshot.devices) {
+    const std::string reason = is_out(device) ? last_cell(device, snapshot).text : "";
+    if (rows.find(reason) == std::string::npos)
+      out += labelled("", text("{}: {}", text("device {}", device.index), reason), 0, terminal);
+  }
+  return out.empty() ? out : "\n" + out;
+}
+
 std::string footer(const std::vector<std::string>& dropped, const Terminal& terminal) {
   if (dropped.empty()) return "";
   std::string out;
@@ -208,12 +225,12 @@ std::string ls_text(const model::Snapshot& snapshot, const Terminal& given, bool
                {std::string(tr("slowed")), false, 0, 1},
                {std::string(tr("health"))},
                {std::string(tr("users")), false, kLeastText}});
-  const int names = wide ? kUnlimited : name_width(snapshot);
+  const int names = wide || !given.is_limited ? kUnlimited : name_width(snapshot);
   for (const Device& device : snapshot.devices) add_device(table, device, snapshot, wide, names);
   std::vector<std::string> dropped;
   const std::string rows = table.render(terminal, &dropped);
   std::string out = header(snapshot, given) + driver_problem(snapshot, given) + "\n" + rows;
-  out += footer(dropped, given);
+  out += footer(dropped, given) + reasons_left_out(snapshot, rows, given);
   if (!snapshot.notes.empty()) out += "\n";
   for (const std::string& note : snapshot.notes) out += labelled("", printable(note), 0, given);
   return given.spell(std::move(out));

@@ -80,7 +80,7 @@ void Table::fit(std::vector<int>& widths, int width, std::vector<std::string>* d
 
 std::string Table::render(const Terminal& terminal, std::vector<std::string>* dropped) const {
   std::vector<int> widths = natural_widths();
-  fit(widths, terminal.width, dropped);
+  if (terminal.is_limited) fit(widths, terminal.width, dropped);
   std::string out;
   if (!rows_.empty() && std::any_of(columns_.begin(), columns_.end(),
                                     [](const Column& column) { return !column.title.empty(); })) {

@@ -38,6 +38,7 @@ class Table {
   void add(std::vector<Cell> row) { rows_.push_back(std::move(row)); }
   [[nodiscard]] bool empty() const { return rows_.empty(); }
   /// Lines ending in '\n'. Columns that are "" in every row are omitted with their title.
+  /// Nothing is cut or dropped if the terminal is not limited.
   /// `dropped`, if given, receives the titles of columns that did not fit.
   [[nodiscard]] std::string render(const Terminal& terminal,
                                    std::vector<std::string>* dropped = nullptr) const;

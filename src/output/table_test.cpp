@@ -44,3 +44,17 @@ TEST_CASE("clipping counts columns, not bytes, and never cuts a character") {
   CHECK(display_width("训练") == 4);
   CHECK(pad("训", 4) == "训  ");
 }
+
+TEST_CASE("in a pipe, nothing is cut or left out") {
+  Table table({{"name"}, {"what it says", false, 6}, {"age", true, 0, 1}});
+  table.add({"a", "the driver does not list it any more, since a long time", "12 s"});
+  Terminal terminal;
+  terminal.width = 30;
+  std::vector<std::string> dropped;
+  CHECK(table.render(terminal, &dropped).find("…") != std::string::npos);
+  dropped.clear();
+  terminal.is_limited = false;
+  const std::string whole = table.render(terminal, &dropped);
+  CHECK(whole.find("since a long time  12 s\n") != std::string::npos);
+  CHECK(dropped.empty());
+}

@@ -142,6 +142,8 @@ Terminal Terminal::of(int fd, ColorChoice choice) {
     terminal.width = static_cast<int>(*columns);
   else if (terminal.tty && ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20)
     terminal.width = size.ws_col;
+  else
+    terminal.is_limited = terminal.tty;
   terminal.utf8 = language() == Language::kChinese || locale_is_utf8();
   const bool wanted =
       terminal.tty && !env_nonempty("NO_COLOR") && env("TERM").value_or("dumb") != "dumb";

@@ -16,6 +16,9 @@ struct Terminal {
   bool color = false;
   bool utf8 = true;
   int width = 100;  // usable columns; 100 if it is not a terminal
+  // false: a pipe or file without COLUMNS. Texts are wrapped, but lines of tables may be of any
+  // length, so that nothing is cut.
+  bool is_limited = true;
 
   /// Detects what the stream can display, from isatty, COLUMNS or the window size, NO_COLOR
   /// (non-empty), TERM=dumb, and whether the locale (LC_ALL, LC_CTYPE, LANG) is UTF-8. Chinese text

@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
 #include "base/units.hpp"
+#include "output/table.hpp"
 #include "output/words.hpp"
 #include "top/graph.hpp"
 #include "top/rows.hpp"
@@ -223,23 +224,46 @@ struct Column {
   const char* title;  // msgid
   int width;
   bool to_the_right;
+  int drop = 0;  // on a narrow screen, columns are dropped from the largest number down; 0: never
 };
 constexpr std::array<Column, 9> kColumns = {{
     {"device", "dev", kNumber + 1, true},
     {"pid", "pid", 7, true},
     {"user", msgid("user"), 9, false},
-    {"", msgid("job"), 5, true},
+    {"", msgid("job"), 5, true, 1},
     {"memory", msgid("memory"), 9, true},
     {"sm", "SM", 5, true},
-    {"cpu", "CPU", 6, true},
-    {"rss", msgid("host"), 9, true},
-    {"age", msgid("age"), 9, true},
+    {"cpu", "CPU", 6, true, 2},
+    {"rss", msgid("host"), 9, true, 3},
+    {"age", msgid("age"), 9, true, 4},
 }};
 
+/// The columns that fit beside `least` columns of text. The one that sorts the list stays.
 template <typename Columns>
-Line heading(const Columns& columns, const Settings& settings, int width) {
+std::vector<bool> fitting(const Columns& columns, const Settings& settings, int width, int least) {
+  std::vector<bool> fits(columns.size(), true);
+  int total = least;
+  for (const Column& one : columns) total += one.width + 1;
+  while (total > width) {
+    std::size_t victim = columns.size();
+    for (std::size_t i = 0; i < columns.size(); ++i)
+      if (fits[i] && columns[i].drop > 0 && order_of(settings) != columns[i].key &&
+          (victim == columns.size() || columns[i].drop > columns[victim].drop))
+        victim = i;
+    if (victim == columns.size()) break;
+    fits[victim] = false;
+    total -= columns[victim].width + 1;
+  }
+  return fits;
+}
+
+template <typename Columns>
+Line heading(const Columns& columns, const std::vector<bool>& fits, const Settings& settings,
+             int width) {
   Line line;
-  for (const Column& one : columns) {
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    if (!fits[i]) continue;
+    const Column& one = columns[i];
     const bool is_sorted = order_of(settings) == one.key;
     std::string title(tr(one.title));
     if (is_sorted) title += settings.utf8 ? (settings.is_reversed ? "▲" : "▼") : "*";
@@ -267,8 +291,8 @@ std::string place_of(const DeviceProcess& process, const model::Snapshot& snapsh
   return std::to_string(process.device);
 }
 
-Line process_line(const Row& row, bool is_selected, const model::Snapshot& snapshot, bool utf8,
-                  int width) {
+Line process_line(const Row& row, bool is_selected, const model::Snapshot& snapshot,
+                  const std::vector<bool>& fits, bool utf8, int width) {
   const DeviceProcess& process = *row.process;
   const auto size = [](const model::Reading<std::uint64_t>& bytes) {
     return bytes ? show_bytes(*bytes) : std::string("-");
@@ -286,12 +310,14 @@ Line process_line(const Row& row, bool is_selected, const model::Snapshot& snaps
       size(process.rss_bytes),
       process.age_seconds ? output::show_age(*process.age_seconds) : "-"};
   Line line;
-  for (std::size_t i = 0; i < cells.size(); ++i)
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (!fits[i]) continue;
     put(line, width,
         is_selected                                     ? Style::kBold
         : kColumns[i].title == std::string_view("user") ? Style::kCyan
                                                         : Style::kPlain,
         column(cells[i], kColumns[i].width, kColumns[i].to_the_right));
+  }
   if (process.guard_percent)
     put(line, width, Style::kCyan, text("guard {:.0f} %", *process.guard_percent) + " ");
   if (!process.container.empty())
@@ -324,8 +350,8 @@ constexpr std::array<Column, 7> kUserColumns = {{
     {"device", msgid("devices"), 14, true},
     {"memory", msgid("memory"), 10, true},
     {"sm", "SM", 7, true},
-    {"cpu", "CPU", 7, true},
-    {"rss", msgid("host"), 10, true},
+    {"cpu", "CPU", 7, true, 1},
+    {"rss", msgid("host"), 10, true, 2},
 }};
 
 /// "+": there is more, because the value of some processes is unknown.
@@ -336,7 +362,7 @@ std::string sum_text(const Sum& sum, bool is_bytes) {
          (sum.is_whole ? "" : "+");
 }
 
-Line user_line(const UserRow& row, bool is_selected, int width) {
+Line user_line(const UserRow& row, bool is_selected, const std::vector<bool>& fits, int width) {
   std::vector<std::string> devices;
   for (const int one : row.devices) devices.push_back(std::to_string(one));
   const std::array<std::string, kUserColumns.size()> cells = {
@@ -348,13 +374,21 @@ Line user_line(const UserRow& row, bool is_selected, int width) {
       sum_text(row.cpu_percent, false),
       sum_text(row.rss_bytes, true)};
   Line line;
-  for (std::size_t i = 0; i < cells.size(); ++i)
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (!fits[i]) continue;
     put(line, width,
         is_selected ? Style::kBold
         : i == 0    ? Style::kCyan
                     : Style::kPlain,
         column(cells[i], kUserColumns[i].width, kUserColumns[i].to_the_right));
+  }
   return line;
+}
+
+/// Of the list that the settings choose.
+std::vector<bool> columns_that_fit(const Settings& settings, int width) {
+  return settings.by_user ? fitting(kUserColumns, settings, width, 0)
+                          : fitting(kColumns, settings, width, output::kLeastText);
 }
 
 /// The index of the first visible row in a list that shows `room` rows.
@@ -369,15 +403,16 @@ std::vector<Line> list_lines(const watch::Frame& frame, const Settings& settings
   const auto rows = settings.by_user ? std::vector<Row>{} : rows_of(frame, settings);
   const std::size_t count = settings.by_user ? users.size() : rows.size();
   std::vector<Line> lines;
-  lines.push_back(settings.by_user ? heading(kUserColumns, settings, width)
-                                   : heading(kColumns, settings, width));
+  const std::vector<bool> fits = columns_that_fit(settings, width);
+  lines.push_back(settings.by_user ? heading(kUserColumns, fits, settings, width)
+                                   : heading(kColumns, fits, settings, width));
   const int room = most > 0 ? most - 1 : static_cast<int>(count);
   const int first = first_row(settings, count, room), selected = row_of(settings, count);
   for (int i = first; i < static_cast<int>(count) && i - first < room; ++i) {
     const auto at = static_cast<std::size_t>(i);
     const bool is_selected = settings.has_row && i == selected;
-    lines.push_back(settings.by_user ? user_line(users[at], is_selected, width)
-                                     : process_line(rows[at], is_selected, frame.snapshot,
+    lines.push_back(settings.by_user ? user_line(users[at], is_selected, fits, width)
+                                     : process_line(rows[at], is_selected, frame.snapshot, fits,
                                                     settings.utf8, width));
   }
   if (count == 0 && (room > 0 || most == 0)) {
@@ -390,9 +425,11 @@ std::vector<Line> list_lines(const watch::Frame& frame, const Settings& settings
 
 /// The key of the column at this position of the heading; "" if it cannot be sorted.
 template <typename Columns>
-std::string key_at(const Columns& columns, int x) {
+std::string key_at(const Columns& columns, const std::vector<bool>& fits, int x) {
   int begin = 0;
-  for (const Column& one : columns) {
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    if (!fits[i]) continue;
+    const Column& one = columns[i];
     if (x >= begin && x <= begin + one.width) return one.key;
     begin += one.width + 1;
   }
@@ -493,11 +530,13 @@ const model::DeviceProcess* selected_process(const watch::Frame& frame, const Se
   return rows[static_cast<std::size_t>(row_of(settings, rows.size()))].process;
 }
 
-void click(const watch::Frame& frame, Settings& settings, int height, int x, int y) {
+void click(const watch::Frame& frame, Settings& settings, int width, int height, int x, int y) {
   const Shares shares = shares_of(frame, settings, height);
   const int top = shares.list_top;
   if (y == top) {
-    const std::string key = settings.by_user ? key_at(kUserColumns, x) : key_at(kColumns, x);
+    const std::vector<bool> fits = columns_that_fit(settings, width);
+    const std::string key =
+        settings.by_user ? key_at(kUserColumns, fits, x) : key_at(kColumns, fits, x);
     if (key.empty()) return;
     settings.is_reversed = order_of(settings) == key && !settings.is_reversed;
     settings.sort = key;

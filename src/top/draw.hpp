@@ -24,6 +24,6 @@ namespace berth::top {
 
 /// Handles a mouse click. A click on a row selects the row; a click on a column's heading sorts by
 /// that column.
-void click(const watch::Frame& frame, Settings& settings, int height, int x, int y);
+void click(const watch::Frame& frame, Settings& settings, int width, int height, int x, int y);
 
 }  // namespace berth::top

@@ -222,21 +222,44 @@ TEST_CASE("a click selects the row under it, and a heading sorts by its column")
       int top = 0;
       while (text_of({lines[static_cast<std::size_t>(top)]}).find("memory▼") == std::string::npos)
         ++top;
-      click(frame, settings, height, 5, top + 2);
+      click(frame, settings, 100, height, 5, top + 2);
       REQUIRE(settings.has_row);
       const auto after = draw(frame, {}, settings, 100, height);
       CHECK(text_of({after[static_cast<std::size_t>(top + 2)]}).find('>') != std::string::npos);
       const int column = by_user ? 5 : 18;  // user
-      click(frame, settings, height, column, top);
+      click(frame, settings, 100, height, column, top);
       CHECK(settings.sort == "user");
       CHECK_FALSE(settings.is_reversed);
-      click(frame, settings, height, column, top);
+      click(frame, settings, 100, height, column, top);
       CHECK(settings.is_reversed);
       const Settings before = settings;
-      for (const int y : {0, 1, height - 1, height + 9, -1}) click(frame, settings, height, 5, y);
+      for (const int y : {0, 1, height - 1, height + 9, -1})
+        click(frame, settings, 100, height, 5, y);
       CHECK(settings.row == before.row);
       CHECK(settings.sort == before.sort);
     }
+}
+
+TEST_CASE("a narrow screen leaves out columns, and cuts neither the command nor a number") {
+  watch::Frame frame = busy_frame(1, 3);
+  for (model::DeviceProcess& process : frame.snapshot.processes)
+    process.rss_bytes = std::uint64_t{960} << 10U;
+  Settings settings;
+  const std::string wide = text_of(draw(frame, {}, settings, 100, 0));
+  CHECK(wide.find("960 KiB") != std::string::npos);
+  const std::string narrow = text_of(draw(frame, {}, settings, 60, 0));
+  CHECK(narrow.find("python3 train_2") != std::string::npos);
+  CHECK(narrow.find("960") == std::string::npos);
+  CHECK(narrow.find("3.00 MiB") != std::string::npos);
+  settings.sort = "rss";  // the column that sorts the list stays
+  CHECK(text_of(draw(frame, {}, settings, 60, 0)).find("960 KiB") != std::string::npos);
+  // A click finds the column that is there.
+  const auto lines = draw(frame, {}, settings, 60, 24);
+  int top = 0;
+  while (text_of({lines[static_cast<std::size_t>(top)]}).find("▼") == std::string::npos) ++top;
+  const std::string heading = text_of({lines[static_cast<std::size_t>(top)]});
+  click(frame, settings, 60, 24, static_cast<int>(heading.find("SM")), top);
+  CHECK(settings.sort == "sm");
 }
 
 TEST_CASE("the list by user and the tree are drawn") {

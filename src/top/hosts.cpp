@@ -149,12 +149,12 @@ std::vector<Line> draw_hosts(const std::vector<HostState>& hosts, std::size_t se
 }
 
 void click_hosts(const std::vector<HostState>& hosts, std::size_t& selected, Settings& settings,
-                 int height, int x, int y) {
+                 int width, int height, int x, int y) {
   const Table table = table_of(hosts.size(), selected, height);
   if (y >= 1 && y <= table.rows)
     selected = static_cast<std::size_t>(table.first + y - 1);
   else if (y >= table.lines() && hosts[selected].frame)
-    click(*hosts[selected].frame, settings, std::max(1, height - table.lines()), x,
+    click(*hosts[selected].frame, settings, width, std::max(1, height - table.lines()), x,
           y - table.lines());
 }
 

@@ -24,6 +24,6 @@ struct HostState {
 /// Handles a mouse click. A click on a row of the table selects that machine; other clicks are
 /// handled by click().
 void click_hosts(const std::vector<HostState>& hosts, std::size_t& selected, Settings& settings,
-                 int height, int x, int y);
+                 int width, int height, int x, int y);
 
 }  // namespace berth::top

@@ -102,14 +102,14 @@ TEST_CASE("a click on a row selects the machine, and one below acts on its list"
   std::size_t selected = 0;
   Settings settings;
   settings.has_graphs = false;
-  click_hosts(hosts, selected, settings, 30, 3, 2);
+  click_hosts(hosts, selected, settings, 100, 30, 3, 2);
   CHECK(selected == 1);
-  click_hosts(hosts, selected, settings, 30, 3, 0);
+  click_hosts(hosts, selected, settings, 100, 30, 3, 0);
   CHECK(selected == 1);
   const auto lines = drawn(hosts, 1);
   settings.has_graphs = true;
   for (int y = 3; y < 30; ++y)
     if (lines[static_cast<std::size_t>(y)].find("on_lab2") != std::string::npos)
-      click_hosts(hosts, selected, settings, 30, 3, y);
+      click_hosts(hosts, selected, settings, 100, 30, 3, y);
   CHECK(settings.has_row);
 }
