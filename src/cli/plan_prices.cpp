@@ -13,6 +13,7 @@
 #include "output/json_writer.hpp"
 #include "output/svg.hpp"
 #include "output/table.hpp"
+#include "output/words.hpp"
 #include "plan/prices.hpp"
 
 namespace berth::cli {
@@ -37,7 +38,7 @@ Result<plan::Prices> prices_for(const Arguments& arguments) {
 
 std::string date_of(const plan::PriceSource& source) {
   const auto age = plan::age_days(source.as_of, today());
-  if (!age) return std::string(tr("unknown"));
+  if (!age) return std::string(tr("not known"));
   if (*age <= plan::kOldPriceDays) return printable(source.as_of);
   return text("{}: old", printable(source.as_of));
 }
@@ -115,6 +116,34 @@ std::string instance_of(const plan::Rent& rent) {
   return out;
 }
 
+/// Only whole instances can be rented, so these may be more than are needed.
+double gpus_of(const plan::Rent& rent) {
+  return rent.instance->gpus * rent.instances;
+}
+
+/// The cells of a table: the price of an hour, for how many GPUs, and of each.
+std::vector<output::Cell> price_cells(const std::optional<plan::Rent>& rent) {
+  if (!rent) return {"-", "-", "-"};
+  const double gpus = gpus_of(*rent);
+  return {money(rent->per_hour), fmt::format("{:g}", gpus), money(rent->per_hour / gpus)};
+}
+
+/// The titles of price_cells().
+void add_price_columns(std::vector<output::Column>& columns, const std::string& currency) {
+  columns.push_back({fmt::format("{}/h", currency), true});
+  columns.push_back({std::string(tr("× GPU")), true});
+  columns.push_back({std::string(tr("each")), true});
+}
+
+/// Titles of columns that did not fit.
+std::string without(const std::vector<std::string>& dropped, const output::Terminal& terminal) {
+  std::string out;
+  if (dropped.empty()) return out;
+  const std::string all = text("no room for: {} (--json has all)", output::join(dropped, ", "));
+  for (const std::string& line : output::wrap(all, terminal.width)) out += line + "\n";
+  return out;
+}
+
 std::string old_price_note() {
   return text(
              "old: the price is older than {} days. No price here is live; --prices FILE uses "
@@ -132,12 +161,17 @@ constexpr RentRow kRentRows[] = {{"on_demand", msgid("rent on demand"), Terms::k
                                  {"reserved", msgid("rent reserved"), Terms::kReserved},
                                  {"spot", msgid("rent spot, may be stopped"), Terms::kSpot}};
 
-std::string candidates_json(const plan::Model& model, const plan::Prices& prices, double safe,
+std::string candidates_json(const plan::Model& model, const plan::Work& work,
+                            const plan::Prices& prices, double safe,
                             const std::vector<Candidate>& candidates) {
   output::JsonWriter json;
   json.open('{');
   json.field("schema", 1);
   json.text_field("model", model.name);
+  json.field("task", plan::name(work.task));
+  json.field("precision", precision_of(model, work));
+  json.field("batch", static_cast<std::uint64_t>(work.batch));
+  json.field("seq", static_cast<std::uint64_t>(work.seq));
   json.field("safe_bytes", static_cast<std::uint64_t>(std::min(safe, 1e18)));
   json.field("currency", prices.currency);
   json.rows("gpus", candidates, [&](const Candidate& one) {
@@ -162,39 +196,49 @@ std::string power_of(const plan::Gpu& gpu) {
   return fmt::format("{:.0f}–{:.0f} W", *gpu.least_power_watts, *gpu.power_watts);
 }
 
-std::string candidates_text(const plan::Prices& prices, double safe,
+std::string candidates_text(const plan::Prices& prices, const std::string& assumed, double safe,
                             const std::vector<Candidate>& candidates,
                             const output::Terminal& terminal) {
   if (candidates.empty()) {
-    return text("No single GPU of the catalogue holds it.") + "\n";
+    return assumed + "\n" + text("No single GPU of the catalogue holds it.") + "\n";
   }
-  output::Table table({{std::string(tr("GPU")), false, 12},
-                       {std::string(tr("memory")), true},
-                       {std::string(tr("power")), true, 0, 2},
-                       {std::string(tr("tokens/s, at most")), true},
-                       {fmt::format("{}/h", prices.currency), true},
-                       {std::string(tr("instance")), false, 12, 1},
-                       {std::string(tr("date"))},
-                       {text("{} to buy", prices.currency), true},
-                       {std::string(tr("date"))}});
+  std::vector<output::Column> columns = {{std::string(tr("GPU"))},
+                                         {std::string(tr("memory")), true},
+                                         {std::string(tr("power")), true, 0, 6},
+                                         {std::string(tr("tokens/s")), true, 0, 3}};
+  add_price_columns(columns, prices.currency);
+  columns.push_back({std::string(tr("instance")), false, 0, 4});
+  columns.push_back({std::string(tr("date")), false, 0, 1});
+  columns.push_back({text("{} to buy", prices.currency), true, 0, 2});
+  columns.push_back({std::string(tr("date")), false, 0, 5});
+  output::Table table(std::move(columns));
   for (std::size_t i = 0; i < candidates.size() && i < kMostRows; ++i) {
     const Candidate& one = candidates[i];
-    table.add({one.gpu.name, show_bytes(static_cast<std::uint64_t>(one.gpu.memory_bytes)),
-               power_of(one.gpu),
-               one.tokens_per_second ? fmt::format("{:.0f}", *one.tokens_per_second) : "-",
-               one.rent ? money(one.rent->per_hour) : "-", one.rent ? instance_of(*one.rent) : "-",
-               one.rent ? date_of(one.rent->instance->source) : "-",
-               one.card != nullptr ? money(one.card->price) : "-",
-               one.card != nullptr ? date_of(one.card->source) : "-"});
+    std::vector<output::Cell> row = {
+        one.gpu.name, show_bytes(static_cast<std::uint64_t>(one.gpu.memory_bytes)),
+        power_of(one.gpu),
+        one.tokens_per_second ? fmt::format("{:.0f}", *one.tokens_per_second) : "-"};
+    for (output::Cell& cell : price_cells(one.rent)) row.push_back(std::move(cell));
+    row.emplace_back(one.rent ? instance_of(*one.rent) : "-");
+    row.emplace_back(one.rent ? date_of(one.rent->instance->source) : "-");
+    row.emplace_back(one.card != nullptr ? money(one.card->price) : "-");
+    row.emplace_back(one.card != nullptr ? date_of(one.card->source) : "-");
+    table.add(std::move(row));
   }
-  std::string out = text("GPUs with at least {} (the safe bound), cheapest first:",
+  std::vector<std::string> dropped;
+  const std::string rows = table.render(terminal, &dropped);
+  std::string out = assumed + "\n" +
+                    text("GPUs with at least {} (the safe bound), cheapest first:",
                          show_bytes(static_cast<std::uint64_t>(std::min(safe, 1e18)))) +
-                    "\n" + table.render(terminal);
+                    "\n" + rows + without(dropped, terminal);
   if (candidates.size() > kMostRows)
     out += text("{} more: --json", candidates.size() - kMostRows) + "\n";
-  out += tr(
-      "tokens/s, at most: what bandwidth or arithmetic allows, by the vendor's figures; programs "
-      "reach less.");
+  out += text("{}/h is for all GPUs of the instance, as only whole instances can be rented.",
+              prices.currency) +
+         "\n";
+  out +=
+      tr("tokens/s: at most what bandwidth or arithmetic allows, by the vendor's figures; programs "
+         "reach less.");
   return out + "\n" + old_price_note();
 }
 
@@ -260,42 +304,59 @@ std::string cost_json(const Cost& cost) {
   return json.finish();
 }
 
+/// Where a price is from: "aws p5.48xlarge, us-east-1, 2026-07-20: old".
+std::string origin_of(const plan::Rent& rent) {
+  const plan::Instance& instance = *rent.instance;
+  const std::string region = instance.region.empty() ? "" : printable(instance.region) + ", ";
+  return fmt::format("{}, {}{}", instance_of(rent), region, date_of(instance.source));
+}
+
+/// The row of a way to rent. Adds a note on its origin.
+std::vector<output::Cell> rent_row(const Cost& cost, const RentRow& way, std::string& notes) {
+  const auto rent = plan::cheapest(cost.prices, cost.gpu.name, cost.count, way.terms);
+  if (!rent) return {std::string(tr(way.title)), std::string(tr("not known"))};
+  const double month = rent_of_a_month(cost, *rent, way.terms);
+  const auto even = break_even(cost, rent, way.terms);
+  std::vector<output::Cell> row = {std::string(tr(way.title))};
+  for (output::Cell& cell : price_cells(rent)) row.push_back(std::move(cell));
+  row.emplace_back(money(month));
+  row.emplace_back(money(month * cost.months));
+  row.emplace_back(even             ? text("{:.1f} months", *even)
+                   : cost.has_price ? std::string(tr("never"))
+                                    : "-");
+  notes += text("{}: {}", tr(way.title), origin_of(*rent)) + "\n";
+  if (gpus_of(*rent) > cost.count)
+    notes += "  " +
+             text("GPUs in it: {:g}, needed: {:g}; only whole instances can be rented",
+                  gpus_of(*rent), cost.count) +
+             "\n";
+  return row;
+}
+
 std::string cost_text(const Cost& cost, const output::Terminal& terminal) {
-  const std::string period = text("{:.0f} months", cost.months);
-  output::Table table({{std::string(tr("way"))},
-                       {fmt::format("{}/h", cost.prices.currency), true},
-                       {text("a month"), true},
-                       {period, true},
-                       {std::string(tr("buying pays off after")), true},
-                       {std::string(tr("instance")), false, 12},
-                       {std::string(tr("date"))}});
-  for (const RentRow& way : kRentRows) {
-    const auto rent = plan::cheapest(cost.prices, cost.gpu.name, cost.count, way.terms);
-    if (!rent) {
-      table.add({std::string(tr(way.title)), std::string(tr("unknown")), "-", "-", "-", "-", "-"});
-      continue;
-    }
-    const double month = rent_of_a_month(cost, *rent, way.terms);
-    const auto even = break_even(cost, rent, way.terms);
-    table.add({std::string(tr(way.title)), money(rent->per_hour), money(month),
-               money(month * cost.months),
-               even             ? text("{:.1f} months", *even)
-               : cost.has_price ? std::string(tr("never"))
-                                : "-",
-               instance_of(*rent), date_of(rent->instance->source)});
-  }
-  table.add(
-      {std::string(tr("buy")), "-", cost.has_price ? money(owning_of_a_month(cost)) : "-",
-       cost.has_price ? money(cost.months * owning_of_a_month(cost)) : std::string(tr("unknown")),
-       "-", "-",
-       cost.has_own_price     ? std::string(tr("your price"))
-       : cost.card != nullptr ? date_of(cost.card->source)
-                              : "-"});
+  std::vector<output::Column> columns = {{std::string(tr("way"))}};
+  add_price_columns(columns, cost.prices.currency);
+  columns.push_back({text("a month"), true});
+  columns.push_back({text("{:.0f} months", cost.months), true, 0, 2});
+  columns.push_back({std::string(tr("buying pays off after")), true, 0, 1});
+  output::Table table(std::move(columns));
+  std::string notes;
+  for (const RentRow& way : kRentRows) table.add(rent_row(cost, way, notes));
+  const std::string months =
+      cost.has_price ? money(cost.months * owning_of_a_month(cost)) : std::string(tr("not known"));
+  table.add({std::string(tr("buy")), "-", "-", "-",
+             cost.has_price ? money(owning_of_a_month(cost)) : "-", months, "-"});
+  std::vector<std::string> dropped;
+  const std::string rows = table.render(terminal, &dropped);
   std::string out = text("{} × {}, {:.0f} hours a month, in {}", cost.count, cost.gpu.name,
                          cost.hours_per_month, cost.prices.currency) +
-                    "\n" + table.render(terminal);
+                    "\n" + rows + without(dropped, terminal) + notes;
   if (!cost.has_price)
     out += tr("The price of this GPU is not known: --card-price PRICE."), out += "\n";
+  else
+    out += text("{}: {}", tr("buy"),
+                cost.has_own_price ? std::string(tr("your price")) : date_of(cost.card->source)) +
+           "\n";
   out += cost.has_power
              ? tr("Buying: cards and their power. Not included: server, space, cooling, work.")
              : tr("Buying: cards only (--power-price adds power). Not included: server, "
@@ -303,11 +364,12 @@ std::string cost_text(const Cost& cost, const output::Terminal& terminal) {
   return out + "\n" + old_price_note();
 }
 
-/// Where a price in the picture is from: "AWS p5.48xlarge, us-east-1, 2026-07-20 (old)".
-std::string origin_of(const plan::Rent& rent) {
-  const plan::Instance& instance = *rent.instance;
-  return fmt::format("{}, {}, {}", instance_of(rent), printable(instance.region),
-                     date_of(instance.source));
+/// "63.30 USD/h (8 GPUs, 7.91 each),"
+std::string price_words(const plan::Rent& rent, const std::string& currency) {
+  const double gpus = gpus_of(rent);
+  const std::string each =
+      gpus > 1 ? " (" + text("{:g} GPUs, {} each", gpus, money(rent.per_hour / gpus)) + ")" : "";
+  return fmt::format("{} {}/h{},", money(rent.per_hour), currency, each);
 }
 
 std::string cost_svg(const Cost& cost) {
@@ -317,18 +379,18 @@ std::string cost_svg(const Cost& cost) {
   if (cost.has_price)
     lines.push_back({std::string(tr("buy")), buy.price, buy.power_per_month, {}});
   else
-    notes.push_back(text("{}: {}", tr("buy"), tr("unknown")));
+    notes.push_back(text("{}: {}", tr("buy"), tr("not known")));
   for (const RentRow& way : kRentRows) {
     const auto rent = plan::cheapest(cost.prices, cost.gpu.name, cost.count, way.terms);
     if (!rent) {
-      notes.push_back(text("{}: {}", tr(way.title), tr("unknown")));
+      notes.push_back(text("{}: {}", tr(way.title), tr("not known")));
       continue;
     }
     lines.push_back({std::string(tr(way.title)), 0, rent_of_a_month(cost, *rent, way.terms),
                      break_even(cost, rent, way.terms)});
     notes.push_back(text("{}: {}", tr(way.title),
-                         fmt::format("{} {}/h, {}", money(rent->per_hour),
-                                     printable(cost.prices.currency), origin_of(*rent))));
+                         fmt::format("{} {}", price_words(*rent, printable(cost.prices.currency)),
+                                     origin_of(*rent))));
   }
   if (cost.has_price)
     notes.push_back(
@@ -391,8 +453,9 @@ Result<int> plan_gpu(const Context& context) {
     one.gpu = std::move(gpu);
   }
   std::stable_sort(candidates.begin(), candidates.end(), is_cheaper);
-  context.out(context.json ? candidates_json(*model, *prices, safe, candidates)
-                           : candidates_text(*prices, safe, candidates, context.out_terminal));
+  context.out(context.json ? candidates_json(*model, *work, *prices, safe, candidates)
+                           : candidates_text(*prices, assumptions(*model, *work), safe, candidates,
+                                             context.out_terminal));
   return 0;
 }
 

@@ -1,6 +1,8 @@
 // What the parts of `berth plan` read from its arguments.
 #pragma once
 
+#include <string>
+
 #include "base/result.hpp"
 #include "cli/verb.hpp"
 #include "plan/catalogue.hpp"
@@ -13,6 +15,10 @@ namespace berth::cli {
 [[nodiscard]] Result<plan::Model> planned_model(const Arguments& arguments);
 /// Fails with kInvalidArgument (E0975 and those of parse_integer()).
 [[nodiscard]] Result<plan::Work> planned_work(const Arguments& arguments, const plan::Model& model);
+/// The precision of the weights: the requested one, else that of most weights of a file.
+[[nodiscard]] std::string precision_of(const plan::Model& model, const plan::Work& work);
+/// What the numbers are for, in a line: "assumed: inference, batch 1, 2048 tokens, bf16; …".
+[[nodiscard]] std::string assumptions(const plan::Model& model, const plan::Work& work);
 /// The GPU or partition of this machine with the most memory. Fails with kNoDevice (E0976).
 [[nodiscard]] Result<plan::Gpu> gpu_here(const Context& context, const plan::GpuCommand& command);
 /// The GPU that --gpu names: gpu_here() for "here", else a GPU of the catalogue. Fails also with

@@ -13,6 +13,7 @@
 #include "cli/verbs.hpp"
 #include "output/json_writer.hpp"
 #include "output/table.hpp"
+#include "output/words.hpp"
 #include "plan/catalogue.hpp"
 #include "plan/memory.hpp"
 
@@ -67,6 +68,7 @@ struct Way {
   std::string options;
   double safe_bytes;
   double accumulate = 1;  // steps with this batch for one step of the optimizer, as before
+  double removed = 0;     // layers of the model that are left out
 };
 
 struct Answer {
@@ -126,8 +128,9 @@ class Ways {
     if (memory.is_partial || safe > answer_.gpu->memory_bytes) return false;
     const bool trains = work.task != plan::Task::kInference;
     const double all = answer_.work.batch * answer_.work.gpus;
-    answer_.ways.push_back(
-        {std::move(options), safe, trains ? std::ceil(all / (work.batch * work.gpus)) : 1});
+    answer_.ways.push_back({std::move(options), safe,
+                            trains ? std::ceil(all / (work.batch * work.gpus)) : 1,
+                            answer_.model.layers - model.layers});
     return true;
   }
 
@@ -213,12 +216,6 @@ class Ways {
   bool is_full_;
 };
 
-/// The precision of the weights: the requested one, else that of most weights of a file.
-std::string precision_of(const Answer& answer) {
-  return answer.work.as_stored ? answer.model.stored_type
-                               : std::string(plan::name(answer.work.precision));
-}
-
 std::string json_of(const Answer& answer) {
   output::JsonWriter json;
   const plan::Accuracy accuracy = plan::accuracy_of(answer.work);
@@ -229,7 +226,7 @@ std::string json_of(const Answer& answer) {
   json.text_field("shape_from", answer.model.shape_from);
   json.field("params", whole(answer.model.params));
   json.field("task", plan::name(answer.work.task));
-  json.field("precision", precision_of(answer));
+  json.field("precision", precision_of(answer.model, answer.work));
   json.field("batch", whole(answer.work.batch));
   json.field("seq", whole(answer.work.seq));
   json.field("checkpointing", answer.work.checkpointing);
@@ -269,6 +266,7 @@ std::string json_of(const Answer& answer) {
       json.field("options", way.options);
       json.field("safe_bytes", whole(way.safe_bytes));
       json.field("accumulate", whole(way.accumulate));
+      json.field("removed_layers", whole(way.removed));
     });
     json.text_field("larger_gpu", answer.larger_gpu ? answer.larger_gpu->name : "");
     json.close('}');
@@ -277,6 +275,11 @@ std::string json_of(const Answer& answer) {
   }
   json.close('}');
   return json.finish();
+}
+
+std::string removed_words(const Way& way, double layers) {
+  if (way.removed <= 0) return "";
+  return "  " + text("removes {:.0f} of the model's {:.0f} layers", way.removed, layers);
 }
 
 std::string verdict_of(const Answer& answer) {
@@ -292,7 +295,8 @@ std::string verdict_of(const Answer& answer) {
   if (!answer.ways.empty()) out += tr("What would fit, with its safe bound:"), out += "\n";
   for (const Way& way : answer.ways)
     out += "  " + way.options + "  " + shown(way.safe_bytes) +
-           (way.accumulate > 1 ? "  " + text("{:.0f} accumulated", way.accumulate) : "") + "\n";
+           (way.accumulate > 1 ? "  " + text("{:.0f} accumulated", way.accumulate) : "") +
+           removed_words(way, answer.model.layers) + "\n";
   if (answer.memory.is_partial) return out;
   if (answer.larger_gpu)
     out += text("The smallest GPU of the catalogue that holds it: {} ({}).",
@@ -308,12 +312,13 @@ std::string text_of(const Answer& answer, const output::Terminal& terminal) {
   std::string out;
   if (!answer.model.format.empty())
     out += text("{}: {}, {} parameters, {}", printable(answer.model.name), answer.model.format,
-                count_of(answer.model.params), precision_of(answer)) +
+                count_of(answer.model.params), precision_of(answer.model, answer.work)) +
            "\n";
   if (!answer.model.shape_from.empty())
     out += text("The shape is the scaled shape of {}: the true model may differ.",
                 answer.model.shape_from) +
            "\n";
+  out += assumptions(answer.model, answer.work) + "\n";
   output::Table table({{std::string(tr("part"))}, {std::string(tr("memory")), true}});
   for (const Part& part : parts_of(answer.memory)) {
     if (!part.bytes)
@@ -364,6 +369,26 @@ void use_stored_weights(const plan::Model& model, plan::Work& work) {
 }
 
 }  // namespace
+
+std::string precision_of(const plan::Model& model, const plan::Work& work) {
+  return work.as_stored ? model.stored_type : std::string(plan::name(work.precision));
+}
+
+std::string assumptions(const plan::Model& model, const plan::Work& work) {
+  const bool is_full = work.task == plan::Task::kTrain || work.task == plan::Task::kFinetune;
+  std::vector<std::string> parts = {std::string(plan::name(work.task)),
+                                    text("batch {:.0f}", work.batch)};
+  if (work.on_images)
+    parts.push_back(text("images of {}", model.image_size));
+  else
+    parts.push_back(text("{:.0f} tokens", work.seq));
+  parts.push_back(precision_of(model, work));
+  if (is_full) parts.emplace_back(plan::name(work.optimizer));
+  if (work.checkpointing) parts.push_back("checkpointing");
+  const std::string name =
+      model.name.empty() ? text("of {} parameters", count_of(model.params)) : printable(model.name);
+  return text("assumed: {}; model {} (options: berth help plan)", output::join(parts, ", "), name);
+}
 
 Result<plan::Work> planned_work(const Arguments& arguments, const plan::Model& model) {
   plan::Work work;

@@ -208,6 +208,39 @@ class Files(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
 
 
+class Pages(unittest.TestCase):
+    """What a person reads."""
+
+    def plan(self, *words, **variables):
+        return subprocess.run([BERTH, "plan", *words], capture_output=True, text=True, env={**os.environ, "LC_ALL": "C.UTF-8"} | variables).stdout
+
+    def test_the_price_of_an_instance_is_not_that_of_a_gpu(self):
+        document = json.loads(self.plan("cost", "--gpu", "H200", "--json"))["rent"]["on_demand"]
+        whole, each = (f"{document['per_hour'] / count:.2f}" for count in (1, document["gpus"]))
+        cost = self.plan("cost", "--gpu", "H200")
+        self.assertRegex(cost, rf"(?m)^rent on demand +{whole} +{document['gpus']} +{each} ")
+        self.assertIn(f"rent on demand: {document['provider']} {document['instance']}, {document['region']}, ", cost)
+        self.assertIn(f"GPUs in it: {document['gpus']}, needed: 1; only whole instances", cost)
+        self.assertRegex(self.plan("gpu", "Llama-3.1-8B"),
+                         rf"(?m)^H200 .* {whole} +{document['gpus']} +{each}  {document['provider']} {document['instance']}  ")
+
+    def test_a_narrow_screen_leaves_out_columns_and_no_part_of_a_name(self):
+        narrow = self.plan("gpu", "Llama-3.1-8B", COLUMNS="60").splitlines()
+        self.assertLessEqual(max(len(line) for line in narrow if "  " in line), 60)
+        self.assertTrue(any(line.startswith("A100 SXM4 80GB ") for line in narrow))
+        self.assertTrue(any(line.startswith("no room for: ") for line in narrow))
+        self.assertNotIn("…", self.plan("gpu", "Llama-3.1-8B"))
+
+    def test_the_answer_says_what_it_assumed(self):
+        for words in (("fit",), ("gpu",)):
+            self.assertIn("assumed: inference, batch 1, 2048 tokens, bf16; model Llama-3.1-8B", self.plan(*words, "Llama-3.1-8B"))
+        page = self.plan("fit", "Qwen2.5-7B", "--gpu", "RTX 3060 12GB")
+        self.assertRegex(page, r"  --layers (\d+)  .* removes \d+ of the model's 28 layers")
+        self.assertIn("assumed: train, batch 4, 2048 tokens, amp, adamw", self.plan("fit", "Llama-3.1-8B", "--task", "train", "--batch", "4"))
+        document = json.loads(self.plan("gpu", "Llama-3.1-8B", "--json"))
+        self.assertEqual((document["task"], document["batch"], document["seq"], document["precision"]), ("inference", 1, 2048, "bf16"))
+
+
 class Words(unittest.TestCase):
     def plan(self, *words):
         done = subprocess.run([BERTH, "plan", *words, "--json"], capture_output=True, text=True, env={**os.environ, "LC_ALL": "C.UTF-8"})
