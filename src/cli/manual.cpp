@@ -121,7 +121,8 @@ struct Variable {
 constexpr std::array kVariables{
     Variable{"LC_ALL, LC_MESSAGES, LANG", msgid("language of the text, unless --lang is given")},
     Variable{"NO_COLOR", msgid("no colour if this variable is set and not empty")},
-    Variable{"COLUMNS", msgid("width of the text (default: the width of the terminal, or 100)")},
+    Variable{"COLUMNS", msgid("width of the text (default: the width of the terminal; in a pipe "
+                              "100, and tables are not cut)")},
     Variable{"BERTH_ROOT", msgid("a folder with recorded proc, sys, dev and etc to read instead of "
                                  "those of this machine")},
     Variable{"BERTH_NVML_LIBRARY, BERTH_OPENCL_LIBRARY",
