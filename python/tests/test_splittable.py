@@ -178,7 +178,7 @@ class Refused(unittest.TestCase):
 
 
 class Again(unittest.TestCase):
-    """`@retry` around functions that step."""
+    """`@retry` around functions that call `optimizer.step()`."""
 
     def run_out(self, step, first=1):
         calls = []

@@ -141,7 +141,8 @@ class XidEvents {
     for (;;) {
       const auto left = std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now());
       if (left.count() <= 0) return;
-      pollfd waits{sampler_->descriptor(), POLLIN, 0};  // -1: poll() only waits
+      // poll() ignores a descriptor of -1, and then only waits.
+      pollfd waits{sampler_->descriptor(), POLLIN, 0};
       if (::poll(&waits, 1, static_cast<int>(left.count())) <= 0) continue;
       static_cast<void>(sampler_->take());
       if (hold.add(sampler_->take_xids())) return;

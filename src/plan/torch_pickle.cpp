@@ -73,7 +73,7 @@ bool is_class(const Pickle& pickle, const Value& value) {
   return given.size() >= 2 && pickle.at(given[0]).text == "module";
 }
 
-/// What was called, and its arguments; "" if it is not an object.
+/// The name of the function that made this object; "" if the value is not an object.
 std::string_view callee_of(const Pickle& pickle, const Value& value) {
   return value.kind == Kind::kObject ? std::string_view(pickle.at(value.items[0]).text) : "";
 }

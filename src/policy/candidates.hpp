@@ -49,9 +49,10 @@ struct Candidate {
 };
 
 /// Every device and partition that Berth can give to a job: managed GPUs and TPUs. A GPU with MIG
-/// enabled is replaced by its partitions; if it has none, it is listed with kNoPartition. It is
-/// also listed if the ledger has a room for it. Partitions that Berth made are not listed, because
-/// each belongs to one job. Ordered by Device::index, then by partition.
+/// enabled is replaced by its partitions; if it has none, it is listed with kNoPartition. The
+/// GPU itself is also listed if the broker may make partitions on it (Ledger::rooms). Partitions
+/// that Berth made are not listed, because each belongs to one job. Ordered by Device::index, then
+/// by partition.
 [[nodiscard]] std::vector<Candidate> candidates_of(const model::Snapshot& snapshot,
                                                    const model::Ledger& ledger);
 

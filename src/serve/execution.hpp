@@ -55,8 +55,8 @@ class Execution {
   [[nodiscard]] std::string log_of(const model::Job& job) const {
     return job.queued ? launcher_.log(job.id) : "";
   }
-  /// What the job used, as output::stored_report; of a job that waits again, what its last start
-  /// used. "": there is none.
+  /// The report of the job's last run, in the format of output::stored_report. A job that waits
+  /// again also has one. "": there is none.
   [[nodiscard]] std::string report_of(const model::Job& job) const {
     return launcher_.report(job.id, job.outcome ? job.outcome : job.last_outcome);
   }

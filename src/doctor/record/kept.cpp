@@ -33,7 +33,7 @@ const Kept* find_kept(std::span<const Kept> rows, std::string_view path) {
 
 std::optional<std::string> redacted_file(std::string_view path, std::string_view text) {
   const bool of_kernel = path.starts_with("/proc/") || path.starts_with("/sys/");
-  // A text file with zero bytes has unexpected content, so nothing of it is kept.
+  // A text file that contains NUL bytes is not what it seems, so nothing of it is kept.
   if (!of_kernel && text.find('\0') != std::string_view::npos) return std::nullopt;
   if (const Kept* row = find_kept(kept_of_system(), path)) return row->keep(text);
   if (of_kernel) return std::nullopt;

@@ -83,7 +83,9 @@ void older_than_gpu(Examination& look, const LibraryFile& driver, int build) {
         is_ubuntu
             ? "sudo add-apt-repository -y ppa:kobuk-team/intel-graphics && sudo apt-get update"
             : "",
-        "", text("in release {} or newer; in a container: in its image", row->kernel)));
+        "",
+        text("install release {} or newer; for a container, install it in the image",
+             row->kernel)));
     return;
   }
 }
