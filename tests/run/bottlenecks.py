@@ -2,6 +2,7 @@
 `shared_cores`; the states of threads do not depend on them."""
 import json
 import os
+import shlex
 import subprocess
 import tempfile
 import textwrap
@@ -178,11 +179,16 @@ class OnASimulatedGpu(Programs):
         if subprocess.run([BERTH, "sim", "--machine", "none", "--", BERTH, "--version"], capture_output=True, env=environment()).returncode != 0:
             raise unittest.SkipTest("no simulator in this build")
 
-    def gpu(self, code, *options, sim=()):
+    def gpu(self, code, *options, sim=(), neighbour=()):
+        """`neighbour`: options of another job that runs the same program beside it."""
         path = os.path.join(self.folder, "gpu.py")
         with open(path, "w") as file:
             file.write(CUDA + textwrap.dedent(code))
-        return self.kinds(PYTHON, path, options=options, before=[BERTH, "sim", "--machine", "workstation-4090", *sim, "--"])
+        before = [BERTH, "sim", "--machine", "workstation-4090", *sim, "--"]
+        if neighbour:
+            beside = f"{shlex.join([BERTH, 'run', *neighbour, '--', PYTHON, path])} >/dev/null 2>&1 & \"$@\"; code=$?; kill $!; wait; exit $code"
+            before += ["sh", "-c", beside, "sh"]
+        return self.kinds(PYTHON, path, options=options, before=before)
 
     def test_a_gpu_that_is_never_used(self):
         self.first("device_unused", lambda: self.kinds(PYTHON, self.script("one_thread"), options=["--gpus", "1"],
@@ -208,9 +214,9 @@ class OnASimulatedGpu(Programs):
         """, "--memory", "2GiB"))
 
     def test_a_share_that_is_used_up(self):
-        self.first("share", lambda: self.gpu("""
-            p.work(p.kernel("k_2ms"), 4)
-        """, "--memory", "2GiB", "--share", "30%"))
+        code = 'p.work(p.kernel("k_2ms"), 4)'
+        self.first("share", lambda: self.gpu(code, "--memory", "2GiB", "--share", "30%", neighbour=("--memory", "2GiB", "--share", "70%")))
+        self.first("device_compute", lambda: self.gpu(code, "--memory", "2GiB", "--share", "30%"))  # alone, the share limits nothing
 
     def test_code_on_the_cpu_between_kernels(self):
         self.first("host_code", lambda: self.gpu("""
