@@ -140,6 +140,19 @@ CUresult attribute_of(int* value, int attribute, CUfunction function) {
   return CUDA_SUCCESS;
 }
 
+/// The default streams have this thread's context, no flags and no priority.
+CUstream_st properties_of(CUstream stream) {
+  return is_stream(stream) ? *stream : CUstream_st{current_context(), 0, nullptr, 0};
+}
+
+template <typename T>
+CUresult read_stream(T* out, T value) {
+  NEED_CONTEXT();
+  NEED(out != nullptr);
+  *out = value;
+  return CUDA_SUCCESS;
+}
+
 CUresult launch(CUfunction function, CUstream stream) {
   NEED_CONTEXT();
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -202,31 +215,20 @@ CUDA(cuCtxGetStreamPriorityRange)(int* least, int* greatest) {
   return CUDA_SUCCESS;
 }
 CUDA(cuStreamGetPriority)(CUstream stream, int* priority) {
-  NEED_CONTEXT();
-  NEED(priority != nullptr);
-  *priority = is_stream(stream) ? stream->priority : 0;
-  return CUDA_SUCCESS;
+  return read_stream(priority, properties_of(stream).priority);
 }
 CUDA_ALIAS(cuStreamGetPriority_ptsz, cuStreamGetPriority);
 CUDA(cuStreamGetFlags)(CUstream stream, unsigned* flags) {
-  NEED_CONTEXT();
-  NEED(flags != nullptr);
-  *flags = is_stream(stream) ? stream->flags : 0;
-  return CUDA_SUCCESS;
+  return read_stream(flags, properties_of(stream).flags);
 }
 CUDA_ALIAS(cuStreamGetFlags_ptsz, cuStreamGetFlags);
 CUDA(cuStreamGetCtx)(CUstream stream, CUcontext* context) {
-  NEED_CONTEXT();
-  NEED(context != nullptr);
-  *context = is_stream(stream) ? stream->context : current_context();
-  return CUDA_SUCCESS;
+  return read_stream(context, properties_of(stream).context);
 }
 CUDA_ALIAS(cuStreamGetCtx_ptsz, cuStreamGetCtx);
 CUDA(cuStreamGetDevice)(CUstream stream, CUdevice* device) {
   NEED_CONTEXT();
-  NEED(device != nullptr);
-  *device = (is_stream(stream) ? stream->context : current_context())->device;
-  return CUDA_SUCCESS;
+  return read_stream(device, properties_of(stream).context->device);
 }
 CUDA_ALIAS(cuStreamGetDevice_ptsz, cuStreamGetDevice);
 CUDA(cuStreamDestroy_v2)(CUstream stream) {

@@ -40,7 +40,6 @@ TEST_CASE("a job after the end of another starts, however the other ended") {
 }
 
 TEST_CASE("a running job gets more of its device if that is free, and gives back the rest") {
-  constexpr std::uint64_t kGiB = 1ULL << 30U;
   Broker broker = on(gpus(1));
   const std::uint64_t all = *broker.snapshot().devices[0].readings.memory_total_bytes;
   const auto part = [](std::uint64_t bytes) {

@@ -197,6 +197,30 @@ bool identify(const model::Device& device, const std::string& part, const model:
   return true;
 }
 
+void set_limits(const model::Request& request, wire::DeviceLimit& limit) {
+  const model::TurnRules& turns = request.turns;
+  limit.memory_bytes = request.memory_bytes.value_or(wire::kNoLimit);
+  limit.permille = static_cast<std::uint32_t>(request.share_permille.value_or(0));
+  limit.cap = static_cast<std::uint32_t>(turns.cap_permille.value_or(0));
+  limit.slice = static_cast<std::uint32_t>(turns.slice_milliseconds.value_or(0));
+  limit.flags |= (turns.latency.value_or(false) ? wire::kLatency : 0U) |
+                 (turns.best_effort.value_or(false) ? wire::kBestEffort : 0U) |
+                 (turns.keeps_turn.value_or(false) ? wire::kKeepsTurn : 0U) |
+                 (request.spills ? wire::kSpill : 0U);
+}
+
+std::int64_t unix_now() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+/// The limits of now: `berth resize` may have changed them.
+void take_limits(const wire::DeviceLimit& now, model::GuardedDevice& device) {
+  if (now.memory_bytes != wire::kNoLimit) device.memory_limit_bytes = now.memory_bytes;
+  if (now.permille != 0) device.share_permille = static_cast<int>(now.permille);
+}
+
 }  // namespace
 
 Result<ContainerFiles> files_for_container(const std::string& folder,
@@ -272,22 +296,6 @@ Status Setup::leaves_room(const model::Request& request, const model::Placement&
   }
   return Done{};
 }
-
-namespace {
-
-void set_limits(const model::Request& request, wire::DeviceLimit& limit) {
-  const model::TurnRules& turns = request.turns;
-  limit.memory_bytes = request.memory_bytes.value_or(wire::kNoLimit);
-  limit.permille = static_cast<std::uint32_t>(request.share_permille.value_or(0));
-  limit.cap = static_cast<std::uint32_t>(turns.cap_permille.value_or(0));
-  limit.slice = static_cast<std::uint32_t>(turns.slice_milliseconds.value_or(0));
-  limit.flags |= (turns.latency.value_or(false) ? wire::kLatency : 0U) |
-                 (turns.best_effort.value_or(false) ? wire::kBestEffort : 0U) |
-                 (turns.keeps_turn.value_or(false) ? wire::kKeepsTurn : 0U) |
-                 (request.spills ? wire::kSpill : 0U);
-}
-
-}  // namespace
 
 Result<Setup> Setup::make(const std::string& job_folder, std::uint64_t job,
                           const model::Request& request, const model::Placement& placement,
@@ -418,16 +426,6 @@ void Setup::grant(const Wish& wish, std::optional<std::uint64_t> memory_bytes,
   page_->answer(wish.request);
 }
 
-namespace {
-
-std::int64_t unix_now() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
-}  // namespace
-
 void Setup::look() {
   if (!page_) return;
   const auto usage = usage_in(folder_);
@@ -466,16 +464,6 @@ void Setup::reconcile(int device, std::uint64_t bytes, int processes, std::int64
     page_->set_hidden(i, hidden);
   }
 }
-
-namespace {
-
-/// The limits of now: `berth resize` may have changed them.
-void take_limits(const wire::DeviceLimit& now, model::GuardedDevice& device) {
-  if (now.memory_bytes != wire::kNoLimit) device.memory_limit_bytes = now.memory_bytes;
-  if (now.permille != 0) device.share_permille = static_cast<int>(now.permille);
-}
-
-}  // namespace
 
 model::Guarded Setup::outcome() const {
   model::Guarded out;

@@ -203,7 +203,7 @@ TEST_CASE("Memory on shared devices is never promised twice") {
   queue.add(job(9, 9, 1));
   queue.ended(1, minutes(1));
   CHECK(start_all(queue, minutes(1)) == Ids{4});
-  for (const JobId id : {2, 3, 4}) queue.ended(id, minutes(2));
+  for (const JobId id : Ids{2, 3, 4}) queue.ended(id, minutes(2));
   CHECK(start_all(queue, minutes(2)) == Ids{9});
 }
 
@@ -400,7 +400,7 @@ TEST_CASE("Preemptible jobs start last, however long they have waited") {
 TEST_CASE(
     "For a job that does not fit, as few preemptible jobs as possible end, the newest first") {
   Queue queue(gpus(4));
-  for (const JobId id : {1, 2, 3}) queue.add(preemptible(id, 0, 1));
+  for (const JobId id : Ids{1, 2, 3}) queue.add(preemptible(id, 0, 1));
   queue.add(job(4, 1, 1));
   CHECK(start_all(queue, seconds(0)) == Ids{4, 1, 2, 3});
   CHECK_FALSE(queue.preemption(seconds(1)));  // nobody waits

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 
 namespace berth::doctor {
 namespace {
@@ -21,7 +22,7 @@ class Dynamic {
   bool open() {
     std::array<unsigned char, EI_NIDENT> ident{};
     if (!read_(0, ident.data(), ident.size())) return false;
-    if (!std::equal(ELFMAG, ELFMAG + SELFMAG, ident.begin())) return false;
+    if (std::memcmp(ident.data(), ELFMAG, SELFMAG) != 0) return false;
     if (ident[EI_DATA] != ELFDATA2LSB) return false;
     is_64 = ident[EI_CLASS] == ELFCLASS64;
     return is_64 ? open_as<Elf64_Ehdr, Elf64_Phdr, Elf64_Dyn>()
