@@ -10,7 +10,8 @@ import checking
 
 ROW = re.compile(r"^\|\s*(\d)\s*\|\s*`([\w/]+)`[^|]*\|[^|]*\|([^|]*)\|\s*$", re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
-HEAVY = ("CLI/", "nlohmann/", "toml++/", "sqlite3")
+HEAVY = ("CLI/", "toml++/", "sqlite3")
+JSON = "base/json.hpp"  # the only file that includes nlohmann/json; as heavy
 
 
 def allowed_rooms(page: str) -> dict[str, set[str]]:
@@ -54,7 +55,11 @@ def problems_of(path, inner: str, code: str, table):
         if quote == "<":
             if path.suffix == ".hpp" and name.startswith(HEAVY):
                 yield f"{path}: <{name}> belongs into a source file"
+            if name.startswith("nlohmann/") and not str(path).endswith(JSON):
+                yield f'{path}: include "{JSON}" instead of <{name}>'
             continue
+        if path.suffix == ".hpp" and name == JSON:
+            yield f'{path}: "{JSON}" belongs into a source file'
         other = room_of(name, table)
         if other is None:
             yield f'{path}: "{name}" is in no room (write the full path from src/)'
@@ -116,13 +121,14 @@ def check(arguments):
 def self_test():
     page = "| 0 | `base` | x | – |\n| 1 | `model` | x | floors below |\n| 6 | `cli` | x | all below |\n"
     bad = {"docs/architecture.md": page, "src/base/a.hpp": '#include "model/b.hpp"\n#include <CLI/CLI.hpp>\n',
-           "src/model/b.hpp": '#include "base/a.hpp"\n', "src/model/c.cpp": '#include "b.hpp"\n', "src/odd/d.cpp": "", "src/base/CMakeLists.txt": "a_test.cpp",
+           "src/model/b.hpp": '#include "base/a.hpp"\n', "src/model/c.cpp": '#include "b.hpp"\n#include <nlohmann/json.hpp>\n',
+           "src/model/d.hpp": '#include "base/json.hpp"\n', "src/odd/d.cpp": "", "src/base/CMakeLists.txt": "a_test.cpp",
            "src/base/a_test.cpp": "", "src/base/b_test.cpp": "",
            "python/berth/a.py": "from .in_.b import x\nfrom . import c\n", "python/berth/in_/b.py": "from .. import a\n",
            "python/berth/c.py": "def late():\n    from .a import x\n"}
     with checking.tree(bad) as root:
         found = list(check(type("Arguments", (), {"root": root})))
-    assert len(found) == 6, found
+    assert len(found) == 8, found
     circle = "| 0 | `a` | x | `b` |\n| 1 | `b` | x | `a` |\n| 0 | `c` | x | – |\n"
     assert len(list(order_problems(circle))) == 2, list(order_problems(circle))
 

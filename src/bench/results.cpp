@@ -1,8 +1,8 @@
 #include "bench/results.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/json_value.hpp"
 #include "base/text.hpp"
 

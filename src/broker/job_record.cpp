@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "broker/broker.hpp"

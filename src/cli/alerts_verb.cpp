@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <nlohmann/json.hpp>
 
 #include "base/environment_variables.hpp"
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"

@@ -1,8 +1,8 @@
 // `berth drain` and `undrain`: devices get no new jobs, for maintenance. Running jobs continue.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "cli/job_calls.hpp"
 #include "cli/look.hpp"

@@ -1,7 +1,7 @@
 // `berth edit` changes a waiting job; `berth rerun` queues a job again.
-#include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "cli/job_calls.hpp"

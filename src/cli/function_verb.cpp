@@ -11,11 +11,11 @@
 #include <cctype>
 #include <cerrno>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/environment_variables.hpp"
 #include "base/error_words.hpp"
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
 
 #include "base/error_words.hpp"
+#include "base/json.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"

@@ -1,8 +1,8 @@
 // `berth wait`, `cancel`, `hold` and `release`: apply to each named job, in order.
 #include <algorithm>
 #include <csignal>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/job_calls.hpp"

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
 #include "base/units.hpp"

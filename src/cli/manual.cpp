@@ -1,8 +1,8 @@
 #include "cli/manual.hpp"
 
 #include <array>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/verb.hpp"

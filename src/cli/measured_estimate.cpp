@@ -1,10 +1,10 @@
 #include "cli/measured_estimate.hpp"
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
 #include "base/fnv1a.hpp"
+#include "base/json.hpp"
 #include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "base/write_file.hpp"

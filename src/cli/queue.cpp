@@ -1,5 +1,6 @@
 #include "cli/queue.hpp"
 #include "base/error_words.hpp"
+#include "base/json.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,7 +9,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
 #include "base/json_value.hpp"

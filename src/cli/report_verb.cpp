@@ -3,9 +3,9 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "cli/job_calls.hpp"
 #include "cli/look.hpp"

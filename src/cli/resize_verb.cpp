@@ -4,9 +4,9 @@
 // this process is killed between the two steps.
 #include <chrono>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "cli/job_calls.hpp"

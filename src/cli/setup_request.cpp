@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "doctor/knowledge/version.hpp"

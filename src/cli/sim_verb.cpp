@@ -3,12 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/descriptor.hpp"
 #include "base/error_words.hpp"
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "cli/exit_code.hpp"

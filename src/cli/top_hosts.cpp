@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/text_parts.hpp"
 
 using namespace berth::cli;

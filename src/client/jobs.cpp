@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "base/translated.hpp"

@@ -1,7 +1,6 @@
 #include "client/machine.hpp"
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.hpp"
 #include "base/json_value.hpp"
 #include "base/text.hpp"
 

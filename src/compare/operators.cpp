@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 
 // berth_embed() in CMake defines these symbols.

@@ -1,6 +1,6 @@
 #include "compare/presets.hpp"
 
-#include <nlohmann/json.hpp>
+#include "base/json.hpp"
 
 // berth_embed() in CMake defines these symbols.
 extern "C" {

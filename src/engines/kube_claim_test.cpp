@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
+#include "base/json.hpp"
 
 using namespace berth::engines;
 using Json = nlohmann::json;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
 #include "base/units.hpp"

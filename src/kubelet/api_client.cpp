@@ -13,10 +13,10 @@
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/ssl/ssl_stream.hpp>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"

@@ -1,9 +1,8 @@
 #include "kubelet/former_name.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include "base/digest.hpp"
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "base/write_file.hpp"

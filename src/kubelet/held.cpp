@@ -8,10 +8,10 @@
 #include <cerrno>
 #include <ctime>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/error_words.hpp"
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/write_file.hpp"
 #include "engines/kube_claim.hpp"

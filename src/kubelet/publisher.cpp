@@ -1,9 +1,9 @@
 #include "kubelet/publisher.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/digest.hpp"
+#include "base/json.hpp"
 #include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "engines/kube_claim.hpp"

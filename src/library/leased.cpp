@@ -2,9 +2,8 @@
 
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-
 #include "base/environment_variables.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "broker/job_record.hpp"
 #include "inventory/observe.hpp"

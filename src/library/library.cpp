@@ -7,11 +7,10 @@
 #include <new>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include <berth/berth.h>
 #include "base/environment_variables.hpp"
 #include "base/exit_code.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "library/document.hpp"
 #include "library/leased.hpp"

@@ -1,9 +1,9 @@
 #include "output/environment_text.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/json.hpp"
 #include "base/shell_word.hpp"
 #include "base/text_parts.hpp"
 

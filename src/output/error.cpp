@@ -1,9 +1,8 @@
 #include "output/error.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 
 namespace berth::output {

@@ -3,13 +3,12 @@
 #include <doctest/doctest.h>
 #include <test_paths.hpp>
 
-#include <nlohmann/json.hpp>
-
 #include <fstream>
 #include <limits>
 
 #include "base/environment_variables.hpp"
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "output/json_writer.hpp"
 #include "output/samples_for_tests.hpp"
 

@@ -1,7 +1,7 @@
 #include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/text_parts.hpp"
 #include "model/job.hpp"
 #include "model/tries.hpp"

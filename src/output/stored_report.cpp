@@ -1,7 +1,7 @@
 // The report of a queued job: stored when the job ends, read by `berth report`.
 #include <array>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
 #include "output/report.hpp"

@@ -4,8 +4,8 @@
 #include <csignal>
 #include <cstring>
 #include <map>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
 #include "base/translated.hpp"

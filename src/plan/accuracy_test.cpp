@@ -7,8 +7,8 @@
 #include <fstream>
 #include <iostream>
 #include <map>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "plan/memory.hpp"
 
 using namespace berth::plan;

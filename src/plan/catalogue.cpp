@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/spelling.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"

@@ -1,8 +1,8 @@
 #include "plan/checkpoint.hpp"
 
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json.hpp"
 #include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"

@@ -1,8 +1,8 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "plan/memory.hpp"
 
 using namespace berth::plan;

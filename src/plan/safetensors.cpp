@@ -2,8 +2,8 @@
 // header, the header as JSON, then the tensors without gaps.
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"

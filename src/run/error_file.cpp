@@ -1,7 +1,6 @@
 #include "run/error_file.hpp"
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.hpp"
 #include "base/json_value.hpp"
 #include "base/text_parts.hpp"
 

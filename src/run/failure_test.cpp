@@ -3,7 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
-#include <nlohmann/json.hpp>
+
+#include "base/json.hpp"
 
 using namespace berth::run;
 

@@ -1,9 +1,9 @@
 #include "run/preflight.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"

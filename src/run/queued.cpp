@@ -15,11 +15,11 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "base/descriptor.hpp"
 #include "base/error_words.hpp"
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/write_file.hpp"
 #include "run/channel.hpp"

@@ -4,9 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/write_file.hpp"
 #include "run/tries_record.hpp"
 
@@ -16,15 +15,15 @@ namespace {
 using Json = nlohmann::json;
 using std::chrono::milliseconds;
 
-constexpr std::size_t kMost =
-    16 << 20;  // bytes; enough for tries with the stacks of a thousand ranks
+// Enough for tries with the stacks of a thousand ranks.
+constexpr std::size_t kMostBytes = 16 << 20;
 // The first byte of the unnamed file. The rest is JSON.
 constexpr char kEarlier = '=', kGoesBack = '+';
 
 std::string bytes_in(const Descriptor& file) {
   struct stat about = {};
   if (!file || ::fstat(file.get(), &about) != 0 || about.st_size < 1 ||
-      static_cast<std::size_t>(about.st_size) > kMost)
+      static_cast<std::size_t>(about.st_size) > kMostBytes)
     return "";
   std::string bytes(static_cast<std::size_t>(about.st_size), '\0');
   return ::pread(file.get(), bytes.data(), bytes.size(), 0) == about.st_size ? bytes : "";
@@ -116,7 +115,7 @@ bool write_next_try(const Descriptor& file, const EarlierTries& earlier) {
                   {"device_wall", earlier.device_wall.count()},
                   {"held", earlier.held_seconds}};
   const std::string bytes = kGoesBack + json.dump(-1, ' ', false, Json::error_handler_t::replace);
-  return bytes.size() <= kMost && write_bytes(file, bytes);
+  return bytes.size() <= kMostBytes && write_bytes(file, bytes);
 }
 
 std::string tries_of(const std::string& job_files) {
@@ -125,7 +124,7 @@ std::string tries_of(const std::string& job_files) {
 
 Descriptor open_tries_for(const std::string& job_files) {
   Descriptor file(::memfd_create("berth-job-tries", 0));
-  const auto earlier = slurp_regular(tries_of(job_files), kMost);
+  const auto earlier = slurp_regular(tries_of(job_files), kMostBytes);
   if (file && earlier && !earlier->empty()) static_cast<void>(write_bytes(file, *earlier));
   return file;
 }

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
+#include "base/json.hpp"
 
 namespace berth::run {
 namespace {

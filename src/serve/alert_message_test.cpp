@@ -2,9 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "base/digest.hpp"
+#include "base/json.hpp"
 #include "serve/settings.hpp"
 
 using namespace berth;

@@ -1,10 +1,11 @@
 #include "serve/aside_record.hpp"
 
-#include <nlohmann/json.hpp>
+#include "base/json.hpp"
 
 namespace berth::serve {
-
+namespace {
 using Json = nlohmann::json;
+}  // namespace
 
 std::string aside_record(const std::vector<model::AsideUnit>& aside) {
   Json out = Json::array();

@@ -2,8 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.hpp"
 #include "serve/watch_json.hpp"
 #include "system/temporary_tree.hpp"
 

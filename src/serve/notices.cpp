@@ -1,7 +1,8 @@
 #include "serve/notices.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+
+#include "base/json.hpp"
 
 namespace berth::serve {
 

@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/json_value.hpp"
 #include "base/text_parts.hpp"
 
 namespace berth::serve {
-
+namespace {
 using Json = nlohmann::json;
+}  // namespace
 
 PastUse::ByUser PastUse::left(std::int64_t now_unix_milliseconds,
                               std::chrono::milliseconds half_life) const {

@@ -4,9 +4,9 @@
 
 #include <chrono>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json.hpp"
 #include "base/json_value.hpp"
 #include "system/child_run.hpp"
 

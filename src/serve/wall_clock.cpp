@@ -3,9 +3,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
-#include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/json_value.hpp"
 
 namespace berth::serve {

@@ -4,9 +4,9 @@
 #include <array>
 #include <cerrno>
 #include <ctime>
-#include <nlohmann/json.hpp>
 
 #include "base/error_words.hpp"
+#include "base/json.hpp"
 #include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"

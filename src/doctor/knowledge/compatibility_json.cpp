@@ -2,10 +2,9 @@
 // build time.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 
+#include "base/json.hpp"
 #include "base/text_parts.hpp"
 #include "doctor/knowledge/compatibility.hpp"
 #include "doctor/knowledge/version.hpp"

@@ -1,9 +1,8 @@
 #include "doctor/read/bundle_json.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
 

@@ -1,9 +1,9 @@
 #include "doctor/facts/container.hpp"
+#include "base/json.hpp"
 #include "doctor/read/collectors.hpp"
 
 #include <array>
 #include <cerrno>
-#include <nlohmann/json.hpp>
 
 #include "base/text_parts.hpp"
 #include "doctor/facts/nvidia.hpp"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <set>
 
 namespace berth::doctor {
@@ -48,8 +49,7 @@ bool read_as(const ReadAt& read, std::uint64_t offset, T& into) {
 std::vector<Section> code_sections(const ReadAt& read) {
   std::vector<Section> found;
   Elf64_Ehdr header{};
-  if (!read_as(read, 0, header) ||
-      !std::equal(ELFMAG, ELFMAG + SELFMAG, static_cast<const unsigned char*>(header.e_ident)) ||
+  if (!read_as(read, 0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
       header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
       header.e_shentsize != sizeof(Elf64_Shdr))
     return found;

@@ -7,8 +7,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
 #include "doctor/read/collectors.hpp"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/text_parts.hpp"
 #include "doctor/knowledge/python_text.hpp"
 #include "doctor/knowledge/version.hpp"

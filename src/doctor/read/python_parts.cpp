@@ -1,9 +1,9 @@
 #include "doctor/facts/python_parts.hpp"
+#include "base/json.hpp"
 #include "doctor/read/collectors.hpp"
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/text_parts.hpp"

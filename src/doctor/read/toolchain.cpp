@@ -1,10 +1,10 @@
 #include "doctor/facts/toolchain.hpp"
+#include "base/json.hpp"
 #include "doctor/read/collectors.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <nlohmann/json.hpp>
 
 #include "base/text_parts.hpp"
 #include "doctor/knowledge/version.hpp"

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/text_parts.hpp"
 #include "doctor/facts/nvidia.hpp"
 #include "doctor/facts/package_builds.hpp"

@@ -2,9 +2,9 @@
 // `%`. These are read as commands.
 #include <algorithm>
 #include <cctype>
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
 #include "doctor/knowledge/device_list.hpp"

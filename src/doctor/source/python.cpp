@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"

@@ -49,7 +49,7 @@ std::optional<std::string> from_utf16(std::string_view bytes) {
   for (std::size_t i = 2; i + 1 < bytes.size(); i += 2) {
     const auto low = static_cast<unsigned char>(bytes[i + (little ? 0 : 1)]);
     const auto high = static_cast<unsigned char>(bytes[i + (little ? 1 : 0)]);
-    const unsigned unit = high << 8U | low;
+    const unsigned unit = static_cast<unsigned>(high) << 8U | low;
     // Rules do not use non-ASCII characters, so a placeholder is enough.
     text += unit < 0x80 ? static_cast<char>(unit) : '?';
   }

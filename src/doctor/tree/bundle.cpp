@@ -2,10 +2,10 @@
 
 #include <array>
 #include <cerrno>
-#include <nlohmann/json.hpp>
 
 #include "base/error_words.hpp"
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
 

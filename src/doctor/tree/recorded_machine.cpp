@@ -4,12 +4,12 @@
 #include <array>
 #include <cerrno>
 #include <climits>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
 #include "base/error_words.hpp"
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "doctor/tree/bundle.hpp"
 #include "doctor/tree/byte_text.hpp"

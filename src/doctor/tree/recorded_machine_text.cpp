@@ -1,10 +1,10 @@
 // Writes a recorded machine as text. tests/doctor/machine_file.py writes the same text.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/text_parts.hpp"
 #include "doctor/tree/bundle.hpp"

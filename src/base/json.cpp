@@ -1,0 +1,3 @@
+#include "base/json.hpp"
+
+BERTH_JSON_CLASSES()
