@@ -31,6 +31,12 @@ if(BERTH_SANITIZE)
   target_compile_options(berth_options INTERFACE -fsanitize=${BERTH_SANITIZE} -fno-sanitize-recover=all
                          -fno-omit-frame-pointer)
   target_link_options(berth_options INTERFACE -fsanitize=${BERTH_SANITIZE})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    target_compile_options(berth_options INTERFACE "-fsanitize-ignorelist=${PROJECT_SOURCE_DIR}/cmake/sanitizer_ignore.txt")
+    if(BERTH_SANITIZE MATCHES "fuzzer")
+      target_compile_options(berth_options INTERFACE "-fsanitize-coverage-ignorelist=${PROJECT_SOURCE_DIR}/cmake/coverage_ignore.txt")
+    endif()
+  endif()
   # GNU ld takes a minute for some of these programs.
   get_filename_component(clang_folder "${CMAKE_CXX_COMPILER}" REALPATH)
   get_filename_component(clang_folder "${clang_folder}" DIRECTORY)
