@@ -65,8 +65,8 @@ _WORDS: Dict[str, Tuple[str, ...]] = {
     "Dst tensor": ("Dst tensor is not initialized", "Dst tensor is not copied"),
     "Memory": ("Memory allocation error on worker", "Out of Host Memory", "Memory Object Allocation Failure"),
 }
-# A text reports an error only if these words begin the text or a line, or follow punctuation ("RuntimeError: …") or one of the words here.
-# Otherwise it only mentions the error.
+# Matches the text before a known message. A message is an error only at the start of the text or of a line, after punctuation
+# ("RuntimeError: …"), or after one of the words in this pattern. Elsewhere, the text only mentions it.
 _LEADS = re.compile(r"(?:\A|[^\w\s]|\n|:\d+|\b(?:error|code|status|with|returned|returns|got|in|due to))[ \t]*\Z", re.I)
 # If one of these precedes the words on the same line, the text quotes them: from a log, a file, another run, or an expectation.
 _QUOTES = re.compile(r"\b(?:pars(?:e|ed|ing)|line \d+ of|logs?|regex|patterns?|(?:un)?expect(?:s|ed|ing)?|match(?:es|ed)?|says?|said|grep|contains?"

@@ -49,7 +49,7 @@ _in_use: List["Profile"] = []  # profiles that currently use PyTorch's profiler
 
 
 class Profile:
-    """What `berth.profile` returns; `summary` has the ten lines after the block."""
+    """The object that `berth.profile` returns. After the `with` block, `summary` is a report of ten lines."""
 
     def __init__(self, path: str, every: float, report: bool) -> None:
         self._path, self._every, self._report = path, every, report

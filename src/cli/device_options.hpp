@@ -10,8 +10,8 @@ namespace berth::cli {
 inline constexpr Option kDevice{
     "-d,--device", "LIST",
     "only these devices: index (0, MIG 0:1), uuid or PCI address, comma separated", true};
-inline constexpr Option kUser{"-u,--user", "NAME", "only what this user (name or uid) uses"};
-inline constexpr Option kMine{"-m,--mine", nullptr, "only what you use"};
+inline constexpr Option kUser{"-u,--user", "NAME", "show only what this user (name or uid) uses"};
+inline constexpr Option kMine{"-m,--mine", nullptr, "show only what you use"};
 inline constexpr Option kWide{"-w,--wide", nullptr, "all columns, however wide the terminal is"};
 inline constexpr Option kOpenCl{"--opencl", nullptr,
                                 "include OpenCL devices (default: only if no GPU is found)"};

@@ -26,9 +26,10 @@ Result<std::string> token_of(const std::string& path) {
   const bool is_word = token.size() >= 16 && std::all_of(token.begin(), token.end(),
                                                          [](char c) { return c > ' ' && c < 127; });
   if (!is_word)
-    return Error{ErrorCode::kInvalidArgument, "E0981",
-                 text("{} holds no token: one line of 16 characters or more", printable(path)),
-                 "head -c 24 /dev/urandom | base64 > " + printable(path)};
+    return Error{
+        ErrorCode::kInvalidArgument, "E0981",
+        text("{} has no token; a token is one line of at least 16 characters", printable(path)),
+        "head -c 24 /dev/urandom | base64 > " + printable(path)};
   return token;
 }
 

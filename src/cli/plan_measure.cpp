@@ -225,12 +225,16 @@ std::string what_is_missing(const Answer& answer) {
         "length, or write {{batch}} and {{seq}} in the command.");
   if (!plan::peak_of_step(m, m.batch.value_or(1) * 2, m.seq))
     return text(
-        "Other batches are not modelled: the program has no DataLoader whose batches can be cut, "
-        "or it failed with half a batch. Write {{batch}} where the command has its batch size.");
+        "There is no estimate for other batch sizes: the program has no DataLoader whose batches "
+        "can "
+        "be made smaller, or it failed with half a batch. Write {{batch}} in place of the batch "
+        "size "
+        "in the command.");
   if (m.seq && !plan::peak_of_step(m, m.batch, *m.seq * 2))
     return text(
-        "Other sequence lengths are not modelled: the program failed with shorter sequences. Write "
-        "{{seq}} where the command has its sequence length.");
+        "There is no estimate for other sequence lengths: the program failed with shorter "
+        "sequences. "
+        "Write {{seq}} in place of the sequence length in the command.");
   return {};
 }
 

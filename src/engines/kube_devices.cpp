@@ -87,7 +87,7 @@ bool is_offered(std::string_view id, const KubeUnit& unit, const KubeConfig& con
   return number && *number >= 0 && *number < parts_of(unit, config).count;
 }
 
-/// The kubelet gave steps of several GPUs, because no GPU had enough free steps.
+/// The kubelet gave pieces of memory of several GPUs to one container, because no GPU had enough.
 Error scattered(const std::vector<const KubeUnit*>& given, const KubeAnswer& answer) {
   std::string found;
   for (const KubeUnit* unit : given)

@@ -16,8 +16,9 @@ struct CountedUse {
   std::uint32_t processes = 0;  // with the guard; includes dead ones that still count
 };
 
-/// A killed process counts until another one takes its place, so the use is never too small.
-/// `folder`: has `limits` and `usage`. Fails with kUnavailable (E0520).
+/// Reads how much memory each device's users have. A killed process is counted until a new process
+/// takes over its entry, so the result may be too large, but is never too small. `folder`: has the
+/// files `limits` and `usage`. Fails with kUnavailable (E0520).
 [[nodiscard]] Result<std::vector<CountedUse>> counted_in_container(const std::string& folder);
 
 }  // namespace berth::guard

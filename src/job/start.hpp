@@ -82,7 +82,7 @@ struct Start {
   Result<run::Ending> ending = run::Ending();
   /// How often the guard refused memory.
   [[nodiscard]] std::uint64_t guard_refusals() const;
-  /// What the devices were used for, after the start has ended.
+  /// How much each device was used. Call it when all processes of this start have ended.
   [[nodiscard]] std::vector<model::DeviceUse> devices_used(const run::Ending& how,
                                                            const model::Snapshot& snapshot);
 

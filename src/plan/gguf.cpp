@@ -30,7 +30,7 @@ constexpr std::array kTypes{
     Type{35, "tq2_0", 256, 66},   Type{39, "mxfp4", 32, 17},    Type{40, "nvfp4", 64, 36}};
 
 constexpr std::uint64_t kString = 8, kArray = 9;
-constexpr std::size_t kMostValues = 100'000;  // keys of the metadata
+constexpr std::size_t kMostValues = 100'000;  // of the metadata
 
 /// Bytes of a value of the metadata with a fixed size; 0 for strings, arrays and unknown types.
 std::size_t size_of(std::uint64_t type) {

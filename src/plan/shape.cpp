@@ -152,7 +152,8 @@ class Shape {
         is_one_of(name.stem, kUp) ||
         (name.stem == "dense" && tensor.name.find("intermediate.") != std::string::npos);
     if (!is_up) return;
-    // A mixture of experts is recognised by its experts. It may have a few other layers, too.
+    // A mixture of experts may also have a few layers without experts, which are wider. If any
+    // layer has experts, only these count.
     if (is_expert && !from_expert_) intermediate_ = 0, from_expert_ = true;
     if (is_expert == from_expert_) intermediate_ = std::max(intermediate_, other(tensor, hidden_));
   }

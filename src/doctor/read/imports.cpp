@@ -436,7 +436,7 @@ class Imports {
   const Tree& tree_;
   const PythonFacts& python_;
   Loader loader_;
-  std::map<int, std::string> packages_;  // packages of the roots, by index
+  std::map<int, std::string> packages_;  // of each root; the key is its index
   std::optional<Unreadable> unrecorded_;
 };
 

@@ -162,7 +162,8 @@ void lxc_nested(Examination& look) {
   finding.fix.push_back(
       {"sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups --in-place\n"
        "sudo systemctl restart docker",
-       text("in the system container, to which the machine's nodes must be passed")});
+       text("in the system container (LXC, Incus); the device nodes of the host must be passed to "
+            "it")});
 }
 
 void lxc(Examination& look) {
