@@ -27,6 +27,13 @@ target_compile_options(berth_options INTERFACE
   -ffunction-sections -fdata-sections)
 target_link_options(berth_options INTERFACE -Wl,--gc-sections -Wl,--as-needed)
 
+# GNU ld takes a minute for some programs with sanitizers.
+get_filename_component(clang_folder "${CMAKE_CXX_COMPILER}" REALPATH)
+get_filename_component(clang_folder "${clang_folder}" DIRECTORY)
+if(EXISTS "${clang_folder}/ld.lld")
+  target_link_options(berth_options INTERFACE $<$<LINK_LANG_AND_ID:CXX,Clang>:-fuse-ld=lld>)
+endif()
+
 if(BERTH_SANITIZE)
   target_compile_options(berth_options INTERFACE -fsanitize=${BERTH_SANITIZE} -fno-sanitize-recover=all
                          -fno-omit-frame-pointer)
@@ -36,12 +43,6 @@ if(BERTH_SANITIZE)
     if(BERTH_SANITIZE MATCHES "fuzzer")
       target_compile_options(berth_options INTERFACE "-fsanitize-coverage-ignorelist=${PROJECT_SOURCE_DIR}/cmake/coverage_ignore.txt")
     endif()
-  endif()
-  # GNU ld takes a minute for some of these programs.
-  get_filename_component(clang_folder "${CMAKE_CXX_COMPILER}" REALPATH)
-  get_filename_component(clang_folder "${clang_folder}" DIRECTORY)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND EXISTS "${clang_folder}/ld.lld")
-    target_link_options(berth_options INTERFACE -fuse-ld=lld)
   endif()
   if(BERTH_SANITIZE MATCHES "undefined")
     # A null pointer ends the program anyway, with the address sanitizer's report; this check is a seventh of the time. The

@@ -5,7 +5,8 @@
 # berth_test(NAME [UNSANITIZED] SOURCES a_test.cpp ... [USES rooms...] [PACKAGES ...] [LABELS ...])
 #   One doctest program for the room; every TEST_CASE becomes a separate ctest. LABELS threads: also built and run with the
 #   thread sanitizer, which is for these only. The target unit_tests builds all tests. UNSANITIZED: the test or its room takes
-#   minutes with sanitizers, so it is built only without them.
+#   minutes with sanitizers, so it is built only without them. The preset `ci` builds only these unit tests (BERTH_UNIT_TESTS): ./dev test --all runs the
+#   others with sanitizers.
 
 # berth_precompile(TARGET HEADERS)
 #   TARGET uses the headers that HEADERS (berth_headers, berth_test_headers) compiles once for all targets; otherwise the
@@ -72,9 +73,11 @@ function(berth_room name)
   endforeach()
 endfunction()
 
+option(BERTH_UNIT_TESTS "Build the tests of the rooms" ON)
+
 function(berth_test name)
   cmake_parse_arguments(ARG "SEPARATE;UNSANITIZED" "" "SOURCES;ALONE;USES;PACKAGES;LABELS" ${ARGN})
-  if(NOT BERTH_BUILD_TESTS OR (ARG_UNSANITIZED AND BERTH_SANITIZE))
+  if(NOT BERTH_BUILD_TESTS OR (ARG_UNSANITIZED AND BERTH_SANITIZE) OR NOT (BERTH_UNIT_TESTS OR ARG_UNSANITIZED))
     return()
   endif()
   if("thread" IN_LIST BERTH_SANITIZE AND NOT "threads" IN_LIST ARG_LABELS)
@@ -110,9 +113,6 @@ function(berth_test name)
     set(environment ENVIRONMENT "TSAN_OPTIONS=die_after_fork=0")
   endif()
   set(prefix "${name}: ")
-  if(BERTH_SANITIZE MATCHES "address")
-    set(prefix "sanitized, ${prefix}")
-  endif()
   if("thread" IN_LIST BERTH_SANITIZE)
     set(prefix "threads, ${prefix}")
   endif()
