@@ -5,9 +5,10 @@
 #include "base/json.hpp"
 
 using namespace berth::engines;
-using Json = nlohmann::json;
 
 namespace {
+
+using Json = nlohmann::json;
 
 constexpr std::uint64_t kGiB = 1ULL << 30U;
 

@@ -21,7 +21,7 @@ model::Snapshot cards(std::vector<std::uint64_t> gib) {
   return machine(std::move(all));
 }
 
-void use(model::Snapshot& snapshot, std::size_t device, std::uint64_t gib) {
+void take_memory(model::Snapshot& snapshot, std::size_t device, std::uint64_t gib) {
   snapshot.devices[device].readings.memory_used_bytes = gib * kGiB;
   model::DeviceProcess process;
   process.device = static_cast<int>(device);
@@ -75,14 +75,14 @@ TEST_CASE("after memory ran out the job takes a free device with more room") {
 
   // The large one is in use.
   auto taken = snapshot;
-  use(taken, 2, 10);
+  take_memory(taken, 2, 10);
   CHECK(next_try(failed_on({0}, TryClass::kOutOfMemory), {}, taken, {}).change ==
         TryChange::kSmallerBatch);
 }
 
 TEST_CASE("memory that others hold is waited for, if no free device has more") {
   auto snapshot = cards({24});
-  use(snapshot, 0, 20);
+  take_memory(snapshot, 0, 20);
   CHECK(next_try(failed_on({0}, TryClass::kOutOfMemory), {}, snapshot, {}).change ==
         TryChange::kWaitedForMemory);
   CHECK(memory_of_others({0}, snapshot) == 20 * kGiB);
@@ -93,7 +93,7 @@ TEST_CASE("memory that others hold is waited for, if no free device has more") {
         TryChange::kSmallerBatch);
   // With another card free, it moves instead.
   auto two = cards({24, 24});
-  use(two, 0, 20);
+  take_memory(two, 0, 20);
   CHECK(next_try(failed_on({0}, TryClass::kOutOfMemory), {}, two, {}).change ==
         TryChange::kOtherDevice);
 }

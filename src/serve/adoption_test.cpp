@@ -127,7 +127,7 @@ TEST_CASE("files of a running job are not moved") {
 
 TEST_CASE("only files of jobs that the journal forgot on purpose are deleted") {
   const State state;
-  for (const JobId id : {1, 2, 3}) state.put(id, kNobody, 7, "", record(id));
+  for (const JobId id : {1UL, 2UL, 3UL}) state.put(id, kNobody, 7, "", record(id));
   const auto found = adopt_unknown_files(
       state.jobs, [](JobId id) { return id == 1; }, {2}, kNow);
   CHECK(fs::exists(state.jobs + "/1.log"));

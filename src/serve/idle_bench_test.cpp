@@ -23,7 +23,7 @@ model::Snapshot machine(int cards) {
   model::Snapshot out;
   for (int i = 0; i < cards; ++i) {
     model::Device device;
-    device.index = static_cast<std::uint32_t>(i);
+    device.index = i;
     device.kind = model::DeviceKind::kGpu;
     device.managed = true;
     device.name = "X100";

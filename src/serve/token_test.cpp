@@ -44,7 +44,7 @@ TEST_CASE("a token is created once, and used only while only its user can read i
   struct stat status = {};
   REQUIRE(::stat(file.c_str(), &status) == 0);
   CHECK((status.st_mode & 07777) == 0600);
-  for (const mode_t mode : {0640, 0604, 0620, 0602, 0700}) {
+  for (const mode_t mode : {0640U, 0604U, 0620U, 0602U, 0700U}) {
     REQUIRE(::chmod(file.c_str(), mode) == 0);
     CHECK(token_in(file).error().id == "E0914");
   }
