@@ -17,9 +17,9 @@ struct NextStep {
 };
 [[nodiscard]] std::span<const NextStep> known_steps();
 
-/// Translated and never empty; the best step comes first. `rules` are those of the message. They
-/// show whether it is about the machine ("" or "DRV05 …") or about a line in a source file ("SRC34
-/// …").
+/// The steps for a message, translated; never empty, the best step first. `rules` are the rules of
+/// the message: "" or "DRV05 …" means that it is about the machine, "SRC34 …" that it is about a
+/// line in a source file.
 [[nodiscard]] std::vector<model::Fix> next_steps(std::string_view message, std::string_view rules);
 
 }  // namespace berth::doctor

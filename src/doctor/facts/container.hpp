@@ -31,7 +31,7 @@ struct RuntimeSettings {
 
 /// The container engines of this machine.
 struct ContainerEngines {
-  Fact<std::string> docker;          // path of dockerd from a package
+  Fact<std::string> docker;          // path of the dockerd that a package installed
   Fact<std::string> docker_socket;   // socket of a rootful Docker
   Fact<std::string> docker_snap;     // folder of the Docker snap
   Fact<std::string> docker_desktop;  // folder of Docker Desktop
@@ -39,7 +39,7 @@ struct ContainerEngines {
   Fact<std::string> uses_docker_desktop;
   Fact<std::string> podman;
   Fact<std::string> podman_version;  // from dpkg
-  Fact<std::string> kubelet;         // a sign of a kubelet: this machine is a Kubernetes node
+  Fact<std::string> kubelet;         // a path that only a Kubernetes node has: "/var/lib/kubelet"
   Fact<std::string> daemon_json, snap_daemon_json;  // Docker's settings
   Fact<std::vector<RuntimeSettings>>
       node_runtimes;                 // settings of containerd and CRI-O; absent: none
@@ -47,7 +47,7 @@ struct ContainerEngines {
   Fact<std::string> toolkit_config;  // /etc/nvidia-container-runtime/config.toml
   Fact<LibraryFile>
       toolkit_library;  // path of libnvidia-container.so.1; absent: not in the system's folders
-  /// Path of the ldconfig program that toolkit_config names, if no file has this path.
+  /// Path of the ldconfig program in toolkit_config, if that file does not exist; otherwise absent.
   Fact<std::string> no_ldconfig;
   Fact<std::vector<CdiSpec>> cdi;     // specs from all spec folders
   Fact<std::string> char_links_rule;  // path of a udev rule that creates the /dev/char links
@@ -57,8 +57,8 @@ struct ContainerEngines {
   Fact<bool> claims_driver;
   /// Versions of the Docker, NVIDIA and enroot packages, from dpkg. Absent: none is installed.
   Fact<std::map<std::string, std::string>> packages;
-  /// Jetson only: whether the kernel has the module for iptables' raw table. Absent: there is no
-  /// list of modules.
+  /// Jetson only: whether the kernel has the module for iptables' raw table. Absent: unknown,
+  /// because the list of modules is missing or has no iptables module.
   Fact<bool> raw_table;
 };
 

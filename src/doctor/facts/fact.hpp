@@ -13,12 +13,12 @@ namespace berth::doctor {
 /// Why a fact is unknown.
 struct Unreadable {
   std::string where;     // the path or the call that failed
-  int error_number = 0;  // errno; 0: nothing requested the fact ("static look", …)
+  int error_number = 0;  // errno; 0: the fact was not requested, as in a static scan
 };
 
-/// While a log exists, it records every unreadable fact that its thread evaluates. The report can
-/// therefore name every rule that could not run. Facts that were not requested (error 0) are not
-/// recorded; most rules work without them.
+/// Records every unreadable fact that the thread evaluates while this object exists. The report can
+/// thus name every rule that could not run. Facts that were not requested (error 0) are not
+/// recorded, because most rules work without them.
 class UnreadableLog {
  public:
   UnreadableLog() : before_(std::exchange(current(), this)) {}
@@ -78,7 +78,7 @@ class Fact {
   void doubt(const Unreadable& why) {
     if (!why_) why_ = why;
   }
-  /// Does the same with the error of `source`, from which this fact was computed.
+  /// Calls doubt() with the error of `source`, a fact from which this one was computed.
   template <typename U>
   void doubt(const Fact<U>& source) {
     if (source.why_) doubt(*source.why_);

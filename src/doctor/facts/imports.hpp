@@ -17,7 +17,7 @@ struct LinkedLibrary {
   std::string package;    // the package that contains that file: "torch", "onnxruntime-gpu", "cupy"
   std::string wheel;      // the NVIDIA folder in sys.path with this library; "" none
 };
-/// A symbol that a file needs and the library that the loader chooses does not define.
+/// A symbol that a file needs, but that the library chosen by the loader does not define.
 struct MissingSymbol {
   std::string symbol, wanted_by, library;
   std::string taken;   // the library that the loader chooses
@@ -48,23 +48,23 @@ struct StackFile {
 };
 
 struct ImportFacts {
-  /// Libraries that the loader does not find.
+  /// Libraries that packages need and that the loader does not find.
   Fact<std::vector<LinkedLibrary>> libraries;
   /// CUDA libraries that packages other than PyTorch link to, whether found or not.
   Fact<std::vector<LinkedLibrary>> links;
   Fact<std::vector<MissingSymbol>> symbols;
   /// PyTorch's own libraries that other packages link to: "libtorch_cuda_cu.so".
   Fact<std::vector<LinkedLibrary>> torch_links;
-  /// Unreadable if a file is compiled against PyTorch, but its content could not be read; otherwise
-  /// absent.
+  /// Never known. Unreadable if a file is compiled against PyTorch and its content could not be
+  /// read, so `symbols` may be incomplete; otherwise absent.
   Fact<bool> torch_extensions;
-  /// Libraries for the CPU in packages that lack the one for GPUs: "_scatter_cpu.so" without
+  /// CPU libraries in packages that do not have the matching GPU library: "_scatter_cpu.so" without
   /// "_scatter_cuda.so".
   Fact<std::vector<std::string>> processor_halves;
   /// c10 symbols needed by packages that are compiled against PyTorch.
   Fact<std::vector<WantedSymbol>> torch_symbols;
   Fact<std::vector<MissingVersion>> versions;
-  /// Compiled code of packages other than PyTorch; files with unknown targets are left out.
+  /// GPU code in packages other than PyTorch; files with unknown targets are left out.
   Fact<std::vector<PackageCode>> codes;
   Fact<std::vector<StackFile>> executable_stacks;
   /// The newest symbol version in libc.so.6: "2.41". Without that file, the version that belongs to

@@ -16,7 +16,8 @@ struct FoundLibrary {
   std::string resolved;  // after resolving links: "/usr/lib/x86_64-linux-gnu/libcuda.so.570.124.06"
   std::string version;   // after ".so." in the resolved name; "" none
   std::string by;  // how the loader finds it, in words: "LD_LIBRARY_PATH", "the loader's cache", …
-  bool is_empty = false;  // "file too short": the loader stops at this file
+  /// The file is empty: the loader reports "file too short" and stops.
+  bool is_empty = false;
 
   /// Whether the file is one of the toolkit's stub libraries. They are only for linking: every call
   /// fails.

@@ -31,7 +31,8 @@ struct PciFunction {
   Fact<std::string> runtime_status;                      // "active", "suspended"
   Fact<std::string> power_state;                         // "D0", "D3cold"
   Fact<bool> gone;  // its configuration space reads as all ones: the device left the bus
-  Fact<std::vector<std::uint64_t>> bar_starts, bar_sizes;  // from the lines of `resource`
+  /// index: number of the BAR; from the file `resource`
+  Fact<std::vector<std::uint64_t>> bar_starts, bar_sizes;
   PciLink link, port;        // the link as reported by the card, and by the slot
   std::string port_address;  // PCI address of the port above the GPU; "" on the root bus
   Fact<bool> aspm;           // whether power management may put the link to sleep
@@ -78,11 +79,13 @@ struct OsRelease {
   bool is_image = false;          // rpm-ostree: a base image with packages layered on it
 };
 
-/// A device that was slower in the newest results of `berth bench --keep`.
+/// A device that is slower than before, or than others of its name, in the newest results of `berth
+/// bench --keep`.
 struct SlowDevice {
-  std::string name, id;            // "NVIDIA L4"; its uuid, else its PCI address, else its name
+  /// `name` is "NVIDIA L4"; `id` is the uuid, or else the PCI address or the name.
+  std::string name, id;
   std::string file;                // path of the file with the results
-  std::vector<std::string> cases;  // a translated sentence for each
+  std::vector<std::string> cases;  // translated sentences: one for each slower result
 };
 
 struct MachineFacts {
@@ -111,7 +114,7 @@ struct MachineFacts {
   Fact<std::string> aspm_policy;     // "[default] performance powersave powersupersave"
   Fact<bool> on_battery;             // absent: no battery or unknown
   Fact<std::string> power_profile;   // platform profile: "low-power", "balanced", "performance"
-  /// A firmware setting that turns the discrete GPU off.
+  /// Path of a firmware setting that turns the discrete GPU off; absent: no such setting is active.
   Fact<std::string> switched_off;
   Fact<std::string> sbsa_source;  // on a Jetson: an apt source file with CUDA for Arm servers
   /// A Jetson's current power mode, and the mode that has full power: "15W", "MAXN".

@@ -18,7 +18,8 @@ struct Node {
   gid_t gid = 0;
   unsigned major = 0, minor = 0;  // devices
   std::uint64_t size = 0;
-  bool is_empty = false;      // the file is known to be empty, not merely without recorded content
+  /// The file is really empty. False for a file in a bundle whose content was not recorded.
+  bool is_empty = false;
   std::int64_t modified = 0;  // seconds since 1970
   std::int64_t changed = 0;   // ctime: when it was created or its metadata changed; 0 unknown
   /// For devices: the errno that open(O_RDWR) would return; 0: allowed; nullopt: not checked.

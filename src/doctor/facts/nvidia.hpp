@@ -60,7 +60,8 @@ struct NvidiaFacts {
   Fact<BuildLog> build_log;
   Fact<std::vector<ModprobeLine>> modprobe;
   Fact<std::string> remover;  // path of a udev rule that removes NVIDIA functions from the PCI bus
-  Fact<std::vector<DriverLibrary>> libraries;  // in the folders of distributions and of NVIDIA
+  /// In the library folders of distributions and of NVIDIA's installer.
+  Fact<std::vector<DriverLibrary>> libraries;
   Fact<std::string>
       library_version;  // version of the libnvidia-ml.so.1 that the loader would choose
   Fact<std::vector<std::string>>
@@ -77,7 +78,7 @@ struct NvidiaFacts {
       reboot_wanted_by;  // packages that request a reboot; absent: no Debian package requests one
   /// Driver and kernel packages that dpkg has not finished. Absent: there is no dpkg list.
   Fact<std::vector<UnfinishedPackage>> unfinished;
-  Fact<bool> akmods;       // akmods is installed and builds modules at the first boot of a kernel
+  Fact<bool> akmods;       // akmods is installed; it builds modules at the first boot of a kernel
   Fact<Node> mps_control;  // the control pipe of MPS, in the folder that variables name or in the
                            // default folder
 

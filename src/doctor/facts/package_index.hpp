@@ -1,6 +1,6 @@
-// Where the target's pip, uv and conda get packages, according to variables and files. Fixes use
-// the configured mirror instead of a public index. Passwords are removed from addresses when these
-// are read.
+// The package indices that the target's pip, uv and conda use, according to variables and files.
+// Fixes use the configured mirror instead of a public index. The readers remove passwords from the
+// addresses.
 #pragma once
 
 #include <string>
@@ -27,13 +27,14 @@ struct PackageIndex {
 
   /// True if another index replaces PyPI.
   [[nodiscard]] bool is_mirror() const;
-  /// True if all configured indices have only PyTorch builds. tags() then returns the builds'
-  /// names.
+  /// True if all configured indices have only PyTorch builds. tags() then returns the names of the
+  /// builds.
   [[nodiscard]] bool has_torch_alone() const;
-  /// In that case, the address of the index that has all PyTorch builds, "…/whl"; otherwise "".
+  /// If has_torch_alone(), and the main index has all builds of PyTorch: its address, "…/whl".
+  /// Otherwise "".
   [[nodiscard]] std::string all_of_torch() const;
-  /// The last components of the addresses. PyTorch's indices and their mirrors have the build
-  /// there: "cu124".
+  /// The last component of each index's address. For PyTorch's indices and their mirrors, this is
+  /// the name of a build: "cu124".
   [[nodiscard]] std::vector<std::string> tags() const;
   /// The mirror's address, or the file that configures it: "https://mirror.lab/simple",
   /// "/etc/pip.conf".

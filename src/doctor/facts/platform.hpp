@@ -24,7 +24,7 @@ struct KfdNode {
 
   /// "gfx1151"
   [[nodiscard]] std::string gfx() const;
-  /// An integrated GPU without its own memory.
+  /// Whether this is an integrated GPU, which has no memory of its own.
   [[nodiscard]] bool integrated() const;
 };
 
@@ -101,15 +101,17 @@ struct OllamaFiles {
 struct OllamaService {
   struct Setting {
     std::string value, file;
-    bool is_passed =
-        false;  // the unit takes the variable from systemd's environment, so its value is unknown
+    /// The unit inherits the variable from systemd, so its value is unknown.
+    bool is_passed = false;
   };
   std::string unit;  // "/etc/systemd/system/ollama.service"
   std::map<std::string, Setting, std::less<>> variables;
-  /// The unit setting that denies access to GPU nodes: "PrivateDevices=yes"; value "": none.
+  /// The unit's setting that denies access to GPU nodes: "PrivateDevices=yes"; its value is "" if
+  /// there is none.
   Setting locked;
-  std::string user;     // the user that runs the server; "" root
-  bool grouped = true;  // the user or the unit has the groups that own the GPU nodes
+  std::string user;  // the user that runs the server; "" root
+  /// The user or the unit is in the groups that own the GPU nodes.
+  bool grouped = true;
 };
 
 /// Whether an environment file belongs to Ollama: "/etc/default/ollama". Other files may be

@@ -25,7 +25,7 @@ enum class ProbeState : unsigned char {
   kNotImported,  // `import` failed
   kCrashed,      // killed by a signal, or exited without an answer
   kNoAnswer,     // killed at the deadline
-  kNotReached,   // not started, because the time was over
+  kNotReached,   // not started before the deadline
 };
 /// "ran", "failed", …: part of JSON and bundles, so these words stay the same.
 [[nodiscard]] std::string_view name(ProbeState state);

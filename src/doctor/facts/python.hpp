@@ -112,13 +112,13 @@ struct PythonFacts {
   /// toolkit's default folder.
   Fact<std::string> bitsandbytes_runtime;
   Fact<std::vector<std::string>> llama_cpp;  // libraries of llama-cpp-python: "libggml-cpu.so"
-  Fact<std::vector<std::string>> llama_cpp_links;  // for versions before 0.3, which have one
-                                                   // library: the libraries that it links to
+  /// Libraries that the single library of llama-cpp-python links to; only for versions before 0.3.
+  Fact<std::vector<std::string>> llama_cpp_links;
 
   Fact<std::vector<OpenMp>>
       openmp;  // OpenMP libraries in wheels and in the environment's lib folder
 
-  Fact<OtherPip> other_pip;  // absent: pip installs for this Python
+  Fact<OtherPip> other_pip;  // absent: the pip in PATH installs for this Python
   Fact<LostEnvironment> lost_environment;
 
   /// The first distribution with this name in sys.path, which is the one that Python imports.

@@ -19,7 +19,7 @@ struct NotebookKernel {
   bool is_own = false;  // the target's environment contains that Python; links are resolved
 };
 
-/// NVIDIA's OpenCL library, and the ICD files that name it to OpenCL loaders.
+/// NVIDIA's OpenCL library, and the ICD files, which tell OpenCL loaders the name of this library.
 struct OpenClFiles {
   std::string library;                  // the system's libnvidia-opencl.so.1; "" none
   std::vector<std::string> icds;        // files for NVIDIA in /etc/OpenCL/vendors
@@ -32,8 +32,8 @@ struct PythonParts {
   /// File names in package folders, by folder: "mmcv", "dgl/graphbolt". Folders that do not exist
   /// are left out.
   Fact<std::map<std::string, std::vector<std::string>, std::less<>>> folders;
-  /// CPU packages that replaced files of the GPU package, because both packages install files with
-  /// the same paths: "faiss-cpu".
+  /// CPU packages whose files replaced those of a GPU package, because both install the same paths:
+  /// "faiss-cpu".
   Fact<std::vector<std::string>> over_gpu_build;
   /// Lock files that PyTorch's extension builds created.
   Fact<std::vector<std::string>> build_locks;

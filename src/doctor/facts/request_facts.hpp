@@ -16,7 +16,8 @@ struct RequestFacts {
   ProbeFacts probe;
   Fact<ProgramFacts> program;
   Fact<std::vector<Recognised>> error;
-  Fact<std::vector<model::Holding>> aside;  // units that the broker set aside; absent: no broker
+  /// devices that the broker gives to no job; absent: no broker
+  Fact<std::vector<model::Holding>> aside;
 };
 
 }  // namespace berth::doctor

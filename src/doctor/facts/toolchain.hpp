@@ -42,8 +42,9 @@ struct ToolchainFacts {
   /// The toolkit that compiles extensions: the one in CUDA_HOME, or else that of the nvcc in PATH.
   /// Unreadable with error 0: programs were not recorded, so a missing toolkit proves nothing.
   Fact<Toolkit> building;
-  Fact<CompilerLimit> nvcc;  // absent: no nvcc, or an nvcc with its own host compiler
-  Fact<HeaderClash> clash;   // absent: none
+  /// Absent: there is no nvcc, or the user or the distribution chose its host compiler.
+  Fact<CompilerLimit> nvcc;
+  Fact<HeaderClash> clash;  // absent: none
   /// The toolkit of the ptxas in PATH.
   Fact<Toolkit> ptxas;
   /// Other copies of ptxas: in wheels, conda, /usr/local/cuda*, and the folder in XLA_FLAGS.
@@ -53,10 +54,11 @@ struct ToolchainFacts {
   Fact<std::string> cache_without_exec;
   Fact<bool> any_compiler;          // whether gcc, clang or cc is in PATH, or CC names a compiler
   Fact<std::string> python_header;  // the path where Python.h is expected
-  Fact<bool> has_python_header;     //
+  Fact<bool> has_python_header;
   Fact<std::vector<std::string>> cached_cuda;  // paths of libcuda.so.1 in the loader's cache
-  Fact<bool> links_cuda;  // a libcuda.so for the linker is in the same folder; unreadable: there is
-                          // no cache
+  /// Whether the linker would find a libcuda.so. Unreadable: neither a loader cache nor `ld` was
+  /// recorded.
+  Fact<bool> links_cuda;
 };
 
 }  // namespace berth::doctor

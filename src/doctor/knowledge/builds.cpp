@@ -53,8 +53,8 @@ std::vector<Build> torch_builds(const Compatibility& known, Platform platform, b
   return builds;
 }
 
-/// The first release whose extra [and-cuda] works: that of 2.14 requires a TensorRT that is not on
-/// PyPI.
+/// The first release whose extra [and-cuda] can be installed. The extra of 2.14 requires a TensorRT
+/// that is not on PyPI.
 constexpr const char* kTensorflowWithCuda = "2.15-";
 
 /// For GPUs, lists only the releases whose kernels are in the tables; for the CPU, all releases.

@@ -58,8 +58,8 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-/// Whether the name starts with the prefix `begins` and then `digits` digits, followed by the end
-/// of the word or number. "H100" does not match H1000.
+/// Whether the name starts with `begins` and `digits` more digits, and the word or number ends
+/// there: "H100" does not match H1000.
 bool begins_with(std::string_view name, std::string_view begins, int digits = 0) {
   if (begins.empty() || !name.starts_with(begins)) return false;
   char last = begins.back();
@@ -74,8 +74,8 @@ bool begins_with(std::string_view name, std::string_view begins, int digits = 0)
          !(is_letter(last) && is_letter(name.front()));
 }
 
-/// The family whose prefix is the longest one that matches. `fold` normalizes the prefixes like
-/// `name`.
+/// The family with the longest prefix that matches the name. `fold` changes the prefixes to the
+/// notation of `name`, such as lower case.
 template <typename Fold>
 const GpuFamily* family_of(const std::vector<GpuFamily>& families, std::string_view name,
                            Fold fold) {

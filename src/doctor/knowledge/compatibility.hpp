@@ -42,8 +42,8 @@ struct TorchRelease {
   std::map<std::string, std::string>
       cudnn;  // cuDNN version by build ("cu118"), or by "all" for every build: "8.7.0.84"
 };
-/// The GPU code in official Linux wheels: machine code (SASS) for all of `arch`, and PTX for `ptx`;
-/// "" no PTX.
+/// The GPU code in official Linux wheels: machine code (SASS) for each capability in `arch`, and
+/// PTX for `ptx` ("": no PTX).
 struct WheelArch {
   std::string versions, cuda;
   bool aarch64 = false;
@@ -58,8 +58,8 @@ struct JaxPlugin {
   int cuda_major = 0;
   std::string cuda, cudnn, driver, capability;  // lowest versions; "" no known limit
 };
-/// A release of JAX with wheels for the CUDA major versions `majors`. `built` has the CUDA version
-/// with which each of them was built.
+/// A release of JAX with wheels for the CUDA major versions `majors`. `built` has, for each of
+/// them, the CUDA version with which the wheel was built.
 struct JaxRelease {
   std::string version, python;
   std::vector<int> majors;
@@ -106,10 +106,10 @@ struct CpuBuild {
   bool beside_torch = false;  // the package is meant for use with PyTorch's tensors
   bool quiet = false;         // the package is usually installed on purpose, to use the CPU
 };
-/// The compute capabilities that a package supports: a range from the lowest to the highest
-/// (`most`), or a list for which it has code. `tag`: only builds with this local version; `below`:
-/// only builds with an older CUDA; `warn`: perhaps the user does not need this package on a GPU;
-/// `what`: msgid that describes the failure; `use`: a release to install instead.
+/// The compute capabilities that a package supports: from `capability` to `most`, or those in
+/// `arch`, for which it has code. `tag`: only builds with this local version; `below`: only builds
+/// with an older CUDA; `warn`: perhaps the user does not need this package on a GPU; `what`: msgid
+/// that describes the failure; `use`: a release to install instead.
 struct PackageGpus {
   std::string package, versions, capability, source, tag;
   std::vector<std::string> arch;
@@ -148,9 +148,9 @@ struct TorchSymbol {
 struct RocmDriver {
   std::string driver, rocm;
 };
-/// The first kernel release that supports the GPUs whose PCI ids start with a prefix. Similar
-/// tables hold the first release of Intel's runtime, its last release for older GPUs, and the first
-/// PyTorch for XPU.
+/// The first kernel release that supports the Intel GPUs whose PCI ids start with a prefix. Other
+/// tables of this type have the first release of Intel's runtime, its last release for older GPUs,
+/// and the first PyTorch for XPU.
 struct IntelKernel {
   std::string begins, name, kernel, source;
 };
@@ -161,7 +161,7 @@ struct JetsonCuda {
   std::string cuda, python, page;
   std::vector<std::string> torch;
 };
-/// The newest CDI version that Podman supports from a release on.
+/// The newest CDI format that this Podman release, and the later ones up to the next row, can read.
 struct PodmanCdi {
   std::string podman, format;
 };
@@ -173,7 +173,8 @@ struct GpuFamily {
 
 struct Compatibility {
   std::vector<ToolkitDriver> toolkit_drivers;
-  std::vector<BranchCuda> branches;  // computed from the toolkits' drivers, oldest first
+  /// One for each driver branch, oldest first; computed from the drivers of the toolkits.
+  std::vector<BranchCuda> branches;
   std::vector<MajorDriver> major_drivers;
   std::vector<ArchToolkits> archs;
   std::vector<TorchRelease> torch;

@@ -49,14 +49,15 @@ TEST_CASE("machine code serves later chips of its major only, and PTX what is ne
   CHECK(kernels("2.13.0", "13.0", "8.9") == Kernels::kHas);
   CHECK(kernels("2.13.0", "13.0", "12.1") == Kernels::kHas);
   CHECK(kernels("2.0.1+cu118", "11.8", "12.0") == Kernels::kLacks);
-  // Releases without a row: kLacks if the toolkit cannot compile for the GPU, otherwise kUnknown.
+  // These releases have no row. The result is kLacks if the toolkit cannot compile for the GPU,
+  // otherwise kUnknown.
   CHECK(kernels("2.7.0.dev20250310+cu124", "12.4", "12.0") == Kernels::kLacks);
   CHECK(kernels("3.0", "14.0", "12.0") == Kernels::kUnknown);
   CHECK(kernels("1.4.0", "10.1", "8.6") == Kernels::kLacks);
   CHECK(kernels("1.7.0", "11.0", "8.6") == Kernels::kHas);  // runs the code for 8.0
   CHECK(kernels("1.7.0", "9.2", "8.6") == Kernels::kLacks);
   CHECK(kernels("0.4.1", "8.0", "3.0") == Kernels::kLacks);
-  // 2.10 has no row. It lies between two rows that give the same answer.
+  // 2.10 has no row, but the rows before and after it give the same answer.
   CHECK(kernels("2.10.0", "12.6", "6.1") == Kernels::kHas);
 }
 
@@ -99,7 +100,7 @@ TEST_CASE("a GPU is found by its colloquial name") {
         std::pair("GTX 780", "3.5"), std::pair("GTX 780M", "3.0"), std::pair("Tesla T4", "7.5"),
         std::pair("A100 PCIe 40GB", "8.0"), std::pair("Quadro M5000M / M5000 SE", "5.2"),
         std::pair("Voodoo", ""), std::pair("", ""),
-        // All spellings, and the names of parts of a GPU and of machines with several GPUs.
+        // Other notations, and names of vGPUs and of machines with several GPUs.
         std::pair("RTX4090", "8.9"), std::pair("rtx_4090", "8.9"), std::pair("GTX1080Ti", "6.1"),
         std::pair("GeForceRTX3080", "8.6"), std::pair("nvidia-tesla-t4", "7.5"),
         std::pair("TeslaV100", "7.0"), std::pair("RTXA6000", "8.6"), std::pair("GT 1030", "6.1"),
@@ -114,7 +115,7 @@ TEST_CASE("a GPU is found by its colloquial name") {
         std::pair("GT 710", "3.5"), std::pair("GTX 580", "2.0"), std::pair("Tesla M2090", "2.0"),
         std::pair("Quadro K2100M", "3.0"), std::pair("GTX 850M", "5.0"), std::pair("Titan X", ""),
         std::pair("GTX Titan X", "5.2"), std::pair("Titan X (Pascal)", "6.1"),
-        // A longer number means another model, and a text that names two GPUs has no single answer.
+        // No answer: a longer number means another model, or the text names two GPUs.
         std::pair("H1000", ""), std::pair("T4000", ""), std::pair("RTX 30900", ""),
         std::pair("RTX 30", ""), std::pair("A100000", ""), std::pair("RTX 3090 and K80", ""),
         std::pair("RTX 3090 GTX 1080 Ti", "")}) {
@@ -132,8 +133,8 @@ TEST_CASE("a name of several cards is ambiguous, and a vGPU counts as its physic
     CHECK_FALSE(known.capability_as_said(one).empty());
   }
   CHECK(known.several_of("RTX 4090").empty());
-  // Cards of several generations have the same workstation number. The capability of each full name
-  // is known.
+  // Several generations have a workstation card with this number, so only the full names have a
+  // known capability.
   for (const char* name : {"RTX 4000", "rtx5000", "RTX-6000", "NVIDIA RTX 2000", "Titan"}) {
     CAPTURE(name);
     const auto cards = known.several_of(name);

@@ -20,8 +20,8 @@ namespace berth::doctor {
 /// Whether the list hides every GPU on purpose: "", "-1", "none", and the values that schedulers
 /// set.
 [[nodiscard]] bool hides_every_device(std::string_view list);
-/// The list that the user probably meant, without spaces, gaps and duplicates: "0,2" for "0, 2"; ""
-/// if no token remains.
+/// The list that the user probably meant, without spaces, empty tokens and duplicates: "0,2" for
+/// "0, 2"; "" if no token remains.
 [[nodiscard]] std::string plain_device_list(std::string_view list);
 
 /// The list that the user probably meant with one token such as "0-3", "0;1;2;3" or "0 1 2 3":

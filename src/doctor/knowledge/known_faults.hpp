@@ -26,8 +26,8 @@ struct KernelLine {
 struct ExecutableStack {
   std::string package, versions, tag, use, source;
 };
-/// The C library's version of a distribution, since this release of it. A rolling distribution has
-/// no releases, so for it: since this kernel release.
+/// The version of the C library in a distribution, from its release `release` on. A rolling
+/// distribution has no releases, so its rows start at a kernel release.
 struct SystemLibc {
   std::string system, release, kernel, libc;
 };

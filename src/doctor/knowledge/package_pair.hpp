@@ -7,11 +7,12 @@
 
 namespace berth::doctor {
 
-/// Two packages whose releases may be incompatible. One column selects the releases of the package
-/// `with` that fail: the `bad` ones, all except the `good` ones, or all that do not have the same
-/// number (`same`: "release" or "minor"). Without these columns, the requirements in the metadata
-/// of `package` decide. `what`: msgid; `use`: what to install, or "" to derive it from the rows;
-/// `unless`: a variable that makes the packages compatible, "NAME=VALUE", or "NAME" with any value.
+/// Two packages whose releases may be incompatible. One of these columns shows which releases of
+/// the package `with` fail: those in `bad`, all that are not in `good`, or all whose number differs
+/// from that of `package` (`same`: "release" or "minor"). If all three are empty, the requirements
+/// in the metadata of `package` decide. `what`: msgid; `use`: what to install, or "" to derive it
+/// from the rows; `unless`: a variable that avoids the conflict, "NAME=VALUE", or "NAME" with any
+/// value.
 struct PackagePair {
   std::string package, versions, with, bad, good, what, use, source, same, unless;
 };

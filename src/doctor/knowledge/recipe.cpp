@@ -14,8 +14,8 @@ bool driver_serves(const Wish& wish, const Build& build, const Need& need) {
     if (need.last_branch != 0 && version_of(wish.driver)[0] > need.last_branch) return false;
     if (!need.to_exist.empty() && is_older(wish.driver, need.to_exist)) return false;
   }
-  // The CUDA version counts before the driver version, because WSL reports the version of the
-  // Windows driver.
+  // Checks the CUDA version first: on WSL, the driver version is that of the Windows driver, and
+  // cannot be compared.
   if (made_for) return true;
   if (!need.made_for.empty() && !wish.driver_cuda.empty()) return false;
   if (!wish.driver.empty()) return !is_older(wish.driver, need.driver);
@@ -55,8 +55,9 @@ bool is_open_to(const Wish& wish, const Build& build) {
           std::find(wish.tags.begin(), wish.tags.end(), build.tag) != wish.tags.end());
 }
 
-/// Prefers the newest CUDA that the driver supports. If the driver supports neither, prefers the
-/// older CUDA, because it needs an older driver.
+/// Whether `cuda` is a better choice than `than`. A version that the driver supports is better than
+/// one that it does not. If it supports both, the newer one is better; if neither, the older one,
+/// which needs an older driver.
 bool is_better(const Wish& wish, const std::string& cuda, const std::string& than) {
   const auto made_for = [&](const std::string& one) {
     return !wish.driver_cuda.empty() && !is_older(wish.driver_cuda, one);

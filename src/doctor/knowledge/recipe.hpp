@@ -45,7 +45,8 @@ enum class Clash : unsigned char {
   kCudnn,      // no release of cuDNN works with both
   kPins,       // both require exact versions of the same CUDA packages, and the versions differ
 };
-/// `capabilities` are those of the GPUs; they can limit the choice of cuDNN.
+/// Why the two builds cannot be in one environment. `capabilities`: those of the GPUs, which can
+/// limit the choice of cuDNN.
 [[nodiscard]] Clash clash_of(const Compatibility& known, Framework one, const Build& build,
                              Framework other, const Build& others,
                              const std::vector<std::string>& capabilities = {});
@@ -55,7 +56,7 @@ enum class Clash : unsigned char {
 struct Changes {
   std::string driver;                // update the driver to this version or newer
   bool driver_too_new = false;       // the driver's branch no longer supports the GPU
-  int last_branch = 0;               // in that case: the last branch that supports the GPU
+  int last_branch = 0;               // if `driver_too_new`: the last branch that supports the GPU
   std::vector<std::string> pythons;  // use one of these Python versions, newest first
   bool both = false;                 // the driver and Python must both change
   bool another_index = false;        // a build exists, but outside PyPI

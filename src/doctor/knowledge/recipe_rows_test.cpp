@@ -16,7 +16,7 @@ const Compatibility& known() {
   return shipped_compatibility();
 }
 
-/// Checks the recipe against the tables only, without the code under test.
+/// Checks that the tables allow the recipe. Does not call the code that found the recipe.
 void check_against_tables(const Wish& wish, const Recipe& recipe) {
   CHECK(in_range(wish.python, recipe.build.python));
   const std::string major = known().driver_for(recipe.build.cuda);
@@ -61,7 +61,7 @@ void check_changes(const Wish& wish, const Changes& changes) {
   if (!changes.driver.empty()) {
     with_driver(changes.driver);
     CHECK(recipe_for(known(), other));
-    // And it is the lowest version that works.
+    // A newer driver was suggested, so the current one must be too old.
     if (!changes.driver_too_new) CHECK(is_older(wish.driver, changes.driver));
   }
   other = wish;

@@ -59,7 +59,8 @@ TEST_CASE("TensorFlow's PTX for Hopper needs a driver of its CUDA release") {
   const auto older =
       recipe_for(known(), wish_for(Framework::kTensorflow, "3.12", "550.54.14", "9.0"));
   REQUIRE(older);
-  CHECK(older->build.cuda == "12.3");  // newer releases have PTX of 12.5
+  // Newer releases have PTX of CUDA 12.5, which this driver rejects.
+  CHECK(older->build.cuda == "12.3");
   CHECK_FALSE(recipe_for(known(), wish_for(Framework::kTensorflow, "3.13", "550.54.14", "9.0")));
   const auto changes =
       changes_for(known(), wish_for(Framework::kTensorflow, "3.13", "550.54.14", "9.0"));
@@ -110,7 +111,8 @@ TEST_CASE("an index of PyTorch's builds in PyPI's place has these, and no other 
   Wish jax = wish_for(Framework::kJax, "3.11", "580.95.05", "9.0");
   keep_to(index, jax);
   CHECK_FALSE(recipe_for(known(), jax));
-  // PyTorch's index excludes nothing if it is used in addition to PyPI, or if it has all builds.
+  // An additional index does not limit the choice. Neither does an index with all builds of
+  // PyTorch.
   index.extra.push_back({"https://pypi.org/simple", "PIP_EXTRA_INDEX_URL"});
   keep_to(index, jax);
   CHECK(recipe_for(known(), jax));
@@ -122,7 +124,7 @@ TEST_CASE("an index of PyTorch's builds in PyPI's place has these, and no other 
   REQUIRE(newest);
   CHECK(newest->build.release == known().torch.front().version);
   CHECK(index_of(newest->build, index).url == "https://mirror.lab/whl/" + newest->build.tag);
-  // An index of nightly builds has no releases.
+  // An index of nightly builds contains no releases, so there is no recipe.
   index.main = IndexAddress{"https://download.pytorch.org/whl/nightly/cu130", "PIP_INDEX_URL"};
   keep_to(index, wish);
   CHECK_FALSE(recipe_for(known(), wish));
@@ -142,8 +144,8 @@ TEST_CASE("a planned driver must be one that runs the GPU at all") {
   kepler.planned = true;
   CHECK_FALSE(recipe_for(known(), kepler));
   CHECK(changes_for(known(), kepler).last_branch == 470);
-  // If toolkits have dropped a GPU, there is a last driver branch for it. Tegra drivers are part of
-  // the system and are numbered differently.
+  // A GPU has a last driver branch if, and only if, it has a last toolkit. Skips Tegra GPUs, whose
+  // drivers are numbered differently.
   for (const ArchToolkits& row : known().archs) {
     CAPTURE(row.capability);
     if (std::set<std::string>{"3.2", "5.3", "6.2", "7.2"}.contains(row.capability)) continue;
@@ -229,7 +231,7 @@ TEST_CASE("frameworks go together if one CUDA and one cuDNN suit both") {
   CHECK(clash(kJax, "0.10", kTensorflow, "2.20", 12) == Clash::kNone);
   CHECK(clash(kTorch, "2.14", kOnnxruntime, "1.26", 12) == Clash::kNone);
   CHECK(clash(kTorch, "2.15", kTensorflow, "2.21", 13, 12) == Clash::kCudaMajor);
-  // TensorFlow 2.19 requires cuDNN 9.3.0.75, and JAX requires 9.8 or newer.
+  // No cuDNN fits both: TensorFlow 2.19 requires 9.3.0.75, and JAX 9.8 or newer.
   CHECK(clash(kJax, "0.10", kTensorflow, "2.19", 12) == Clash::kCudnn);
   CHECK(clash(kTorch, "2.3", kJax, "0.10", 12) == Clash::kCudnn);
   // The order of the frameworks does not change the answer.

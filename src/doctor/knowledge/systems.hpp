@@ -22,7 +22,7 @@ struct SystemCommands {
 
   [[nodiscard]] const SystemTask* task(std::string_view name) const;
 };
-/// A description of a task, for systems without a row; a msgid.
+/// What a task does, in words (a msgid); shown on systems that have no row.
 struct SystemWish {
   std::string task, what;
 };

@@ -51,7 +51,7 @@ bool fits(const json& value, const std::vector<std::string>&) {
          std::all_of(value.begin(), value.end(), [](const json& one) { return one.is_string(); });
 }
 
-/// Fills facts from a JSON object and keeps the first key whose value has a wrong type.
+/// Fills facts from a JSON object. `bad` becomes the first key whose value has a wrong type.
 struct Filler {
   const json& object;
   std::string bad;

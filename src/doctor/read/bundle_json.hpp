@@ -25,7 +25,8 @@ namespace berth::doctor {
                                                      const std::string& origin);
 [[nodiscard]] std::string process_to_json(const ProcessFacts& facts);
 
-/// {"answers":[…]}: the result of each framework when it ran a kernel (--deep). Fails with E0802.
+/// Reads and writes {"answers":[…]}, the results of the probe that runs a kernel in each framework
+/// (--deep). Fails with E0802.
 [[nodiscard]] Result<ProbeFacts> probe_from_json(std::string_view document,
                                                  const std::string& origin);
 [[nodiscard]] std::string probe_to_json(const std::vector<ProbeAnswer>& answers);

@@ -25,8 +25,8 @@ std::string text_at(std::string_view bytes, std::size_t at) {
   return end == std::string_view::npos ? "" : std::string(rest.substr(0, end));
 }
 
-/// The part of the file with the newer format. It starts at offset 0, or, after a table in the old
-/// format, at the next multiple of 8.
+/// The part of the file in the newer format. It starts at offset 0, or at the next multiple of 8
+/// after a table in the old format.
 std::string_view new_part(std::string_view bytes) {
   if (!bytes.starts_with(kOldMagic)) return bytes;
   const auto count = word_at(bytes, kOldMagic.size() + 1);
@@ -53,9 +53,10 @@ LoaderCache parse_loader_cache(std::string_view bytes) {
     const auto flags = word_at(table, at);
     const auto name = word_at(table, at + 4);
     const auto file = word_at(table, at + 8);
-    const auto special = word_at(table, at + 20);  // upper half of hwcap, which is set for variants
+    // Upper half of hwcap. It is not 0 for variants that need a newer CPU.
+    const auto special = word_at(table, at + 20);
     if (!flags || !name || !file || !special) break;
-    // Skip variants for newer CPUs, because the CPU is unknown.
+    // Skip these variants, because the target's CPU is unknown.
     if (!is_ours(*flags) || *special != 0) continue;
     std::string key = text_at(table, *name);
     std::string value = text_at(table, *file);

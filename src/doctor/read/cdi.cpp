@@ -21,7 +21,8 @@ void take(const Tree& tree, std::string_view key, std::string_view value, bool& 
           bool& at_uvm, CdiSpec& spec) {
   if (key == "kind") spec.kind = value;
   if (key == "cdiVersion") spec.version = value;
-  // Variables and hooks also have a `name`. In a device, its own name comes before these.
+  // Environment variables and hooks also have a key `name`, but they come after the name of the
+  // device.
   if (key == "devices") in_device = true;
   if (key == "name" && in_device &&
       std::find(spec.devices.begin(), spec.devices.end(), value) == spec.devices.end())
@@ -31,7 +32,7 @@ void take(const Tree& tree, std::string_view key, std::string_view value, bool& 
     spec.uvm_major = static_cast<unsigned>(to_number(value).value_or(0));
   const bool host = key == "hostPath" || key == "path";
   if (!host || !value.starts_with('/')) return;
-  // In a hook, `path` is a program on the host; in a node, it is the device. Both must exist.
+  // `path` is a program of the host in a hook, and the device in a device node. Both must exist.
   if (const auto at = value.find("libcuda.so."); at != std::string_view::npos && key == "hostPath")
     if (const auto version = value.substr(at + 11); version.find('.') != std::string_view::npos)
       spec.driver_version = version;

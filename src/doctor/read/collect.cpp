@@ -25,8 +25,8 @@ namespace berth::doctor {
 
 namespace {
 
-/// The doctor stops waiting for an unresponsive mount after this time. Programs that use the mount
-/// have to wait at least as long.
+/// The doctor waits this long for the mounts to answer, and does not access those that take longer.
+/// Programs that use such a mount have to wait too.
 constexpr std::chrono::milliseconds kMountsDeadline{1500};
 
 bool a_gpu_sleeps(const Tree& tree) {
@@ -62,12 +62,12 @@ Sources this_machine(Depth depth) {
   Sources sources;
   // Tests the mounts while ask_both() queries the driver.
   MountsAsked mounts("/proc/self", "", own_environment());
-  // A simulated machine has its own bus and driver, but no kernel.
+  // A simulated machine may have its own /sys, but it has no kernel log.
   const inventory::Sources seen = inventory::Sources::from_environment();
   if (seen.simulated) {
     if (seen.roots.sys != "/sys") sources.tree.mount("/sys", seen.roots.sys);
     sources.kernel_log = Unreadable{std::string(tr("the simulated machine has no kernel log")), 0};
-    // Hides files that describe this machine and not the simulated one.
+    // Hides the real machine's files that would contradict the simulated one.
     for (const char* path :
          {"/proc/modules", "/proc/driver/nvidia/version", "/proc/driver/nvidia/params", "/proc",
           "/sys/module/nvidia/version", "/lib/modules", "/etc/modprobe.d", "/dev",
@@ -123,7 +123,7 @@ class Parts {
                                        bool from_end = false) const {
     const Unreadable not_recorded{name, 0};
     if (folder_) {
-      // A Tree does not block on a FIFO or device that has the name of a document.
+      // Read the document through a Tree, which does not block if it is a FIFO or a device.
       auto text =
           from_end ? folder_->read_end("/" + name, limit) : folder_->read("/" + name, limit);
       if (text.is_absent()) return not_recorded;

@@ -79,8 +79,8 @@ namespace berth::doctor {
 /// The interpreter to use if no option names one: from VIRTUAL_ENV, CONDA_PREFIX, or python3 in
 /// PATH; "" none.
 [[nodiscard]] std::string default_python(const Tree& tree, const Fact<Environment>& environment);
-/// Why default_python() could not search some places. If it returns a reason, a Python may exist
-/// although none was found.
+/// The error if some places in which default_python() searches are unreadable. A Python may then
+/// exist although none was found.
 [[nodiscard]] std::optional<Unreadable> why_not_searched(const Tree& tree,
                                                          const Fact<Environment>& environment);
 /// Returns `program` if it is a Python, or the Python of the active environment if `program`

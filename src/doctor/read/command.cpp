@@ -105,7 +105,8 @@ class Resolver {
   /// The command that `words` would start. Empty if the first of `words` is the final program.
   Result<Words> step(const Words& words) {
     const std::string name = base_name(words.front());
-    // In a shell, conda is a function, and some words are built-in commands.
+    // These words need no file in PATH: in a shell, conda can be a function, and the others are
+    // built in.
     const bool is_conda = is_in(name, {"conda", "mamba", "micromamba"});
     const bool is_word = is_in(name, {"exec", "command", "time"});
     const std::string path = find(words.front());
@@ -131,7 +132,8 @@ class Resolver {
     if (wrapper.name == "sudo" || wrapper.name == "systemd-run")
       note(text("{} changes the user and variables; this is not taken into account", wrapper.name));
     if (wrapper.loose) {
-      is_sure_ = false;  // unknown: its working directory, and where the command begins
+      // Not all options are known: they may change the folder, and the command may start elsewhere.
+      is_sure_ = false;
       auto next = first_command(words, 1, wrapper.with_value);
       if (next && !next->front().empty()) take_variables(words, *next);
       return next;
@@ -154,7 +156,7 @@ class Resolver {
     LauncherVariables variables = launcher_variables({words.begin(), end});
     if (const std::string program = find(next.front());
         variables.drops_others && !program.empty()) {
-      next.front() = program;  // use the PATH that applies before the options change it
+      next.front() = program;  // found in the PATH that the options remove below
       std::erase_if(target_.environment,
                     [](const auto& one) { return !one.first.starts_with("SLURM_"); });
     }
@@ -197,7 +199,7 @@ class Resolver {
       } else if ((word == "-C" || word == "--chdir") && i + 1 < words.size()) {
         folder_ = absolute(words[++i]);
       } else if (word.starts_with("-S") || word == "--split-string") {
-        // The first line of a script passes everything after the interpreter as one argument.
+        // The rest of a script's first line arrives as one argument of env; -S splits it.
         std::string line = word.starts_with("-S") ? word.substr(2) : "";
         if (trim(line).empty() && i + 1 < words.size()) line = words[++i];
         const auto commands = source::shell_commands(line);
@@ -363,8 +365,8 @@ class Resolver {
          shell_word(target_.python) + " -m pip install " + shell_word(printable(package))});
   }
 
-  /// Returns the error. If a skipped word may have changed the folder or the variables, the error
-  /// is not certain, so it becomes a note.
+  /// Returns the error if it is certain. If a skipped option may have changed the folder or the
+  /// variables, adds only a note.
   Status unsure(Error error) {
     if (is_sure_) return error;
     note(error.message);

@@ -100,8 +100,8 @@ ProjectEnvironment project_environment(const Tree& tree, const Environment& envi
     if (python && python->find("/bin/") != std::string::npos)
       return {python->substr(0, python->rfind("/bin/")), false};
   }
-  // In a project, uv ignores the active environment; the other tools use it. Outside a project, all
-  // of them use it. If no environment is active there, uv uses the .venv in a parent folder.
+  // In a project, only uv ignores the active environment. Outside a project, all tools use the
+  // active one. If there is none, uv then uses the .venv in a parent folder.
   const std::string active = variable(environment, "VIRTUAL_ENV");
   const bool takes_active = tool != "uv" || project.empty();
   if (takes_active && !active.empty()) return {active, false};

@@ -200,7 +200,7 @@ TEST_CASE("a value that is known only at run time is not treated as empty") {
   CHECK(of("for i in $(seq 4); do CUDA_VISIBLE_DEVICES=$i python3 -c 1; done") == "not set");
   CHECK(of("read gpu; export CUDA_VISIBLE_DEVICES=$gpu; python3 -c 1") == "not set");
   CHECK(of("G=$(pick); CUDA_VISIBLE_DEVICES=$G python3 -c 1") == "not set");
-  // A variable that is not set is empty, as in a shell.
+  // As in a shell, an unset variable expands to "".
   CHECK(of("CUDA_VISIBLE_DEVICES=$NOWHERE python3 -c 1").empty());
 }
 

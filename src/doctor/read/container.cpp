@@ -81,8 +81,8 @@ Fact<std::map<std::string, std::string>> container_packages(const Tree& tree) {
 }
 
 /// Whether there is a kernel module for the raw table. Docker 28 and later need it, but kernels of
-/// Jetson Linux were built without it. If the other tables are not modules either, all of them may
-/// be built in.
+/// Jetson Linux were built without it. Absent (unknown) if the other tables are not modules either:
+/// all of them may be part of the kernel.
 Fact<bool> raw_table(const Tree& tree) {
   const auto kernel = tree.line("/proc/sys/kernel/osrelease");
   if (!tree.exists("/etc/nv_tegra_release")) return {};
@@ -148,9 +148,9 @@ Fact<LibraryFile> toolkit_library(const Tree& tree) {
   return {};
 }
 
-/// The setting that makes `docker` use Docker Desktop. When Docker Desktop starts for the first
-/// time, it makes its own context the default. A variable overrides the settings file, and
-/// DOCKER_HOST overrides both.
+/// The setting that makes `docker` use Docker Desktop; absent: none. Docker Desktop makes its own
+/// context the default at its first start. DOCKER_HOST overrides DOCKER_CONTEXT, which overrides
+/// the settings file.
 Fact<std::string> docker_desktops_context(const Tree& tree, const ProcessFacts& process) {
   constexpr std::string_view kContext = "desktop-linux";
   if (process.environment.is_unreadable()) return process.environment.why();

@@ -11,12 +11,12 @@
 namespace berth::doctor {
 namespace {
 
-// Limits, to compare with: PyTorch's largest library has a few thousand pieces of code.
+// Limits for untrusted files. PyTorch's largest library has only a few thousand pieces of code.
 constexpr std::size_t kMostSections = 4096, kMostPieces = 65'536;
 constexpr std::uint32_t kMagic = 0xba55ed50;
 constexpr std::uint16_t kPtx = 1;
-// A compute capability without the dot: two or three digits. The oldest that nvcc writes in this
-// form is 3.0, so 20 is low enough.
+// Limits for a compute capability without its dot, such as 86. nvcc has never written one below 30
+// in this format.
 constexpr std::uint32_t kLowest = 20, kHighest = 999;
 
 /// The header of the pieces of code that one compilation produced.

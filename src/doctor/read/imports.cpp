@@ -81,8 +81,8 @@ constexpr auto kParts = std::to_array<Part>({
     {"paddlepaddle-gpu", "/paddle/base", "libpaddle.so"},
 });
 
-/// Whether other functions check this package's files, or no file of the package links to a CUDA
-/// library.
+/// Whether to skip this package: other functions check its files, or none of its files links to a
+/// CUDA library.
 bool is_no_extension(std::string_view folder) {
   constexpr auto kNames =
       std::to_array<std::string_view>({"torch",         "tensorflow",   "tensorflow_core",
@@ -128,8 +128,8 @@ void add_extensions(const Tree& tree, const std::string& folder, std::vector<Roo
   }
 }
 
-/// Files such as "_scatter_cpu.so" in a package without "_scatter_cuda.so": packages of PyG that
-/// were compiled without nvcc.
+/// Files such as "_scatter_cpu.so" in a package without "_scatter_cuda.so". PyG's packages are in
+/// this state if they were compiled without nvcc.
 std::vector<std::string> processor_halves_in(const Tree& tree, const std::string& folder) {
   std::vector<std::string> found;
   for (const char* package :
@@ -251,7 +251,8 @@ class Imports {
           if (defined_somewhere(symbol, *provider) != Found::kNo) continue;
           found.push_back({symbol, one.path, provider->name, provider->path,
                            words_for(provider->by), other_with(*provider, symbol)});
-          break;  // one missing symbol is enough for these two files
+          // One missing symbol is enough to report these two files.
+          break;
         }
       }
     }
@@ -436,7 +437,8 @@ class Imports {
   const Tree& tree_;
   const PythonFacts& python_;
   Loader loader_;
-  std::map<int, std::string> packages_;  // of each root; the key is its index
+  /// Key: index of an object that a package opens directly; value: that package.
+  std::map<int, std::string> packages_;
   std::optional<Unreadable> unrecorded_;
 };
 

@@ -64,8 +64,8 @@ LibraryFacts look_up_drivers(const Tree& tree, const Fact<Environment>& environm
                              const std::string& program) {
   LibraryFacts facts;
   if (tree.resolve(program).value_or(program).starts_with("/nix/store/")) {
-    // Nix's own packages are linked with NixOS's library folder. Programs from wheels do not search
-    // it.
+    // Only Nix's own packages search NixOS's library folder. A program in a virtual environment
+    // does not.
     const bool own = program.starts_with("/nix/store/");
     facts.by_nix = true;
     facts.cuda = of_nix(tree, environment, own, "libcuda.so.1");

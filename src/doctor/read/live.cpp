@@ -50,8 +50,8 @@ Fact<bool> silence_of(const Device& device, const model::Driver& driver) {
   return true;
 }
 
-/// Berth's error id if the library cannot answer at all. Some errors are left out: NVML's own codes
-/// and GPUs that do not answer have their own rules, and a starting driver may answer later.
+/// Berth's error id if the library gives no answers at all. Errors that other rules report are left
+/// out, and those of a starting driver, which may answer later.
 Fact<std::string> failure_of(const model::Driver& driver) {
   if (driver.error_id == "E0307") return Unreadable{driver.message, 0};
   constexpr auto kOthers = std::to_array<std::string_view>({"E0301", "E0304", "E0305", "E0313"});
@@ -250,8 +250,8 @@ DriverAnswers ask_driver(bool gpu_sleeps) {
   // Many users start the doctor because the driver hangs, so a longer deadline would only delay the
   // report.
   options.initialisation_deadline = std::chrono::milliseconds(2000);
-  // Longer than the deadline of a device list, because the doctor reports a GPU that does not
-  // answer as faulty.
+  // Longer than when devices are only listed, because the doctor calls a GPU faulty if it does not
+  // answer.
   options.device_deadline = std::chrono::milliseconds(1500);
   DriverAnswers answers = answers_from(inventory::observe(sources, options));
   if (!gpu_sleeps) add_details(details.finish(std::chrono::milliseconds(2500)), answers);

@@ -78,7 +78,8 @@ Loader::Loader(const Tree& tree, const Environment& environment) : tree_(tree) {
     cache_ = parse_loader_cache(*cache);
   else if (!tree.is_this_machine())
     configured_ = configured_folders(tree);
-  // These folders apply until the first program shows the CPU architecture.
+  // Folders of all architectures. Once a program has been read, only those of its CPU architecture
+  // remain.
   for (const char* folder :
        {"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu",
         "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"})

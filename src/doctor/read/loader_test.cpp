@@ -25,7 +25,7 @@ ReadAt bytes(const std::string& file) {
   };
 }
 
-/// An ELF file to test with. /bin/sh is small; a test program with sanitizers has hundreds of
+/// The content of an ELF file. Uses /bin/sh, which is small; this test program may have hundreds of
 /// megabytes.
 std::string shell() {
   std::ifstream file("/bin/sh", std::ios::binary);

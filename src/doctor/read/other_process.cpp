@@ -65,9 +65,9 @@ std::string environment_around(std::string_view path) {
   return "";
 }
 
-/// Finds the name under which a process was started. Python searches for pyvenv.cfg next to this
-/// name, not next to the target of a link. Some programs replace their arguments with a title, so a
-/// name that does not lead to the executed file is ignored.
+/// Finds the path under which a process was started. Python searches for pyvenv.cfg next to this
+/// path, even if it is a link. Some programs replace their arguments with a title, so a path that
+/// does not lead to the executed file is ignored.
 class StartedAs {
  public:
   StartedAs(const Tree& tree, std::string folder, const Environment& environment)
@@ -78,7 +78,7 @@ class StartedAs {
     if (executed.empty()) return "";
     for (const std::string& name : names())
       if (tree_.resolve(name).value_or("") == executed) return name;
-    // If no name fits, the files that the process has loaded show which environment it uses.
+    // If no name leads to it, the files that the process has loaded show its environment.
     const std::string maps = slurp(folder_ + "/maps", 8 << 20).value_or("");
     for (const std::string_view line : split(maps, '\n')) {
       const std::string prefix =

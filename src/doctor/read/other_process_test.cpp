@@ -117,8 +117,8 @@ TEST_CASE("soft limits are used, and unlimited means no limit") {
 
 namespace {
 
-/// The program that is found for a process which was started as `first`, with a virtual environment
-/// in its root.
+/// The result for a process that was started under the path `first`. Its root contains a virtual
+/// environment.
 std::string program_of(const std::string& first, const std::string& maps = "") {
   const TemporaryTree folder;
   folder.put("root/usr/bin/python3.11", "");

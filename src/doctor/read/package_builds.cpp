@@ -151,7 +151,7 @@ Fact<std::vector<PackageBuild>> collect_package_builds(const Tree& tree,
         if (!text) continue;
         PackageBuild build = parse_package_build(row.package, *text);
         build.path = entry.folder + std::string(row.file);
-        // Python imports the first copy in sys.path.
+        // Skip further copies of a package, because Python imports the first one in sys.path.
         if (std::none_of(builds.begin(), builds.end(),
                          [&](const PackageBuild& other) { return other.package == build.package; }))
           builds.push_back(std::move(build));

@@ -320,8 +320,8 @@ IndexAddress index_address(std::string_view text, const std::string& from) {
 
 bool PackageIndex::is_mirror() const {
   if (no_index || main.is_unreadable()) return true;
-  // An index that was named with the option --index is the only source, even if it is PyPI:
-  // PyTorch's own index may be unreachable.
+  // An index from the option --index replaces all others, even if it is PyPI: perhaps the user
+  // cannot reach PyTorch's own index.
   return main && (!is_public(main->url) || main->from == "--index");
 }
 
@@ -338,7 +338,7 @@ std::string PackageIndex::all_of_torch() const {
 std::vector<std::string> PackageIndex::tags() const {
   std::vector<std::string> tags;
   const auto add = [&](const IndexAddress& one) {
-    // An index of nightly builds has no releases.
+    // Skip indices of nightly builds, because they contain no releases.
     if (one.url.find("/nightly/") == std::string::npos)
       tags.push_back(one.url.substr(one.url.rfind('/') + 1));
   };

@@ -124,7 +124,7 @@ TEST_CASE("a bundle records that there is a private index, but not its address")
             "https://github.com/…/x-1.0-cp310-cp310-linux_x86_64.whl"},
            {"https://download.pytorch.org/whl/cu126", "https://download.pytorch.org/whl/cu126"}})
     CHECK(without_hosts(url) == told);
-  // In a recording, the address of the mirror is redacted, but it still counts as a mirror.
+  // A recording has the address of a mirror only redacted. It still counts as a mirror.
   system::TemporaryTree files;
   files.put("etc/pip.conf",
             redacted_package_settings("[global]\nindex-url = https://pypi.acme.corp/simple\n"));

@@ -10,8 +10,8 @@
 namespace berth::doctor {
 namespace {
 
-/// Whether this is a package of the driver or of the kernel. The installation of a kernel package
-/// waits until DKMS has built the driver's module.
+/// Whether this is a package of the driver or of the kernel. Kernel packages count because their
+/// installation includes the build of the driver's module by DKMS.
 bool is_asked_for(std::string_view package) {
   constexpr auto kBegins = std::to_array<std::string_view>(
       {"nvidia-", "libnvidia-", "libcuda1", "linux-modules-nvidia", "linux-objects-nvidia",

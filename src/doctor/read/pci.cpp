@@ -162,8 +162,8 @@ void read_bridges(const Tree& tree, const std::vector<std::string>& above, PciFu
   one.redirecting_bridges = std::move(redirecting);
 }
 
-/// Whether this bridge is on a graphics card: AMD's larger cards have a switch between the slot and
-/// the chip. Its vendor id is ATI's on Navi and later cards, and AMD's on Vega.
+/// Whether this bridge is part of a graphics card: AMD's larger cards have a switch between the
+/// slot and the GPU. The switch has ATI's vendor id on Navi and later cards, and AMD's on Vega.
 bool is_on_card(const Tree& tree, const std::string& bridge) {
   constexpr std::uint32_t kAti = 0x1002, kAmd = 0x1022, kVegaUp = 0x1470, kVegaDown = 0x1471;
   const auto vendor = hexadecimal(tree.line(bridge + "/vendor"));

@@ -59,8 +59,8 @@ void add_target(std::vector<std::string>& targets, const std::string& name) {
   if (std::find(targets.begin(), targets.end(), target) == targets.end()) targets.push_back(target);
 }
 
-/// Folders in which rocBLAS may be. The first that exists counts: in PyTorch's wheel, in AMD's
-/// wheels, in the system.
+/// Folders in which rocBLAS may be, in order of priority: PyTorch's wheel, AMD's wheels, the
+/// system.
 std::vector<std::string> rocblas_folders(const Tree& tree, const PythonFacts& python) {
   std::vector<std::string> folders;
   if (python.path && python.torch && python.torch->hip) {
@@ -248,7 +248,8 @@ std::string KfdNode::gfx() const {
 
 bool KfdNode::integrated() const {
   // The integrated GPUs of Raven, Renoir, Van Gogh, Rembrandt, Raphael, Phoenix, Strix and Strix
-  // Halo. Kernels since 6.x list them without a CPU, as they list graphics cards.
+  // Halo. Since 6.x, the kernel lists them without a CPU, like graphics cards, so its list does not
+  // show that they are integrated.
   constexpr auto kTargets = std::to_array<unsigned>(
       {90002, 90009, 90012, 100303, 100305, 100306, 110003, 110500, 110501, 110502, 110503});
   return with_processor || std::find(kTargets.begin(), kTargets.end(), target) != kTargets.end();
@@ -304,7 +305,7 @@ RocmFacts collect_rocm(const Tree& tree, const Fact<Environment>& environment,
   read_rocblas(tree, python, facts);
   facts.iommu_types = iommu_types(tree);
   facts.memory = tree.watched([&] { return collect_amd_memory(tree); });
-  // These facts only matter if the machine has an AMD GPU.
+  // Firmware only matters if the machine has an AMD GPU.
   if (!facts.nodes.is_absent())
     facts.linux_firmware = tree.watched([&] { return collect_linux_firmware(tree); });
   facts.wsl_runtime = collect_wsl_runtime(tree);

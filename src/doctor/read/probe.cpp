@@ -122,7 +122,8 @@ class Round {
       if (one.finished) continue;
       one.child.read();
       if (one.child.status() || !one.child.started()) {
-        // The process has ended, so the next one may use the GPU.
+        // The process has ended. Read once more, because it may have written something before its
+        // end.
         one.child.read();
         finish(one);
         continue;
@@ -186,8 +187,8 @@ void read_row(const json& row, ProbeAnswer& answer, bool& done) {
   if (row.contains("cpu_build")) answer.state = kCpuBuild;
 }
 
-/// Records the end of an interpreter that gave no final answer. `status` is negative if it was
-/// killed or did not start.
+/// Sets the state of an interpreter that gave no final answer. `status` is that of wait(), or
+/// negative if it was killed at the deadline or did not start.
 void tell_end(ProbeAnswer& answer, int status, bool had_turn, std::string_view noise) {
   using enum ProbeState;
   answer.state = status >= 0 ? kCrashed : had_turn ? kNoAnswer : kNotReached;

@@ -12,8 +12,8 @@
 namespace berth::doctor {
 
 struct ProbeOptions {
-  std::chrono::milliseconds deadline{
-      14'000};  // for all frameworks; the last of the 15 seconds is for killing processes
+  /// For all frameworks. The probe may take 15 seconds; the last one is for killing processes.
+  std::chrono::milliseconds deadline{14'000};
   std::chrono::milliseconds turn{6'000};  // time for one framework, while others wait for the GPU
   /// Called once, after a second, with the names of the frameworks that still run: "torch, cupy".
   std::function<void(const std::string&)> on_slow;

@@ -188,8 +188,8 @@ void ProbeChild::end() {
   if (keeper_ <= 0) return;
   life_.reset();
   go_.reset();
-  // A process that is blocked in the driver cannot be killed. Stop waiting after a short time; the
-  // supervisor goes on.
+  // Nothing can kill a process that is blocked in the driver. Stop waiting after a short time; the
+  // supervisor continues to try.
   for (int tries = 0; tries < 200 && ::waitpid(keeper_, nullptr, WNOHANG) == 0; ++tries)
     ::poll(nullptr, 0, 5);
   keeper_ = -1;

@@ -45,8 +45,8 @@ GgmlProgram look_around(const Tree& tree, const std::string& program) {
   return found;
 }
 
-/// The library folder of Ollama: the default of its installer, or that of a distribution. Fedora
-/// uses /usr/lib64, Debian the architecture's folder. "" none.
+/// The folder of Ollama's libraries below `prefix`, where its installer or a distribution puts
+/// them; Fedora uses /usr/lib64, Debian the architecture's folder. Absent: not found.
 Fact<std::string> ollama_folder(const Tree& tree, const std::string& prefix) {
   for (const char* part :
        {"/lib/ollama", "/lib64/ollama", "/libexec/ollama", "/lib/x86_64-linux-gnu/ollama",

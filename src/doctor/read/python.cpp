@@ -33,7 +33,7 @@ std::string user_base(const Fact<Environment>& environment) {
 
 struct Place {
   std::string prefix, base_prefix, version;
-  std::string release;  // with the patch number, if a file of the environment has it
+  std::string release;  // "3.11.2"; "" if no file of the environment has the patch number
   bool own_packages_only = false;
 };
 
@@ -76,7 +76,7 @@ class PathBuilder {
     // Python skips unreadable folders. Its own folders stay in the list, so that a later read
     // reports the error.
     if (node.is_absent() || (!node && origin != PathOrigin::kOwn)) return;
-    // In a venv, lib64 is a link to lib.
+    // Add each folder once, by its real path: in a venv, lib64 is a link to lib.
     const std::string real = tree_.resolve(folder).value_or(folder);
     if (std::find(seen_.begin(), seen_.end(), real) != seen_.end()) return;
     seen_.push_back(real);
@@ -244,7 +244,7 @@ void cannot_be_read(PythonFacts& facts, const Unreadable& why) {
 std::string default_python(const Tree& tree, const Fact<Environment>& environment) {
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"})
     if (const std::string prefix = variable(environment, name); !prefix.empty()) {
-      // The environment is active but unreadable. Another Python would be the wrong choice.
+      // The environment is active but unreadable. Do not fall back to another Python.
       if (tree.node(prefix).is_unreadable()) return prefix + "/bin/python";
       for (const char* program : {"/bin/python", "/bin/python3", "/lib"})
         if (tree.exists(prefix + program)) return prefix + "/bin/python";
@@ -254,7 +254,7 @@ std::string default_python(const Tree& tree, const Fact<Environment>& environmen
     if (const std::string python = std::string(folder) + "/python3";
         folder.starts_with('/') && tree.exists(python))
       return behind_shim(tree, environment, python);
-  // On older systems, `python` is Python 2.
+  // If there is no python3, use a Python 2, which older systems call `python`.
   for (const std::string_view folder : split(path, ':'))
     if (std::string python = std::string(folder) + "/python";
         folder.starts_with('/') && tree.exists(python) &&

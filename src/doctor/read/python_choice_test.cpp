@@ -44,7 +44,7 @@ TEST_CASE("a program that is not a Python is recognised") {
   CHECK(why("/usr/bin") == "it is a folder");
   CHECK(why("/none") == "it does not exist");
   CHECK(why("/venv/bin/python") == "it is a link to /usr/bin/python3.9, which does not exist");
-  // A bundle has packages but no programs.
+  // A recorded environment may have packages without its interpreter; this is no error.
   machine.files.put("recorded/lib/x", "");
   CHECK(why_no_python(tree, "/recorded/bin/python", true).empty());
   CHECK_FALSE(why_no_python(tree, "/none/bin/python", true).empty());

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMostDistributions = 20'000;
 
-/// Whether rules compare all requirements of this package.
+/// Whether to read the requirements of this package, because rules compare them.
 bool is_pinned(std::string_view name) {
   constexpr auto kNames =
       std::to_array<std::string_view>({"torch", "torchvision", "torchaudio", "xformers", "jax",
@@ -121,8 +121,8 @@ Fact<TorchBuild> torch_by_name(const Distribution& torch) {
     if (tag == "xpu") build.xpu = tag;
     return build;
   }
-  // PyTorch's wheels from PyPI have no "+cu126" in the version. Since PyTorch 2.0, they require the
-  // CUDA libraries by name.
+  // Wheels of PyTorch from PyPI have no tag such as "+cu126" in their version. Since PyTorch 2.0,
+  // their requirements name the CUDA libraries, which show the CUDA version.
   if (torch.needs.empty() || is_older(torch.version, "2.0")) return build;
   build.cuda = build.hip = build.xpu = Fact<std::string>();
   for (const std::string& row : torch.needs)
@@ -171,7 +171,8 @@ Fact<TorchCode> torch_code_in(const Tree& tree, const std::string& path) {
 /// NVIDIA and others.
 Fact<TorchCode> read_torch_code(const Tree& tree, const PythonFacts& facts) {
   if (!facts.torch || !facts.torch->cuda || facts.has_pytorchs_own_build()) return {};
-  // 1.9 to 1.12 have most of the code in a second library. conda-forge has both in its own folder.
+  // In PyTorch 1.9 to 1.12, most of the GPU code is in libtorch_cuda_cu.so. conda-forge puts both
+  // libraries into the lib folder of the environment.
   for (const char* name : {"/libtorch_cuda_cu.so", "/libtorch_cuda.so"})
     for (const std::string& folder :
          {(*facts.path)[facts.torch->entry].folder + "/torch/lib", facts.prefix + "/lib"}) {

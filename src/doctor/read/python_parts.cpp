@@ -86,7 +86,7 @@ Fact<std::vector<std::string>> read_over_gpu_build(const Tree& tree, const Pytho
   return found;
 }
 
-/// TORCH_EXTENSIONS_DIR/NAME/lock, otherwise ~/.cache/torch_extensions/py311_cu121/NAME/lock.
+/// Finds TORCH_EXTENSIONS_DIR/NAME/lock, or else ~/.cache/torch_extensions/py311_cu121/NAME/lock.
 Fact<std::vector<std::string>> read_build_locks(const Tree& tree,
                                                 const Fact<Environment>& environment) {
   std::vector<std::string> folders, found;
@@ -143,7 +143,7 @@ Fact<std::vector<NotebookKernel>> read_kernels(const Tree& tree,
           document["argv"].empty() || !document["argv"][0].is_string())
         continue;
       const std::string program = document["argv"][0].get<std::string>();
-      // A relative program name would be looked up in the PATH of the Jupyter server.
+      // Skip relative names. The Jupyter server looks them up in its own PATH, which is unknown.
       if (!program.starts_with('/') ||
           program.find("python", program.rfind('/') + 1) == std::string::npos)
         continue;

@@ -97,7 +97,7 @@ def probe_jax():
     begin(jax)
     if not has_distribution("jax-cuda", "jax-rocm", "intel-extension-for-openxla", "jax-plugins"):
         try:
-            from jax.lib import cuda_versions  # jaxlib of releases without plugins
+            from jax.lib import cuda_versions  # in older releases, jaxlib itself supports CUDA
         except ImportError:
             cuda_versions = None
         if cuda_versions is None:

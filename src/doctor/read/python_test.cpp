@@ -43,7 +43,8 @@ TEST_CASE("a virtual environment is read without its interpreter") {
   CHECK(facts.torch->version == "2.4.1+cu121");
   CHECK(*facts.torch->cuda == "12.1");
   CHECK(facts.torch->hip.is_absent());
-  REQUIRE(facts.distributions->size() == 1);  // the system's packages are not in its path
+  // this venv does not use the system's packages
+  REQUIRE(facts.distributions->size() == 1);
   CHECK(facts.distribution("torch")->needs.size() == 1);
   CHECK(facts.distribution("numpy").is_absent());
 }

@@ -43,7 +43,7 @@ struct Question {
   const char* path;
 };
 
-/// Accesses a mount. Any answer counts, including an error.
+/// Accesses a mount, and reports that it has answered. An error is an answer too.
 void* ask(void* given) {
   const auto* question = static_cast<const Question*>(given);
   struct statvfs about {};
@@ -85,7 +85,8 @@ std::vector<std::vector<std::string>> served_mounts(const std::string& mountinfo
   std::map<std::string_view, std::vector<std::string>> by_device;
   for (const std::string_view line : split(mountinfo, '\n')) {
     const auto fields = system::mount_line(line);
-    // Skip disks, which have a major number other than 0. Virtual file systems have 0.
+    // Skip file systems on disks: their major number is not 0, as it is for virtual and network
+    // file systems.
     if (!fields || !fields->device.starts_with("0:") || is_of_the_kernel(fields->type)) continue;
     by_device[fields->device].push_back(system::unescaped(fields->point));
   }

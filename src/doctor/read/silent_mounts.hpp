@@ -13,8 +13,8 @@
 
 namespace berth::doctor {
 
-/// Mounts that are served by a server or a process (NFS, FUSE and similar), and not by this kernel
-/// from memory or disks. Mounts of one device form a group.
+/// The mounts that a server or a user process provides (NFS, FUSE and similar); those can hang.
+/// Mounts of one device form a group.
 [[nodiscard]] std::vector<std::vector<std::string>> served_mounts(const std::string& mountinfo);
 
 class MountsAsked {
@@ -30,8 +30,8 @@ class MountsAsked {
   [[nodiscard]] std::vector<std::string> finish(std::chrono::milliseconds deadline);
 
  private:
-  std::vector<std::vector<std::string>>
-      asked_;  // groups of mounts; the mounts of a group answer together
+  /// Groups of mounts of one device. Only the first mount of each group is tested.
+  std::vector<std::vector<std::string>> asked_;
   std::chrono::steady_clock::time_point start_;
   Descriptor pipe_;
   pid_t child_ = -1;

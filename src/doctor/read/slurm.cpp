@@ -34,7 +34,7 @@ void add_files(std::string_view value, std::vector<std::string>& files) {
 
 void read_line(std::string_view line, SlurmSettings& settings) {
   const std::string small = lower(line);
-  // In a file for the whole cluster, a line with node names may be about another node.
+  // A line with node names comes from a file for the whole cluster, and may be about another node.
   if (small.find("nodename=") != std::string::npos) return;
   for (const std::string_view word : words_between_blanks(line)) {
     const std::string key = lower(word.substr(0, word.find('=')));
@@ -42,7 +42,7 @@ void read_line(std::string_view line, SlurmSettings& settings) {
     if (key == "autodetect") settings.by_nvml = lower(value) == "nvml";
     if (key != "file") continue;
     for (const std::string_view file : split_outside_brackets(value)) {
-      // MIG devices have other names.
+      // Skip MIG devices, which have other names: only "/dev/nvidia" with a number is a GPU.
       constexpr std::string_view kBegin = "/dev/nvidia";
       const bool is_gpu = file.starts_with(kBegin) && file.size() > kBegin.size() &&
                           (file[kBegin.size()] == '[' ||

@@ -1,5 +1,5 @@
-// Devices that `berth bench --keep` found slower than before, or than others of their name. Nothing
-// is measured here.
+// Finds devices that are slower than before, or than others of their name, in results that `berth
+// bench --keep` has stored. Measures nothing.
 #include <set>
 
 #include "bench/results.hpp"
@@ -42,7 +42,7 @@ Fact<std::vector<SlowDevice>> collect_slow_devices(const Tree& tree,
                                                    const Fact<Environment>& environment,
                                                    const Fact<std::string>& host_name) {
   Fact<std::vector<SlowDevice>> out;
-  // Without these, it is not known where this user's results are.
+  // If one of these is unreadable, the folder with this user's results is unknown.
   out.doubt(environment);
   out.doubt(host_name);
   std::vector<SlowDevice> slow;

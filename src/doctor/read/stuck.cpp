@@ -36,7 +36,8 @@ void look_for_node(const Tree& tree, const std::string& folder, StuckProcess& on
   for (const std::string& file : files.value_or({})) {
     const auto target = tree.link(folder + "/fd/" + file);
     if (!target || !target->starts_with("/dev/nvidia")) continue;
-    // Prefer a GPU's own node (/dev/nvidia0), because it shows which GPU. /dev/nvidiactl does not.
+    // /dev/nvidia0 shows which GPU the process uses. Other nodes, such as /dev/nvidiactl, count
+    // only if it has no such node open.
     const bool is_gpu = target->size() > 11 && (*target)[11] >= '0' && (*target)[11] <= '9';
     if (one.node.empty() || is_gpu) one.node = *target;
     if (is_gpu) return;
@@ -65,8 +66,8 @@ Fact<std::vector<StuckProcess>> find_stuck(const Tree& tree) {
     const auto stat = tree.read("/proc/" + entry + "/stat", 1024);
     if (!stat) continue;
     StuckProcess one = parse_stat(*stat);
-    constexpr int kKernelThreads =
-        2;  // pid of the parent of all kernel threads, which is a kernel thread itself
+    // kthreadd: the parent of all other kernel threads
+    constexpr int kKernelThreads = 2;
     if (one.pid <= kKernelThreads || one.parent == kKernelThreads || found.size() >= kMostStuck ||
         (one.state != 'D' && one.state != 'Z'))
       continue;

@@ -178,8 +178,9 @@ Fact<CompilerLimit> compiler_limit(const Tree& tree, const Fact<Environment>& en
   return {};
 }
 
-/// glibc declares cospi and sinpi since 2.41, and rsqrt since 2.42. A declaration in CUDA's header
-/// clashes with them unless "noexcept (true)" or a macro follows its parameters.
+/// Finds a declaration in CUDA's header that clashes with glibc's: cospi and sinpi since glibc
+/// 2.41, rsqrt since 2.42. There is no clash if "noexcept (true)" or a macro follows its
+/// parameters.
 Fact<HeaderClash> header_clash(const Tree& tree, const Fact<Environment>& environment,
                                const PythonFacts& python, const std::string& compiler) {
   const std::string toolkit = toolkit_for_building(tree, environment);

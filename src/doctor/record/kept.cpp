@@ -38,7 +38,8 @@ std::optional<std::string> redacted_file(std::string_view path, std::string_view
   if (const Kept* row = find_kept(kept_of_system(), path)) return row->keep(text);
   if (of_kernel) return std::nullopt;
   if (const Kept* row = find_kept(kept_of_programs(), path)) return row->keep(text);
-  // Files whose content shows their kind: a script (only its first line is kept), and an ELF file.
+  // Keep two kinds of files that their content identifies: of a script, the first line; of an ELF
+  // file, the mark.
   if (text.starts_with("#!")) return std::string(text.substr(0, text.find('\n'))) + "\n";
   if (text ==
       "\x7f"

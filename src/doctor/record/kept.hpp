@@ -14,12 +14,13 @@ namespace berth::doctor {
 
 struct Kept {
   std::string_view files;  // "*" stands for a name or a part of it, "**" for any text
-  std::optional<std::string> (*keep)(std::string_view text);  // nullopt: the file is left out
-  /// If set, this test of the path applies instead of `files`.
+  /// what to keep of the content; nullopt: the file is left out
+  std::optional<std::string> (*keep)(std::string_view text);
+  /// If this is set, the row is for paths for which it returns true, and `files` is not used.
   bool (*is_one)(std::string_view path) = nullptr;
 };
 
-/// Makes a function for Kept::keep from one that always returns a text.
+/// A function of the type of Kept::keep that calls `Function`, which never leaves a file out.
 template <auto Function>
 std::optional<std::string> kept(std::string_view text) {
   return Function(text);

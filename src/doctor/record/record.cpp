@@ -26,7 +26,8 @@ bool is_library(const Recording::File& file) {
                                          "ELF");
 }
 
-/// A variable whose value is the path of a file, and the standard path of the same kind of file.
+/// A variable that holds the path of a file, and the standard path of such a file. Both files are
+/// redacted alike.
 struct NamedFile {
   const char* variable;
   std::string_view kind;
@@ -56,8 +57,8 @@ class Writer {
           (!path.starts_with("/proc/") || path.find("/fd/") == std::string::npos ||
            target.starts_with("/dev/nvidia")))
         links_.emplace(redaction_.apply(path), redaction_.apply(target));
-    // Moves each link to its real path, by resolving the links above it. A link that is reached
-    // through /usr/local/cuda → cuda-12.4 is not a second link.
+    // Resolves links in the folders of each link's path, so that a link is written only once:
+    // /usr/local/cuda/x and /usr/local/cuda-12.4/x may be the same link.
     for (int steps = 0; steps < 4; ++steps) {
       std::map<std::string, std::string> placed;
       for (const auto& [path, target] : links_) {
@@ -98,7 +99,8 @@ class Writer {
       machine_.files.put_file(at, FileTree::Content());
   }
 
-  /// Whether the file was read completely, or up to its reader's limit.
+  /// Whether this is no ELF file and it was read without gaps: completely, or up to its reader's
+  /// limit.
   [[nodiscard]] static bool is_text(const Recording::File& file) {
     return file.parts.size() == 1 && file.parts.begin()->first == 0 &&
            file.parts.begin()->second.size() == file.size && (file.size <= 4 || !is_library(file));
@@ -183,7 +185,7 @@ class Writer {
     return done;
   }
 
-  /// The place of a path in the bundle. Creates the parent folders.
+  /// The path in the bundle for a path of the machine. Creates the parent folders.
   std::string place(const std::string& path) {
     const auto slash = path.rfind('/');
     const std::string above = real(path.substr(0, slash));
@@ -191,7 +193,8 @@ class Writer {
     return above + path.substr(slash);
   }
 
-  /// The text to redact. If it was cut off, without its last line, which is incomplete.
+  /// The part of the text to redact. If the reader's limit cut the text off, the last line is
+  /// incomplete and omitted.
   [[nodiscard]] static std::string redacted_end(const Recording::File& file) {
     const std::string& all = file.parts.begin()->second;
     return file.is_cut && all.find('\0') == std::string::npos ? all.substr(0, all.rfind('\n') + 1)
@@ -240,8 +243,8 @@ Redaction names_of(const Sources& sources, const std::string& host) {
     return sources.process.variable(name).value_or("");
   };
   for (const char* name : {"USER", "LOGNAME", "SUDO_USER"}) redaction.hide_user(variable(name));
-  // The user of a service or container may have no entry in /etc/passwd, but the home folder's name
-  // is private.
+  // The home folder usually has the user's name. Hide it too, because the user may have no entry in
+  // /etc/passwd, as in a container.
   const std::string home = variable("HOME");
   redaction.hide_user(home.substr(home.rfind('/') + 1));
   if (const auto users = sources.tree.read("/etc/passwd", 1 << 20))

@@ -73,7 +73,7 @@ TEST_CASE("a recorded machine is diagnosed as the machine itself") {
   for (std::size_t i = 0; i < here.findings.size(); ++i) {
     CHECK(there.findings[i].id == here.findings[i].id);
     auto redacted = here.findings[i].evidence;
-    for (std::string& line : redacted)  // in the log line, the program's name is redacted
+    for (std::string& line : redacted)  // the bundle has "…" instead of the program's name
       if (const auto at = line.find("train.py"); at != std::string::npos) line.replace(at, 8, "…");
     CHECK(there.findings[i].evidence == redacted);
   }
@@ -152,7 +152,7 @@ TEST_CASE("a bundle contains no names, tokens or command lines") {
   }
   CHECK(all.find("VIRTUAL_ENV=/home/user1/venv") != std::string::npos);
   CHECK(all.find("pid=4711, name=…, Ch 8") != std::string::npos);
-  CHECK(all.find("HF_TOKEN") != std::string::npos);  // among the names of omitted variables
+  CHECK(all.find("HF_TOKEN") != std::string::npos);  // in the list of omitted variables
 }
 
 TEST_CASE("a name of two letters is hidden where it names a folder") {
@@ -203,7 +203,7 @@ TEST_CASE("a text that cannot be redacted is left out, and counts as not checked
   const auto again = from_bundle(bundle.path + "/b");
   REQUIRE(again);
   CHECK(collect(*again).container.engines.daemon_json.is_unreadable());
-  // The file is larger than the reader's limit, so it is cut off. Redaction applies to it anyway.
+  // The reader cut this file off at its limit. What it has read is redacted all the same.
   CHECK(slurp(bundle.path + "/b/root/etc/containerd/config.toml").value_or("x").find("secret") ==
         std::string::npos);
 }

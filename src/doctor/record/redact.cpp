@@ -201,7 +201,8 @@ Environment redacted_environment(const Environment& environment, std::set<std::s
     if (share::has(share::variables_as_set(), name))
       redacted.emplace(
           name, value.empty() || value == "localhost" || value.starts_with("127.") ? value : "…");
-    // Rootless Docker's DOCKER_HOST is a socket in the user's folder.
+    // Keep only whether DOCKER_HOST is the socket of a rootless Docker, which is in the user's
+    // folder.
     else if (name == "DOCKER_HOST")
       redacted.emplace(name, value.starts_with("unix:///run/user/") ? "unix:///run/user/…" : "…");
     else if (name == "DOCKER_CONTEXT")

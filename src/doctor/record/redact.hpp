@@ -17,13 +17,13 @@ namespace berth::doctor {
 /// replacement, so that references still match.
 class Redaction {
  public:
-  /// Adds the name of a user or of this machine to those that apply() replaces. It replaces whole
-  /// words only ("lin", but not in "linux"). A name of two letters, or one that systems and
-  /// packages also use ("ubuntu"), is replaced only as the name of a folder.
+  /// Adds the name of a user or of this machine to those that apply() replaces. apply() replaces
+  /// whole words only: the name "lin" is not replaced in "linux". A name of two letters, or one
+  /// that systems and packages also use ("ubuntu"), is replaced only as the name of a folder.
   void hide_user(const std::string& name);
   void hide_host(const std::string& name);
-  /// Replaces these names in a text, and all names of folders in /home and similar folders, which
-  /// are names of users. Also replaces GPU uuids, serial numbers of boards and disks, and MAC
+  /// Replaces the hidden names in a text, and all names of folders in /home and similar folders,
+  /// which are names of users. Also replaces GPU uuids, serial numbers of boards and disks, and MAC
   /// addresses.
   [[nodiscard]] std::string apply(std::string_view text);
   /// Replaces names in the paths of binary data. The replacements have equal length, so that
@@ -50,7 +50,8 @@ class Redaction {
 
   std::map<std::string, Name, std::less<>> names_;
   int users_ = 0, hosts_ = 0, devices_ = 0;
-  std::map<std::string, std::string> digits_;   // for GPU uuids: digits seen after each prefix
+  /// for GPU uuids: the digits that followed each prefix
+  std::map<std::string, std::string> digits_;
   std::map<std::string, std::string> serials_;  // serial numbers of boards
   std::map<std::string, std::string> units_;    // replacements of MAC addresses and disk ids
 };
@@ -63,12 +64,12 @@ class Redaction {
 /// What the tables of kept.hpp keep of a file; nullopt: the file is left out.
 [[nodiscard]] std::optional<std::string> redacted_file(std::string_view path,
                                                        std::string_view text);
-/// What rules need of the settings of pip, uv and conda: that an index is configured, and how its
-/// address ends. Private hosts, users, passwords, tokens, and the values of other keys are removed.
+/// What rules need from the settings of pip, uv and conda: that an index is configured, and the end
+/// of its address. Removes private hosts, users, passwords, tokens, and the values of other keys.
 [[nodiscard]] std::string redacted_package_settings(std::string_view settings);
 /// Whether the path is a settings file of pip, uv or conda.
 [[nodiscard]] bool is_package_settings(std::string_view path);
-/// The text with its addresses redacted in the same way.
+/// Replaces the addresses in a text as redacted_package_settings() does.
 [[nodiscard]] std::string without_hosts(std::string_view text);
 /// Those lines of a list of folders (ld.so.conf, *.pth) for which `matters` returns true.
 [[nodiscard]] std::string redacted_folders(std::string_view text,
@@ -76,8 +77,8 @@ class Redaction {
 /// /etc/ld.so.cache in its original size, without the names of libraries that do not matter.
 [[nodiscard]] std::string redacted_loader_cache(
     std::string_view bytes, const std::function<bool(const std::string&)>& matters);
-/// The account of a service in the bundle: "ollama" and "root" stay as they are, others are
-/// replaced.
+/// The name in the bundle for the account of a service: "ollama" and "root" do not change, other
+/// names are replaced.
 [[nodiscard]] std::string_view redacted_service_user(std::string_view user);
 /// The part of /etc/group that shows whether `user`, which runs a service, may use the GPU nodes.
 [[nodiscard]] std::string redacted_group(std::string_view text, std::string_view user);

@@ -22,13 +22,13 @@ namespace {
 bool is_engine_word(std::string_view word) {
   if (word.find("://") != std::string_view::npos) return false;
   if (is_common(word)) return true;
-  const std::size_t equals = word.find('=');  // "native.cgroupdriver=systemd"
+  /// both sides must be common: "native.cgroupdriver=systemd"
+  const std::size_t equals = word.find('=');
   return equals != std::string_view::npos && is_common(word.substr(0, equals)) &&
          is_common(word.substr(equals + 1));
 }
 
-/// The word if it is common. Of a path with private folders, only the last component. Otherwise
-/// "…".
+/// The word if it is common; "/…/NAME" for a path whose last component is common; otherwise "…".
 std::string engine_word(std::string_view word) {
   if (is_engine_word(word)) return std::string(word);
   const std::string_view last = word.substr(word.rfind('/') + 1);
@@ -115,7 +115,7 @@ std::string device_specification(std::string_view text) {
 std::string without_address(std::string_view line) {
   const std::size_t mark = std::min(line.find('@'), line.find("://"));
   if (mark == std::string_view::npos) return std::string(line);
-  // Keeps the name before the mark "@". If there is none, the word with the mark is the address.
+  // In "name @ address", keep the name. Without a name, the whole word is the address.
   const std::size_t begin = line.find_last_of(" \t", mark) + 1;
   const bool is_name =
       line[mark] == '@' && line.substr(begin, mark - begin).find_first_of(":/") == line.npos;
@@ -133,9 +133,10 @@ std::string package_metadata(std::string_view text) {
   return redacted;
 }
 
-/// What rules need of a server's variable: for CUDA_VISIBLE_DEVICES the value, for some others that
-/// they are set; "" for the rest. A name that begins with OLLAMA_ may only have capital letters,
-/// digits and "_". Otherwise, a line of a multi-line value could look like a variable.
+/// What rules need of a server's variable: the value of CUDA_VISIBLE_DEVICES; for some other
+/// variables only that they are set; "" for the rest. A name that begins with OLLAMA_ may only
+/// contain capital letters, digits and "_", because a line of a multi-line value could look like a
+/// variable.
 std::string ollamas_variable(std::string_view setting) {
   const std::size_t equals = std::min(setting.find('='), setting.size());
   const std::string_view name = trim(setting.substr(0, equals));
@@ -264,7 +265,7 @@ std::string wheel_address(std::string_view text) {
   nlohmann::json redacted = nlohmann::json::object();
   if (document.is_object() && document.contains("url") && document["url"].is_string()) {
     const std::string url = document["url"].get<std::string>();
-    // "file:" without a slash has no file name.
+    // The name is empty for "file:" without a slash.
     const std::string name = url.substr(std::min(url.rfind('/'), url.size()));
     redacted["url"] = url.starts_with("file:") ? "file:///…" + name : without_hosts(url);
   }

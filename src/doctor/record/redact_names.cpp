@@ -1,5 +1,6 @@
-// Replaces names of users, machines and devices in text. Where a path has the name of a user or a
-// machine, that component is always replaced. Elsewhere, only the known names are replaced.
+// Replaces names of users, machines and devices in text. Some components of a path are always
+// names, such as the one after /home, and are always replaced. Elsewhere, only known names are
+// replaced.
 #include <algorithm>
 #include <array>
 
@@ -14,7 +15,7 @@ constexpr std::size_t kLongestName = 64;
 // Names that do not identify a user: they exist on every system, or are placeholders.
 constexpr auto kNobody =
     std::to_array<std::string_view>({"root", "nobody", "localhost", "user", "home", "..", "."});
-// Names of accounts and hosts that systems, packages or folders also have. Replacing these words
+// Names of accounts and hosts that are also names of systems, packages or folders. Replacing them
 // everywhere would change the facts.
 constexpr auto kWords = std::to_array<std::string_view>(
     {"admin",   "alma",   "amazon", "amd",    "arch",    "backup", "bin",      "centos",  "compute",
@@ -89,7 +90,8 @@ std::size_t address_at(std::string_view text) {
       if (shape[i] == 'h' ? !is_hex(text[i]) : text[i] != shape[i]) return false;
     return text.size() == shape.size() || !in_word(text[shape.size()]);
   };
-  // The GUID in the name of the variable SecureBoot, which is the same on all machines.
+  // Not an id of this machine: this GUID in the name of the EFI variable SecureBoot is always the
+  // same.
   if (text.starts_with("8be4df61-93ca-11d2-aa0d-00e098032b8c")) return 0;
   for (const std::string_view shape : {"hh:hh:hh:hh:hh:hh", "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh",
                                        "enxhhhhhhhhhhhh", "wlxhhhhhhhhhhhh", "wwxhhhhhhhhhhhh"})
@@ -97,16 +99,16 @@ std::size_t address_at(std::string_view text) {
   return 0;
 }
 
-/// What is known about the next component of a path.
+/// What the start of a path shows about its next component.
 struct Place {
   enum class Names { kAnything, kPerson, kMachine } names = Names::kAnything;
   std::string_view initials;  // "d" in /home/d/dave
-  bool has_blanks = false;    // "/mnt/c/Users/Ada Lovelace"
-  bool is_below = false;      // the name follows another component of the path
+  bool has_blanks = false;    // the name may contain spaces: "/mnt/c/Users/Ada Lovelace"
+  bool is_below = false;      // it is not the first component of the path
   bool of_system = false;     // the path begins with /usr, /etc or similar
 
-  /// The Place of the component after `part`, which is at this Place. `is_first`: `part` is the
-  /// first component of an absolute path; `is_word`: no slash precedes `part`.
+  /// The Place of the component after `part`; this object is the Place of `part`. `is_first`:
+  /// `part` is the first component of an absolute path; `is_word`: no slash precedes `part`.
   [[nodiscard]] Place below(std::string_view part, bool is_first, bool is_word) const {
     Place next = *this;
     next.is_below = true;
@@ -127,7 +129,8 @@ struct Place {
     return next;
   }
   [[nodiscard]] bool is_for_name(std::string_view part) const {
-    // In "/srv/x/home/.config", "home" may be the home folder itself, so ".config" is not a user.
+    // A part with a leading dot is not a user: in "/srv/x/home/.config", "home" may be the home
+    // folder.
     if (names == Names::kAnything || !names_somebody(part) || part.starts_with('.')) return false;
     return initials.empty() || (part.starts_with(initials) && part.size() > 2 &&
                                 !part.starts_with("lib") && !is_one_of(part, kWords));
@@ -168,8 +171,8 @@ void Redaction::hide_host(const std::string& name) {
   if (!names_somebody(name)) return;
   Name& whole = name_of(name, true);
   whole.everywhere = !is_one_of(name, kWords);
-  // "gpu7" and "gpu7.corp.example" are the same machine. "10" of an IP address is not a machine's
-  // name.
+  // For "gpu7.corp.example", also hides "gpu7". The first part of an IP address, such as "10", is
+  // not a host name.
   const std::string first = name.substr(0, name.find('.'));
   if (first.size() > 2 && is_letter(first[0]))
     names_.try_emplace(first, Name{whole.by, 0, !is_one_of(first, kWords), true});
@@ -218,7 +221,7 @@ std::string Redaction::without_known(std::string_view part, bool is_below, bool 
         ++end;
     } else if (!is_host && (is_folder || mark != std::string_view::npos) &&
                (goes_on ||
-                (at > 1 && part[at - 1] == '.'))) {  // "alice.smith" contains the user "alice"
+                (at > 1 && part[at - 1] == '.'))) {  // in "alice.smith", also replace "smith"
       end = std::min(mark, part.size());
       out.clear();
       at = 0;
@@ -280,7 +283,7 @@ std::string Redaction::apply_in_place(std::string_view bytes) {
 }
 
 std::vector<std::string> Redaction::report() const {
-  std::map<std::pair<std::size_t, std::string>, int> times;  // in this order: user2, user10
+  std::map<std::pair<std::size_t, std::string>, int> times;  // sorts user2 before user10
   for (const auto& [name, one] : names_)
     if (one.times > 0) times[{one.by.size(), one.by}] += one.times;
   if (devices_ > 0) times[{0, "GPU-…"}] = devices_;
@@ -294,8 +297,8 @@ std::vector<std::string> Redaction::report() const {
   return lines;
 }
 
-/// Returns another GPU uuid. Abbreviations still match: if "GPU-8a" is a prefix of a uuid, their
-/// replacements have the same relation.
+/// Returns a replacement for a GPU uuid. An abbreviation still matches: if "GPU-8a" is the start of
+/// a uuid, its replacement is the start of the uuid's replacement.
 std::string Redaction::device(std::string_view name) {
   constexpr std::string_view kDigits = "0123456789abcdefABCDEF";
   std::string out(name.substr(0, 4));

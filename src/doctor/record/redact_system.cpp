@@ -103,8 +103,9 @@ std::string command_line(std::string_view text) {
   return redacted + "\n";
 }
 
-/// Keeps mount point, options and type in /proc/PID/mountinfo. The other fields contain servers,
-/// folders and passwords. For mounts of container engines, the root becomes the engine's folder.
+/// Keeps mount point, options and type of each mount in /proc/PID/mountinfo. The other fields may
+/// contain servers, folders and passwords. For a mount of a container engine, the field "root"
+/// becomes the engine's folder, which rules read.
 std::string mounts(std::string_view text) {
   std::string redacted;
   for (const std::string_view line : split(text, '\n')) {
@@ -125,7 +126,8 @@ std::string mounts(std::string_view text) {
   return redacted;
 }
 
-/// Keeps which container engine a cgroup belongs to. Its other parts contain users and names.
+/// Keeps only the container engine in the path of a cgroup. The rest of the path contains users and
+/// names.
 std::string groups(std::string_view text) {
   std::string redacted;
   for (const std::string_view line : split(text, '\n')) {
@@ -482,7 +484,7 @@ std::string redacted_loader_cache(std::string_view bytes,
   const auto each = [&](auto see) {
     for (std::size_t at = 0; at < redacted.size();) {
       const std::size_t end = std::min(redacted.find('\0', at), redacted.size());
-      // Skips the table before the names, which is binary.
+      // Skips the binary table before the names.
       if (end - at > 3 && std::all_of(redacted.begin() + static_cast<std::ptrdiff_t>(at),
                                       redacted.begin() + static_cast<std::ptrdiff_t>(end),
                                       [](char c) { return c >= ' ' && c <= '~'; }))
@@ -498,7 +500,8 @@ std::string redacted_loader_cache(std::string_view bytes,
   each([&](std::size_t at, std::size_t end) {
     const std::string word = redacted.substr(at, end - at);
     if (at < 0x30 || word.starts_with("glibc-ld.so.cache") || word.starts_with("ld.so-")) return;
-    // The text of a name can be the end of another file's path, so the end may have to stay.
+    // A name may be stored as the end of another path. If such a path is removed, its end must
+    // stay.
     const std::size_t kept = names.contains(last(word)) ? last(word).size() : 0;
     if (word[0] == '/' ? !matters(word) : kept == 0)
       std::fill(redacted.begin() + static_cast<std::ptrdiff_t>(at),

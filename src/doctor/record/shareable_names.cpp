@@ -34,19 +34,21 @@ bool is_below_packages(std::string_view folder) {
          folder.find("/dist-packages/") != std::string_view::npos;
 }
 
-/// Whether the names in this folder come from the kernel or from vendors, so that all may be kept.
+/// Whether all names in this folder may be kept, because they come from the kernel or from vendors.
 bool tells_all(std::string_view folder) {
   return share::begins_with_any(folder, share::open_folders()) ||
          folder.find("/Cellar/ggml") != std::string_view::npos;
 }
 
-/// Whether programs read all files of this folder in the order of their names.
+/// Whether the order of the names in this folder matters, because programs read its files in that
+/// order.
 bool is_ordered(std::string_view folder) {
   return std::any_of(share::ordered_folders().begin(), share::ordered_folders().end(),
                      [&](std::string_view end) { return folder.ends_with(end); });
 }
 
-/// The words in a name for which rules search, each with "-" before it.
+/// The words in a name that rules search for, each with "-" before it. They stay in the
+/// replacement.
 std::string asked_words(std::string_view name) {
   std::string found;
   for (const char* word :
@@ -61,7 +63,7 @@ std::string ending_of(std::string_view name) {
   return "";
 }
 
-/// Replaces private names in such a way that the sort order does not change.
+/// Replaces private names with names that have the same position in a sorted list.
 std::map<std::string, std::string> in_order(const std::vector<std::string>& names) {
   std::map<std::string, std::string> redacted;
   std::string before = "0-";
@@ -216,8 +218,8 @@ void ShareablePaths::hide_devices() {
   }
 }
 
-/// Hides all targets in the chain of links that starts at `path`, because a file is written at its
-/// own path.
+/// Hides all targets in the chain of links that starts at `path`. Otherwise, a file would be
+/// written under the private name of its real path.
 void ShareablePaths::hide_target(std::string path) {
   for (int steps = 0; steps < 40; ++steps) {
     const auto link = seen_.links.find(path);
@@ -234,7 +236,7 @@ void ShareablePaths::hide_target(std::string path) {
       for (const std::string_view part : parts)
         if (!part.empty()) target += "/" + std::string(part);
     }
-    // A target with a common name, such as a distribution's alternative, is kept.
+    // A target with a common name is kept, for example one in /etc/alternatives.
     if (!is_common(target)) hidden_.insert(target);
     path = target;
   }

@@ -31,7 +31,7 @@ class ShareablePaths {
 
   /// The path in the bundle; "" if it is omitted.
   [[nodiscard]] std::string shareable(const std::string& path) const;
-  /// The names in a folder as the bundle has them; sorted.
+  /// The names of a folder's entries in the bundle, sorted.
   [[nodiscard]] std::vector<std::string> names_in(const std::string& folder) const;
   /// Whether a file or folder in a list is included: its name is common, or something in it was
   /// read.

@@ -49,7 +49,7 @@ Finding& found_cpu_build(Examination& look, const Distribution& one, bool wanted
   return finding;
 }
 
-/// Whether no framework is installed, so that only this package can compute.
+/// Whether no framework is installed. Then only this package can use the GPU.
 bool is_alone(Examination& look) {
   const auto* all = look.see(look.facts.python.distributions);
   return all != nullptr && std::none_of(all->begin(), all->end(), [](const Distribution& one) {
@@ -108,8 +108,8 @@ void listed_cpu_builds(Examination& look) {
       continue;
     if (row.beside_torch && torch_cuda(look).empty()) continue;
     if (row.quiet && (has_gpu_framework(look) || !is_alone(look))) continue;
-    // Both packages install files with the same paths, so their names do not show which package's
-    // files exist.
+    // Both packages install the same paths, so the list of packages does not show whose files are
+    // in place.
     const std::string name = row.use.substr(0, row.use.find_first_of(" ["));
     if (has_won(look, row.package)) {
       found_over_gpu_build(look, *one, name);
@@ -129,7 +129,7 @@ void listed_cpu_builds(Examination& look) {
     }
     const std::size_t blank = std::min(row.use.find(' '), row.use.size());
     std::string wanted = row.use.substr(0, blank);
-    // Both names may belong to one project. Then keep the release; the project has the extra since
+    // NAME and NAME-cpu are of one project, so keep the release. The extra for GPUs exists since
     // 2.14.
     if (one->name == name + "-cpu")
       wanted = (is_older(one->version, "2.14") ? name : wanted) +
@@ -391,8 +391,8 @@ void other_vendor(Examination& look) {
 
 namespace {
 
-/// CuPy 14 takes NVRTC from a wheel, but headers from the toolkit in CUDA_PATH. NVRTC 12.8 and
-/// newer need types that older headers lack.
+/// Reports CUDA headers that are older than CuPy's NVRTC. CuPy 14 takes NVRTC from a wheel, but the
+/// headers from the toolkit in CUDA_PATH; NVRTC 12.8 and newer need types that older headers lack.
 void headers_older_than_compiler(Examination& look) {
   const auto* all = look.see(look.facts.python.distributions);
   const Toolkit* toolkit = look.see(look.facts.toolchain.building);
@@ -441,7 +441,7 @@ void flashinfer_without_nvcc(Examination& look) {
     return;
   Finding& finding =
       look.found(text("there is no nvcc, which {} needs to compile at run time", named(*one)));
-  // On GPUs before 10.0, inference servers other than SGLang use other kernels.
+  // Before compute capability 10.0, inference servers other than SGLang do not use these kernels.
   const bool is_chosen = has("sglang") || (!gpus.front().capability.empty() &&
                                            !is_older(gpus.front().capability, "10.0"));
   finding.severity = is_chosen ? Severity::kWarning : Severity::kInfo;

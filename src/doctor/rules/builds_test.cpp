@@ -76,7 +76,8 @@ TEST_CASE("of several GPUs a package serves none where all are alike and too old
   gpus.back().pci_address = "0000:02:00.0";
   facts.driver.gpus = gpus;
   CHECK(asked("FW04", facts).size() == 1);
-  gpus.back().compute_capability = std::string("8.6");  // the package may be for this GPU
+  /// the user may run the package on this second GPU
+  gpus.back().compute_capability = std::string("8.6");
   facts.driver.gpus = gpus;
   CHECK(asked("FW04", facts).empty());
 }
@@ -96,7 +97,8 @@ TEST_CASE("vLLM has served no Volta since 0.21") {
 TEST_CASE("an Ollama as large as its libraries has them inside") {
   Facts facts = alphafold();
   facts.platform.ollama = OllamaFiles{"/usr/local/bin/ollama", "/usr/local/lib/ollama", {}, 0};
-  CHECK(asked("FW24", facts).empty());  // the program's content was not recorded
+  // the program's size is unknown, because its content was not recorded
+  CHECK(asked("FW24", facts).empty());
   facts.platform.ollama =
       OllamaFiles{"/usr/local/bin/ollama", "/usr/local/lib/ollama", {}, 30'000'000};
   REQUIRE(asked("FW24", facts).size() == 1);

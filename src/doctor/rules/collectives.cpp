@@ -35,8 +35,7 @@ void older_than_gpus(Examination& look) {
                          text("PyTorch 2.8 and newer contain a newer NCCL")});
 }
 
-/// Reports several RTX 4090 with an old driver that reports peer access between them. These cards
-/// do not support it.
+/// Reports several RTX 4090 with a driver that wrongly claims peer access between them.
 void offered_peers(Examination& look) {
   constexpr std::uint32_t kRtx4090 = 0x2684;
   constexpr std::string_view kFixed = "525.105.17";
@@ -47,7 +46,7 @@ void offered_peers(Examination& look) {
   if (count < 2 || driver.version.empty() || !is_older(driver.version, kFixed) ||
       !variable_or_empty(look, "NCCL_P2P_DISABLE").empty())
     return;
-  // The driver does not have the fault if it reports a pair without peer access.
+  // A driver that reports pairs without peer access is correct.
   const auto& without = look.facts.driver.peer_pairs_unsupported;
   if (without && !without->empty()) return;
   Finding& finding =

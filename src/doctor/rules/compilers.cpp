@@ -25,7 +25,8 @@ const Distribution* first_of(Examination& look, std::initializer_list<std::strin
   return nullptr;
 }
 
-/// The toolkit whose NVVM Numba uses. `knows_wheels`: Numba also searches in wheels.
+/// The toolkit from which Numba takes NVVM; `all` is in search order. `knows_wheels`: Numba also
+/// searches in wheels.
 const Toolkit* toolkit_of_numba(const std::vector<Toolkit>& all, bool knows_wheels) {
   const auto found = std::find_if(all.begin(), all.end(), [&](const Toolkit& one) {
     return knows_wheels || one.from != Toolkit::From::kWheel;
@@ -33,8 +34,8 @@ const Toolkit* toolkit_of_numba(const std::vector<Toolkit>& all, bool knows_whee
   return found == all.end() ? nullptr : &*found;
 }
 
-/// Whether Numba links with nvJitLink or one of its predecessors, which accept PTX that is newer
-/// than the driver.
+/// Whether Numba links with nvJitLink or one of its predecessors. These accept PTX of newer CUDA
+/// versions than the driver does.
 bool links_by_itself(Examination& look, const Distribution* numba_cuda) {
   if (first_of(look, {"pynvjitlink-cu12", "pynvjitlink", "cubinlinker", "cubinlinker-cu11"}))
     return true;
@@ -48,8 +49,7 @@ std::string ptx_of(const std::string& cuda) {
   return release == "12.6" ? "12.5" : release;
 }
 
-/// Reports numba-cuda without a CUDA toolkit. This package compiles for GPUs only, so it cannot
-/// compile anything.
+/// Reports numba-cuda without a CUDA toolkit: it has no NVVM, so it cannot compile anything.
 void no_nvvm(Examination& look, const Distribution& numba_cuda) {
   if (first_of(look, {"nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc", "nvidia-nvvm", "cuda-toolkit",
                       "nvidia-cuda-nvcc-cu11"}) != nullptr ||
@@ -72,8 +72,7 @@ bool compiles_for_gpus(Examination& look) {
   return first_of(look, {"cuda-python", "cudf-cu12", "cuml-cu12"}) != nullptr;
 }
 
-/// Reports a toolkit that new releases of Numba no longer support. With this toolkit, they find no
-/// GPU.
+/// Reports a toolkit that this release of Numba no longer supports. Numba then finds no GPU.
 bool toolkit_too_old_for_numba(Examination& look, const Distribution& numba,
                                const Toolkit& toolkit) {
   if (numba.name != "numba") return false;
@@ -332,7 +331,8 @@ void libcuda_for_triton(Examination& look) {
   const auto* cached = look.see_whole(look.facts.toolchain.cached_cuda);
   if (cached == nullptr) return;
   const std::string folder = cuda->path.substr(0, cuda->path.rfind('/'));
-  // Since 2.2, Triton also searches LD_LIBRARY_PATH.
+  // If the cache does not contain libcuda, Triton before 2.2 does not find it. Newer releases also
+  // search LD_LIBRARY_PATH.
   const bool unknown = cached->empty() && is_older(triton->version, "2.2");
   if (!unknown) {
     const bool* links = cached->empty() ? nullptr : look.see(look.facts.toolchain.links_cuda);
@@ -412,7 +412,7 @@ const CudaLibrary* taken(Examination& look, const std::string& begin) {
   if (all == nullptr) return nullptr;
   for (const CudaLibrary& one : *all) {
     if (!one.name.starts_with(begin) || one.from == CudaLibrary::From::kConda) continue;
-    // LIB07 and LIB08 check libraries in wheels.
+    // Skip wheels (LIB07 and LIB08 check them) and files whose version is unknown.
     const bool told = one.from != CudaLibrary::From::kWheel && version_of(one.version).size() >= 3;
     return told ? &one : nullptr;
   }

@@ -56,7 +56,8 @@ TEST_CASE("Numba with a newer NVVM than the driver is named, unless nvJitLink he
   CHECK(!holds("FW16", facts));
   facts.toolchain.nvvm =
       std::vector<Toolkit>{{Toolkit::From::kSystem, "/usr/local/cuda", "12.5.0"}};
-  CHECK(severity("FW16", facts) == Severity::kInfo);  // Numba is usually used for the CPU
+  // Numba is often used for the CPU only
+  CHECK(severity("FW16", facts) == Severity::kInfo);
   add(facts, "numba-cuda", "0.11.0");
   CHECK(severity("FW16", facts) == Severity::kError);
   SUBCASE("12.6 has the PTX of 12.5") {
@@ -187,7 +188,7 @@ TEST_CASE("TensorFlow with an older CUDA than it was tested with is named") {
   CHECK(with("12.2.140", From::kSystem));
   CHECK(!with("12.5.82", From::kSystem));
   CHECK(!with("12.8.57", From::kVariable));
-  CHECK(!with("12", From::kSystem));       // the file name has no full version
+  CHECK(!with("12", From::kSystem));       // "12": the exact version is unknown
   CHECK(!with("12.2.140", From::kWheel));  // LIB07 checks wheels
   CHECK(!with("12.2.140", From::kConda));
 }
@@ -226,7 +227,7 @@ TEST_CASE("a C library that declares a function of CUDA's otherwise") {
                                       "/usr/include/bits/mathcalls.h", "cospi"};
   CHECK(severity("FW19", facts) == Severity::kInfo);  // no package compiles
   add(facts, "torch", "2.8.0");
-  CHECK(severity("FW19", facts) == Severity::kInfo);  // most programs compile nothing
+  CHECK(severity("FW19", facts) == Severity::kInfo);  // PyTorch seldom compiles extensions
   add(facts, "deepspeed", "0.16.0");
   CHECK(severity("FW19", facts) == Severity::kWarning);
 }

@@ -30,7 +30,8 @@ Fix start_with_gpus(const std::string& kind) {
 /// Whether there are no GPU nodes, neither those of NVIDIA nor that of WSL. On a Jetson, the nodes
 /// have other names.
 bool has_no_nodes(Examination& look) {
-  // Whether this is a Jetson is known from the name of the kernel.
+  // The kernel's name shows whether this is a Jetson. If it is unknown, so are the names of the
+  // nodes.
   if (!look.facts.machine.is_jetson && look.see(look.facts.machine.kernel) == nullptr) return false;
   if (look.facts.machine.is_jetson) {
     const auto* tegra = look.see(look.facts.nodes.tegra);
@@ -40,8 +41,8 @@ bool has_no_nodes(Examination& look) {
   return nodes != nullptr && nodes->empty() && look.missing(look.facts.nodes.dxg);
 }
 
-/// Whether only the driver's control nodes exist: either the user passed single nodes, or requested
-/// no GPU from the runtime.
+/// Whether only the driver's control nodes exist: the user passed no node of a GPU, or requested no
+/// GPU from the runtime.
 bool has_control_nodes_only(Examination& look) {
   const auto* nodes = look.see_whole(look.facts.nodes.nvidia);
   const auto gpus = look.facts.nodes.nvidia_gpus();
@@ -108,7 +109,7 @@ bool list_denies(const std::string& list) {
 }
 
 /// Checks on the host whether the container runtime is configured to write no device filters. This
-/// setting is for engines that have no permission to write them, such as rootless ones.
+/// setting is meant for engines without the permission to write them, such as rootless ones.
 void filter_not_written(Examination& look) {
   const auto& engines = look.facts.container.engines;
   const auto* socket = look.see(engines.docker_socket);
@@ -150,7 +151,8 @@ void job_without_gpu(Examination& look) {
                                      "with DeviceAllow, a container")});
 }
 
-/// WSL has a single GPU node. NVIDIA's runtime must add it to the device filter of a container.
+/// Reports a device filter that denies WSL's only GPU node. NVIDIA's runtime must add this node to
+/// the filter.
 void wsl_node_filtered(Examination& look) {
   const GpuNode* node = look.see(look.facts.nodes.dxg);
   if (node == nullptr || node->node.open_error != EPERM) return;
@@ -231,15 +233,14 @@ void capabilities(Examination& look) {
 }
 
 void driver_in_image(Examination& look) {
-  // A system container has its own driver installation, like a machine. DRV05 reports a mismatch
+  // Skip system containers: they have their own driver installation, and DRV05 reports a mismatch
   // there.
   const std::string kind = container_kind(look);
   if (kind.empty() || kind == "lxc") return;
   const auto* cuda = look.see(look.facts.files.cuda);
   const auto* module = look.see(look.facts.files.kernel_module);
   if (cuda == nullptr || module == nullptr || cuda->empty()) return;
-  // An image may contain only the package with nvidia-smi, which has the library of NVML but not
-  // that of CUDA.
+  // An image with nvidia-smi may contain the library of NVML without that of CUDA.
   const auto is_own = [&](const LibraryFile& one) {
     return !one.version().empty() && one.version() != *module && !contains(one.path, "/compat/");
   };
@@ -247,8 +248,8 @@ void driver_in_image(Examination& look) {
   const bool by_nvml = !is_own(cuda->front()) && nvml != nullptr && !nvml->empty();
   const LibraryFile& wins = by_nvml ? nvml->front() : cuda->front();
   if (!is_own(wins)) return;
-  // On GPUs that support compat libraries, the container toolkit itself gives the image's compat
-  // library priority over the driver's library.
+  // On GPUs that support compat libraries, the container toolkit prefers the image's compat library
+  // to the driver's library on purpose.
   const auto& compat = look.facts.files.compat;
   if (compat.is_unreadable()) {
     look.see(compat);
@@ -335,8 +336,7 @@ void pod_without_claim(Examination& look) {
   const Fact<int>& init = look.facts.driver.nvml_init;
   const bool works = !none && !(init && *init != 0);
   if (wanted.empty()) finding.severity = Severity::kWarning;
-  // The cluster provides the GPUs in another way, and the variable only has the image's default
-  // "all".
+  // The GPUs work: the cluster provides them in another way, and "all" is only the image's default.
   if (works) finding.severity = Severity::kInfo;
   finding.evidence.push_back(look.facts.container.marker);
   if (none)

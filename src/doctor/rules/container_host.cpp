@@ -74,8 +74,8 @@ void docker_without_toolkit(Examination& look) {
   Finding& finding =
       look.found(text("Docker on this machine cannot give a GPU to a container: NVIDIA's container "
                       "toolkit is not installed"));
-  // If Docker's settings name the toolkit, every container with a GPU fails. Otherwise the user may
-  // need no GPUs in containers.
+  // If Docker's settings name the toolkit, every container with a GPU fails. Otherwise, perhaps no
+  // container needs a GPU.
   const bool named = engines.daemon_json && contains(*engines.daemon_json, "nvidia");
   if (!named) finding.severity = Severity::kWarning;
   finding.evidence.push_back(
@@ -208,8 +208,7 @@ void docker_flavour(Examination& look) {
           ? text("Docker is installed as a snap, which cannot see NVIDIA's container toolkit")
           : text("Docker Desktop on Linux runs in a virtual machine without the GPU"));
   finding.evidence.push_back(snap != nullptr ? *snap : *desktop);
-  // The new Docker is installed after the old one is removed, because both at once would use the
-  // same socket.
+  // Remove the old Docker before the new one is installed, because both use the same socket.
   finding.fix.push_back(on_system_between(
       look, "docker", snap != nullptr ? "sudo snap remove docker" : "",
       "sudo nvidia-ctk runtime configure --runtime=docker\n"
@@ -235,7 +234,7 @@ void requirement(Examination& look) {
   if (satisfies(*wanted, driver) != Satisfied::kNo) return;
   Finding& finding = look.found(text("the image requires {}, but driver {} supports CUDA {}",
                                      first_condition(*wanted), driver.version, driver.cuda));
-  // The container is running, so the runtime accepted the driver. Within a major version of CUDA,
+  // A running container shows that the runtime accepted the driver. Within a CUDA major version,
   // programs usually work.
   const bool same_major =
       contains(first_condition(*wanted), "=" + driver.cuda.substr(0, driver.cuda.find('.') + 1));
@@ -253,7 +252,7 @@ void requirement(Examination& look) {
        text("skips the check; code that is compiled at start (PTX) may still fail")});
 }
 
-/// Whether engines prefer another spec of the same kind: those in /var/run override those in /etc.
+/// Whether engines ignore this spec in /etc, because /var/run has a spec of the same kind.
 bool is_shadowed(const CdiSpec& spec, const std::vector<CdiSpec>& all) {
   return spec.path.starts_with("/etc/") &&
          std::any_of(all.begin(), all.end(), [&](const CdiSpec& other) {
@@ -296,7 +295,7 @@ void stale_number(Examination& look, const CdiSpec& spec) {
   finding.fix.push_back(generate_again(spec));
 }
 
-/// The CDI kind that the runtime is configured to request; "" if it is the default kind.
+/// The CDI kind that the runtime requests according to its settings; "" if they name none.
 std::string kind_of_runtime(const std::string& config) {
   for (const std::string_view line : split(config, '\n')) {
     if (!trim(line).starts_with("default-kind")) continue;
@@ -326,7 +325,8 @@ void unresolvable(Examination& look, const std::vector<CdiSpec>& specs) {
   const bool unknown =
       spec == nullptr || (!device.empty() && std::find(spec->devices.begin(), spec->devices.end(),
                                                        device) == spec->devices.end());
-  // The device plugin of Kubernetes requests single GPUs.
+  // The device plugin of Kubernetes requests GPUs one by one, so a spec with only "all" is not
+  // enough.
   const bool by_one =
       device.empty() && only_all && look.facts.container.engines.kubelet.has_value();
   if (!unknown && !by_one) return;

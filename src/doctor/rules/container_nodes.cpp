@@ -11,13 +11,14 @@
 namespace berth::doctor {
 namespace {
 
-/// The settings that the container engine of a Kubernetes node reads, without comments; `path` is
-/// the first file.
+/// The settings that the container engine of a Kubernetes node reads. `text` has all files without
+/// comments; `path` is the first file.
 struct NodeSettings {
   std::string path, text;
-  std::string unread;      // a file that mentions NVIDIA, but that the engine does not read
-  std::string old_names;   // a file with the name that the plugin has in version 2 of the format
-  bool new_names = false;  // whether a file has the plugin's name of version 3
+  std::string unread;  // a file that mentions NVIDIA, but is not read by the engine
+  /// A file that uses the name that the CRI plugin has in version 2 of the format.
+  std::string old_names;
+  bool new_names = false;  // whether a file uses the name of version 3
 };
 
 std::string without_comments(std::string_view toml) {
@@ -53,7 +54,8 @@ NodeSettings settings_of_node(const std::vector<RuntimeSettings>& files) {
   return read;
 }
 
-/// Why NVIDIA's runtime in these settings has no effect; "" if it has one.
+/// Why NVIDIA's runtime in these settings has no effect, as a sentence; "" if it has an effect, or
+/// if they do not contain it.
 std::string ignored_words(const NodeSettings& read) {
   for (const std::string_view line : split(read.text, '\n'))
     if (trim(line).starts_with("disabled_plugins") && contains(line, "cri\""))

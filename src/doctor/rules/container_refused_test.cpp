@@ -90,7 +90,7 @@ TEST_CASE("a CDI spec is found where it lies in /run alone, and counted once beh
   linked.put("var/x", "");
   std::filesystem::create_directory_symlink("../run", linked.path + "/var/run");
   CHECK(collect_cdi(Tree(linked.path)).value_or({}).size() == 1);
-  // The link is absolute, as on real machines.
+  // On real machines, the link is absolute.
   const berth::system::TemporaryTree absolute;
   absolute.put("run/cdi/nvidia.yaml", spec);
   absolute.put("var/x", "");

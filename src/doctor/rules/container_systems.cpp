@@ -14,8 +14,8 @@
 namespace berth::doctor {
 namespace {
 
-/// Whether the label is one of SELinux, which has four parts:
-/// "system_u:system_r:svirt_lxc_net_t:s0". A label of AppArmor is one word.
+/// Whether this is a label of SELinux, which has four parts:
+/// "system_u:system_r:svirt_lxc_net_t:s0". AppArmor's labels have one part.
 bool is_of_selinux(const std::string& label) {
   return std::count(label.begin(), label.end(), ':') >= 3;
 }
@@ -67,7 +67,8 @@ void rootless_groups(Examination& look) {
   const auto control = look.facts.nodes.nvidia_node("/dev/nvidiactl");
   if (const auto* one = look.see(control)) nodes.push_back(*one);
   if (const auto* kfd = look.see(look.facts.nodes.kfd)) nodes.push_back(*kfd);
-  // NVIDIA's render nodes do not matter: CUDA does not open them.
+  // Ignore NVIDIA's render nodes, because CUDA does not open them. If the vendor of a node is
+  // unknown, look at the other GPUs.
   const bool of_others = !gpus_on_bus(look, kVendorAmd).empty() ||
                          !gpus_on_bus(look, kVendorIntel).empty() || !machine_has_nvidia(look);
   if (const auto* render = look.see(look.facts.nodes.render))
@@ -75,8 +76,8 @@ void rootless_groups(Examination& look) {
                  [&](const GpuNode& one) {
                    return one.vendor == 0 ? of_others : one.vendor != kVendorNvidia;
                  });
-  // A group may own only the GPU nodes, while all users may open the control node. If one GPU node
-  // can be opened, the container has a GPU.
+  // Add the GPU nodes only if none can be opened: one is enough for a container. Their group may
+  // differ from that of the control node.
   const auto gpus = look.facts.nodes.nvidia_gpus();
   const auto* own = look.see(gpus);
   if (own != nullptr && std::all_of(own->begin(), own->end(), [](const GpuNode& one) {
@@ -99,8 +100,8 @@ void rootless_groups(Examination& look) {
   }
 }
 
-/// The first NVIDIA node that a container with CUDA needs and that is missing or denied; "" none.
-/// `denied`: access is denied.
+/// The first NVIDIA node that CUDA needs in a container and that is missing or cannot be opened; ""
+/// none. `denied`: it exists, but access is denied.
 std::string lacking_node(Examination& look, bool& denied) {
   const auto* nodes = look.see(look.facts.nodes.nvidia);
   if (nodes == nullptr) return "";
@@ -124,8 +125,7 @@ void lxc_nodes(Examination& look) {
   const auto* nvml = look.see(look.facts.files.nvml);
   Finding& finding = look.found(denied ? text("the system container may not open {}", path)
                                        : text("the system container was not given {}", path));
-  // Nothing of NVIDIA's driver was passed to the container. Most containers do not need the host's
-  // GPU.
+  // The container got no part of NVIDIA's driver, so it is probably not meant to use the GPU.
   if (nodes->empty() && (nvml == nullptr || nvml->empty())) finding.severity = Severity::kInfo;
   finding.evidence.push_back(fmt::format("{}; {}: {}", look.facts.container.marker, path,
                                          denied ? "EPERM" : tr("missing")));

@@ -221,7 +221,7 @@ TEST_CASE("what cannot be read of a container makes no rule find anything, or ca
 }
 
 TEST_CASE("look-alikes of a container without its GPU are left alone") {
-  // Podman with CDI sets "void", so that NVIDIA's runtime does not pass the devices again.
+  // With CDI, Podman sets "void", so that NVIDIA's runtime does not add the devices a second time.
   Facts podman = healthy("podman");
   set(podman, "NVIDIA_VISIBLE_DEVICES", "void");
   CHECK(first(podman).empty());
@@ -232,7 +232,7 @@ TEST_CASE("look-alikes of a container without its GPU are left alone") {
   bare.machine.modules = std::vector<std::string>{};
   bare.files.kernel_module = {};
   CHECK(first(bare).empty());
-  // A Jetson's nodes have other names.
+  // On a Jetson, nodes with other names are enough.
   Facts jetson = healthy("docker");
   without_nodes(jetson);
   jetson.machine.is_jetson = true;
@@ -240,7 +240,7 @@ TEST_CASE("look-alikes of a container without its GPU are left alone") {
   CHECK(first(jetson).empty());
   jetson.nodes.tegra = std::vector<GpuNode>{};
   CHECK(first(jetson) == "CTR01");
-  // The image sets "all", and the cluster provides GPUs in another way.
+  // Only information: the image sets "all", and the cluster provides the GPUs in another way.
   Facts pod = healthy("kubernetes");
   set(pod, "NVIDIA_VISIBLE_DEVICES", "all");
   pod.driver.nvml_init = 0;
@@ -277,7 +277,7 @@ TEST_CASE("a rootless container may have lost the group of the GPUs alone, or of
     nodes[at].node.open_error = EACCES;
     facts.nodes.nvidia = nodes;
   };
-  close(1);  // the node of another GPU; /dev/nvidia1 can be opened
+  close(1);  // another GPU's node is closed, but /dev/nvidia1 can be opened
   CHECK(first(facts).empty());
   close(3);
   CHECK(first(facts) == "CTR12");
@@ -343,7 +343,8 @@ TEST_CASE("of a node's settings those count that what runs there reads") {
       said({{kContainerd,
              "version = 3\n[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.nvidia]\n"}})
           .empty());
-  // The highest version in any file applies to all files.
+  // The highest version number in these files applies to all of them, so the name in version 2 is
+  // not recognized.
   constexpr const char* kThird =
       "version = 3\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n"
       "[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]\n";
@@ -357,7 +358,7 @@ TEST_CASE("of a node's settings those count that what runs there reads") {
   CHECK(
       said({{kContainerd, std::string("disabled_plugins = [\"cri\"]\n") + kNvidia}}).find("CRI") !=
       std::string::npos);
-  // Docker's containerd, while the kubelet uses CRI-O or cri-dockerd.
+  // This containerd belongs to Docker; the kubelet uses CRI-O or cri-dockerd.
   constexpr const char* kOff = "disabled_plugins = [\"cri\"]\n";
   CHECK(said({{kContainerd, kOff}, {"/etc/crio/crio.conf.d/99-nvidia.toml", kNvidia}}).empty());
   has_docker = true;
@@ -404,7 +405,7 @@ TEST_CASE("a node whose device plugin has to name NVIDIA's runtime, and does not
   engines.cdi = std::vector<CdiSpec>{};
   engines.kubelet = {};
   CHECK_MESSAGE(said(facts).empty(), "no node");
-  // The kubelet starts its pods in Docker.
+  // This node's container engine is Docker.
   engines.kubelet = std::string("/var/lib/kubelet");
   engines.node_runtimes = {};
   engines.docker = std::string("/usr/bin/dockerd");
@@ -436,7 +437,8 @@ TEST_CASE("a node whose GPUs a plugin of another name, or of a cloud, has regist
                              "nvidiaGPU-1712345678.sock"}) {
     CAPTURE(plugin);
     CHECK(said(kKnown, plugin).empty());
-    // GKE's containerd is not configured for NVIDIA's runtime: the device plugin passes the nodes.
+    // On GKE, containerd is not configured for NVIDIA's runtime, because the device plugin passes
+    // the nodes.
     CHECK(said(kUnknown, plugin).empty());
   }
   REQUIRE(said(kUnknown, "rdma.sock").size() == 1);

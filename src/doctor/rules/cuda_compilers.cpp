@@ -24,7 +24,7 @@ struct Compiler {
   std::string who;           // "pycuda 2024.1"
   std::string cuda;          // "11.0"
   std::string path;          // the file that shows the compiler's version
-  bool takes_newer = false;  // generates PTX of an older GPU if it does not support a GPU yet
+  bool takes_newer = false;  // for a GPU that is too new, generates PTX of an older one
   bool may_be_idle = false;  // the package is often used only for the CPU
 };
 
@@ -108,12 +108,11 @@ void compiler_without_gpu(Examination& look, bool newer) {
 
 namespace {
 
-/// The NVRTC that a package uses: conda's if the package is from conda, otherwise the one in a
-/// wheel.
+/// The NVRTC that a package loads: from conda if the package is from conda, otherwise from a wheel.
 struct Beside {
   std::string cuda;  // "11.8"; "" none
   std::string path;
-  std::string wish;  // name of conda's package; "" for a wheel
+  std::string wish;  // conda's package to install instead; "" for a wheel
 };
 
 Beside compiler_beside(Examination& look, bool of_conda) {

@@ -28,7 +28,7 @@ void add_jax_and_cupy(const Distribution& one, std::vector<CudaUse>& uses) {
 std::string cuda_in_name(const std::string& name) {
   const std::size_t dash = name.rfind("-cu");
   if (dash == std::string::npos || name.starts_with("jax-") || name.starts_with("cupy-")) return "";
-  // NVIDIA's own libraries count only through the packages that require them.
+  // NVIDIA's own libraries are not counted here. The packages that require them are.
   if (name.starts_with("nvidia-") && !name.starts_with("nvidia-dali")) return "";
   std::string digits = name.substr(dash + 3);
   if (digits.starts_with("da")) digits = digits.substr(2);
@@ -72,9 +72,9 @@ bool names(const Distribution& one, const std::string& wheel) {
                      [&](const std::string& row) { return parse_requirement(row).name == wheel; });
 }
 
-/// Whether the user requested the extra in the marker of "nvidia-cublas-cu12; extra == 'cuda'": all
-/// of its wheels are installed, and no other package requires them. A single wheel proves nothing,
-/// because it may be installed for another reason.
+/// Whether the user requested the extra that the marker names, as in "nvidia-cublas-cu12; extra ==
+/// 'cuda'". True if all wheels of the extra are installed and no other package requires them. One
+/// wheel proves nothing, because it may have another reason.
 bool was_asked_for(Examination& look, const Distribution& one, const std::string& marker) {
   const auto* all = look.see_whole(look.facts.python.distributions);
   if (all == nullptr) return false;
@@ -109,7 +109,7 @@ void add_required(Examination& look, const Distribution& one, std::vector<CudaUs
 void add_opened(Examination& look, std::vector<CudaUse>& uses) {
   for (const Opens& row : look.knowledge.compatibility().opens) {
     const auto package = look.facts.python.distribution(row.package);
-    // The rows are for wheels; conda's builds use other CUDA versions.
+    // These CUDA versions are those of wheels. conda's builds use others.
     if (row.cuda.empty() || !package || !in_range(package->version, row.versions) ||
         conda_package(look, row.package) != nullptr)
       continue;
@@ -128,8 +128,8 @@ std::string cuda_of_library(std::string_view name) {
   return "";
 }
 
-/// Adds a library in a wheel's folder that LD_LIBRARY_PATH names. Users set this for programs that
-/// do not search the wheels themselves.
+/// Adds a library in a wheel's folder, if LD_LIBRARY_PATH contains this folder. Users set it for
+/// programs that do not search in wheels themselves.
 void add_pointed_to(Examination& look, std::vector<CudaUse>& uses) {
   const auto* all = look.see(look.facts.python.libraries);
   if (all == nullptr) return;
@@ -170,8 +170,8 @@ void add_onnx(Examination& look, const Distribution& one, std::vector<CudaUse>& 
     uses.push_back({"ONNX Runtime " + one.version, build->cuda, build->path});
     return;
   }
-  // Releases for CUDA before 11 need exactly that version from the system. FW15 reports missing
-  // libraries.
+  // Skip releases for CUDA before 11. They need exactly that version from the system, and FW15
+  // reports it if it is missing.
   for (const OnnxRelease& row : look.knowledge.compatibility().onnx)
     if (!row.cuda.empty() && !is_older(row.cuda, "11") && in_range(one.version, row.version))
       uses.push_back({"ONNX Runtime " + one.version, row.cuda, one.path});
@@ -183,7 +183,8 @@ void add_paddle(Examination& look, const Distribution& one, std::vector<CudaUse>
   const PackageBuild* build = stated_build(look, one.name);
   std::string cuda = build == nullptr ? "" : build->cuda;
   const std::size_t post = one.version.rfind(".post");
-  // Before 2.0, the number after ".post" is the major versions of CUDA and cuDNN: 1.8.5.post97.
+  // Before 2.0, the digits after ".post" are the major versions of CUDA and cuDNN: 9 and 7 for
+  // 1.8.5.post97.
   const std::string tag = post == std::string::npos ? "" : one.version.substr(post + 5);
   if (cuda.empty() && !tag.empty() && is_older(one.version, "2.0"))
     cuda = tag.size() < 2 ? "" : beginning(tag.substr(0, tag.size() - 1), 1) + ".0";

@@ -16,7 +16,8 @@ struct CudaUse {
   std::string cuda;  // "12.1"; "12" if every release of that major version works
   std::string path;  // the file that shows the version
   std::optional<Framework> framework = std::nullopt;  // the framework, to look up a recipe for it
-  std::string package = {};  // name of the package if the CUDA version is part of it; otherwise ""
+  /// The package's name, if it contains the CUDA version as in "cupy-cuda12x"; otherwise "".
+  std::string package = {};
 };
 
 /// Frameworks. Their CUDA version is known from their own files or from the release.

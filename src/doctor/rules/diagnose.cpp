@@ -1,9 +1,9 @@
 // Sorts findings so that the first one is the most likely cause of the others. Four criteria apply,
 // in this order.
 // 0. If the user pasted an error, findings that can cause it come first, and before them the causes
-//    of these findings. If no finding can cause it, the error itself comes first (ERR01). Two kinds
-//    of findings only move up among findings that are equal by criteria 1 and 2: information, and
-//    findings of unproven rules.
+//    of these findings. If no finding can cause it, the error itself comes first (ERR01). This
+//    criterion does not move information, or a finding of an unproven rule, above a finding that
+//    criterion 1 or 2 puts first.
 // 1. Problems that make the GPU unusable come before those that slow it down. A finding is as bad
 //    as the worst finding that it explains.
 // 2. An unproven rule (no public case confirms it) comes after all proven rules.
@@ -184,8 +184,8 @@ bool has_frameworks(const Recognised& message, const Facts& facts) {
                        : std::all_of(named.begin(), named.end(), is_there);
 }
 
-/// Whether the facts that the rule examines exist: an installed framework for FW rules; a toolkit
-/// and a framework for ENV10 and ENV11.
+/// Whether the facts that this rule examines exist. FW rules need an installed framework, ENV10 and
+/// ENV11 also a toolkit. Always true for other rules.
 bool had_subject(const std::string& rule, const Recognised& message, const Facts& facts) {
   const bool about_toolkit = rule == "ENV10" || rule == "ENV11";
   if (about_toolkit && !facts.toolchain.building) return false;
@@ -321,9 +321,9 @@ Diagnosis diagnose_with(std::span<const Rule> rules, const Facts& facts, const K
         rule.look(examination);
       else if (!check_on_request(rule.id, examination, request, diagnosis.findings))
         continue;
-      // ENOENT and ENODATA do not count here. Each rule itself decides how to treat a missing file
-      // ("/proc/modules" of a kernel without modules) and a fact that a simulated machine does not
-      // have. Denied access always makes a rule "not checked".
+      // Do not count ENOENT and ENODATA: each rule decides itself what a missing file means, for
+      // example "/proc/modules" of a kernel without modules, or a fact that a simulated machine
+      // lacks. If access was denied, the rule is always "not checked".
       for (const Unreadable& why : log.entries())
         if ((why.error_number != ENOENT || is_unmounted(why)) && why.error_number != ENODATA)
           examination.note_unreadable(why);

@@ -109,7 +109,8 @@ TEST_CASE("the finding of a pasted error comes first, after the finding that exp
   CHECK(order(rules) == without);
   CHECK(with({"FW2"}, 2) == Ids{"DRV1", "FW2", "HW1", "LIB3", "NEW1", "SEE1"});
   CHECK(with({"LIB*"}, 1) == Ids{"LIB3", "HW1", "DRV1", "FW2", "NEW1", "SEE1"});
-  // Information (SEE1) and unproven rules (NEW1) do not move above a proven rule.
+  // Even if the message names them, information (SEE1) and unproven rules (NEW1) stay below proven
+  // rules.
   CHECK(with({"SEE1", "NEW1", "OTHER"}, 2) == without);
 }
 
@@ -131,7 +132,7 @@ TEST_CASE("a pasted error that nothing explains is the first finding, with its n
   CHECK(first(none, "AssertionError: Torch not compiled with CUDA enabled")
             .starts_with("ERR01 device = "));
   CHECK(first(none, "No module named 'torch'") == "ERR01 berth doctor -- python train.py");
-  // If RT02 reports the GPUs' memory, its finding replaces ERR01.
+  // ERR01 has no finding if RT02 explains the error with the memory of the GPUs.
   Facts full;
   GpuAnswer gpu;
   gpu.pci_address = "0000:01:00.0";
@@ -139,7 +140,7 @@ TEST_CASE("a pasted error that nothing explains is the first finding, with its n
   gpu.memory_used_bytes = 23ULL << 30;
   full.driver.gpus = std::vector{gpu};
   CHECK(first(full, "CUDA out of memory. Tried to allocate 2.00 GiB.") == "RT02 berth ps");
-  // No finding if no error was pasted, or if the text has no known message.
+  // ERR01 has no finding without a pasted error, or if the text has no known message.
   CHECK(diagnose(none, Knowledge{}, {"ERR01"}).findings.empty());
   RequestFacts asked;
   asked.error = read_error_text("all is well");
@@ -168,7 +169,7 @@ TEST_CASE("a message counts as compared only if everything that could explain it
   const char* ptx = "the provided PTX was compiled with an unsupported toolchain";
   Facts none;
   none.machine.pci = std::vector<PciFunction>{};
-  CHECK_FALSE(compared(none, ptx));  // nothing could be examined: no GPU, no Python
+  CHECK_FALSE(compared(none, ptx));  // there is no GPU and no Python to examine
   Facts facts;
   facts.driver.gpus = std::vector<GpuAnswer>{{}};
   facts.toolchain.building = Unreadable{"nvcc", 0};
@@ -257,8 +258,9 @@ TEST_CASE("a kernel that does not run is a finding that any GPU failure explains
   CHECK(found[0].id == "DRV1");
   CHECK(found[1].explained_by == "DRV1");
   CHECK(found[1].title == "torch 2.9 cannot run a kernel on its GPU 1");
-  // No finding if the probe was not requested, if there is no usable GPU, if the framework works,
-  // or if it is built for the CPU.
+  // PRB01 has no finding, so that only DRV1 is left, if there is no usable GPU, or if the
+  // framework works, is built for the CPU, or was not reached in time. Without a probe, PRB01 is
+  // not checked.
   CHECK(diagnose_with(rules, with_gpu(), {}).checked.empty());
   Facts none;
   none.driver.gpus = std::vector<GpuAnswer>{};
@@ -328,8 +330,7 @@ TEST_CASE("a pasted out-of-memory error is a finding only where the GPUs show it
   Facts facts;
   CHECK(titles(facts, "2.00 GiB").empty());
   facts.driver.gpus = std::vector{gpu("0000:01:00.0", 1), gpu("0000:02:00.0", 1)};
-  // There is enough free memory now, and it is unknown which process used it when the error
-  // occurred.
+  // Enough memory is free now. Which process used it when the error occurred is unknown.
   CHECK(titles(facts, "2.00 GiB").empty());
   CHECK(titles(facts, "95.00 GiB").find("no GPU here has more than 24.0 GiB") != std::string::npos);
   facts.driver.gpus = std::vector{gpu("0000:01:00.0", 23), gpu("0000:02:00.0", 1)};

@@ -59,8 +59,8 @@ void compute_mode(Examination& look) {
         prohibited ? text("GPU {} is set to accept no programs", gpu.pci_address)
         : held     ? text("GPU {} accepts only one program, and one is using it", gpu.pci_address)
                    : text("GPU {} accepts only one program", gpu.pci_address));
-    // Some clusters use this mode on purpose. It blocks programs only while another process uses
-    // the GPU.
+    // This is only information while no process uses the GPU. Some clusters set this mode on
+    // purpose.
     if (!prohibited && !held) finding.severity = Severity::kInfo;
     finding.evidence.push_back(text("NVML: its compute mode is “{}”", printable(*mode)));
     finding.fix.push_back({fmt::format("sudo nvidia-smi -i {} -c 0", pasted(gpu.pci_address)),
@@ -162,8 +162,8 @@ bool is_known_code(int code) {
   return std::find(kKnown.begin(), kKnown.end(), code) != kKnown.end();
 }
 
-/// Whether other rules have nothing to report: the module is loaded, all nodes can be opened, and
-/// the log has no error of the driver.
+/// Whether nothing else explains the error: the module is loaded, all nodes can be opened, and the
+/// log has no error of the driver.
 bool ways_are_open(Examination& look) {
   const auto* nodes = look.see(look.facts.nvidia.nodes);
   if (nodes == nullptr || nodes->empty() || !is_loaded(look, "nvidia") ||

@@ -28,7 +28,7 @@ bool is_from_blackwell(const PciFunction& gpu) {
 bool told_of_both_kinds(Examination& look, Finding& finding) {
   const PciFunction *old = nullptr, *blackwell = nullptr;
   for (const auto* gpu : nvidia_gpus(look)) {
-    if (gpu->driver.value_or("") == "vfio-pci") continue;  // assigned to a virtual machine
+    if (gpu->driver.value_or("") == "vfio-pci") continue;  // it belongs to a virtual machine
     if (is_before_turing(*gpu)) old = gpu;
     if (is_from_blackwell(*gpu)) blackwell = gpu;
   }
@@ -154,8 +154,8 @@ int last_branch_for(const Examination& look, const PciFunction& gpu) {
   return is_before_turing(gpu) ? 580 : 0;
 }
 
-/// The version of the loaded module, or else of the driver's libraries: the one that the loader
-/// would choose, or the oldest.
+/// The version of the loaded module. If none is loaded, the version of the library that the loader
+/// would choose, or else of the oldest library.
 std::string installed_version(const NvidiaFacts& nvidia) {
   if (nvidia.module_version) return *nvidia.module_version;
   if (nvidia.library_version) return *nvidia.library_version;
@@ -167,8 +167,8 @@ std::string installed_version(const NvidiaFacts& nvidia) {
   return oldest == libraries.end() ? "" : oldest->version;
 }
 
-/// Whether no driver uses the GPU: none is bound to it, or NVIDIA's driver was queried and does not
-/// list it.
+/// Whether the GPU is not in use: no driver is bound to it, or NVIDIA's driver is bound but does
+/// not list it.
 bool is_left_alone(Examination& look, const PciFunction& gpu) {
   constexpr int kNotLoaded = 9;
   if (gpu.driver.is_absent()) return true;

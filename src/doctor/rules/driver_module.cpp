@@ -202,15 +202,15 @@ void nouveau(Examination& look) {
                         "", text("after NVIDIA's driver is installed")));
 }
 
-/// Whether the matching module was installed before the last boot, but another one was loaded. A
-/// further reboot would not change this.
+/// Whether the matching module was already installed at the last boot, and yet another one was
+/// loaded. Then another reboot does not help.
 bool was_there_at_start(Examination& look, Finding& finding) {
   const std::string* kernel = look.see(look.facts.machine.kernel);
   const auto* files = look.see(look.facts.nvidia.modules_on_disk);
   const ModuleFile* file =
       files != nullptr && kernel != nullptr ? file_for(*files, *kernel) : nullptr;
   const std::int64_t* started = look.see(look.facts.machine.started);
-  // One day of tolerance, because the clock may have been set after the boot.
+  // One day of tolerance: the clock may have been wrong during the boot.
   constexpr std::int64_t kDay = 86'400;
   if (file == nullptr || started == nullptr || !file->changed || *file->changed + kDay > *started)
     return false;
@@ -317,7 +317,7 @@ void gsp_file_missing(Examination& look) {
   if (line.find("gsp") == std::string::npos) line.clear();
   const auto& firmware = look.facts.nvidia.firmware;
   const auto& driver = look.facts.driver;
-  // Files exist only for other driver versions. This matters only if the driver does not work:
+  // Only files for other driver versions exist. This is a problem only if the driver fails too:
   // otherwise the files are in another folder, or the GPU needs none.
   const bool other = firmware && !firmware->empty() &&
                      std::find(firmware->begin(), firmware->end(), *version) == firmware->end();

@@ -137,11 +137,11 @@ void uvm_missing(Examination& look) {
   const auto uvm = look.facts.nvidia.node("/dev/nvidia-uvm");
   const auto& cuda = look.facts.driver.cuda_init;
   if (cuda && *cuda == 0) return;
-  // Opening an existing node loads the module. If the module is not loaded, it only matters if CUDA
-  // returned an error.
+  // If the node exists, opening it loads the module. Then an unloaded module is a problem only if
+  // CUDA returned an error.
   if (!uvm.is_absent() && !(unloaded && cuda)) return;
-  // Outside a container, CUDA creates the nodes when it starts, if nvidia-modprobe has the
-  // permission to.
+  // Outside a container, CUDA starts nvidia-modprobe, which creates the nodes if it has the
+  // permission.
   const Fact<bool>& helper = look.facts.nvidia.modprobe_helper;
   const bool helps_itself =
       !look.facts.machine.in_container && (helper.value_or(false) || helper.is_unreadable());
@@ -184,8 +184,8 @@ void tegra_permission(Examination& look) {
   }
 }
 
-/// Whether the node's mode is the one that the module's parameter DeviceFileMode sets. Then
-/// nvidia-modprobe would not change it.
+/// Whether the mode of the node comes from the module's parameter DeviceFileMode. nvidia-modprobe
+/// would then set the same mode again.
 bool is_set_by_driver(Examination& look, const Node& node) {
   const auto& all = look.facts.nvidia.parameters;
   if (!all || !all->contains("DeviceFileMode")) return false;
@@ -249,7 +249,7 @@ void uvm_after_suspend(Examination& look) {
   const int* cuda = look.see(look.facts.driver.cuda_init);
   if (cuda == nullptr || (*cuda != kCudaUnknown && *cuda != kLaunchFailure)) return;
   if (look.facts.driver.nvml_init.value_or(0) != 0) return;
-  // Nodes that are missing or cannot be opened are another cause, which other rules report.
+  // If the node is missing or cannot be opened, other rules report this as the cause.
   const auto uvm = look.facts.nvidia.node("/dev/nvidia-uvm");
   if (uvm.is_absent() || (uvm && uvm->node.open_error.value_or(0) != 0)) return;
   const int slept = look.facts.machine.suspends.value_or(0);

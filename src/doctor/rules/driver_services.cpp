@@ -72,8 +72,8 @@ void describe_fabric(Examination& look, Finding& finding, const Fabric& fabric, 
       text("in exactly the driver's version; then start the programs again"), branch));
 }
 
-/// Whether confidential computing is not ready on a GPU. CUDA then returns the same code 802, which
-/// DRV27 reports.
+/// Whether a GPU waits for the attestation of confidential computing. CUDA then returns 802 too,
+/// and DRV27 reports it.
 bool waits_for_attestation(Examination& look) {
   const auto& gpus = answers(look);
   return std::any_of(gpus.begin(), gpus.end(),
@@ -90,7 +90,7 @@ void fabric_manager(Examination& look) {
   if (cuda != nullptr && *cuda == 0) return;
   if (const auto& log = look.facts.machine.kernel_log;
       log && !newest_line(*log, {"devmem_alloc_pagemap"}).empty())
-    return;  // DRV14 reports this cause of code 802
+    return;  // here, 802 has another cause, which DRV14 reports
   const auto* processes = look.see(look.facts.machine.processes);
   const auto has = [&](std::string_view name) {
     return processes != nullptr &&

@@ -96,8 +96,8 @@ void cuda_home(Examination& look) {
        text("lists the installed toolkits; a toolkit is needed only to build extensions")});
 }
 
-/// Compares the nvcc that builds extensions with the driver, which must run the compiled code, and
-/// with PyTorch, for which the extensions are built.
+/// Reports an nvcc that does not match the driver, which runs the compiled code, or the PyTorch for
+/// which it compiles extensions.
 void nvcc_newer(Examination& look) {
   const Toolkit* toolkit = look.see(look.facts.toolchain.building);
   if (toolkit == nullptr || version_of(toolkit->version).size() < 2 || seen_gpus(look).empty() ||
@@ -111,7 +111,7 @@ void nvcc_newer(Examination& look) {
   };
   // CUDA 12.6 has the same PTX version as 12.5.
   const bool same_ptx = nvcc == "12.6" && driver.cuda == "12.5";
-  // An image may contain a newer toolkit than the driver's CUDA, within one major version.
+  // In an image, a toolkit that is newer than the driver within one CUDA major version is normal.
   const bool of_image = look.facts.machine.in_container || look.facts.container.kind.has_value();
   const bool newer = !driver.cuda.empty() && !same_ptx && is_older(driver.cuda, nvcc);
   if (newer && (differs(driver.cuda) || !of_image)) {
@@ -153,8 +153,8 @@ void nvcc_path(Examination& look) {
                     look.facts.process.variable("CUDA_PATH").has_value();
   const auto* other = look.see(home ? named.cuda_home_nvcc_target : named.usual_nvcc);
   if (other == nullptr || *other == *first) return;
-  // Without CUDA_HOME, the nvcc in PATH compiles extensions. Report only the distribution's nvcc: a
-  // user who installed another toolkit probably does not expect that it is used.
+  // Without CUDA_HOME, extensions are compiled by the nvcc in PATH. Report this only for a
+  // distribution's nvcc, because users often do not know that it is installed.
   if (!home && !first->starts_with("/usr/bin/") && !first->starts_with("/usr/lib/")) return;
   Finding& finding =
       look.found(text("the nvcc in PATH is not the toolkit's: {}, not {}", *first, *other));

@@ -115,8 +115,8 @@ std::vector<std::string> torch_of(const PythonFacts& python, const Distribution&
   return words;
 }
 
-/// Whether the PyTorch `release`, built for `cuda` ("": PyPI's build), supports the installed GPUs.
-/// False only if the tables say that it lacks kernels.
+/// Whether PyTorch `release`, in its build for `cuda`, supports the installed GPUs. `cuda` "" means
+/// the build on PyPI. False only if the tables show that the build lacks kernels.
 bool serves_gpus(Examination& look, const std::string& release, std::string cuda) {
   const Compatibility& known = look.knowledge.compatibility();
   for (const TorchRelease& row : known.torch)

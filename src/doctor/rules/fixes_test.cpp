@@ -279,7 +279,7 @@ TEST_CASE("a module that is forbidden is mended where it is forbidden") {
   facts.nvidia.modprobe =
       std::vector<ModprobeLine>{{"/etc/modprobe.d/my own.conf", "install nvidia /bin/false"}};
   CHECK(fix_of(facts, "DRV01").find("'/etc/modprobe.d/my own.conf'") != std::string::npos);
-  // A line about another module does not block module nvidia.
+  // Lines about other modules, such as nvidiafb, do not block the module nvidia.
   facts.nvidia.modprobe = std::vector<ModprobeLine>{{"/x", "blacklist nvidiafb"}};
   facts.platform.command_line = std::string("quiet module_blacklist=nouveau,nvidia_drm nomodeset");
   CHECK(fix_of(facts, "DRV01").find("/etc/default/grub") == std::string::npos);

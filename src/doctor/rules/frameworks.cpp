@@ -17,16 +17,16 @@
 namespace berth::doctor {
 namespace {
 
-/// Whether the driver is too old for a CUDA version. Compares versions of CUDA if they are known,
-/// else versions of the driver, because WSL reports the version of the Windows driver.
+/// Whether the driver is too old for a CUDA version. Prefers the CUDA version that the driver
+/// reports, because on WSL the driver version is that of the Windows driver.
 bool too_old(const Compatibility& known, const SeenDriver& driver, const std::string& cuda) {
   const Version wanted = version_of(cuda), has = version_of(driver.cuda);
   if (wanted.empty()) return false;
   if (!has.empty() && has[0] < wanted[0]) return true;
   if (!has.empty() && has[0] > wanted[0]) return false;
   if (!has.empty() && wanted[0] < 11) return is_older(driver.cuda, cuda);
-  // If the driver reports this CUDA version or a newer one, it supports it. With forward
-  // compatibility, this version is that of the compat libcuda.
+  // A driver supports the CUDA version that it reports, and all older ones. With forward
+  // compatibility, the compat libcuda reports this version.
   if (!has.empty() && !is_older(driver.cuda, cuda)) return false;
   const std::string lowest = known.driver_for(cuda);
   return !driver.version.empty() && !lowest.empty() && is_older(driver.version, lowest);
@@ -38,14 +38,14 @@ void add_torch_fix(Examination& look, Finding& finding) {
                 wish_of(look, Framework::kTorch, torch ? torch->version : std::string()));
 }
 
-/// Removes the installed package first, because the build for another CUDA version has another
-/// name.
+/// Adds a fix that uninstalls the old package before the new one is installed: builds for another
+/// CUDA version have another name.
 void replace_package(Examination& look, Finding& finding, const CudaUse& use) {
   if (!add_reinstall(look, finding, wish_of(look, *use.framework)) ||
       look.facts.python.is_externally_managed)
     return;
   std::vector<std::string> names{use.package};
-  // JAX's CUDA support consists of two packages.
+  // Also uninstall the second of JAX's two packages for CUDA: the plugin for PJRT.
   if (use.framework == Framework::kJax)
     names.push_back(use.package.substr(0, use.package.rfind('-')) + "-pjrt");
   std::string& command = finding.fix.back().command;
@@ -181,8 +181,8 @@ bool is_newer_than(const Compatibility& known, const std::string& cuda,
   return false;
 }
 
-/// Which kernels conda-forge's builds for this CUDA version have for a GPU, the same in all
-/// releases.
+/// Whether conda-forge's builds for this CUDA version have kernels for a GPU. This does not depend
+/// on the release.
 Kernels conda_kernels(const Compatibility& known, const std::string& cuda,
                       const std::string& capability) {
   for (const WheelArch& row : known.conda_archs)

@@ -210,7 +210,7 @@ TEST_CASE("without a GPU, neither a CPU build nor an old driver is a fault") {
     facts.driver.gpus = std::vector<GpuAnswer>{};
     facts.machine.pci = std::vector<PciFunction>{};
     const std::string id = mutation.id;
-    // These faults break imports even without a GPU.
+    // Skip faults that break imports even without a GPU.
     if (id == "FW05" || id == "FW06" || id == "FW18" || id.starts_with("LIB")) continue;
     CHECK_MESSAGE(first(facts).empty(), id);
   }
@@ -357,7 +357,7 @@ TEST_CASE("a processor's GPU counts where ROCm is meant for it, and not beside N
   facts.rocm.nodes = std::vector<KfdNode>{{"1", "0000:c4:00.0", 110003, false}};
   CHECK(first(facts).empty());
   facts.nodes.kfd = GpuNode{"/dev/kfd", {}, 0};
-  CHECK(first(facts).empty());  // every machine with amdgpu has this node
+  CHECK(first(facts).empty());  // not enough: the driver amdgpu always creates this node
   facts.container.kind = std::string("docker");
   CHECK(first(facts) == "FW07");
   facts.container.kind = {};
@@ -376,7 +376,7 @@ TEST_CASE("conda's PyTorch of its own channel has the kernels of its toolkit's t
     return first(facts);
   };
   CHECK(built("py3.7_cuda10.1.243_cudnn7.6.3_0") == "FW03");
-  CHECK(built("cuda101py37h02f0884_0").empty());  // conda-forge's, with unknown GPUs
+  CHECK(built("cuda101py37h02f0884_0").empty());  // a build of conda-forge; its GPUs are unknown
 }
 
 TEST_CASE("a build of somebody else's is judged by the code in its files, or not at all") {
@@ -391,7 +391,7 @@ TEST_CASE("a build of somebody else's is judged by the code in its files, or not
   CHECK(found.findings.empty());
   CHECK(std::none_of(found.checked.begin(), found.checked.end(),
                      [](const std::string& id) { return id == "FW03"; }));
-  // For CUDA up to 12.6, it is known for which GPUs conda-forge's builds have kernels.
+  // For CUDA up to 12.6, the tables contain the GPUs of conda-forge's builds.
   set_torch(facts, "2.5.1.post306", "12.6");
   CHECK(first(facts).starts_with("FW0"));
   set_gpu(facts, "NVIDIA GeForce RTX 4090", "8.9");
@@ -422,7 +422,7 @@ TEST_CASE("an older nvJitLink that a variable puts before the wheel's is named w
   REQUIRE(found.size() == 1);
   CHECK(found[0].evidence[0].find("/usr/local/cuda-12.1/lib64/") != std::string::npos);
   CHECK(found[0].evidence[1].find("/venv/site/nvidia/nvjitlink/lib/") != std::string::npos);
-  // A newer nvJitLink also works.
+  // No finding: a newer nvJitLink in LD_LIBRARY_PATH also works.
   for (const char* version : {"12.8.93", "12.9.41", "12"}) {
     Facts other = healthy();
     add(other, "nvidia-nvjitlink-cu12", "12.8.61");

@@ -42,7 +42,7 @@ bool is_rocm_meant(Examination& look) {
   return kfd != nullptr && look.see(look.facts.container.kind) != nullptr;
 }
 
-/// Whether this node of ROCm's runtime is a GPU that its PyTorch supports: Vega or newer. An
+/// Whether this node of ROCm's runtime is a GPU that PyTorch for ROCm supports: Vega or newer. An
 /// integrated GPU counts only if there is no NVIDIA GPU and ROCm is set up.
 bool is_rocm_gpu(Examination& look, const KfdNode& node) {
   constexpr unsigned kVega = 90000;
@@ -81,8 +81,8 @@ bool has_rocm_gpu(Examination& look) {
 
 namespace {
 
-/// The version of a libcuda from the compat package, if it is newer than the module and the GPU
-/// supports it. Its CUDA version then replaces that of the module. Otherwise "".
+/// The version of the compat package's libcuda, if programs use it: it is newer than the module,
+/// and the GPU supports it. Otherwise "".
 std::string forward_compatible(Examination& look, const std::string& module) {
   const auto& cuda = look.facts.libraries.cuda;
   if (!cuda || module.empty() ||
@@ -91,7 +91,8 @@ std::string forward_compatible(Examination& look, const std::string& module) {
     return "";
   const DriverAnswers& answers = look.facts.driver;
   if (answers.cuda_init) return *answers.cuda_init == 0 ? cuda->version : "";
-  // The driver was not queried. Consumer GPUs do not support forward compatibility.
+  // If the driver was not queried, decide by the GPUs: consumer GPUs do not support forward
+  // compatibility.
   for (const SeenGpu& gpu : seen_gpus(look))
     if (gpu.name.find("GeForce") != std::string::npos ||
         gpu.name.find("TITAN") != std::string::npos)

@@ -15,8 +15,8 @@ struct SeenGpu {
   std::string capability;  // "6.1"; "" unknown
 };
 
-/// NVIDIA GPUs. Empty if there are none, or if no source could be read (the examination records
-/// this).
+/// The NVIDIA GPUs. Empty if there are none, or if no source was readable; the examination then
+/// records the reason.
 [[nodiscard]] std::vector<SeenGpu> seen_gpus(Examination& look);
 /// Whether there is an AMD GPU that ROCm's PyTorch supports. Integrated GPUs count only if there is
 /// no NVIDIA GPU and ROCm is set up.

@@ -88,7 +88,8 @@ std::vector<Mutation> branch_mutations() {
            for (PciFunction& gpu : all) gpu.device = 0x1c81;
          });
        }},
-      // There is no log line: the module is not loaded, or has the GPU and prints nothing.
+      // A GPU that is too old for the driver, without a line in the log: the module may not be
+      // loaded.
       {"DRV08",
        [](Facts& f) {
          edit(f.machine.pci, [](auto& all) {
@@ -372,7 +373,7 @@ TEST_CASE("harmless look-alikes of faults have no finding") {
         first_gpu(f, [](auto& gpu) { gpu.link.gigatransfers = 2.5; });
         first_answer(f, [](auto& gpu) { gpu.utilization_percent = 0.0; });
       },
-      // The first CUDA program loads nvidia_uvm.
+      // The node of nvidia_uvm does not exist yet: the first CUDA program will create it.
       [](Facts& f) {
         f.nvidia.nodes = std::vector{node("/dev/nvidia0")};
         f.nvidia.modprobe_helper = true;
@@ -394,7 +395,7 @@ TEST_CASE("harmless look-alikes of faults have no finding") {
           all.push_back(one);
         });
       },
-      // Debian's default on every machine. It does not matter for a single machine.
+      // Debian maps every host name to 127.0.1.1. This is harmless if no other machine takes part.
       [](Facts& f) { f.machine.host_name_address = std::string("127.0.1.1"); },
       // WSL's GPU is not on the PCI bus.
       [](Facts& f) {

@@ -98,7 +98,7 @@ void no_gpu_on_bus(Examination& look) {
   if (look.facts.machine.is_wsl || look.facts.machine.is_jetson) return;
   const auto* functions = look.see_whole(look.facts.machine.pci);
   if (functions == nullptr) return;
-  // In a virtual machine, the driver may have a GPU that the visible bus does not show.
+  // The driver lists a GPU, so it exists. Virtual machines may hide it from the bus.
   if (look.facts.driver.gpus && !look.facts.driver.gpus->empty()) return;
   if (switched_off(look, *functions) || taken_off_the_bus(look, *functions) ||
       locked_out(look, *functions))
@@ -144,7 +144,7 @@ void gpu_unbound(Examination& look) {
     if (!is_known_gpu(one) || waits_for_module(look, one) || !look.missing(one.driver)) continue;
     Finding& finding = look.found(text("no driver is bound to the GPU at {}", one.address));
     if (one.vendor == kIntel && !is_intel_card(one))
-      finding.severity = Severity::kInfo;  // usually for a server's console
+      finding.severity = Severity::kInfo;  // a server often has it only for its console
     finding.evidence.push_back(
         fmt::format("/sys/bus/pci/devices/{}/driver: {}", one.address, tr("missing")));
     if (const auto& log = look.facts.machine.kernel_log)
@@ -169,8 +169,10 @@ constexpr std::string_view kVfioIds = "vfio-pci.ids=";
 
 /// The setting that binds this GPU to vfio-pci at every boot, usually for a virtual machine.
 struct Binding {
-  std::string evidence, file;  // file: the modprobe configuration; "" for the kernel's command line
-  std::string word;            // the word on the kernel's command line
+  /// `evidence` is the setting; `file` is the modprobe file that contains it, or "" for the
+  /// kernel's command line.
+  std::string evidence, file;
+  std::string word;  // the word on the kernel's command line; "" for a file
 };
 Binding binding_of(Examination& look, const PciFunction& gpu) {
   const std::string id = fmt::format("{:04x}:{:04x}", gpu.vendor, gpu.device);
@@ -342,7 +344,8 @@ void bar_unassigned(Examination& look) {
                  fmt::format("/sys/bus/pci/devices/{}/resource: BAR1 0x0", gpu->address));
       return;
     }
-    // The GPU could not be initialized, its BAR1 is below 4 GiB, and the log shows no other cause.
+    // BAR1 may also be the cause if it is below 4 GiB, the driver could not initialize the GPU, and
+    // the log shows no other cause.
     const auto& log = look.facts.machine.kernel_log;
     if ((*starts)[1] >= kFourGib || !log) continue;
     const std::string line = newest_line(*log, {"NVRM", "RmInitAdapter failed"});

@@ -43,8 +43,8 @@ model::Fix wheels_for(Examination& look, const Distribution& one, const Opens& r
   return fix;
 }
 
-/// Adds the folders of all wheels with libraries that the package opens. With only one folder, the
-/// package would fail at the next library.
+/// A fix that adds wheel folders to LD_LIBRARY_PATH, for all libraries that the package opens. With
+/// only some of them, it would fail at the next library.
 model::Fix name_wheels_of(const Opens& row, const std::vector<CudaLibrary>& libraries) {
   std::vector<std::string> folders;
   for (const CudaLibrary& one : libraries)
@@ -92,7 +92,7 @@ void opened_by_name(Examination& look) {
             ? text("{} needs {}, which is missing", named(*one), *missing)
             : text("{} does not find {}: it is in a wheel, where the loader does not search",
                    named(*one), *missing));
-    // With a PyTorch for CUDA, the package is probably meant to use the GPU.
+    // The program also has a PyTorch for CUDA, so the package is probably meant to use the GPU.
     if (!torch_cuda(look).empty()) finding.severity = Severity::kError;
     finding.evidence.push_back(one->path);
     if (wheel != libraries->end()) {
@@ -229,8 +229,9 @@ void tensorrt_without_dla(Examination& look) {
                               "with --runtime nvidia")});
 }
 
-/// Reports a wheel from PyTorch's index that contains no CUDA libraries and whose metadata does not
-/// require NVIDIA's packages. An installer that trusts the metadata does not install them.
+/// Reports a wheel from PyTorch's index that contains no CUDA libraries and does not require
+/// NVIDIA's packages in its metadata. Installers that trust the metadata then install no CUDA
+/// libraries.
 void torch_without_any_library(Examination& look) {
   const auto package = look.facts.python.distribution("torch");
   const Distribution* torch = look.see(package);
@@ -248,7 +249,8 @@ void torch_without_any_library(Examination& look) {
   if (std::any_of(torch->needs.begin(), torch->needs.end(),
                   [](const std::string& row) { return row.starts_with("nvidia-"); }))
     return;
-  // PyTorch's folder could be read, and no CUDA library was found anywhere.
+  // Report this only if PyTorch's folder is readable, it is a CUDA build, and no CUDA library was
+  // found anywhere.
   if (std::find(own->begin(), own->end(), "libtorch_cuda.so") == own->end() ||
       std::any_of(libraries->begin(), libraries->end(), [](const CudaLibrary& one) {
         return one.name.starts_with("libcublas") || one.name.starts_with("libcudnn");
@@ -307,8 +309,8 @@ void built_for_other_cuda(Examination& look) {
     finding.fix.push_back(*std::move(jetson));
 }
 
-/// Whether the package finds the library without the loader, or FW11 and FW15 report it in more
-/// detail.
+/// Whether this is no problem for this rule: the package finds the library without the loader, or
+/// FW11 and FW15 report it in more detail.
 bool is_brought(Examination& look, const LinkedLibrary& one) {
   if (one.package == "onnxruntime-gpu" || one.package == "cupy") return true;
   return !one.wheel.empty() &&
@@ -335,7 +337,7 @@ void soname_missing(Examination& look) {
   const LinkedLibrary& first = missing.front();
   Finding& finding = look.found(
       text("{} needs {}, but the loader finds no such file", first.needed_by, first.name));
-  // If the package is not a framework, the frameworks still work.
+  // Less severe if the package is not a framework: the frameworks still work.
   constexpr auto kFrameworks = std::to_array<std::string_view>(
       {"torch", "jax", "tensorflow", "ctranslate2", "flash-attn", "bitsandbytes"});
   if (std::find(kFrameworks.begin(), kFrameworks.end(), first.package) == kFrameworks.end())

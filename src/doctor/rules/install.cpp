@@ -47,7 +47,8 @@ IndexChoice index_of(const Build& build, const PackageIndex& configured,
     if (on_pypi || std::find(tags.begin(), tags.end(), build.tag) != tags.end()) return {};
     return {"${TORCH_INDEX:?" + std::string(kTorchIndex) + "}/" + build.tag, true};
   }
-  // PyPI's wheel includes CUDA and is larger, so a CPU build comes from PyTorch's index.
+  // PyPI's wheel of PyTorch contains CUDA. Take a CPU build from PyTorch's index, because it is
+  // much smaller.
   if (build.on_pypi && build.tag != "cpu") return {};
   return {std::string(kTorchIndex) + "/" + build.tag};
 }

@@ -24,11 +24,12 @@ inline constexpr const char* kTorchIndex = "https://download.pytorch.org/whl";
 
 /// The package index from which to install a build.
 struct IndexChoice {
-  std::string url;  // address for the command; "": use the index that pip or uv is configured with
+  /// Address for the command; "": the index that pip or uv is configured to use.
+  std::string url;
   bool is_unknown = false;  // the path on a mirror is unknown, so `url` contains a placeholder
 };
-/// PyTorch's own index is used only if PyPI lacks the build and no mirror is configured.
-/// `torch_index` is the user's mirror of kTorchIndex; "" none.
+/// The index from which to install a build. PyTorch's own index is used only if PyPI lacks the
+/// build and no mirror is configured. `torch_index` is the user's mirror of kTorchIndex; "" none.
 [[nodiscard]] IndexChoice index_of(const Build& build, const PackageIndex& configured,
                                    const std::string& torch_index = "");
 

@@ -40,7 +40,8 @@ void ollama_without_avx(Examination& look, const Flags& flags) {
         return name.starts_with("runners/") && !name.starts_with("runners/cpu") &&
                name.find("_avx") != std::string::npos;
       });
-  // Before 0.4, the runners were inside the program's file.
+  // No runner needs AVX. Before 0.4, the runners are inside the program, and there are no
+  // libraries.
   if (runner == ollama->libraries.end() && !ollama->libraries.empty()) return;
   Finding& finding = look.found(text("the CPU has no AVX, which this Ollama needs to use the GPU"));
   finding.evidence = {

@@ -15,7 +15,8 @@
 namespace berth::doctor {
 namespace {
 
-/// Integrated Intel GPUs, if a SYCL adapter is installed and there is no other vendor's GPU.
+/// The integrated Intel GPUs, if programs are expected to use them: a SYCL adapter is installed,
+/// and no other vendor's GPU exists.
 std::vector<PciFunction> own_gpu_for_sycl(Examination& look) {
   const auto* adapter = look.see(look.facts.files.sycl_adapter);
   if (adapter == nullptr || adapter->empty() || !gpus_on_bus(look, kVendorNvidia).empty() ||
@@ -124,7 +125,8 @@ void level_zero(Examination& look) {
   const auto* driver = look.see(look.facts.files.intel_driver);
   if (driver == nullptr) return;
   if (driver->empty()) return not_installed(look);
-  // The packages of some distributions have other, smaller numbers.
+  // Skip the smaller numbers in some distributions' packages: they cannot be compared with Intel's
+  // numbers.
   constexpr int kFirstNumber = 10'000;
   const int build = build_of(driver->front().version());
   if (build < kFirstNumber) return;

@@ -1,5 +1,5 @@
-// Rules ENV24 to ENV28 and CTR21: what launchers, services, users and notebooks give a program:
-// ranks, variables, a home folder for caches, a Python.
+// Rules ENV24 to ENV28 and CTR21: wrong settings that a program gets from its launcher, service,
+// user account or notebook, such as ranks, variables, the home folder and the Python.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -43,8 +43,8 @@ void rank_beyond_gpus(Examination& look) {
   if (variable_or_empty(look, "SLURM_JOB_ID").empty()) return;
   const std::string visible = variable_or_empty(look, "CUDA_VISIBLE_DEVICES");
   if (!machine_has_nvidia(look) || !is_one_device(look, visible)) return;
-  // Programs use LOCAL_RANK, which launchers set. Perhaps they ignore Slurm's own variable, so
-  // without LOCAL_RANK the finding is only information.
+  // Programs usually read LOCAL_RANK. If only Slurm's own variable is set, perhaps they ignore it,
+  // so the finding is only information.
   const bool launched = !variable_or_empty(look, "LOCAL_RANK").empty();
   const char* name = launched ? "LOCAL_RANK" : "SLURM_LOCALID";
   if (to_number(variable_or_empty(look, name)).value_or(0) < 1) return;
@@ -69,7 +69,7 @@ void rank_beyond_gpus(Examination& look) {
 void not_in_service(Examination& look, const OllamaService& service) {
   const auto* variables = look.see(look.facts.process.environment);
   if (variables == nullptr) return;
-  // Variables that the client reads, or both client and server.
+  // Variables that also work if only the client has them.
   constexpr auto kClients = std::to_array<std::string_view>(
       {"OLLAMA_HOST", "OLLAMA_NOHISTORY", "OLLAMA_EDITOR", "OLLAMA_DEBUG", "OLLAMA_API_KEY"});
   const bool amd = !cards_on_bus(look, kVendorAmd).empty();
@@ -160,7 +160,7 @@ void locked_out_of_nodes(Examination& look, const OllamaService& service) {
     finding.evidence = {service.locked.file + ": " + service.locked.value,
                         "https://github.com/NixOS/nixpkgs/issues/331069"};
     finding.fix.push_back(
-        // The name of this file sorts last, so that its value applies: systemd uses the last value.
+        // systemd uses the last value, so the name of this file must sort after all others.
         {"sudo mkdir -p /etc/systemd/system/ollama.service.d && printf '%s\\n' '[Service]' "
          "PrivateDevices=no DevicePolicy=auto DeviceAllow= | sudo tee "
          "/etc/systemd/system/ollama.service.d/zz-berth.conf\nsudo systemctl daemon-reload && sudo "

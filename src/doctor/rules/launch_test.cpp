@@ -75,7 +75,8 @@ TEST_CASE("a disk without room, or without inodes, where programs write") {
   const auto of = [](std::uint64_t bytes, std::optional<std::uint64_t> files, const char* what) {
     Facts facts;
     facts.process.disk_space = std::vector{DiskSpace{"/x", what, bytes, files}};
-    CHECK(said("RT14", facts).empty());  // no program computes in this container
+    // without Python, nothing in this container computes
+    CHECK(said("RT14", facts).empty());
     facts.python.interpreter = std::string("/usr/bin/python3");
     return said("RT14", facts);
   };
@@ -84,7 +85,7 @@ TEST_CASE("a disk without room, or without inodes, where programs write") {
   CHECK(of(90 * kMib, 100, "HOME") == "warning");
   CHECK(of(9000 * kMib, 0, "HOME") == "error");
   CHECK(of(0, 100, "/var/lib/docker") == "warning");
-  // The free space in bytes counts, not the percentage.
+  // Only the number of free bytes matters, not the percentage.
   CHECK(of(110 * kMib, 100, "HOME").empty());
   CHECK(of(70 * kMib, 100, "TMPDIR").empty());
   CHECK(of(50 * kMib, 100, "TMPDIR") == "warning");
@@ -101,7 +102,8 @@ TEST_CASE("a rank is beyond its GPUs only where the task sees one") {
   };
   CHECK(ranks("0") == 1);
   CHECK(ranks("GPU-5ba0b4c3-6bf5-1d25-0f43-a4cbd9b0d5f4") == 1);
-  // These lists hide all GPUs on purpose, contain several GPUs, or are reported by another rule.
+  // No finding: these lists hide all GPUs on purpose, contain several GPUs, or are reported by
+  // another rule.
   for (const std::string other : {"", "-1", "NoDevFiles", "none", "0,1", "0-3", "7", "gpu0"}) {
     CAPTURE(other);
     CHECK(ranks(other) == 0);
@@ -124,9 +126,9 @@ TEST_CASE("a variable is lost to Ollama's service only where all that sets its o
   const Knowledge known;
   Examination look(facts, known, Severity::kError);
   CHECK(look.see_whole(facts.platform.ollama_service) == nullptr);
-  REQUIRE(look.unread().size() == 1);  // facts that were not requested count too
+  REQUIRE(look.unread().size() == 1);  // although the file was not requested (error 0)
   CHECK(look.unread().front().where == "/srv/ollama.env");
-  // systemd sets a value that is unknown, and may be correct.
+  // systemd passes a variable whose value is unknown. It may be correct.
   service.variables["OLLAMA_FLASH_ATTENTION"] = {"", service.unit, true};
   service.variables["CUDA_VISIBLE_DEVICES"] = {"", service.unit, true};
   CHECK(lost(service) == 0);

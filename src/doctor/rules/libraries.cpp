@@ -90,8 +90,8 @@ void libcuda_missing(Examination& look) {
   const FoundLibrary* cuda = look.see(look.facts.libraries.cuda);
   const bool is_empty = cuda != nullptr && cuda->is_empty;
   if (!is_empty && !look.missing(look.facts.libraries.cuda)) return;
-  // If CUDA could be queried, this process found libcuda. Programs from Nix search in other
-  // folders.
+  // If cuInit was called, this process has found libcuda. This proves nothing for a program from
+  // Nix, which searches other folders.
   if (look.facts.driver.cuda_init && !look.facts.libraries.by_nix) return;
   // A container without GPU nodes needs no libcuda; rules CTR report missing nodes.
   const auto& nodes = look.facts.nodes.nvidia;

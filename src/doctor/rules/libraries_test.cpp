@@ -72,7 +72,7 @@ TEST_CASE(
   CHECK(found(Environment{}, "/home/ada/venv/bin/python") == "absent");
   CHECK(found(Environment{}, "/nix/store/x-python3/bin/python") ==
         "/run/opengl-driver/lib/libcuda.so.1");
-  // A virtual environment with Nix's Python. Its wheels do not search NixOS's library folder.
+  // In a virtual environment made with Nix's Python, programs do not search NixOS's library folder.
   fs::create_directories(root / "nix/store/x-python3/bin");
   fs::create_directories(root / "home/ada/venv/bin");
   std::ofstream(root / "nix/store/x-python3/bin/python");

@@ -16,8 +16,8 @@ std::string folder_of(const PciFunction& gpu) {
   return "/sys/bus/pci/devices/" + gpu.address;
 }
 
-/// GPUs that are awake and whose link a user can change. Virtual machines have emulated links, and
-/// a laptop's GPU is soldered.
+/// GPUs that are awake and whose link the user can improve. Virtual machines only emulate links,
+/// and a laptop's GPU cannot be moved to another slot.
 std::vector<const PciFunction*> linked_gpus(Examination& look) {
   auto gpus = nvidia_gpus(look);
   if (look.facts.machine.is_virtual || look.facts.machine.is_laptop) gpus.clear();
@@ -28,8 +28,7 @@ std::vector<const PciFunction*> linked_gpus(Examination& look) {
   return gpus;
 }
 
-/// Whether there are several cards, and each uses fewer lanes than it has. The board then divides
-/// the CPU's lanes between the slots.
+/// Whether several cards share the CPU's lanes: each one uses fewer lanes than it has.
 bool lanes_are_shared(const std::vector<const PciFunction*>& gpus) {
   return gpus.size() > 1 && std::all_of(gpus.begin(), gpus.end(), [](const PciFunction* gpu) {
            const int width = gpu->link.width.value_or(0);
@@ -113,8 +112,7 @@ void repeated_errors(Examination& look) {
   auto gpus = cards_on_bus(look, kVendorAmd);
   for (const PciFunction* gpu : nvidia_gpus(look)) gpus.push_back(*gpu);
   for (const PciFunction& gpu : gpus) {
-    // Without the card's position on the bus, its slot is unknown. This call records whether the
-    // position could be read.
+    // Records that the slot is unknown if the card's position on the bus could not be read.
     look.see(gpu.redirecting_bridges);
     std::ptrdiff_t count = 0;
     std::string newest;

@@ -58,8 +58,8 @@ void unserved_memory(Examination& look) {
              named(*one), memory.what));
     finding.evidence = {one->path, memory.what, row.source};
     if (memory.kind == MemoryKind::kVgpu) {
-      // If the vGPU has a whole GPU and the host enables it, unified memory works. The virtual
-      // machine cannot find this out.
+      // Only a warning: unified memory works if the vGPU has a whole GPU and the host enables it,
+      // which the virtual machine cannot see.
       finding.severity = Severity::kWarning;
       finding.fix.push_back(
           {"", text("on the host: enable unified memory for this vGPU (enable_uvm=1), which needs "

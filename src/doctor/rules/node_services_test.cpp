@@ -58,7 +58,7 @@ TEST_CASE("Slurm's configuration has GPUs that do not exist") {
   CHECK(slurm().empty());
   facts.container.slurm = told("Name=gpu File=/dev/nvidia[0-3]\n");
   CHECK(slurm() == "warning");
-  // A login node has the same gres.conf but no GPU.
+  // No finding on a login node, which has the same gres.conf but no GPU.
   facts.nodes.nvidia = std::vector<GpuNode>{};
   CHECK(slurm().empty());
   facts = node();
@@ -71,7 +71,7 @@ TEST_CASE("Slurm's configuration has GPUs that do not exist") {
     return found.at(0).fix.at(0);
   };
   CHECK(fix().command.starts_with("sudo sed -i"));
-  // This file is a copy, which the controller sends again whenever slurmd starts.
+  // slurmd gets this copy from the controller at each start, so a change of the copy would be lost.
   alter(facts.container.slurm, [](auto& it) { it.path = "/run/slurm/conf/gres.conf"; });
   CHECK(fix().command == "sudo scontrol reconfigure");
   CHECK(fix().says.find("AutoDetect=nvidia") != std::string::npos);
@@ -119,7 +119,7 @@ TEST_CASE("what dpkg has not finished is known by its words, and left alone whil
   alter(facts.machine.processes, [](auto& it) { it.pop_back(); });
   facts.machine.modules = std::vector<std::string>{"ext4"};
   CHECK(unfinished() == "error");
-  // Unfinished kernel packages matter only if DKMS builds a module for the kernel.
+  // An unfinished kernel package is reported only if DKMS builds NVIDIA's module for it.
   facts.nvidia.unfinished =
       std::vector<UnfinishedPackage>{{"linux-image-6.8.0", "half-configured"}};
   CHECK(unfinished().empty());
@@ -226,7 +226,7 @@ TEST_CASE("CUDA wants addresses for all memory of the GPUs") {
   CHECK(space().empty());
   facts.process.address_space_limit_bytes = 16ULL << 30;
   CHECK(space() == "error");
-  // Only root can raise the hard limit.
+  // The user cannot raise the hard limit, so the fixes are for the scheduler and for root.
   const auto fixes =
       diagnose_with({runtime_rules().begin(), runtime_rules().end()}, facts, {}).findings.at(0).fix;
   REQUIRE(fixes.size() == 2);

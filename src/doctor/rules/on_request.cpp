@@ -115,8 +115,8 @@ std::vector<GpuMemory> gpu_memory(Examination& look) {
   return all;
 }
 
-/// Compares the memory that the program requested with that of the GPUs now. A request in the
-/// pasted text does not justify a finding on its own.
+/// Reports that the GPUs have less memory, in total or free now, than the program requested. The
+/// request alone is no reason for a finding.
 void out_of_memory(Examination& look, const RequestFacts& request) {
   const auto* messages = look.see(request.error);
   if (messages == nullptr) return;
@@ -187,7 +187,8 @@ void pasted_error(Examination& look, const RequestFacts& request,
   finding.fix = next_steps(first.name, first.rules.empty() ? "" : first.rules.front());
 }
 
-/// "GPU 0000:01:00.0 (NVIDIA L4)" if the driver knows the unit, else its uuid or address.
+/// Words for a unit: "GPU 0000:01:00.0 (NVIDIA L4)" if the driver lists it, otherwise the unit
+/// itself, which is a uuid or address.
 std::string words_of_unit(Examination& look, const std::string& unit) {
   for (const GpuAnswer& gpu : answers(look))
     if (gpu.uuid.value_or("") == unit)
@@ -195,7 +196,8 @@ std::string words_of_unit(Examination& look, const std::string& unit) {
   return unit;
 }
 
-/// Reports devices that no job gets, because a process of a job that has ended cannot be killed.
+/// Reports devices that Berth gives to no job, because a process that cannot be killed still uses
+/// them after its job has ended.
 void devices_aside(Examination& look, const RequestFacts& request) {
   const auto* aside = look.see(request.aside);
   if (aside == nullptr) return;
@@ -212,8 +214,8 @@ void devices_aside(Examination& look, const RequestFacts& request) {
   }
 }
 
-/// A function for the table, which is never called: check_on_request() runs these rules, because
-/// they need RequestFacts.
+/// Fills the column for the function of a rule. It is never called, because check_on_request() runs
+/// these rules with their RequestFacts.
 void elsewhere(Examination&) {}
 
 constexpr auto kOnRequestRules = std::to_array<Rule>({

@@ -36,8 +36,8 @@ bool is_no_package(std::string_view task) {
          task == "module_key";
 }
 
-/// The rest of a list "key=a,b" without the parts that `gone` selects; "" if nothing remains, or if
-/// the word is not a list.
+/// Removes the parts that `gone` selects from a list "key=a,b". "" if no part remains, or if the
+/// word is not a list.
 std::string remaining(std::string_view word, const ArgumentPart& gone) {
   const std::size_t equals = word.find('=');
   std::string rest;
@@ -67,8 +67,8 @@ bool is_of_rpm_fusion(std::string_view command) {
          command.find("macros.nvidia-kmod") != std::string_view::npos;
 }
 
-/// The row's command for a task, which may depend on the origin of the driver; nullptr if there is
-/// none.
+/// The entry for a task in the row of a system. It may depend on where the driver is from. nullptr
+/// if there is none.
 const SystemTask* task_for(const SystemCommands& row, const NvidiaFacts& nvidia,
                            const std::string& task) {
   if (nvidia.source)
@@ -81,8 +81,8 @@ const SystemTask* task_for(const SystemCommands& row, const NvidiaFacts& nvidia,
 
 constexpr std::string_view kAnd = " && ", kReboot = "sudo reboot";
 
-/// Adds the steps of a command to a list. A step that the list already has moves to the end. A
-/// reboot is left out.
+/// Adds the steps of a command to a list, except for a reboot. If a step is already in the list,
+/// moves it to the end.
 void add_steps(std::vector<std::string>& steps, std::string_view command) {
   for (std::size_t at = 0; at < command.size();) {
     const std::size_t end = std::min(command.find(kAnd, at), command.size());
@@ -140,7 +140,7 @@ model::Fix with_variant(Examination& look, const char* variant) {
 model::Fix on_system_between(Examination& look, const char* task, const std::string& before,
                              const std::string& after, std::string says, const std::string& value) {
   model::Fix fix = on_system(look, task, std::move(says), value);
-  // Skip the reboot if a step before it fails.
+  // "&&" before a reboot, so that the machine does not reboot if a step before it fails.
   const std::string_view then = fix.command.ends_with(kReboot) ? kAnd : "\n";
   fix.command = before + std::string(before.empty() || fix.command.empty() ? "" : then) +
                 fix.command +

@@ -10,12 +10,11 @@
 
 namespace berth::doctor {
 
-/// How the inspected system performs `task` (data/systems.toml). `value` and `more` are values for
-/// its command. `says` comes before the row's own note. If the system has no row, or its row has no
-/// such task, the fix is a text without a command. For an unknown system, Ubuntu is assumed,
-/// because it is the most common. A row can have variants of a task: "TASK@dkms" for a driver built
-/// by DKMS, and "TASK@other" for a driver that is not from the repository that the row's commands
-/// use.
+/// The fix for `task` on the inspected system (data/systems.toml). `value` and `more` fill the
+/// placeholders of its command; `says` is put before the note of the row. Without a row for the
+/// system or the task, the fix is a text without a command. An unknown system is treated as Ubuntu,
+/// the most common one. A task can have variants: "TASK@dkms" for a driver that DKMS builds,
+/// "TASK@other" for a driver from another repository than the one in the commands.
 [[nodiscard]] model::Fix on_system(Examination& look, const char* task, std::string says,
                                    const std::string& value = "", const std::string& more = "");
 /// Changes the module variant to "kernel" or "kernel-open", in the configuration file of the
@@ -28,8 +27,8 @@ namespace berth::doctor {
 
 /// Whether to remove this part of a list "key=a,b" from the kernel's command line.
 using ArgumentPart = std::function<bool(std::string_view)>;
-/// A fix that removes these words from the kernel's command line. Of a word that is a list, it
-/// keeps the parts that `gone` does not select.
+/// A fix that removes these words from the kernel's command line. If a word is a list, removes only
+/// the parts that `gone` selects.
 [[nodiscard]] model::Fix without_arguments(Examination& look, const std::vector<std::string>& words,
                                            const ArgumentPart& gone, const std::string& says);
 

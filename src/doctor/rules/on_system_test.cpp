@@ -58,7 +58,7 @@ TEST_CASE("the kernel's command line is changed by the system's own means, other
         "GRUB_CMDLINE_LINUX_DEFAULT='quiet '\nGRUB_CMDLINE_LINUX=\"\" # nomodesetting\n");
   CHECK(berth::read_file(folder.path + "/r"));
 
-  // Removes exactly these words, wherever they are.
+  // Only whole words are removed, in both variables and with any kind of quotes.
   folder.put("grub",
              "GRUB_CMDLINE_LINUX_DEFAULT=\"modprobe.blacklist=pcspkr,floppy "
              "rd.modprobe.blacklist=nouveau modprobeXblacklist=nouveau modprobe.blacklist=nouveau "

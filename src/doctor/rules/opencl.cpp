@@ -42,7 +42,7 @@ void opencl(Examination& look) {
   const Distribution* package = look.see(wheel);
   if (files->icds.empty()) {
     if (package != nullptr) return no_file(look, *files, named(*package), true);
-    // clinfo only lists OpenCL devices, so the finding is not certain.
+    // Less certain if the only program is clinfo, because it just lists devices.
     if (!files->program.empty())
       return no_file(look, *files, files->program, !files->program.ends_with("/clinfo"));
     // LightGBM usually trains on the CPU or with CUDA.

@@ -21,8 +21,8 @@ void wsl_driver_inside(Examination& look) {
   const auto* there = look.see(look.facts.wsl.driver_library);
   if (cuda == nullptr || nvml == nullptr || there == nullptr) return;
   const auto is_linux_driver = [](const LibraryFile& one) {
-    // The library in WSL's folder is libcuda.so.1.1 or similar. A driver version in the name shows
-    // a Linux driver.
+    // WSL's own library is called libcuda.so.1.1 or similar. A name with a driver version belongs
+    // to a Linux driver.
     return !contains(one.target, "/wsl/") && is_older("100", one.version());
   };
   for (const auto* list : {cuda, nvml}) {
@@ -37,8 +37,7 @@ void wsl_driver_inside(Examination& look) {
                           text("then /usr/lib/wsl/lib/nvidia-smi shows the GPU")));
     return;
   }
-  // If the driver answers, the program found the library in a way that the loader simulation does
-  // not cover.
+  // If the driver answers, programs find the library, even if the simulated loader does not.
   const auto& driver = look.facts.driver;
   if (!cuda->empty() || driver.nvml_init.value_or(1) == 0 || driver.cuda_init.value_or(1) == 0)
     return;
@@ -59,7 +58,8 @@ void wsl_driver_inside(Examination& look) {
         look.found(text("WSL has the GPU, but Windows provides no CUDA library for it"));
     finding.evidence.push_back(
         fmt::format("/dev/dxg; /usr/lib/wsl/lib/libcuda.so.1: {}", tr("missing")));
-    // The machine may have only an Intel or AMD GPU, for which WSL's files look the same.
+    // WSL looks the same on a machine with only an Intel or AMD GPU. Without a sign of NVIDIA, this
+    // is only information.
     finding.severity = variable_or_empty(look, "CUDA_VISIBLE_DEVICES").empty() && nvml->empty()
                            ? Severity::kInfo
                            : Severity::kFatal;
@@ -126,8 +126,8 @@ void windows_gives_none(Examination& look) {
   const int init = *driver.cuda_init;
   if (init != kNoDevice && init != kUnknown && init != kNoSupport) return;
   const int nvml = driver.nvml_init.value_or(0);
-  if (init == kNoDevice && nvml == 0)
-    return;  // NVML lists the GPU, so something hides it from CUDA
+  // NVML lists the GPU, so something hides it from CUDA: WSL itself works.
+  if (init == kNoDevice && nvml == 0) return;
   Finding& finding =
       look.found(text("Windows' driver is here, but WSL gets no GPU: the Windows build, its driver "
                       "and WSL's kernel are not compatible"));
@@ -170,7 +170,7 @@ Finding& refused(Examination& look, const GpuNode& node) {
                            text("takes effect at the next login: log out, or use newgrp render")});
     return finding;
   }
-  // The node belongs to group root, which users cannot join.
+  // The node belongs to group root. Users cannot join this group, so the node needs another one.
   if (look.missing(look.facts.container.kind))
     finding.fix.push_back({fmt::format("sudo chgrp render {0} && sudo chmod 660 {0}", node.path),
                            text("until the next boot; to make it permanent, use a udev rule like "
@@ -235,8 +235,8 @@ void kfd_permission(Examination& look) {
 struct Relative {
   std::string version;  // value for the variable; "" if there is no similar GPU
   std::string gfx;      // "gfx1030"
-  bool is_alike =
-      false;  // both have the same instruction set, which is a common and reliable setup
+  /// Both GPUs have the same instruction set, so this setup is common and reliable.
+  bool is_alike = false;
 };
 
 /// The first similar GPU that is among the targets of a library.
@@ -364,7 +364,8 @@ void gfx_unsupported(Examination& look) {
   const auto is_served = [&](const KfdNode& node) {
     return std::find(targets->begin(), targets->end(), node.gfx()) != targets->end();
   };
-  // If rocBLAS supports one GPU, the unsupported one is probably an integrated GPU.
+  // If rocBLAS supports one of the GPUs, the others are probably integrated. Then only check
+  // PyTorch's own kernels.
   if (std::any_of(nodes->begin(), nodes->end(), is_served))
     return torch_without_target(look, *nodes);
   for (const KfdNode& node : *nodes) {

@@ -264,7 +264,8 @@ TEST_CASE("the rocBLAS that PyTorch's wheel brings counts, not that of the machi
   using Targets = std::vector<std::string>;
   CHECK(*read().rocblas_targets == Targets{"gfx1151"});
   folder.put(site + "torch/version.py", "__version__ = '2.9.0'\ncuda = None\nhip = '7.0'\n");
-  CHECK(*read().rocblas_targets == Targets{"gfx1151"});  // for example by a distribution
+  /// no rocBLAS in PyTorch: uses that of the system
+  CHECK(*read().rocblas_targets == Targets{"gfx1151"});
   folder.put(site + "_rocm_sdk_libraries_gfx110X/lib/rocblas/library/Kernels_gfx1100.co", "");
   folder.put(site + "_rocm_sdk_libraries_gfx120X/lib/rocblas/library/Kernels_gfx1200.co", "");
   CHECK(*read().rocblas_targets == Targets{"gfx1100", "gfx1200"});

@@ -105,7 +105,7 @@ void tensorflow_too_old(Examination& look) {
     Finding& finding =
         look.found(text("TensorFlow {} has no kernels for the {} (compute capability {})",
                         tensorflow->version, gpu.name, gpu.capability));
-    // For GPUs before compute capability 10, it is not confirmed that all kernels fail.
+    // Before compute capability 10, it is not certain that all kernels fail.
     if (!torch_cuda(look).empty() || is_older(gpu.capability, "10"))
       finding.severity = Severity::kWarning;
     finding.evidence.push_back(text("{}: built with CUDA {}", tensorflow->path, row->cuda));
@@ -199,8 +199,8 @@ void tensorflow_without_code(Examination& look) {
       {"", text("use an older release, or build TensorFlow from source for this GPU")});
 }
 
-/// Reports packages for a CUDA major version that ended before the GPU appeared. At most, PTX in
-/// them would work on the GPU.
+/// Reports packages for a CUDA major version that is older than the GPU. Their machine code does
+/// not run on it, but perhaps PTX does.
 void cuda_too_old_for_gpu(Examination& look) {
   const auto gpu = alike(look);
   if (!gpu) return;
@@ -231,7 +231,7 @@ void cuda_too_new_for_gpu(Examination& look) {
   const ArchToolkits* bounds = look.knowledge.compatibility().toolkits_of(gpu->capability);
   if (bounds == nullptr || bounds->last.empty()) return;
   for (const CudaUse& use : framework_uses(look)) {
-    // Other checks have a table of each build's contents for PyTorch and JAX.
+    // Skip PyTorch and JAX: other checks know what each of their builds contains.
     if (use.framework == Framework::kTorch || use.what.starts_with("jax-") ||
         version_of(use.cuda)[0] <= version_of(bounds->last)[0])
       continue;

@@ -47,7 +47,7 @@ TEST_CASE("torchvision and torchaudio whose metadata tells no PyTorch are known 
   CHECK(with("2.8.0+cu128", "torchaudio", "2.8.0").empty());
   CHECK(with("1.13.1+cu117", "torchvision", "0.14.1").empty());
   CHECK(with("1.13.1+cu117", "torchvision", "0.15.2") == "FW05");
-  // After 2.11, torchaudio has no releases that match PyTorch's.
+  // From 2.11 on, torchaudio's release numbers no longer show the PyTorch that it needs.
   CHECK(with("2.14.0+cu130", "torchaudio", "2.11.0").empty());
   CHECK(with("2.8.0+cu128", "torchvision", "0.22.0a0+966da7e").empty());
 }

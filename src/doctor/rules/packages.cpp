@@ -76,7 +76,8 @@ void torch_without_cuda_on_arm(Examination& look) {
 /// Whether the build name shows a CPU build: "cpu_mkl_py312_…"; for Anaconda's TensorFlow also
 /// "mkl_py310…" and "eigen_py310…".
 bool is_for_processor(const CondaPackage& one) {
-  // conda-forge's build names: "nompi_h…" for the CPU, "nompi_cuda_h…" for the GPU.
+  // conda-forge's gromacs has the build names "nompi_h…" for the CPU and "nompi_cuda_h…" for the
+  // GPU.
   if (one.name == "gromacs" && one.build.starts_with("nompi_"))
     return one.build.find("cuda") == std::string::npos;
   return one.build.find("cpu") != std::string::npos ||
@@ -88,8 +89,8 @@ bool is_main(std::string_view name) {
   return name == "pytorch" || name == "tensorflow" || name == "jaxlib";
 }
 
-/// A conda package without files that makes the solver choose CPU builds: "cpuonly", or
-/// "pytorch-mutex" with build "cpu"; nullptr if there is none. It also affects every later command.
+/// An installed conda package without files that makes the solver choose CPU builds, also in later
+/// commands: "cpuonly", or "pytorch-mutex" with build "cpu". nullptr if there is none.
 const CondaPackage* cpu_pin(Examination& look) {
   const CondaPackage* mutex = conda_package(look, "pytorch-mutex");
   if (const CondaPackage* pin = conda_package(look, "cpuonly")) return pin;
@@ -106,7 +107,7 @@ void conda_without_cuda(Examination& look) {
     const PackageBuild* build = stated_build(look, name);
     const bool says_none = build != nullptr && !build->for_cuda.value_or(true);
     if (!is_for_processor(*package) && !says_none) continue;
-    // pip may have replaced conda's PyTorch with another one.
+    // Skip conda's PyTorch if pip has replaced it with a CUDA build.
     const TorchBuild* torch = look.see(look.facts.python.torch);
     if (std::string_view(name) == "pytorch" && torch != nullptr && torch->cuda) continue;
     const auto gpus = seen_gpus(look);
@@ -172,8 +173,8 @@ void torch_pair(Examination& look) {
     std::string pin;
     for (const std::string& row : package->needs)
       if (const Requirement need = parse_requirement(row); need.name == "torch") pin = need.exact;
-    // If PyTorch is its own build and the metadata of the package has no requirements, the release
-    // numbers decide.
+    // If the package states no requirements, compares release numbers. This works only for
+    // PyTorch's own builds.
     const bool by_number = pin.empty() && package->needs.empty() &&
                            look.facts.python.has_pytorchs_own_build() &&
                            package->version.find('a') == std::string::npos &&
@@ -248,7 +249,7 @@ void jax_fix(Examination& look, Finding& finding) {
 void jax_plugin(Examination& look) {
   const auto jax = look.facts.python.distribution("jaxlib");
   const Distribution* jaxlib = look.see(jax);
-  // conda's jaxlib includes the plugin, so it must be certain that jaxlib is not from conda.
+  // Skip jaxlib if it is, or may be, from conda: that package includes the plugin.
   if (jaxlib == nullptr || conda_package(look, "jaxlib") != nullptr ||
       look.facts.python.conda.is_unreadable())
     return;
@@ -352,7 +353,8 @@ void shadowed(Examination& look, const std::vector<Distribution>& all, const Dis
     if (other.name != own.name || other.entry >= own.entry || other.version == own.version)
       continue;
     const PathEntry& entry = path[other.entry];
-    if (entry.origin == PathOrigin::kOwn) continue;  // /usr/local intentionally comes before /usr
+    // Two folders of one interpreter, such as /usr/local and /usr: the order is intended.
+    if (entry.origin == PathOrigin::kOwn) continue;
     Finding& finding = look.found(text("{} outside the environment hides the environment's own {}",
                                        named(other), named(own)));
     finding.evidence = {other.path, own.path};

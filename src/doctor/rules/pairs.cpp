@@ -69,9 +69,9 @@ bool is_kept_apart(Examination& look, const PackagePair& row) {
   return equals == std::string::npos ? !value.empty() : value == row.unless.substr(equals + 1);
 }
 
-/// What to install: what the row says; or the release of `one` that is compatible with this
-/// `other`; or what `one` requires. An installed PyTorch keeps its version, and pip chooses a
-/// compatible release of the package.
+/// What to install: `use` of the row; otherwise a release of `one` that is compatible with the
+/// installed `other`, or what `one` requires. An installed PyTorch keeps its version, and pip
+/// chooses a compatible release of the other package.
 std::vector<std::string> wanted_of(Examination& look, const PackagePair& row,
                                    const Distribution& one, const Distribution& other) {
   if (!row.use.empty()) return {row.use};
@@ -113,8 +113,8 @@ void wrong_pairs(Examination& look) {
     if (row.bad.empty() && row.good.empty() && row.same.empty())
       finding.evidence.push_back(one->path + "/METADATA: " + unmet_need(*one, *other));
     finding.evidence.push_back(row.source);
-    // Do not suggest the newest releases of both packages, because a newer PyTorch may need a newer
-    // driver.
+    // Keep one of the two packages. The newest releases of both could include a newer PyTorch,
+    // which may need a newer driver.
     const auto wanted = wanted_of(look, row, *one, *other);
     if (wanted.empty())
       finding.fix.push_back({uninstall_command(look.facts.python, {row.package}),
@@ -159,8 +159,8 @@ void mmcv_without_operators(Examination& look) {
   }
 }
 
-/// Reports a DGL without a library for the installed PyTorch. It has one for each supported release
-/// and loads it by name.
+/// Reports a DGL without a library for the installed PyTorch. DGL has one library for each
+/// supported release of PyTorch, and loads it by name.
 void dgl_for_other_torch(Examination& look) {
   const auto* folders = look.see_whole(look.facts.parts.folders);
   const TorchBuild* torch = look.see(look.facts.python.torch);

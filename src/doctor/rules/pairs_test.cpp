@@ -41,7 +41,7 @@ TEST_CASE("a table of releases says nothing of nightly builds and checkouts") {
   CHECK(clashes("torchcodec", "0.9.0.dev20250901+cu128", "2.10.0.dev20250901+cu128") == 0);
   CHECK(clashes("torchcodec", "0.9.0a0+8d1c4a2", "2.10.0a0+git1e2f3a4") == 0);
   CHECK(clashes("torchcodec", "0.9.1", "2.10.0.dev20251101+cu130") == 0);
-  // A nightly build has the limitations of its release.
+  // A nightly build is incompatible with the same packages as its release.
   CHECK(clashes("numpy", "2.0.1", "2.2.0.dev20231101+cu121") == 1);
 }
 
@@ -149,8 +149,8 @@ TEST_CASE("the file whose wish for such a stack is taken out is the package's ow
   CHECK(last_fix() == "patchelf --clear-execstack /venv/site/ctranslate2.libs/libctranslate2.so.4");
   facts.imports.executable_stacks = std::vector<StackFile>{other};
   CHECK(last_fix().ends_with("'ctranslate2>=4.6'"));
-  // The package's files do not require an executable stack, so the fix is for the file of the other
-  // package.
+  // The files of ctranslate2 were read and require no executable stack, so the fix is for the other
+  // file.
   facts.imports.codes = std::vector<PackageCode>{{"ctranslate2", "/venv/site/ct2.so", {}, ""}};
   CHECK(last_fix() == "patchelf --clear-execstack /venv/site/mine/_C.so");
 }

@@ -12,8 +12,8 @@
 namespace berth::doctor {
 namespace {
 
-/// The number of compute threads that a program starts, and the variable that sets it. `shown` is
-/// "" if no variable does; there is then one thread for each CPU.
+/// The number of compute threads that a program starts. `shown` is the variable that sets it; "" if
+/// none does, and there is one thread for each CPU.
 struct Threads {
   std::int64_t count = 0;
   std::string shown;
@@ -41,7 +41,7 @@ void threads_over_quota(Examination& look) {
   const double cores = quota == nullptr ? static_cast<double>(cpus->size())
                                         : std::min(*quota, static_cast<double>(cpus->size()));
   const double total = static_cast<double>(threads->count * processes);
-  // A few more threads than cores are normal; twice as many are not.
+  // A few more threads than cores do no harm.
   if (total < 2 * cores || total - cores < 4) return;
   const auto fair = std::max<std::int64_t>(
       1, static_cast<std::int64_t>(std::floor(cores / static_cast<double>(processes))));
@@ -159,7 +159,7 @@ void governor(Examination& look) {
   const auto* governor = look.see(look.facts.platform.cpu.governor);
   const auto* driver = look.see(look.facts.platform.cpu.frequency_driver);
   if (governor == nullptr || driver == nullptr || *governor != "powersave") return;
-  // With these drivers, "powersave" is the default and adapts the clock to the load.
+  // No fault: with these drivers, "powersave" is the default, and the clock follows the load.
   if (*driver == "intel_pstate" || driver->starts_with("amd-pstate") || *driver == "amd_pstate")
     return;
   Finding& finding = look.found(

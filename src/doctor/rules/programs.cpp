@@ -69,8 +69,8 @@ void ollama_without_gpu(Examination& look) {
   Finding& finding = look.found(
       is_old_or_alone ? text("Ollama is installed without its libraries, so it computes on the CPU")
                       : text("Ollama only has CPU libraries, so it does not use the GPU"));
-  // A distribution may have the libraries in a folder that Berth does not know, so its program is
-  // only information.
+  // The finding is only information if the program is from a distribution, which may put the
+  // libraries into a folder that Berth does not know.
   if (is_old_or_alone)
     finding.severity =
         ollama->program.starts_with("/usr/bin/") ? Severity::kInfo : Severity::kWarning;

@@ -97,7 +97,7 @@ bool lists(std::string_view names, std::string_view module) {
   return std::find(all.begin(), all.end(), module) != all.end();
 }
 
-/// Whether a line of modprobe's configuration prevents that a module is loaded automatically.
+/// Whether a line of modprobe's configuration prevents a module from being loaded automatically.
 /// "blacklist nvidia" only stops udev; "alias nvidia off" and "install nvidia /bin/false" also stop
 /// modprobe.
 bool forbids(std::string_view line, std::string_view module) {

@@ -29,7 +29,7 @@ namespace berth::doctor {
 /// The line as evidence: "dmesg: …", printable.
 [[nodiscard]] std::string quoted_line(std::string_view line);
 
-/// The word for a command that the user pastes, quoted for a shell if necessary.
+/// The word as a part of a command that the user can paste: quoted for a shell if necessary.
 [[nodiscard]] std::string pasted(std::string_view word);
 
 /// Whether this module is loaded. False if the list of modules is unreadable.
@@ -37,8 +37,8 @@ namespace berth::doctor {
 /// Whether this module is certainly not loaded.
 [[nodiscard]] bool is_not_loaded(Examination& look, std::string_view module);
 
-/// Whether the machine may have an NVIDIA GPU and NVIDIA's module is loaded, or this is unknown.
-/// Always false on WSL and Jetson.
+/// Whether NVIDIA's module is loaded, or may be loaded because the list of modules is unreadable.
+/// False on WSL and Jetson, and if the machine certainly has no NVIDIA GPU.
 [[nodiscard]] bool driver_runs(Examination& look);
 /// The result of cuInit as evidence: "cuInit(0): 999".
 [[nodiscard]] std::string cuda_says(int code);

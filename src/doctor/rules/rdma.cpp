@@ -20,9 +20,9 @@ bool is_virtual(Examination& look) {
          look.facts.platform.cpu.flags.value_or({}).contains("hypervisor");
 }
 
-/// Whether the Ethernet adapters are only the cloud's normal network. In a virtual machine, they
-/// are usually SR-IOV functions without RDMA, one or two for each machine. Four adapters, or one
-/// for every two GPUs, are meant for the GPUs.
+/// Whether the Ethernet adapters are probably not meant for the GPUs, but are the normal network of
+/// a cloud machine: one or two SR-IOV functions without RDMA. If there are at least four, and one
+/// for every two GPUs, they are meant for the GPUs.
 bool is_usual_network(Examination& look, const std::vector<RdmaPort>& ports) {
   if (!is_virtual(look)) return false;
   std::set<std::string> adapters;

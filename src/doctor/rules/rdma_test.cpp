@@ -68,7 +68,7 @@ TEST_CASE("network adapters that do not reach the GPUs' memory are said where th
           f.nvidia.open_module = true;
           f.machine.kernel = std::string("5.4.0-150-generic");
         }) == "warning");
-  // A GeForce has class "VGA", which data centre GPUs do not have.
+  // No finding for a GeForce, which has the class "VGA", unlike GPUs for data centres.
   CHECK(but([](Facts& f) {
           alter(f.machine.pci, [](auto& it) {
             for (PciFunction& one : it) one.class_code = 0x030000;
@@ -82,7 +82,8 @@ TEST_CASE("network adapters that do not reach the GPUs' memory are said where th
         }).empty());
   CHECK(but([](Facts& f) { alone(f), ethernet(f); }).empty());
   CHECK(but(ethernet) == "warning");
-  // The normal Ethernet network of a cloud has no RDMA between machines; InfiniBand has.
+  // In a virtual machine, one or two Ethernet adapters are the normal network without RDMA,
+  // but an InfiniBand adapter is not.
   CHECK(but([](Facts& f) { ethernet(f), f.machine.is_virtual = true; }).empty());
   CHECK(but([](Facts& f) { many(f, 2); }).empty());
   CHECK_MESSAGE(but([](Facts& f) { many(f, 4); }) == "warning", "RoCE for the GPUs");

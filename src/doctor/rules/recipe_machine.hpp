@@ -14,12 +14,14 @@ struct RecipeMachine {
   struct Gpu {
     std::string name, capability;  // "": unknown
   };
-  Wish wish;           // `capabilities` is filled in when `gpus` is complete
-  std::string driver;  // driver version in the user's words; "" unknown
+  /// The `capabilities` must be filled in from `gpus` when all GPUs are known.
+  Wish wish;
+  std::string driver;  // driver version as the user wrote it; "" unknown
   std::vector<Gpu> gpus;
   std::string why_cpu;  // why the recipe is for the CPU, if the user did not request this
   std::vector<std::string> notes;
-  std::string instead;  // for a Jetson, where no build of the tables works: what to install
+  /// For a Jetson, the command to install instead: no build in the tables works there.
+  std::string instead;
   PackageIndex index;
   bool is_another = false;
 

@@ -67,8 +67,8 @@ std::string for_conda(const Orders& orders) {
   out += "dependencies:\n";
   out += first.python.empty() ? "  - python\n" : fmt::format("  - python={}\n", first.python);
   out += "  - pip\n  - pip:\n";
-  // All packages share one list of indices. PyTorch's own index has no other packages, so it is an
-  // extra index if there are other frameworks.
+  // pip uses one list of indices for all packages. PyTorch's own index has no other packages, so it
+  // must be an extra index if there are other frameworks.
   const char* option = orders.size() == 1 ? "--index-url " : "--extra-index-url ";
   for (const RecipeOrder& order : orders)
     if (!order.choice.url.empty())
@@ -92,8 +92,8 @@ std::string device_options(const Orders& orders) {
   return tag == "xpu" ? " --device /dev/dri" : "";
 }
 
-/// The arguments of one `pip install` for each index: first packages from PyTorch's own index, then
-/// all packages. In the second step, pip keeps what is already installed.
+/// The arguments for one `pip install` per index: first the packages from PyTorch's own index, then
+/// all packages from the other index. The second step keeps what the first one has installed.
 std::vector<std::string> pip_words(const Orders& orders) {
   std::vector<std::string> steps;
   std::string rest;
@@ -114,8 +114,8 @@ std::string for_docker(const Orders& orders) {
     reasons.push_back(
         text("the wheels contain CUDA; the host must provide the driver and NVIDIA's container "
              "toolkit"));
-  // The build has no access to the host's settings, so the file contains the address of the index,
-  // but not if it has a password.
+  // An image is built without the host's settings, so the Dockerfile contains the address of the
+  // index. If the address is unknown or has a password, a build secret provides it.
   const bool mirror = first.index.is_mirror() &&
                       std::any_of(orders.begin(), orders.end(),
                                   [](const RecipeOrder& one) { return one.choice.url.empty(); });

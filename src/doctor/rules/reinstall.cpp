@@ -29,8 +29,8 @@ std::string unknown_mirror(const PackageIndex& configured) {
               kTorchIndex, configured.named());
 }
 
-/// The packages that require another release of PyTorch and would stop working: "vllm 0.8.5
-/// (torch==2.6.0)".
+/// The installed packages that would stop working, because they require another release of PyTorch:
+/// "vllm 0.8.5 (torch==2.6.0)".
 std::string left_behind(const PythonFacts& python, const std::string& release) {
   std::string names;
   for (const Distribution& one : python.distributions.value_or({})) {

@@ -15,9 +15,9 @@ namespace berth::doctor {
 [[nodiscard]] Wish wish_of(Examination& look, Framework framework, const std::string& keep = "");
 /// Adds a fix that reinstalls the framework. Returns false, without a fix, if there is no recipe.
 bool add_reinstall(Examination& look, model::Finding& finding, const Wish& wish);
-/// A fix that installs `words`. With a tag, the packages come from PyTorch's index for builds with
-/// this tag, or from a configured mirror. For the tag "", they come from the index that pip or uv
-/// is configured to use. If the mirror may lack the builds, the fix mentions this.
+/// A fix that installs `words`. With a `tag`, they come from PyTorch's index for that build, or
+/// from a configured mirror. Without a tag, they come from the index that pip or uv is configured
+/// to use. If the mirror may not have the builds, the fix says so.
 [[nodiscard]] model::Fix torch_install(Examination& look, const std::vector<std::string>& words,
                                        const std::string& tag, const std::string& says);
 

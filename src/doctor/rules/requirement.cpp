@@ -22,8 +22,7 @@ Satisfied compare(std::string_view left, std::string_view relation, std::string_
 }
 
 Satisfied is_brand(std::string_view gpu, std::string_view brand) {
-  // The product name shows whether the GPU is a GeForce, but not whether it has one of the other
-  // brands.
+  // A product name shows the brand GeForce, but does not distinguish the other brands.
   if (gpu.empty()) return Satisfied::kUnknown;
   const bool geforce = gpu.find("GeForce") != std::string_view::npos;
   if (geforce)

@@ -90,8 +90,8 @@ void half_of_memory(Examination& look) {
       contains(*line, "amdgpu.gttsize="))
     return;
   for (const AmdMemory& one : *memory) {
-    // Report this only if the machine has much memory, the GPU has little of its own, and the limit
-    // is about half. A small machine needs the other half itself.
+    // Skip a machine with little memory, which needs the rest itself; a GPU with much memory of its
+    // own; and a limit that the user has raised above the default of one half.
     if (*all < 32 * kGib || one.own > *all / 8 || one.machines > *all / 16 * 9) continue;
     Finding& finding = look.found(
         text("programs get at most {} GiB of this machine's {} GiB for the integrated GPU",
@@ -111,8 +111,8 @@ void half_of_memory(Examination& look) {
   }
 }
 
-/// Whether the kernel has the fix. `mended` is the first kernel of its series that has it:
-/// "6.14.0-1020-oem" is not older than "6.14.0-1018-oem".
+/// Whether the kernel has the fix of `mended`, the first fixed kernel of a series. Only kernels of
+/// that series are compared: "6.14.0-1020-oem" has the fix of "6.14.0-1018-oem".
 bool is_mended(std::string_view kernel, std::string_view mended) {
   const auto one = split(kernel, '-'), first = split(mended, '-');
   return one.size() == 3 && first.size() == 3 && one[2] == first[2] &&

@@ -47,7 +47,8 @@ TEST_CASE("a processor's GPU gets half of the memory, unless somebody says more"
           alter(f.rocm.memory, [](auto& it) { it.front().own = 96ULL << 30; });
           f.machine.kernel = std::string("6.16.9-061609-generic");
         }).empty());
-  // An older kernel reports only a part of the memory to ROCm; AMD's own driver reports all of it.
+  // Kernels before 6.16.9 report only a part of the memory to ROCm, but AMD's own driver reports
+  // all of it.
   CHECK(but([](Facts& f) {
           alter(f.rocm.memory, [](auto& it) { it.front().own = 96ULL << 30; });
         }) == "warning");
@@ -59,7 +60,7 @@ TEST_CASE("a processor's GPU gets half of the memory, unless somebody says more"
           alter(f.rocm.memory, [](auto& it) { it.front().machines = 100ULL << 30; });
         }).empty());
   CHECK(but([](Facts& f) { f.rocm.folder = {}; }).empty());
-  // If there is also a discrete GPU, programs use that one.
+  // No finding with a discrete GPU, because programs use that one.
   CHECK(but([](Facts& f) {
           alter(f.rocm.nodes, [](auto& it) { it.push_back({"2", "", 110000, false}); });
         }).empty());
@@ -137,7 +138,7 @@ TEST_CASE("a kernel whose amdgpu has a fault with this GPU is named, unless a wo
   CHECK(kernel(110501, "6.17.8-300.fc43.x86_64", "quiet amdgpu.cwsr_enable=0").empty());
   CHECK(kernel(110501, "6.18.1", "quiet").empty());
   CHECK(kernel(110501, "6.17.9-300.fc43.x86_64", "quiet").empty());
-  // Ubuntu's OEM kernels had the fix earlier than other kernels with the same number.
+  // Ubuntu added the fix to its OEM kernels before the official release that contains it.
   CHECK(kernel(110501, "6.14.0-1018-oem", "quiet").empty());
   CHECK(kernel(110501, "6.17.0-1020-oem", "quiet").empty());
   CHECK(kernel(110501, "6.14.0-1017-oem", "quiet") == "info");
@@ -164,7 +165,7 @@ TEST_CASE("an image's variable lists the GPUs that its PyTorch was compiled for"
   CHECK(told(110002, "gfx942;gfx1102", kGit, kOpt).empty());
   CHECK(told(110002, "gfx1100", "2.9.1+rocm7.1.1.lw.git351ff442",
              "/usr/local/lib/python3.12/dist-packages") == "warning");
-  // The user compiled this PyTorch. The variable is then for extensions.
+  // The user compiled this PyTorch, so the variable has the targets of extensions.
   CHECK(told(110002, "gfx942", kGit, "/home/ada/venv/lib/site-packages").empty());
   CHECK(told(110002, "gfx942", "2.8.0a0", kOpt).empty());
   // Code for a family of GPUs runs on all GPUs of the family.

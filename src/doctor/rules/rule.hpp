@@ -35,8 +35,8 @@ class Examination {
   }
   template <typename T>
   const T* see(const Fact<T>&& fact) = delete;  // the pointer would point into a temporary
-  /// The value if the fact is known completely: then a missing entry does not exist. Otherwise
-  /// returns nullptr and records why.
+  /// The value if the fact is known completely, so that what is not in it does not exist. Otherwise
+  /// returns nullptr and records the reason.
   template <typename T>
   const T* see_whole(const Fact<T>& fact) {
     const T* seen = see(fact);
@@ -71,8 +71,8 @@ struct Rule {
   const char* id;  // "HW02", as `berth doctor --list` shows it
   Layer layer;
   Severity severity;
-  /// Whether a recorded machine of a public case confirms the rule; otherwise its confidence is
-  /// low.
+  /// Whether a machine from a public report confirms the rule. Otherwise its findings have low
+  /// confidence.
   bool proven;
   const char* about;  // msgid: what the rule checks, in a few words (--list)
   /// Ids of findings that this rule's finding explains, separated by spaces; "FW*" is a prefix.
@@ -90,7 +90,7 @@ std::span<const Rule> driver_node_rules();
 std::span<const Rule> driver_service_rules();
 std::span<const Rule> driver_install_rules();
 std::span<const Rule> driver_answer_rules();
-std::span<const Rule> driver_silence_rules();  // the driver or a GPU does not answer
+std::span<const Rule> driver_silence_rules();  // rules for a driver or GPU that does not answer
 std::span<const Rule> vgpu_rules();
 std::span<const Rule> xid_rules();
 std::span<const Rule> runtime_rules();
@@ -103,9 +103,9 @@ std::span<const Rule> framework_rules();  // frameworks that do not match the dr
 std::span<const Rule> package_rules();    // packages that do not match each other
 std::span<const Rule> extension_rules();  // PyTorch extensions
 std::span<const Rule> build_rules();      // builds for the CPU or for another vendor's GPUs
-std::span<const Rule> import_rules();     // libraries that frameworks get from the loader
-std::span<const Rule> fit_rules();        // packages for another Python, drivers of another release
-std::span<const Rule> memory_rules();     // how packages allocate memory
+std::span<const Rule> import_rules();     // libraries that the loader finds, or not, for frameworks
+std::span<const Rule> fit_rules();        // mismatched Python versions and AMD drivers
+std::span<const Rule> memory_rules();     // memory allocation that vGPUs or Jetsons do not support
 std::span<const Rule> program_rules();    // programs other than Python packages
 std::span<const Rule> pair_rules();       // packages with incompatible releases
 std::span<const Rule> compiler_rules();   // compilers used at run time
@@ -115,10 +115,10 @@ std::span<const Rule> container_host_rules();
 std::span<const Rule> node_service_rules();  // services that assign GPUs to jobs and pods
 std::span<const Rule> visible_device_rules();
 std::span<const Rule> environment_rules();
-std::span<const Rule> shadow_rules();    // libraries that are loaded instead of others
+std::span<const Rule> shadow_rules();    // libraries that LD_LIBRARY_PATH overrides
 std::span<const Rule> variable_rules();  // variables with harmful values
 std::span<const Rule> launch_rules();    // variables and settings that launchers pass
-std::span<const Rule> switch_rules();    // variables that disable the GPU
+std::span<const Rule> switch_rules();    // variables that turn the use of the GPU off
 std::span<const Rule> processor_rules();
 std::span<const Rule> instruction_rules();  // instructions that the CPU lacks
 std::span<const Rule> power_rules();

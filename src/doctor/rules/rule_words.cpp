@@ -11,11 +11,11 @@ namespace berth::doctor {
 namespace {
 
 struct Row {
-  std::string_view
-      rules;  // rule ids, separated by spaces; "FW*" is a prefix. The first row that matches counts
+  /// Rule ids, separated by spaces; "FW*" is a prefix. The first row that matches is used.
+  std::string_view rules;
   RuleWords words;
 };
-/// Texts for rules about lines in source files. Their own table has the description and the fix.
+/// Texts for the rules about source files. data/source_rules.toml has their descriptions and fixes.
 constexpr auto kSourceRows = std::to_array<Row>({
     {"SRC01",
      {"", "",

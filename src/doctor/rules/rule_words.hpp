@@ -1,6 +1,6 @@
-// The texts of --explain that are not in the table of rules: what a rule reads, what fixes the
-// problem, what would refute it. Several rules share a text; findings have the values and commands
-// of a case.
+// The texts of --explain that the table of rules does not have: what a rule reads, what fixes the
+// problem, and what would show that a finding is wrong. Several rules can share a text. The values
+// and commands of a case are in its finding.
 #pragma once
 
 #include <string_view>

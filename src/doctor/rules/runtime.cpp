@@ -80,7 +80,7 @@ void memory_held(Examination& look) {
     const auto* total = look.see(gpu.memory_total_bytes);
     if (used == nullptr || named == nullptr || total == nullptr) continue;
     if (gpu.mig_enabled.value_or(false) || gpu.vgpu_licence) continue;
-    // The driver uses a few hundred MiB itself, and more on larger GPUs.
+    // Memory that the driver uses itself: a few hundred MiB, more on larger GPUs.
     const std::uint64_t own = std::max(kGib, *total / 20);
     if (*used <= *named + own) continue;
     Finding& finding = look.found(text("{} of GPU {} are in use, but no visible process holds them",

@@ -62,8 +62,8 @@ std::string own_version(const CudaLibrary& one) {
 }
 
 /// The package that would load `name` from LD_LIBRARY_PATH instead of its wheel; "" if there is
-/// none. NVIDIA's wheels have a DT_RUNPATH, which the loader searches after the variable. PyTorch's
-/// have a DT_RPATH, which it searches before the variable.
+/// none. NVIDIA's wheels have a DT_RUNPATH, so the loader searches LD_LIBRARY_PATH first. PyTorch's
+/// wheels have a DT_RPATH, which the loader searches before LD_LIBRARY_PATH.
 std::string who_takes(Examination& look, std::string_view name) {
   if (name.starts_with("libcudnn")) return "";  // reported by LIB06
   if (const auto* all = look.see(look.facts.python.distributions))
@@ -100,8 +100,8 @@ void oneapi_shadows(Examination& look) {
   }
 }
 
-/// Reports an older cuDNN in LD_LIBRARY_PATH than that of PyTorch up to 2.0, whose wheels contain
-/// cuDNN in torch/lib. The loader finds it through DT_RUNPATH, after the variable. PyTorch itself
+/// Reports a cuDNN in LD_LIBRARY_PATH that replaces the newer one of PyTorch. Up to PyTorch 2.0,
+/// the wheel contains cuDNN in torch/lib, which the loader searches after LD_LIBRARY_PATH. PyTorch
 /// requires the same major version and at least the same minor version.
 void cudnn_shadows_torchs(Examination& look) {
   const auto& torch = look.facts.python.torch;

@@ -17,11 +17,10 @@ std::optional<Software::Driver> driver_in(Examination& look) {
   const Fact<std::string>& answer = look.facts.driver.driver_version;
   const Fact<std::string>& module = look.facts.nvidia.module_version;
   const SeenDriver seen = nvidia_driver(look);
-  // The compat package has a newer libcuda. It changes the CUDA version, but not the driver
-  // version.
+  // A libcuda from the compat package changes the CUDA version, but not the driver version.
   const std::string version = answer.value_or(module.value_or(""));
   if (!version.empty() || !seen.cuda.empty()) return Software::Driver{version, seen.cuda};
-  // If the driver was not queried (error 0), the version of the module counts.
+  // If the driver was not queried (error 0), use the version of the module.
   const bool unknown =
       module.is_unreadable() || (answer.is_unreadable() && answer.why().error_number != 0);
   return unknown && may_concern_nvidia(look.facts) ? std::optional(Software::Driver{})
@@ -79,8 +78,8 @@ std::optional<std::vector<Software::Library>> libraries_in(const PythonFacts& py
   for (const CudaLibrary& one : *python.libraries) {
     if (!one.name.starts_with(begins)) continue;
     std::string version = one.version;
-    // Usually, the link "libcudnn.so.9" leads to a file with the full version in its name. In a
-    // wheel, it is the file itself, so use the wheel's version.
+    // Usually, "libcudnn.so.9" is a link to a file with the full version in its name. In a wheel,
+    // it is a regular file, so use the version of the wheel.
     if (one.from == CudaLibrary::From::kWheel && version_of(version).size() < 2)
       if (const std::string of_package = version_of_wheel(python, one, package);
           !of_package.empty())
@@ -136,8 +135,8 @@ void tell_torch(const TorchBuild& torch, Software::Framework& framework) {
   framework.version = torch.version;
   framework.path = torch.path;
   if (torch.cuda) framework.cuda = beginning(*torch.cuda);
-  // A known tag at the start of the local version is the tag of the build. NVIDIA's and users' own
-  // builds have a revision there instead.
+  // The local version starts with the tag of the build, such as "cu124". In NVIDIA's and users' own
+  // builds, it is a revision instead.
   const std::string_view local = local_part(torch.version);
   for (const char* tag : {"cu1", "cpu", "rocm", "xpu"})
     if (local.starts_with(tag)) {
@@ -154,7 +153,7 @@ void tell_torch(const TorchBuild& torch, Software::Framework& framework) {
     framework.build = "cpu";
 }
 
-/// The build of JAX is that of its plugin, or else that of jaxlib.
+/// Takes the build of JAX from its plugin, or else from the local version of jaxlib.
 void tell_jax(const std::vector<Distribution>& all, Software::Framework& framework) {
   for (const Distribution& one : all) {
     const bool is_plugin = one.name.starts_with("jax-") && one.name.ends_with("-plugin");
@@ -193,7 +192,8 @@ std::optional<std::vector<Software::Framework>> frameworks_in(Examination& look)
   const std::vector<CudaUse> uses = framework_uses(look);
   for (const Distribution& one : python.distributions.value_or({})) {
     const KnownFramework* known = framework_of_package(one.name);
-    // Python imports the first one in sys.path.
+    // If a framework is installed twice, list only the copy that Python imports: the first in
+    // sys.path.
     if (known == nullptr || std::any_of(found.begin(), found.end(), [&](const auto& other) {
           return other.word == known->word;
         }))

@@ -19,8 +19,8 @@ Fact<Distribution> cuda_tensorflow(Examination& look) {
   const bool says_so = build != nullptr && build->for_cuda.value_or(false);
   auto plain = look.facts.python.distribution("tensorflow");
   if (plain.is_unreadable()) return plain;
-  // "tensorflow" before 2.1 on PyPI is a build for the CPU. Builds by distributions and hosting
-  // services may support GPUs, and then have build information.
+  // On PyPI, "tensorflow" before 2.1 is a CPU build. Other builds of it, by distributions and
+  // hosting services, have build information that shows whether they support GPUs.
   if (plain && (says_so || !is_older(plain->version, "2.1") || in_range(plain->version, "1.15")))
     return plain;
   return look.facts.python.distribution("tensorflow-gpu");
@@ -33,7 +33,7 @@ std::optional<CudaNeeds> needs_of_tensorflow(Examination& look, const Distributi
   if (conda_package(look, "tensorflow") != nullptr ||
       conda_package(look, "tensorflow-gpu") != nullptr)
     return std::nullopt;
-  // Build information may exist but was unreadable, so the release does not decide.
+  // The build information exists but could not be read. Do not guess from the release.
   if (look.see_whole(look.facts.builds) == nullptr && !look.facts.builds.is_absent())
     return std::nullopt;
   const TensorflowRelease* row = look.knowledge.compatibility().tensorflow_of(tensorflow.version);

@@ -106,13 +106,13 @@ void missing_files(Examination& look) {
   }
 }
 
-/// Reports expandable segments in a training that frees the memory of its inference server between
-/// steps. The server's memory is then in a separate pool. torch-memory-saver, and vLLM before
-/// 0.20.1, cannot use expandable segments in such a pool.
+/// Reports expandable segments in a training program that frees the memory of its inference server
+/// between steps. The server then allocates from a separate pool, in which torch-memory-saver, and
+/// vLLM before 0.20.1, cannot use expandable segments.
 void pools_in_segments(Examination& look, const char* name, const std::string& value) {
   const auto has = [&](const char* package) { return look.facts.python.distribution(package); };
   const auto saver = has("torch-memory-saver"), vllm = has("vllm");
-  const bool sleeps = has("verl").has_value();  // verl does this by default
+  const bool sleeps = has("verl").has_value();  // verl frees the memory of its server by default
   const bool trains = sleeps || has("openrlhf") || has("trl");
   const Distribution* who = look.see(saver);
   if (who == nullptr && trains && vllm && is_older(vllm->version, "0.20.1")) who = look.see(vllm);
@@ -121,7 +121,7 @@ void pools_in_segments(Examination& look, const char* name, const std::string& v
       look.found(text("{} enables expandable segments, but {} frees its memory pools between steps "
                       "and cannot use such segments for them",
                       name, fmt::format("{} {}", who->name, who->version)));
-  // In the other packages, the option vllm_enable_sleep_mode is off by default.
+  // OpenRLHF and TRL free it only with the option vllm_enable_sleep_mode, which is off by default.
   finding.severity = who->name == "vllm" && !sleeps ? Severity::kInfo : Severity::kWarning;
   finding.evidence = {fmt::format("{}={}", name, value), who->path,
                       who->name == "vllm"

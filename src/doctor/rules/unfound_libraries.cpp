@@ -17,8 +17,8 @@ namespace {
 
 using From = CudaLibrary::From;
 
-/// The libraries in `wanted` that the package does not find. `conda_counts`: it also searches in
-/// conda's folder.
+/// The libraries in `wanted` that the package does not find. `conda_counts`: the package also
+/// searches the lib folder of a conda environment.
 std::vector<std::string> missing_of(Examination& look, std::string_view package,
                                     const std::vector<std::string>& wanted,
                                     bool conda_counts = true) {
@@ -90,7 +90,7 @@ void tensorflow_libraries(Examination& look) {
   if (!row) return;
   std::vector<std::string> wanted{runtime_name(row->cuda), blas_name(row->cuda)};
   if (!row->cudnn.empty()) wanted.push_back("libcudnn.so." + beginning(row->cudnn, 1));
-  // Within a CUDA major version, the number of cuSOLVER can change.
+  // Check cuSOLVER too: its number can change within a CUDA major version.
   if (const std::string solver = solver_name(row->cuda);
       !solver.empty() && !libraries_named(look, "libcusolver.so.").empty())
     wanted.push_back(solver);
@@ -158,8 +158,8 @@ void cupy_without_conda_prefix(Examination& look) {
        text("or run it as conda run -p, pixi run, or in the activated environment")});
 }
 
-/// Reports a CuPy 13 that was compiled by a user or a cluster and does not find NVRTC. It opens
-/// NVRTC by name, while CuPy 12 was linked to it with its folder.
+/// Reports a CuPy 13 that was compiled by a user or a cluster and does not find NVRTC. CuPy 13
+/// opens NVRTC by name only. CuPy 12 was linked to it, and stored the folder of the library.
 void cupy_without_nvrtc(Examination& look, const Distribution& one) {
   if (is_older(one.version, "13") || !is_older(one.version, "14") ||
       conda_package(look, "cupy") != nullptr || look.facts.libraries.by_nix)
@@ -240,7 +240,7 @@ void cupy(Examination& look) {
   if (!one.name.starts_with("cupy-cuda")) return cupy_without_conda_prefix(look);
   const std::string major = beginning(one.name.substr(9, 2), 1);
   std::vector<std::string> wanted{"libnvrtc.so." + major};
-  // CuPy 13 and newer contain the runtime.
+  // Older releases also need the CUDA runtime. CuPy 13 and newer contain it.
   if (is_older(one.version, "13")) wanted.insert(wanted.begin(), "libcudart.so." + major);
   auto missing = missing_of(look, "cupy", wanted);
   if (missing.empty()) missing = missing_links(look, "cupy");
@@ -261,8 +261,9 @@ void cupy(Examination& look) {
                          text("brings CUDA's libraries as wheels")});
 }
 
-/// Reports a CPU build of onnxruntime, if no framework for the GPU is installed. Beside such a
-/// framework, it usually only prepares data. Even alone, it may be intended.
+/// Reports a CPU build of onnxruntime if no framework for the GPU is installed. Next to a GPU
+/// framework, it usually only prepares data. The user may intend a CPU build in any case, so this
+/// is only information.
 void onnx_without_cuda(Examination& look) {
   const auto package = look.facts.python.distribution("onnxruntime");
   const Distribution* cpu = look.see(package);
@@ -283,8 +284,8 @@ void onnx_without_cuda(Examination& look) {
                          text("uninstall first, because both packages write the same files")});
 }
 
-/// The libraries that onnxruntime does not find: those to which its CUDA library links, or else
-/// those that its release needs.
+/// The libraries that onnxruntime does not find: those that its CUDA library links to. If that is
+/// unknown, those that its release needs.
 std::vector<std::string> onnx_missing(Examination& look, const Distribution& gpu) {
   std::vector<std::string> missing = missing_links(look, "onnxruntime-gpu");
   if (!missing.empty()) return missing;

@@ -43,9 +43,9 @@ constexpr auto kWords = std::to_array<Words>({
 }  // namespace
 
 std::string said_of(const Unreadable& why) {
-  // A simulated machine has only its own PCI bus and driver.
+  // Only the PCI bus and the driver are simulated; other facts do not exist.
   if (why.error_number == ENODATA) return text("a simulated machine does not have it");
-  // These folders have files on every Linux.
+  // Every Linux has files in /sys and /proc, so an empty folder is not mounted.
   if (is_unmounted(why)) return text("{} is empty or not mounted here", why.where);
   const auto row = std::find_if(kWords.begin(), kWords.end(),
                                 [&](const Words& one) { return one.key == why.where; });

@@ -41,8 +41,8 @@ bool wants_rocm(Examination& look) {
   return (torch && torch->hip) || look.see(look.facts.rocm.folder) != nullptr;
 }
 
-/// Whether ROCm's list has a GPU that is not integrated, or the log shows that a GPU of the same
-/// model was added to it.
+/// Whether another GPU can be used: ROCm lists one that is not integrated, or, according to the
+/// log, has added one of the same model.
 bool another_serves(const RocmFacts& rocm, const std::vector<std::string>& log,
                     const PciFunction& gpu) {
   if (rocm.nodes && std::any_of(rocm.nodes->begin(), rocm.nodes->end(),
@@ -159,7 +159,8 @@ void left_out_by_kfd(Examination& look) {
                          "cannot use it",
                          gpu.address)
                   : text("the kernel does not offer the AMD GPU at {} for computing", gpu.address));
-    // Desktops log this at every boot for cards that only show the desktop.
+    // Without ROCm, this is only information: the kernel also logs it at every boot for cards that
+    // only drive a display.
     if (!wants_rocm(look))
       finding.severity = Severity::kInfo;
     else if (another)

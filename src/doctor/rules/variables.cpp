@@ -120,7 +120,7 @@ bool is_read(Examination& look, std::string_view reader) {
   if (reader == "ollama") return look.see(look.facts.platform.ollama) != nullptr;
   if (reader == "ggml") return look.see(look.facts.platform.ggml) != nullptr;
   const auto* all = look.see(look.facts.python.distributions);
-  // The package has the reader's name, or starts with it: "tensorflow-gpu", "cupy-cuda12x",
+  // A package can also have the name of the reader as its prefix: "tensorflow-gpu", "cupy-cuda12x",
   // "mxnet-cu112".
   return all != nullptr && std::any_of(all->begin(), all->end(), [&](const Distribution& one) {
            return one.name == reader || one.name.starts_with(std::string(reader) + "-");

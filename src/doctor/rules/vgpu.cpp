@@ -11,7 +11,7 @@
 namespace berth::doctor {
 namespace {
 
-/// A cloud machine and the id of a GPU that is always a vGPU there.
+/// A type of cloud machine, and the PCI id of a GPU that is always a vGPU on such machines.
 struct Part {
   const char* machine;  // DMI product name
   const char* maker;

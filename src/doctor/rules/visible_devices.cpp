@@ -16,7 +16,7 @@ namespace {
 
 using Tokens = std::vector<std::string_view>;
 
-/// The tokens without spaces around them, which AMD's and Intel's runtimes ignore.
+/// The tokens of a list for AMD's and Intel's runtimes, which ignore spaces around them.
 Tokens tokens_of(std::string_view value) {
   Tokens tokens;
   for (const std::string_view token : listed_devices(value)) tokens.push_back(trim(token));
@@ -109,8 +109,8 @@ void hidden_from_level_zero(Examination& look) {
   finding.fix.push_back(unset("ZE_AFFINITY_MASK"));
 }
 
-/// The variables that AMD's runtimes read, in the order in which they apply. HIP also reads CUDA's
-/// variable.
+/// The variables that AMD's runtimes read. Each one selects from the GPUs that the previous one
+/// leaves visible. HIP reads CUDA's variable too.
 constexpr auto kAmdLists = std::to_array<const char*>(
     {"ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"});
 
@@ -157,7 +157,7 @@ void amd_bad_index(Examination& look) {
               (token.size() > 5 || static_cast<std::size_t>(*to_number(token)) >= count));
     });
     if (bad == tokens.end()) {
-      count = tokens.size();  // in the next list, only the GPUs in this list have an index
+      count = tokens.size();  // the next list counts only the GPUs in this one
       continue;
     }
     Finding& finding = look.found(
@@ -186,11 +186,11 @@ void jax_bad_index(Examination& look, const std::string& list, std::size_t count
 
 /// How CUDA interprets a list on a machine with a given number of GPUs.
 struct CudaReading {
-  std::size_t used = 0;    // number of tokens that CUDA uses, up to the first invalid one
+  std::size_t used = 0;    // number of valid tokens before the first invalid one
   std::string_view bad{};  // the first invalid token, if `used` is less than the number of tokens
-  bool twice = false;      // the invalid token is a duplicate; CUDA then shows no GPU at all
+  bool twice = false;      // it is a duplicate; CUDA then shows no GPU at all
   bool behind_blank = false;
-  std::string meant;  // a list of all tokens that name GPUs
+  std::string meant;  // all tokens that name GPUs, also those after `bad`
 };
 
 CudaReading read_cuda_list(const Tokens& tokens, std::size_t count) {
@@ -467,7 +467,8 @@ void hip_visible_conflict(Examination& look) {
   finding.fix.push_back(unset("CUDA_VISIBLE_DEVICES"));
 }
 
-// These rules explain no FW finding, because a variable does not change how a package is built.
+// These rules are not causes of FW findings, because a variable does not change how a package was
+// built.
 constexpr auto kVisibleDevicesRules = std::to_array<Rule>({
     {"ENV01", Layer::kEnvironment, Severity::kFatal, true, msgid("a variable that hides every GPU"),
      "", visible_empty},

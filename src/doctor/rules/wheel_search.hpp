@@ -21,8 +21,9 @@ struct SearchesWheels {
   std::string call, source;  // for kWhenCalled: "onnxruntime.preload_dlls()"
 };
 
-/// `package` is a name as in LinkedLibrary; kNever if it is unknown. kAlways for a library that an
-/// installed PyTorch loads, because all packages can use it after PyTorch was imported.
+/// How a package (a name as in LinkedLibrary) searches for a library; kNever if this is unknown.
+/// kAlways if an installed PyTorch loads the library, because other packages can use it after
+/// `import torch`.
 [[nodiscard]] SearchesWheels searches_wheels(Examination& look, std::string_view package,
                                              std::string_view library);
 

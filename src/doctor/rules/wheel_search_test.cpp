@@ -76,7 +76,7 @@ TEST_CASE("CuPy finds a wheel's NVRTC from 14 on, and before only where LD_LIBRA
   CHECK(with("14.0.1", From::kWheel).empty());
   CHECK(with("13.0.0", From::kVariable).empty());
   CHECK(with("13.0.0", From::kSystem).empty());
-  // PyTorch loads NVRTC only when it compiles something itself.
+  // Even with PyTorch installed: it does not load NVRTC before it compiles something.
   CHECK(with("13.6.0", From::kWheel, true).size() == 1);
 }
 
@@ -127,12 +127,13 @@ TEST_CASE("a wheel of cuDNN has lost only what pip put there") {
   Facts facts = workstation();
   add(facts, "nvidia-cudnn-cu11", "8.5.0.96");
   add_library(facts, "libcudnn.so.8", std::string(kNvidia) + "cudnn/lib", From::kWheel);
-  CHECK(found(facts, "LIB06").size() == 1);  // without pip's list of files
+  // the list of the wheel's files (RECORD) is missing
+  CHECK(found(facts, "LIB06").size() == 1);
   facts.python.cudnn_listed = std::vector<std::string>{"libcudnn.so.8"};
   CHECK(found(facts, "LIB06").empty());
   facts.python.cudnn_listed = std::vector<std::string>{"libcudnn.so.8", "libcudnn_ops_infer.so.8"};
   CHECK(found(facts, "LIB06").size() == 1);
-  // The system's copy does not change which files pip installed.
+  // A copy in the system does not replace a file that the wheel should contain.
   Facts beside = facts;
   add_library(beside, "libcudnn_ops_infer.so.8", "/usr/lib/x86_64-linux-gnu", From::kSystem);
   CHECK(found(beside, "LIB06").size() == 1);
@@ -218,7 +219,7 @@ TEST_CASE("what ONNX Runtime's own file links to counts before what its release 
   facts.imports.libraries = std::vector<LinkedLibrary>{
       {"libcudnn.so.9", "/venv/libonnxruntime_providers_cuda.so", "onnxruntime-gpu", ""}};
   CHECK(found(facts, "FW15").size() == 1);
-  CHECK(found(facts, "LIB04").empty());  // only the cause is reported
+  CHECK(found(facts, "LIB04").empty());  // FW15 reports the same library
 }
 
 TEST_CASE("a library in a wheel is missed only by a package that does not look there") {
@@ -263,7 +264,8 @@ TEST_CASE("a driver is too old for whatever brings a newer CUDA, be it no framew
           add(facts, "nvidia-cublas-cu12", "12.4.5.8");
           add(facts, "something", "1.0", {"nvidia-cublas-cu12<13,>=12"});
         }) == 1);
-  // The package requires the wheel only as an extra, or the wheel does not show that it uses a GPU.
+  // No use of CUDA: the wheel is required only by an extra, or it is one that CPU programs also
+  // require.
   CHECK(with([](Facts& facts) {
           add(facts, "nvidia-cublas-cu12", "12.4.5.8");
           add(facts, "something", "1.0", {"nvidia-cublas-cu12; extra == \"cuda\""});

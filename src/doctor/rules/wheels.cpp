@@ -36,7 +36,8 @@ struct Doubled {
   std::set<std::string> libraries;
 };
 
-/// Wheels for different CUDA major versions that install files with the same paths.
+/// Finds wheels of the same library for different CUDA major versions, which overwrite each other's
+/// files.
 Doubled doubled_wheels(const std::vector<Distribution>& all) {
   std::map<std::pair<std::size_t, std::string>, std::map<int, Distribution>> groups;
   for (const Distribution& one : all)
@@ -51,7 +52,8 @@ Doubled doubled_wheels(const std::vector<Distribution>& all) {
   return out;
 }
 
-/// The CUDA major version of an installed framework, or else the newest that the driver supports.
+/// The CUDA major version whose wheels to keep: that of an installed framework, or else the newest
+/// that the driver supports.
 int major_to_keep(Examination& look, const Doubled& doubled) {
   for (const CudaUse& use : framework_uses(look))
     if (const Version cuda = version_of(use.cuda);
@@ -136,8 +138,8 @@ std::string told(const CudaLibrary& one) {
   return one.folder + "/" + one.name + (one.version.empty() ? "" : " (" + one.version + ")");
 }
 
-/// The copy of a cuDNN library that is outside this wheel's folder and not in another wheel;
-/// nullptr if there is none.
+/// A copy of a cuDNN library that is neither in this wheel's folder nor in another wheel; nullptr
+/// if there is none.
 const CudaLibrary* foreign(const std::vector<CudaLibrary>& all, const std::string& name,
                            const std::string& folder) {
   for (const CudaLibrary& one : all)
@@ -157,7 +159,7 @@ void cudnn_of_wheel(Examination& look, const CudaLibrary& core, const Compatibil
     if (!has(name)) missing.push_back(name);
   for (const std::string& name : row.newer)
     if (!has(name) && foreign(all, name, core.folder) != nullptr) missing.push_back(name);
-  // A file that pip never installed is not missing, and a reinstallation would not add it.
+  // A reinstallation adds only the files in the wheel's list. Other files are not missing.
   const auto& record = look.facts.python.cudnn_listed;
   if (const auto* listed = missing.empty() ? nullptr : look.see(record))
     std::erase_if(missing, [&](const std::string& name) {
@@ -167,7 +169,8 @@ void cudnn_of_wheel(Examination& look, const CudaLibrary& core, const Compatibil
     if (const CudaLibrary* other = foreign(all, name, core.folder))
       elsewhere.push_back(told(*other));
   if (!missing.empty() && record.is_unreadable()) return;
-  // The loader searches LD_LIBRARY_PATH before the wheel's folder, except for the first library.
+  // If LD_LIBRARY_PATH has a copy of cuDNN, the loader takes sub-libraries from there, but libcudnn
+  // itself from the wheel.
   const CudaLibrary* first = foreign(all, core.name, core.folder);
   const bool overridden = first != nullptr && first->from == From::kVariable;
   if (missing.empty() && !overridden) return;
@@ -259,7 +262,7 @@ std::string toolkit_of(const CudaLibrary& one) {
 }
 
 void cuda_too_old(Examination& look, const Distribution& jax, const JaxPlugin& row) {
-  // A wheel's library would be used instead of the system's, so it must be certain that no wheel
+  // JAX prefers a library in a wheel to the one of the system. So it must be certain that no wheel
   // has it.
   if (look.see_whole(look.facts.python.libraries) == nullptr) return;
   const auto all = libraries_named(look, "libcusparse.so." + std::to_string(row.cuda_major));
@@ -335,7 +338,7 @@ void library_too_old(Examination& look) {
         continue;
     }
     cuda_too_old(look, *jax, row);
-    // The table has the cuDNN of current JAX releases. JAX requires it since 0.6.0.
+    // The row has the cuDNN that current releases of JAX need. JAX before 0.6.0 does not need it.
     if (has_plugin && !is_older(jax->version, "0.6")) cudnn_too_old(look, named(*jax), row.cudnn);
   }
 }

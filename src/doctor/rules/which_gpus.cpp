@@ -26,8 +26,8 @@ bool machine_has_nvidia(Examination& look) {
   if (facts.driver.gpus && !facts.driver.gpus->empty()) return true;
   if (facts.machine.pci && !gpus_on_bus(look, kVendorNvidia).empty()) return true;
   if (facts.machine.is_jetson || facts.wsl.driver_library.value_or(false)) return true;
-  // The bus may be hidden, or the GPU may be a paravirtual one that is not on the bus. Then the
-  // loaded module shows that there is a GPU.
+  // The bus may be hidden, or not contain the GPU (a paravirtual one). Then a loaded module shows
+  // that there is a GPU.
   if (facts.machine.modules)
     return std::find(facts.machine.modules->begin(), facts.machine.modules->end(), "nvidia") !=
            facts.machine.modules->end();

@@ -49,7 +49,7 @@ Severity severity_of(int gravity) {
   return kSeverities.at(static_cast<std::size_t>(gravity));
 }
 
-/// Whether NVML also counts these memory errors. DRV25 and DRV26 then report them.
+/// Whether NVML counts memory errors of this GPU too. DRV25 and DRV26 then report them.
 bool counted_by_driver(const Facts& facts, const std::string& device) {
   for (const GpuAnswer& gpu : facts.driver.gpus.value_or({})) {
     if (!gpu.pci_address.starts_with(device.substr(0, device.find(' ')))) continue;
@@ -69,8 +69,8 @@ bool is_gone(const Facts& facts, const Event& event) {
                      });
 }
 
-/// Whether the event is over: the errors 63 and 94 are contained by ECC, and NVML reports no
-/// remaining memory errors.
+/// Whether the event needs no action any more: ECC has contained the error (Xid 63 or 94), and NVML
+/// reports no remaining memory errors.
 bool is_history(const Facts& facts, const Event& event) {
   if (event.code != 63 && event.code != 94) return false;
   for (const GpuAnswer& gpu : facts.driver.gpus.value_or({}))
@@ -103,8 +103,8 @@ void advise(Examination& look, const Event& event, Finding& finding) {
               event.code)});
 }
 
-/// Reports the most severe event of a GPU. Of equally severe events, it reports the first, which
-/// caused the others.
+/// Reports the most severe event of a GPU; if there are several, the first, because it caused the
+/// others.
 void report_gpu(Examination& look, const std::vector<Event>& all, const std::string& device) {
   const Event* root = nullptr;
   std::size_t count = 0;

@@ -16,8 +16,8 @@ namespace berth::doctor::source {
 namespace {
 
 constexpr std::size_t kMostBlocks = 100;
-constexpr int kMostTries = 6;       // for a block with prose between its lines of code
-constexpr int kMostUnanswered = 2;  // each unanswered try may take up to 10 s
+constexpr int kMostTries = 6;       // how deeply a block may be split at invalid lines
+constexpr int kMostUnanswered = 2;  // a parser that gives no answer may take 10 s
 
 bool begins_with_any(std::string_view text, std::span<const std::string_view> words) {
   return std::any_of(words.begin(), words.end(),
@@ -336,8 +336,8 @@ class Indentation {
     }
   }
 
-  /// If `word` is "else" or similar and continues a block, ends the blocks inside that block.
-  /// Returns false for other words.
+  /// Handles "else" and similar words: ends the inner blocks, so that the word continues the block
+  /// to which it belongs. Returns false for other words, and if no block fits.
   bool follows(std::string_view word) {
     const auto continues = [&](std::string_view open) {
       if (word == "elif") return open == "if" || open == "elif";
@@ -354,7 +354,7 @@ class Indentation {
 
   std::vector<std::string> open_;  // the keywords that opened the current blocks
   bool just_opened_ = false;
-  bool ended_ = false;  // the previous line ends its block, as "return" does
+  bool ended_ = false;  // the previous line is the last one of its block, such as "return"
   bool gap_ = false;    // the previous line was empty
   int brackets_ = 0;
 };
@@ -475,8 +475,8 @@ class ArticleMarks {
     if (block.kind != Kind::kPython) has_code_ = true;
   }
 
-  /// Call after the last block. If a block outside fences is not valid Python, it may be prose. It
-  /// counts as an error only if no other block could be read.
+  /// Call this after the last block. A block outside fences that is not valid Python may be prose,
+  /// so it is an error only if no block could be read.
   void finish() {
     if (no_tree.empty() && !has_code_ && bad_line_ != 0)
       no_tree = text("the code at line {} is not valid Python", bad_line_);
@@ -500,7 +500,8 @@ class ArticleMarks {
     return kind == Kind::kYaml ? yaml_marks(text) : requirements_marks(text);
   }
 
-  /// Adds the marks of a block. `before` is the number of lines that were put before the block.
+  /// Adds the marks of a block, with line numbers of the article. `before` is the number of lines
+  /// that were put before the block to parse it.
   void take(const Lines& lines, int before, Marks found) {
     for (Mark& mark : found) {
       const int at = mark.line - before;
@@ -540,7 +541,7 @@ class ArticleMarks {
     }
     const auto at = static_cast<std::size_t>(std::max(0, bad - before - 1));
     if (!why.empty() && bad > before && at < lines.size() && lines.size() > 1 && tries > 0) {
-      // Lines before and after the invalid line may still be code.
+      // The invalid line may be prose. Parse the lines before it and after it as two blocks.
       add_python({lines.begin(), lines.begin() + static_cast<long>(at)}, is_named, tries - 1);
       add_python({lines.begin() + static_cast<long>(at) + 1, lines.end()}, is_named, tries - 1);
       if (is_named && no_tree.empty())

@@ -63,8 +63,9 @@ void directive(Batch& batch, int line, std::string_view option) {
   batch.gpus = last_number(value);
 }
 
-/// Whether the script starts several processes: "srun -n 4 …", or "CUDA_VISIBLE_DEVICES=1 python …
-/// &" several times. An exported list, or srun with one task, means a single process.
+/// Whether the script starts several processes: "srun -n 4 …", or several lines with
+/// "CUDA_VISIBLE_DEVICES=1 python … &". With an exported list, or with srun for one task, it starts
+/// one.
 bool starts_several(std::string_view rest) {
   int chosen = 0;
   for (const Command& command : shell_commands(rest)) {
@@ -184,7 +185,7 @@ void build_marks(Marks& marks, const Command& command, bool has_device) {
 
 void environment_marks(CommandMarks& commands, Marks& marks, const Command& words) {
   std::vector<std::pair<std::string, std::string>> pairs;
-  std::string rest;  // the rest of a list that a space has split
+  std::string rest;  // the rest of a list that was split at a space
   if (words.words.size() > 2 && !contains(words.words[1], "=")) {
     pairs.emplace_back(words.words[1], words.words[2]);
     for (std::size_t i = 3; i < words.words.size(); ++i) pairs[0].second += " " + words.words[i];
@@ -259,7 +260,7 @@ class Stages {
   }
 
   void run(int line, std::string_view text, bool builds) {
-    // The failure of a command such as "nvidia-smi || true" does not matter.
+    // A command such as "nvidia-smi || true" cannot make the build fail, so it is not reported.
     builds = builds && !contains(text, "||");
     bool has_device = false;  // RUN --device=nvidia.com/gpu=all: BuildKit passes a CDI device
     for (Command& command : commands_of(text, line)) {
@@ -275,7 +276,7 @@ class Stages {
 
  private:
   void from(int line, const std::vector<std::string>& words) {
-    // Settings of a stage apply to another stage only if the other one is based on it.
+    // Keep the settings of this stage by its name: they apply to stages that are based on it.
     if (!stage_.empty()) paths_[stage_] = commands_.library_paths();
     commands_.finish();
     std::string image;

@@ -40,8 +40,8 @@ constexpr std::size_t kMostAnswer = 4 << 20;
   ::_exit(127);
 }
 
-/// Sends as much as possible without blocking. Returns false if all is sent or the other side is
-/// closed.
+/// Sends as much as possible without blocking. Returns true if data remains to be sent, and the
+/// other side is open.
 bool feed(Descriptor& pipe, std::string_view& rest) {
   const ssize_t count = ::send(pipe.get(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (count < 0) return errno == EAGAIN || errno == EINTR;
@@ -49,8 +49,8 @@ bool feed(Descriptor& pipe, std::string_view& rest) {
   return !rest.empty();
 }
 
-/// Sends the input and reads the output until the child closes its output. nullopt on an error, if
-/// the output is too large, or if the time limit is reached (`late`).
+/// Sends the input, and reads the output until the child closes it. Returns nullopt on an error, if
+/// the output is too large, or after the time limit; only then is `late` true.
 std::optional<std::string> converse(Descriptor& to, const Descriptor& from, std::string_view rest,
                                     std::chrono::seconds most, bool& late) {
   std::string answer;

@@ -135,7 +135,7 @@ class NotebookMarks {
   explicit NotebookMarks(std::vector<Place> places)
       : places_(std::move(places)), commands_(marks_) {}
 
-  /// The marks of all cells. Their line numbers count the lines of all cells together.
+  /// The marks of all cells. A line number counts the lines of all cells, as if they were one text.
   Marks of(const std::string& interpreter, std::string* no_tree) {
     std::vector<std::string> python;
     CellKind kind = CellKind::kPython;
@@ -155,7 +155,7 @@ class NotebookMarks {
       marks_.push_back(std::move(mark));
     for (Mark& mark : marks_)
       if (mark.what == "library_path_too_late") mark.what = "library_path_in_notebook";
-    // Programs that a "!" command starts inherit the variable, so setting it has an effect.
+    // Not a mistake: programs that the notebook starts with "!" inherit the variable.
     if (runs_programs_)
       std::erase_if(marks_,
                     [](const Mark& mark) { return mark.what == "library_path_in_notebook"; });
@@ -187,7 +187,8 @@ class NotebookMarks {
     }
   }
 
-  /// The line of the Python text that replaces this line of a cell.
+  /// Converts a line of a cell to a line of Python. Shell commands and unknown magics become "" or
+  /// "pass".
   std::string line(int number, std::string_view code, CellKind kind) {
     const std::string_view word = trim(code);
     if (kind == CellKind::kOther) return "";
@@ -278,8 +279,8 @@ class NotebookMarks {
                       setting_meant(setting)});
   }
 
-  /// Reports a shell cell that only sets variables. Its shell exits afterwards, so the variables
-  /// have no effect.
+  /// Call this after each cell. Reports a shell cell that only sets variables: its shell exits, so
+  /// they have no effect.
   void end_cell() {
     if (const std::string alone = lone_export(cell_); !alone.empty())
       for (const Command& command : cell_)
@@ -290,8 +291,8 @@ class NotebookMarks {
     cell_.clear();
   }
 
-  /// The Python statement that has the effect of a magic; "" if there is none. It keeps the magic's
-  /// position among the other statements.
+  /// A Python statement with the effect of a magic, which takes the place of the magic; "" if there
+  /// is none.
   static std::string as_python(std::string_view word) {
     for (const std::string_view magic : {"%env ", "%set_env "}) {
       if (!word.starts_with(magic)) continue;
@@ -316,10 +317,10 @@ class NotebookMarks {
   std::vector<Place> places_;
   Marks marks_;
   CommandMarks commands_;
-  std::string joined_;  // a command that continues in the next line, up to here
+  std::string joined_;  // the parts of a command that continues in the next line
   int first_line_ = 0;
   int depth_ = 0;               // number of open brackets
-  bool inside_ = false;         // the next line continues a Python expression
+  bool inside_ = false;         // the next line continues a Python statement
   bool runs_programs_ = false;  // a command in the notebook starts a program
 };
 

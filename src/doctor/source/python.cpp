@@ -89,8 +89,7 @@ void take(Mark mark, Marks& found, CommandMarks& commands) {
   }
 }
 
-/// Whether the code contains `wanted`, if blanks are ignored and both kinds of quotes count as
-/// equal.
+/// Whether the code contains `wanted`. Ignores blanks, and treats single quotes as double quotes.
 bool holds(std::string_view code, std::string_view wanted) {
   std::string dense;
   for (const char c : code)

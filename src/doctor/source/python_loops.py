@@ -2,7 +2,7 @@
 
 
 def over_epochs(losses):
-    """The loops over epochs, which have few steps. The name of their variable contains "epoch", or an inner loop has the steps."""
+    """The loops over epochs. They run rarely, so slow lines in them do not matter. Their variable is called "epoch", or an inner loop has the steps."""
     few = {id(loop) for loop in losses if isinstance(loop, (ast.For, ast.AsyncFor)) and "epoch" in ast.unparse(loop.target).lower()}
     for loop in losses:
         outer = loop.parent
@@ -45,7 +45,8 @@ def backward_of(call, assigned):
     if method(call) not in ("backward", "manual_backward"):
         return None
     receiver = call.func.value
-    if not call.args or plain_loss(receiver) and root(receiver) in assigned:  # a name that is assigned in the loop may be a loss, an engine is not assigned there
+    # "loss" in loss.backward(x) is assigned in the loop; "engine" in engine.backward(loss) is not.
+    if not call.args or plain_loss(receiver) and root(receiver) in assigned:
         return receiver
     return call.args[0]
 
@@ -61,8 +62,8 @@ def each_step(source):
             for _, parent in climb(name):
                 if isinstance(parent, LOOPS):
                     assigned.setdefault(parent, set()).add(name.id)
-    losses = {}  # loop → losses whose backward() it calls
-    summed = set()  # names of all losses: a sum with backward() keeps its graphs on purpose
+    losses = {}  # loop → names of the losses on which it calls backward()
+    summed = set()  # all names in the losses: a sum on which backward() is called keeps its graphs on purpose
     for call in backwards:
         loop = loop_of(call)
         loss = backward_of(call, assigned.get(loop, ()))
@@ -86,7 +87,7 @@ def each_step(source):
 
 
 def kept_values(source):
-    """Yields (node, name, value) for sums and lists that grow with every step."""
+    """Yields (node, name, value) for each line that adds a value to a sum or a list, which may then grow with every step."""
     for node in source.all(ast.AugAssign):
         if isinstance(node.op, ast.Add) and isinstance(node.target, (ast.Name, ast.Attribute, ast.Subscript)):
             for value in node.value.elts if isinstance(node.value, ast.List) else [node.value]:
@@ -104,7 +105,7 @@ def kept_values(source):
 
 
 def is_number(value):
-    """Whether the assigned value has no graph: loss = loss.item()."""
+    """Whether the assigned value is a number or another value without a graph, as in loss = loss.item()."""
     return any(isinstance(one, ast.Call) and (method(one) in ("item", "detach", "numpy", "tolist") or
                                               isinstance(one.func, ast.Name) and one.func.id == "float") or
                isinstance(one, ast.Attribute) and one.attr == "data" for one in ast.walk(value))
@@ -117,7 +118,7 @@ def summed_losses(source, losses, summed, assigned):
         return
     kept = [(node, keeper, plain_loss(value)) for node, keeper, value in kept_values(source)]
     sums = {id(node) for node, _, _ in kept}
-    resets, numbers = set(), set()  # resets: pairs of a name that is set or cleared, and the id of the enclosing node
+    resets, numbers = set(), set()  # (name, id of an enclosing node) for each name that is set or cleared; `numbers`: set to a value without a graph
     for node in source.all(ast.Assign):
         for target in node.targets if id(node) not in sums else ():
             if isinstance(target, (ast.Name, ast.Attribute, ast.Subscript)):

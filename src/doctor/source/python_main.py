@@ -3,8 +3,8 @@
 
 def main():
     if sys.version_info < (3, 9):
-        sys.exit(3)  # older Pythons have other syntax trees; a newer interpreter can also parse older code
-    gc.disable()  # the syntax tree has no garbage, and the process ends soon
+        sys.exit(3)  # older versions have other syntax trees; berth then uses another interpreter
+    gc.disable()  # saves time: the syntax tree is needed until the end
     looks = [plain_calls, assignments, unread_settings, apex, half_without_scaler, empty_cache, visible_devices,
              library_path, forks, handlers, each_step, distributed, timings, workers, batches, current_device, prunes,
              dropped_moves, device_counts, ranks, cuda_in_workers, settings_and_commands]

@@ -39,7 +39,8 @@ class Source:
         for node in self.all(ast.ImportFrom):
             for name in node.names:
                 self.names[name.asname or name.name] = "." * node.level + (node.module or "") + "." + name.name
-        # If the file itself defines a class with this name, it is not the library's class.
+        # A class or function that this file defines is not the one in the library, even if it has
+        # the same name.
         imported = {name.asname or name.name.split(".")[0] for node in self.all(ast.Import) for name in node.names}
         for node in self.all(ast.ClassDef, ast.FunctionDef):
             if self.names.get(node.name) == KNOWN.get(node.name, "") and node.name not in imported:
@@ -50,14 +51,15 @@ class Source:
                 if isinstance(target, ast.Name):
                     self.assigned.setdefault(target.id, []).append(node.value)
         self.values = self.single_values()
-        for name, value in self.values.items():  # "env = os.environ" makes an alias; a copy is not an alias
+        # "env = os.environ" is another name for the environment; os.environ.copy() is not
+        for name, value in self.values.items():
             if isinstance(value, ast.Attribute) and self.dotted(value) == "os.environ":
                 self.names[name] = "os.environ"
         self.calls = [(call, self.dotted(call.func)) for call in self.all(ast.Call)]
         self.settings = list(self.environment_settings())
 
     def single_values(self):
-        """Names that are assigned once in the whole file and are never a parameter, with their value."""
+        """A dictionary of the names that are assigned only once in the file and are never a parameter, with their values."""
         values, twice = {}, {one.arg for one in self.all(ast.arg)}
         for node in self.all(ast.Assign, ast.AnnAssign):
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
@@ -70,7 +72,7 @@ class Source:
         return {name: value for name, value in values.items() if name not in twice and value is not None}
 
     def begins(self, node, depth=0):
-        """The known start of a string, and whether this is the complete string: f"cuda:{rank}" → ("cuda:", False)."""
+        """The start of a string, as far as it is known, and whether this is the complete string: f"cuda:{rank}" → ("cuda:", False)."""
         if isinstance(node, ast.Name) and node.id in self.values and depth < 4:
             return self.begins(self.values[node.id], depth + 1)
         if isinstance(node, ast.JoinedStr):
@@ -214,7 +216,7 @@ WITHOUT_GRAPH = {"torch." + name for name in "no_grad inference_mode autograd.no
 
 
 def is_without_graph(source, node):
-    """Whether the node or its function is inside torch.no_grad() or similar."""
+    """Whether PyTorch records no graph for the node: the node, or its function, is inside torch.no_grad() or similar."""
     while node is not None:
         around = [item.context_expr for item in node.items] if isinstance(node, (ast.With, ast.AsyncWith)) else \
             getattr(node, "decorator_list", [])
@@ -231,7 +233,7 @@ def is_false(node):
 
 
 def device_of(source, node, depth=0):
-    """The device in torch.device(…), or in a name to which this was assigned."""
+    """The argument of torch.device(…), also if the node is a name to which torch.device(…) was assigned. Otherwise the node itself."""
     if isinstance(node, ast.Name) and node.id in source.values and depth < 4:
         return device_of(source, source.values[node.id], depth + 1)
     if isinstance(node, ast.Call) and source.dotted(node.func) == "torch.device":
@@ -244,7 +246,7 @@ def cpu_device(source, node):
 
 
 def arguments(call, names):
-    """The arguments of a call after "cuda", as text. Positional arguments get their names from `names`, if given."""
+    """The arguments for a new call, as text: "cuda", then those of the old call. `names` turns positional arguments into named ones."""
     if has_stars(call) or names and len(call.args) > len(names):
         return '"cuda", …'
     given = [f"{names[i]}={ast.unparse(one)}" if names else ast.unparse(one) for i, one in enumerate(call.args)]
@@ -252,7 +254,7 @@ def arguments(call, names):
 
 
 def plain_calls(source):
-    """Finds calls for which the function's name is enough to decide."""
+    """Finds mistakes that one call shows, without the code around it."""
     for call, name in source.calls:
         given = call.args[0] if call.args else keyword(call, "device")
         if name == "torch.cuda.set_device" and given is not None and cpu_device(source, given):
@@ -335,7 +337,8 @@ def half_without_scaler(source):
     if "scale" in source.text.lower() or not any(method(call) == "backward" for call, _ in source.calls):
         return
     for call, name in source.calls:
-        body = getattr(call.parent.parent, "body", None)  # the body of the enclosing with statement
+        # the body of the with statement that contains the call
+        body = getattr(call.parent.parent, "body", None)
         if is_without_graph(source, body[0] if isinstance(body, list) and len(body) == 1 else call):
             continue
         kind = keyword(call, "dtype")

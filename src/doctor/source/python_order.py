@@ -28,7 +28,7 @@ STARTS_CHILD = re.compile(
 BUILTINS = set(dir(builtins))
 POOLED = ("map", "imap", "imap_unordered", "map_async", "starmap", "starmap_async", "apply", "apply_async", "submit")
 CONDITIONS = (ast.If, ast.IfExp, ast.BoolOp, ast.Try, ast.ExceptHandler, ast.Match, ast.comprehension) + LOOPS
-MOST_BRANCHES = 200  # in one scope; files written by hand have fewer
+MOST_BRANCHES = 200  # limit for one scope; people write fewer
 LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
@@ -43,7 +43,7 @@ def may_name_cuda(source, node):
 
 
 def makers(source, node):
-    """All calls whose result is assigned to the name. Empty if any other value is assigned to it."""
+    """All calls whose results are assigned to the name. Empty if something other than the result of a call is assigned to it."""
     if not isinstance(node, ast.Name):
         return []
     made = source.assigned.get(node.id, [])
@@ -85,7 +85,7 @@ def starts_cuda(source, call, name):
 
 
 def unconditional(leaves, nodes):
-    """The first of the nodes that every call of their function executes. `leaves` are statements that may end the function earlier."""
+    """The first of the nodes that is executed whenever their function is called. `leaves`: statements such as return that may end the function earlier."""
     first_leaf = min((one.lineno for one in leaves), default=None)
     for node in sorted(nodes, key=lambda one: one.lineno):
         around = [parent for _, parent in climb(node)]
@@ -105,8 +105,8 @@ def by_scope(nodes):
 
 
 def with_calls(source, found):
-    """The nodes, and the calls of functions in this file that certainly execute one. Each item is (node in the order of execution, node
-    that is meant)."""
+    """Pairs of (node, found node): each found node with itself, and each call of a function in this file that always executes a found node,
+    with that node."""
     made, called = {}, {}
     for one in source.all(ast.FunctionDef):
         made.setdefault(one.name, []).append(one)
@@ -118,7 +118,7 @@ def with_calls(source, found):
               if len(functions) == 1 and not functions[0].decorator_list}
     meant = {id(node): node for node in found}
     pairs, new = [(node, node) for node in found], found
-    for _ in range(4):  # functions may call other functions, up to this depth
+    for _ in range(4):  # the depth of nested calls that is examined
         more = []
         for scope, nodes in by_scope(new).items():
             name = single.get(scope)
@@ -133,7 +133,7 @@ def with_calls(source, found):
 
 
 def branches(node):
-    """A dictionary: for each if, try and so on that contains the node, up to the scope, the branch with the node."""
+    """A dictionary from each if, try and similar node around this node, within its scope, to the branch that contains this node."""
     parts = {}
     for child, parent in climb(node):
         if isinstance(parent, (ast.If, ast.Try, ast.IfExp)):
@@ -147,7 +147,7 @@ def branches(node):
 
 
 def comes_before(first, then):
-    """Whether both run in the same scope and `first` may have been executed before `then`."""
+    """Whether both nodes are in the same scope, and `first` may be executed before `then`."""
     if (first.lineno, first.col_offset) >= (then.lineno, then.col_offset) or scope_of(first) is not scope_of(then):
         return False
     one, other = branches(first), branches(then)
@@ -161,7 +161,7 @@ def comes_before(first, then):
 
 
 def surely_runs(first, then):
-    """Whether `first` is always executed before `then`, because it is in no condition or loop of its own."""
+    """Whether `first` is always executed before `then`: no condition or loop contains `first` without also containing `then`."""
     around = {id(parent) for _, parent in climb(then)}
     for child, parent in climb(first):
         if id(parent) in around:
@@ -173,7 +173,7 @@ def surely_runs(first, then):
 
 
 def first_ones(nodes):
-    """A dictionary from the id of a scope to its first node of each branch, which is always executed before later ones."""
+    """A dictionary from the id of a scope to the first of the nodes in each of its branches. Later nodes in the same branch add nothing."""
     firsts = {}
     for scope, inside in by_scope(nodes).items():
         seen = {}
@@ -210,7 +210,7 @@ def visible_devices(source):
 
 
 def is_for_children(children, node):
-    """Whether a process that is started later in the same scope inherits the variable."""
+    """Whether the scope starts a process after the node. The process inherits the variable, so setting it has an effect."""
     loop = loop_of(node)
     started = children.get(id(scope_of(node)), ())
     return bool(started) and (started[-1].lineno > node.lineno or loop is not None and any(loop_of(call) is loop for call in started))
@@ -228,7 +228,8 @@ def forks(source):
     if "spawn" in source.text or "forkserver" in source.text or sys.version_info >= (3, 14):
         return
     starts = [call for call, name in source.calls if starts_cuda(source, call, name)]
-    # If there is a GPU, these calls initialize CUDA as well. Only the calls in the child show that there is one.
+    # These calls initialize CUDA only if there is a GPU. They count only if the code of the child
+    # mentions CUDA.
     likely = [call for call, _ in source.calls if method(call) == "to" and call.args and may_name_cuda(source, call.args[0])]
     functions = {one.name: one for one in source.all(ast.FunctionDef)}
 
@@ -290,9 +291,9 @@ def moved_to_the_processor(handler):
 
 
 def passes_any_cuda(test, error):
-    """The searched text, such as "CUDA", if the condition is true for every error of CUDA; else None.
+    """The text that the condition searches for, such as "CUDA", if it accepts every error of CUDA; otherwise None.
 
-    The condition `"CUDA" in str(e) and tries < 3` is an example. It no longer is if it also requires `"out of memory" in str(e)`."""
+    `"CUDA" in str(e) and tries < 3` accepts every error. With `and "out of memory" in str(e)`, it would not."""
     if isinstance(test, ast.BoolOp):
         found = [passes_any_cuda(one, error) for one in test.values]
         narrow = isinstance(test.op, ast.And) and any(
@@ -331,7 +332,7 @@ def calls_itself(source, call, scope):
 
 
 def work_in_handler(source, handler, inside):
-    """The first call in the handler that starts the function again or certainly needs GPU memory. None if the handler moves its tensors
+    """The first call in the handler that calls its function again, or that certainly needs GPU memory. None if the handler moves tensors
     to the CPU."""
     if any(isinstance(node, ast.Call) and (method(node) == "cpu" or any(constant(given) == "cpu" for given in node.args))
            for node in inside):

@@ -53,7 +53,7 @@ TEST_CASE("a replacement serves the driver that served the line, and starts what
   };
   CHECK(conda("cudatoolkit=11.3").ends_with("/whl/cu118"));
   CHECK(conda("pytorch-cuda=12.1").ends_with("/whl/cu126"));
-  // In a list of packages, the replacement is an item and not a command.
+  // In a YAML list, the replacement is a list item and not a command.
   CHECK(instead(Kind::kYaml, "channels: [pytorch]\ndependencies: [pytorch-cuda=11.8]\n", "SRC18") ==
         "- pytorch-gpu");
   CHECK(instead(Kind::kNotebook,
@@ -73,7 +73,7 @@ TEST_CASE("a replacement keeps what else a call was given") {
   };
   CHECK(old("torch.cuda.amp.autocast()") == "torch.amp.autocast(\"cuda\")");
   CHECK(old("torch.cuda.amp.autocast(enabled=use)") == "torch.amp.autocast(\"cuda\", enabled=use)");
-  // The new function has the device as its first argument, so the old arguments need names.
+  // "True" needs a name, because the first argument of the new function is the device.
   CHECK(old("torch.cuda.amp.autocast(True)") == "torch.amp.autocast(\"cuda\", enabled=True)");
   CHECK(old("torch.cuda.amp.autocast(use, torch.half)") ==
         "torch.amp.autocast(\"cuda\", enabled=use, dtype=torch.half)");
@@ -112,7 +112,7 @@ TEST_CASE("a second index is taken from PyTorch's packages, and none of the othe
   CHECK(with("python3 -m pip install torch -r requirements.txt") ==
         "python3 -m pip install torch --index-url https://download.pytorch.org/whl/cu121 && "
         "python3 -m pip install -r requirements.txt");
-  // PyTorch is the only package, or the packages cannot be separated.
+  // Only one command: PyTorch is the only package, or the packages cannot be separated.
   CHECK(with("pip install torch") == "--index-url https://download.pytorch.org/whl/cu121");
   CHECK(with("pip install torch numpy --target x").starts_with("--index-url"));
 }

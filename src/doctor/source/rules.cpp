@@ -84,8 +84,8 @@ model::Diagnosis diagnose(const std::vector<Source>& sources,
                           const std::vector<std::string>& only) {
   model::Diagnosis diagnosis;
   std::map<std::string, std::string> unseen;  // rule id → why it could not be checked
-  std::map<std::string, bool>
-      found;  // ids of rules for the kinds of these files, and whether the rule has a finding
+  // Keys: ids of the rules for files of these kinds; value: whether the rule has a finding.
+  std::map<std::string, bool> found;
   for (const Source& source : sources) {
     for (const Row& row : rows()) {
       if (!applies(row, source.kind) || !wanted(only, row.id)) continue;

@@ -1,4 +1,4 @@
-// Tests the mistakes of source_test.cpp in other notations.
+// Tests that rules also find the mistakes of source_test.cpp if they are written in other ways.
 #include "doctor/source/pairs.hpp"
 
 namespace berth::doctor::source::shapes_test {

@@ -379,7 +379,7 @@ bool CommandMarks::foreign_setting(const Command& command) {
   const std::string& next = words[first + 1];
   const bool before =
       assigned(name).empty() && name.find('=') == std::string::npos && next.starts_with('=');
-  // "NAME= 0" sets an empty value and runs a command "0". "NAME= python" is left out: it may hide
+  // "NAME= 0" sets NAME to "" and runs the command "0". "NAME= python" is not reported: it may hide
   // all GPUs on purpose.
   const bool behind = name.ends_with('=') && listed_number(next).has_value();
   if (!before && !behind) return false;

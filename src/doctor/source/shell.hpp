@@ -50,15 +50,14 @@ class CommandMarks {
   /// Reports CUDA_VISIBLE_DEVICES=0, 1 without quotes: `value` is "0,", and `rest` is the text of
   /// the words after it.
   void add_split_list(int line, std::string_view value, std::string_view rest);
-  /// Adds the marks that depend on several commands. Commands that are added later belong to
-  /// another group.
+  /// Adds the marks that depend on several commands. Later commands form a new group.
   void finish();
   /// The lines that set LD_LIBRARY_PATH. A Dockerfile stage that is based on this one inherits
   /// them.
   [[nodiscard]] std::vector<int> library_paths() const { return library_paths_; }
   void inherit(std::vector<int> library_paths) { library_paths_ = std::move(library_paths); }
 
-  /// If true, a call of nvcc is not reported: Python code that calls nvcc needs the toolkit.
+  /// If true, calls of nvcc are not reported. Set this for Python code: it calls nvcc on purpose.
   bool asks_toolkit_on_purpose = false;
 
  private:
@@ -87,11 +86,11 @@ void requirement_mark(Marks& marks, int line, std::string_view requirement,
                       bool is_command = false);
 /// Whether the address is that of PyTorch's wheels for one build.
 bool is_wheel_index(std::string_view url);
-/// Whether the requirement selects a build of PyTorch: "torch==2.5.1+cu121", or "torch==2.5.1", for
-/// which PyTorch's index has 2.5.1+cu121. pip prefers that to PyPI's 2.5.1, because it counts as
-/// higher.
+/// Whether a requirement selects a build of PyTorch in its index: "torch==2.5.1+cu121", or
+/// "torch==2.5.1". For the second one, pip prefers 2.5.1+cu121 in this index to 2.5.1 on PyPI,
+/// because it sorts higher.
 bool names_torch_build(std::string_view requirement);
-/// The build in the address of such an index: "cu121".
+/// The build in the address of an index of PyTorch's wheels: "cu121".
 std::string wheel_tag(std::string_view url);
 /// The build that replaces "cudatoolkit=11.3". It has the same CUDA major version, so the driver is
 /// new enough.

@@ -27,12 +27,12 @@ enum class Kind {
 /// A place in a file about which a rule has a finding.
 struct Mark {
   int line = 0;
-  std::string what;        // `what` of a Row: "set_device_cpu"
+  std::string what;        // which kind of mark: Row::what, such as "set_device_cpu"
   std::string value;       // the value shown in the sentence of the rule's row
   int other = 0;           // number of another line that the sentence mentions; 0 none
   std::string code = {};   // the text of the line, trimmed and printable
   std::string where = {};  // additional location: "code cell 3, line 2"
-  std::string meant = {};  // the intended value for the replacement, such as a GPU list
+  std::string meant = {};  // what the user probably meant, such as a corrected GPU list
 };
 
 struct Source {

@@ -171,11 +171,11 @@ void compose_marks(Marks& marks, const Lines& lines) {
   }
 }
 
-/// The first lines of a manifest that name a GPU resource, by section; 0: none.
+/// The line of the first GPU resource in each section of a manifest; 0: none.
 struct GpuLines {
   int limit = 0;
   int request = 0;
-  int node = 0;  // in a node selector, affinity or toleration, which provides no GPU
+  int node = 0;  // a node selector, affinity or toleration; it provides no GPU
 };
 
 /// The name of the section that contains a line: "limits" for a line below `limits:`, and for
@@ -200,7 +200,7 @@ GpuLines gpu_lines(std::span<const Line> document) {
   for (std::size_t i = 0; i < document.size(); ++i) {
     if (!contains_any(document[i].text, names)) continue;
     const std::string_view section = section_of(document, i);
-    int unused = 1;  // for places without effect, such as annotations
+    int unused = 1;  // not recorded: other places, such as annotations, have no effect
     int& line = section == "limits"                             ? found.limit
                 : section == "requests"                         ? found.request
                 : section == "nodeSelector" || section == "key" ? found.node
@@ -234,7 +234,7 @@ const Line* gpu_program(std::span<const Line> document) {
 }
 
 void kubernetes_marks(Marks& marks, std::span<const Line> document) {
-  // These words are other ways to get a GPU, or YAML references such as "*gpu".
+  // Signs that the manifest gets a GPU in another way, or refers to settings elsewhere ("*gpu").
   constexpr std::string_view given[] = {"resourceClaims", "runtimeClassName", ": *", "<<:"};
   constexpr std::string_view training[] = {"train.py", "torchrun", "accelerate launch",
                                            "deepspeed"};

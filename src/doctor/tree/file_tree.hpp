@@ -58,9 +58,9 @@ class FileTree {
   /// `follow`: a link at the end of the path is also resolved.
   [[nodiscard]] Found find(std::string_view path, bool follow = true) const;
 
-  /// These functions resolve links except at the end of the path, create missing folders, and
-  /// return the new entry. It replaces an entry of an earlier layer. They return nullptr if a file
-  /// is in the way, or if the current layer already has another entry there.
+  /// These functions add an entry and return it. They resolve links except at the end of the path,
+  /// and create missing folders. An entry of an earlier layer is replaced. They return nullptr if a
+  /// file is in the way, or if the current layer already has another entry at the path.
   Entry* put_file(std::string_view path, Content content, mode_t mode = 0644);
   Entry* put_link(std::string_view path, std::string target);
   Entry* make_folder(std::string_view path);

@@ -28,7 +28,8 @@ constexpr std::array<std::string_view, 7> kParts{"environment",  "kernel.log", "
                                                  "process.json", "probe.json", "expect.json",
                                                  "redacted.txt"};
 
-/// The content of a file, after that of its bases was applied.
+/// A machine that is built up from files: the changes of each file are applied to the result of its
+/// base.
 struct Layers {
   RecordedMachine machine;
   std::size_t special_bytes = 0;
@@ -47,8 +48,8 @@ std::vector<std::string_view> words_of(std::string_view line) {
   return words;
 }
 
-/// Merges two JSON objects: keys of `by` replace those of `base`. If `base` is a list, `by` changes
-/// its entries: {"0": {…}} changes the first one, {"*": {…}} all of them.
+/// Applies the changes `by` to `base`. For an object, keys of `by` replace those of `base`. For a
+/// list, {"0": {…}} changes the first entry, and {"*": {…}} all entries.
 void change(json& base, const json& by, int depth = 0) {
   if (!by.is_object() || depth > 8) {
     base = by;
@@ -289,8 +290,8 @@ class Reader {
     return file_or_node(path, rest, indent);
   }
 
-  /// Handles a heading. Without entries below it, the folder is empty. Device nodes below it do not
-  /// create the folder.
+  /// Handles a heading, which names a folder. Creates the folder if nothing is below the heading.
+  /// Files below it create the folder too, device nodes do not.
   Status heading() {
     for (std::size_t next = at_ + 1; next < lines_.size(); ++next) {
       const std::string_view words = trim(lines_[next]);

@@ -46,8 +46,8 @@ Descriptor open_inside(int folder, const std::string& path, int flags) {
   open_how how = {};
   how.flags = static_cast<unsigned>(flags);
   how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
-  // For a path with "..", the kernel returns EAGAIN if any file on the machine is renamed at the
-  // same time.
+  // The kernel returns EAGAIN for a path with ".." whenever any file on the machine is being
+  // renamed.
   constexpr int kTries = 200;
   int fd = -1;
   for (int i = 0; i < kTries && fd < 0; ++i) {

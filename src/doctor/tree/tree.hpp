@@ -120,8 +120,8 @@ class Tree {
                               std::vector<std::string>& names) const;
   void note(const std::string& path, const Node& node) const;
   void note_links(std::string path) const;
-  /// "/sys" if the path is in /sys, but nothing is mounted there: a missing file then proves
-  /// nothing. "/proc" in the same way. "" for all other paths.
+  /// "/sys" or "/proc" if the path is below this folder, but nothing is mounted there. A missing
+  /// file then proves nothing. "" for all other paths.
   [[nodiscard]] std::string_view unmounted(const std::string& path) const;
   [[nodiscard]] bool has_entries(const std::string& folder) const;
   template <typename T>
