@@ -6,7 +6,7 @@
 
 namespace berth {
 
-/// "Permission denied"; "unknown error" for an unknown number.
+/// The text for an errno, such as "Permission denied". An unknown number gives "unknown error".
 [[nodiscard]] std::string error_words(int number);
 
 }  // namespace berth

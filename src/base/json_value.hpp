@@ -20,7 +20,7 @@ template <typename T, typename Json>
     const bool fits = json.is_number_unsigned()
                           ? std::in_range<T>(json.template get<std::uint64_t>())
                           : std::in_range<T>(json.template get<std::int64_t>());
-    // Throws Json::exception, because the value is not an integer.
+    // The value is a number and not a string, so get_ref() throws Json::exception.
     if (!fits) static_cast<void>(json.template get_ref<const typename Json::string_t&>());
   }
   return json.template get<T>();

@@ -52,13 +52,15 @@ class PickleReader {
     return push_value({Kind::kText, 0, cursor_.bytes(length, kMostText), {}});
   }
   bool push_global(const std::string& module, const std::string& name) {
-    // A pickle can use both names many times through the memo.
+    // Through the memo, a short pickle can use long names many times. So copies of the names count
+    // against the limit for text.
     text_bytes_ += module.size() + name.size();
     return text_bytes_ <= kMostText && push_value({Kind::kGlobal, 0, module + " " + name, {}});
   }
   bool push_bytes(std::uint64_t length) { return cursor_.skip(length), push(Kind::kNone); }
   bool push_long(std::uint64_t length) {
-    // Sizes have at most 8 bytes. Larger numbers, such as seeds, are not used by our readers.
+    // No size needs more than 8 bytes. Longer numbers, such as seeds, are skipped, because our
+    // readers do not use them.
     if (length > 8) return push_bytes(length);
     std::uint64_t value = cursor_.number(static_cast<std::size_t>(length));
     const unsigned bits = static_cast<unsigned>(length) * 8;
@@ -88,14 +90,15 @@ class PickleReader {
     copied_ += into.size();
     return true;
   }
-  /// Adds to the container below. Objects that were made by a call can be containers too.
+  /// Adds the items to the container on top of the stack. An object made by a call also counts as a
+  /// container.
   bool add(Kind kind, const Items& items) {
     if (stack_.empty() || stack_.back() == kMark) return false;
     Pickle::Value& to = made_.values_[stack_.back()];
     if (to.kind != kind && to.kind != Kind::kObject) return false;
     if (kind == Kind::kDict && items.size() % 2 != 0) return false;
     to.items.insert(to.items.end(), items.begin(), items.end());
-    copied_ += items.size();  // through the memo, one value can be added many times
+    copied_ += items.size();  // a value in the memo can be added many times
     return true;
   }
   bool keep(std::uint64_t key) {
@@ -259,11 +262,12 @@ class PickleReader {
     return push(Kind::kObject, std::move(callee_and_arguments));
   }
 
-  /// Gives a state to the object below.
+  /// Gives a state to the object on top of the stack.
   bool build(Index state) {
     if (stack_.empty() || stack_.back() == kMark) return false;
     Pickle::Value& object = made_.values_[stack_.back()];
-    // A dictionary's own state is not one of its entries (`_metadata` of a state dict).
+    // Ignore the state of a dictionary (`_metadata` of a state dict), because it is not one of its
+    // entries.
     if (object.kind == Kind::kObject) object.items.push_back(state);
     return true;
   }

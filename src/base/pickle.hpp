@@ -1,5 +1,6 @@
 // Reads a pickle, which is a program that can call any function. Here its opcodes only build
-// values: nothing is ever imported or called, and a call is a value too.
+// values: nothing is ever imported or called. A call in the pickle only becomes a value that
+// describes it.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@ namespace {
 
 using Kind = Pickle::Kind;
 
-/// A pickle of any contents.
+/// Reads a pickle that may contain values of any kind.
 std::optional<Pickle> read(std::string_view bytes) {
   const FileBytes file = berth::file_of(bytes);
   Cursor cursor(file, 0, file.size);
@@ -73,7 +73,8 @@ TEST_CASE("damaged pickles are refused, whatever is cut off") {
 TEST_CASE("values that contain each other many times cost bounded memory") {
   std::string bytes = "]q";
   bytes += '\0';
-  for (int i = 0; i < 64; ++i) {  // each list has the one before twice: 2^64 if it were copied
+  // Each list contains the previous list twice. Copying them would make 2^64 lists.
+  for (int i = 0; i < 64; ++i) {
     bytes += "](h";
     bytes += static_cast<char>(i);
     bytes += 'h';
@@ -81,9 +82,11 @@ TEST_CASE("values that contain each other many times cost bounded memory") {
     bytes += "eq";
     bytes += static_cast<char>(i + 1);
   }
-  CHECK_FALSE(Pickle::read_plain(bytes + "."));  // the lists are still on the stack
-  CHECK(Pickle::read_plain("]q\0h\0a."sv));      // a list in itself is valid, and is not followed
-  // A text of 1 MB in the memo, and 100 names of a global that consist of it.
+  // Invalid, because the lists are still on the stack.
+  CHECK_FALSE(Pickle::read_plain(bytes + "."));
+  // A list that contains itself is valid. The reader does not follow it.
+  CHECK(Pickle::read_plain("]q\0h\0a."sv));
+  // A text of 1 MB in the memo, and 100 globals whose module and name are this text.
   const std::string text = std::string("X\0\0\x10\0"sv) + std::string(1 << 20, 'a') + "q" + '\0';
   std::string globals = text;
   for (int i = 0; i < 100; ++i)

@@ -16,8 +16,9 @@ Catalogue chinese_messages();  // generated from po/zh_CN.po
 namespace {
 std::atomic<Language> chosen{Language::kEnglish};
 
-constexpr std::size_t kLeastWords =
-    8;  // bytes of fixed text; a sentence with less, such as "{}: {}", would match any text
+// Bytes of fixed text that a sentence needs. A sentence with less, such as "{}: {}", would match
+// any text.
+constexpr std::size_t kLeastWords = 8;
 
 /// The fixed text between the placeholders of a sentence; nullopt if a placeholder has a format
 /// specification.

@@ -19,8 +19,9 @@ class TomlTable {
   static constexpr std::size_t kMostText = 95;  // the longest name; NVML's buffers hold 96 bytes
   using Read = std::function<void(TomlTable&)>;
 
-  /// Reads a document. Hints name `page` of the documentation. Fails with kInvalidArgument (E0602:
-  /// not TOML; E0603: unknown key; E0604: wrong type; E0605: invalid value; E0606: missing key).
+  /// Reads a document. The hints in errors refer to `page` of the documentation. Fails with
+  /// kInvalidArgument (E0602: not TOML; E0603: unknown key; E0604: wrong type; E0605: invalid
+  /// value; E0606: missing key).
   [[nodiscard]] static Status read(std::string_view document, const std::string& origin,
                                    const std::string& page, const Read& read);
 

@@ -25,12 +25,12 @@ namespace berth {
 [[nodiscard]] Result<std::int64_t> parse_integer(std::string_view given, std::int64_t least,
                                                  std::int64_t most);
 
-/// "61.2 GiB", "312 MiB", "17 KiB": binary units, three significant digits, a space before the
-/// unit.
+/// A size for people: "61.2 GiB", "312 MiB", "17 KiB". Binary units, three significant digits, a
+/// space before the unit.
 [[nodiscard]] std::string show_bytes(std::uint64_t bytes);
-/// "2 h 14 m", "3 m 41 s", "12.4 s", "80 ms".
+/// A duration for people: "2 h 14 m", "3 m 41 s", "12.4 s", "80 ms".
 [[nodiscard]] std::string show_duration(std::chrono::milliseconds duration);
-/// "612 W", "8.4 W" from milliwatts.
+/// A power for people, from milliwatts: "612 W", "8.4 W".
 [[nodiscard]] std::string show_power(std::uint64_t milliwatts);
 
 }  // namespace berth

@@ -228,7 +228,7 @@ TEST_CASE("products of an AMD GPU go through rocBLAS in every precision") {
     REQUIRE(!large);
     CHECK(large.error().id == "E1054");
   }
-  target.pci_address = "0000:c2:00.0";  // HIP does not offer it, so OpenCL is asked
+  target.pci_address = "0000:c2:00.0";  // HIP has no such GPU, so OpenCL is used
   const auto other = run_in_child(case_of(opencl_cases(), "gemm.fp32"), target, {0.01, 256}, 60s);
   ::unsetenv("BERTH_HIP_LIBRARY");
   ::unsetenv("BERTH_ROCBLAS_LIBRARY");

@@ -26,7 +26,7 @@ constexpr std::array kFiles{
     "libblas.so.3",     "/System/Library/Frameworks/Accelerate.framework/Accelerate",
 };
 
-/// oneDNN's product in row order. 0: done.
+/// The type of oneDNN's function for matrix products in row order. It returns 0 on success.
 using DnnlSgemm = int (*)(char trans_a, char trans_b, std::int64_t m, std::int64_t n,
                           std::int64_t k, float alpha, const float* a, std::int64_t lda,
                           const float* b, std::int64_t ldb, float beta, float* c, std::int64_t ldc);

@@ -28,10 +28,11 @@ struct Target {
   std::string opencl_library;  // soname or path
   std::string opencl_name;  // CL_DEVICE_NAME as `berth ls` shows it; "": any device at pci_address
   std::string pci_address;  // "": not on PCI
-  std::string peer_pci_address;              // the other GPU of a copy between GPUs
-  std::vector<std::string> python_prefixes;  // where wheels with libraries may be
-  int threads = 1;                           // number of CPUs that this process may use
-  std::uint64_t cpu_memory_bytes = 0;        // memory that this process may use; 0: unknown
+  std::string peer_pci_address;  // the other GPU of a copy between GPUs
+  // Python environments that may contain wheels with CUDA libraries.
+  std::vector<std::string> python_prefixes;
+  int threads = 1;                     // number of CPUs that this process may use
+  std::uint64_t cpu_memory_bytes = 0;  // memory that this process may use; 0: unknown
 };
 
 struct Effort {
@@ -41,8 +42,8 @@ struct Effort {
 
 /// The value of Measured::library for Berth's own loops and kernels.
 inline constexpr const char* kOwnCode = "berth";
-/// The value for a copy between GPUs: a direct copy, or two steps if the driver does not allow
-/// that.
+/// Measured::library for a copy between GPUs: a direct copy, or through the host's memory in two
+/// steps if the driver allows no direct copy.
 inline constexpr const char *kPeerAccess = "peer access", *kThroughHost = "the host's memory";
 
 /// What a case measured. bench/figure.hpp computes figures from it.
@@ -65,13 +66,14 @@ struct Case {
   Result<Measured> (*run)(const Target&, const Effort&);
 };
 
-/// The rows of three square matrices whose elements take `element_bytes` and that fit in `bytes`:
-/// `most`, halved until they fit, but at least 256.
+/// The largest number of rows for which three square matrices fit in `bytes`. Elements take
+/// `element_bytes`. Starts with `most` and halves it until they fit, but not below 256.
 [[nodiscard]] std::uint64_t rows_that_fit(std::uint64_t most, std::uint64_t element_bytes,
                                           std::uint64_t bytes);
-/// Multiplies matrices of the size that the user asked for, otherwise of a size that keeps to
-/// Effort::seconds, which a product of 256 rows shows. `run` multiplies matrices with this many
-/// rows for this many seconds. Fails with kUnsupported (E1054: the size is above `most`).
+/// Multiplies matrices of Effort::size rows. If the size is 0, first times a product of 256 rows,
+/// and from that chooses a size whose run takes about Effort::seconds. `run` multiplies matrices
+/// with this many rows for this many seconds. Fails with kUnsupported (E1054: the size is above
+/// `most`).
 [[nodiscard]] Result<Measured> product_of_size(
     const Effort& effort, std::uint64_t most,
     const std::function<Result<Measured>(std::uint64_t rows, double seconds)>& run);

@@ -95,8 +95,8 @@ void isolate(int pipe, pid_t parent) {
 // NOLINTBEGIN(concurrency-mt-unsafe): the child has one thread.
 void set_variables(const Target& target, const std::string& scratch) {
   const std::string threads = std::to_string(target.threads);
-  // A BLAS counts the CPUs of the machine and ignores a container's quota. If the user has set the
-  // variable, its value is kept.
+  // A BLAS starts a thread for each CPU of the machine and ignores the quota of a container.
+  // Variables that the user has set are not changed.
   for (const char* variable : {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"})
     ::setenv(variable, threads.c_str(), 0);
   if (!scratch.empty())
@@ -117,7 +117,7 @@ void set_variables(const Target& target, const std::string& scratch) {
     if (n <= 0) ::_exit(1);
     left.remove_prefix(static_cast<std::size_t>(n));
   }
-  // Skip exit handlers, because those of the platforms would wait for their threads.
+  // Skip exit handlers, because those of OpenCL platforms wait for the platforms' threads.
   ::_exit(0);
 }
 

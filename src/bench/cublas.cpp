@@ -19,7 +19,7 @@ namespace berth::bench {
 namespace {
 
 constexpr std::uint64_t kMostRows = 16'384;
-constexpr int kOldest = 11;  // cuBLAS 10 has other types of computation
+constexpr int kOldest = 11;  // cuBLAS 10 lacks cublasComputeType_t
 constexpr const char* kWheel = "pip install nvidia-cublas-cu12";
 
 using Handle = void*;
@@ -40,7 +40,7 @@ struct Precision {
   int data_type, compute_type;
   std::uint64_t element_bytes;
   int least_capability;  // 80 for 8.0
-  double epsilon;        // the unit of the coarsest rounding
+  double epsilon;        // machine epsilon of inputs that are less exact than T; 0: as exact as T
 };
 constexpr auto kPrecisions = std::to_array<Precision>({
     {"fp32", 0, 68, 4, 0, 0},
@@ -81,7 +81,8 @@ std::vector<std::string> cublas_files(const Target& target, int driver_major) {
 
 Result<CuBlas> open_cublas(const Target& target, int driver_major) {
   for (const std::string& file : cublas_files(target, driver_major)) {
-    // Another version of cuBLASLt may be in the library path.
+    // Load cuBLASLt from the same folder first, because the library path may contain another
+    // version of it.
     if (const std::size_t slash = file.rfind('/'), at = file.rfind("libcublas.so");
         slash != std::string::npos && at == slash + 1)
       ::dlopen((file.substr(0, at) + "libcublasLt" + file.substr(at + 9)).c_str(),
@@ -106,7 +107,7 @@ Result<CuBlas> open_cublas(const Target& target, int driver_major) {
                kWheel};
 }
 
-/// The data of a matrix on the device, and the values that it has after rounding.
+/// A matrix: its copy on the device, and its values as the device rounded them.
 template <typename T>
 struct Operand {
   std::vector<T> values;
@@ -167,7 +168,8 @@ class Product {
     const T zero = 0;
     constexpr int kDefault = -1;
     const auto at = [](CUdeviceptr address) { return reinterpret_cast<void*>(address); };
-    // As BLAS, cuBLAS expects column order. In row order it computes (B·A)ᵀ with swapped operands.
+    // Like BLAS, cuBLAS expects column order. With swapped operands it computes (B·A)ᵀ, which is
+    // the product in row order.
     return blas_.gemm(handle_, 0, 0, n, n, n, &one, at(b), type, n, at(a), type, n, &zero, at(c),
                       type, n, precision_.compute_type, kDefault);
   }
@@ -227,7 +229,7 @@ Result<Measured> gemm(const Target& target, const Effort& effort) {
     return precision.element_bytes == 8 ? product.run<double>(rows, seconds)
                                         : product.run<float>(rows, seconds);
   };
-  // The host keeps the matrices too.
+  // The matrices must also fit in the memory of the host, which keeps copies of them.
   const std::uint64_t host =
       target.cpu_memory_bytes == 0 ? 1ULL << 30 : target.cpu_memory_bytes / 4;
   const std::uint64_t bytes = std::min(session.usable_bytes(), host);

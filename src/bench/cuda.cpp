@@ -31,8 +31,8 @@ double naive_median(std::vector<double> naive) {
   return statistics_of(std::move(naive)).median;
 }
 
-/// The bytes to copy: the wanted size, else `usual` or what the device has if that is less. Fails
-/// with kUnsupported (E1054) if the wanted size does not fit.
+/// The number of bytes to copy: --size if it was given, otherwise `usual`, or less if the device
+/// has too little memory. Fails with kUnsupported (E1054) if --size does not fit.
 Result<std::uint64_t> bytes_for(const CudaSession& session, const Effort& effort,
                                 std::uint64_t usual, std::uint64_t copies) {
   const std::uint64_t most = session.usable_bytes() / copies;

@@ -22,9 +22,9 @@ template <typename T>
   return values;
 }
 
-/// The largest error of 256 samples of C = A·B, relative to the sum of the magnitudes added up.
-/// NaN and infinity count as the largest double, because JSON has no infinity. Matrices are in row
-/// order.
+/// Checks 256 elements of C = A·B and returns the largest error, relative to the sum of |a·b| of
+/// the element. NaN and infinity count as the largest double, because JSON has no infinity.
+/// Matrices are in row order.
 template <typename T>
 [[nodiscard]] double sampled_error(std::uint64_t rows, const std::vector<T>& a,
                                    const std::vector<T>& b, const std::vector<T>& c) {

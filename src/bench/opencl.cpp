@@ -309,7 +309,7 @@ Result<Measured> gemm(const Target& target, const Effort& effort) {
   return measured;
 }
 
-/// Only rocBLAS computes in 16 bit.
+/// Products of 16-bit matrices. Only rocBLAS can compute them.
 template <bool bf16>
 Result<Measured> gemm_16_bit(const Target& target, const Effort& effort) {
   const char* const precision = bf16 ? "bf16" : "fp16";

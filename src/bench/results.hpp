@@ -20,7 +20,7 @@ struct EarlierResult {
   std::string name, case_key;          // name of the device; key of the case: "gemm.fp32"
   std::int64_t unix_milliseconds = 0;  // when it was measured; 0: unknown
 
-  /// Work a second, or runs a second if the case has no amount of work.
+  /// Work per second. If the case has no amount of work, runs per second.
   [[nodiscard]] double rate() const { return (work > 0 ? work : 1) / seconds; }
 };
 using EarlierResults = std::map<std::string, EarlierResult, std::less<>>;  // by result_key()
@@ -37,8 +37,8 @@ inline constexpr double kSlowerPercent = 5;
 /// E1057.
 [[nodiscard]] Result<EarlierResults> parse_results(std::string_view document,
                                                    const std::string& file);
-/// `newer` with the results that only `older` has, so that a run on one device keeps those of the
-/// others. `older` is ignored if it is not a document of results.
+/// Merges two documents: all results of `newer`, and the results of devices and cases that only
+/// `older` has. `older` is ignored if it is not a document of results.
 [[nodiscard]] std::string with_results_of(std::string_view newer, std::string_view older);
 
 /// The files of `berth bench --keep` in a state folder: the newest results, and the first ones.
@@ -46,7 +46,7 @@ inline constexpr double kSlowerPercent = 5;
 [[nodiscard]] std::string kept_baseline_file(const std::string& state_folder);
 
 struct Speed {
-  bool is_compared = false;         // with the baseline, or with devices of the same name
+  bool is_compared = false;         // a baseline or another device of this name has results
   std::vector<std::string> slower;  // a translated sentence for each case that is slower
 };
 /// Compares the newest results of a device with its baseline, and with the median of the other

@@ -47,5 +47,5 @@ TEST_CASE("one fast twin makes no other device slow") {
   REQUIRE(latest);
   const Speed speed = speed_of("a", *latest, {});
   CHECK(speed.is_compared);
-  CHECK(speed.slower.empty());  // the median of the others is 1.04, and not 1.08
+  CHECK(speed.slower.empty());  // the other two: median 1.04, not the larger 1.08
 }

@@ -49,7 +49,7 @@ struct Precision {
   std::string_view name;
   int data_type, compute_type;
   std::uint64_t element_bytes;
-  double epsilon;  // the unit of the coarsest rounding
+  double epsilon;  // machine epsilon of inputs that are less exact than T; 0: as exact as T
 };
 constexpr auto kPrecisions = std::to_array<Precision>({
     {"fp32", 151, 151, 4, 0},
@@ -103,8 +103,8 @@ Error failed(const char* call, int problem) {
           "berth doctor"};
 }
 
-/// Products of one precision. The child process ends afterwards, so that only the matrices are
-/// released, between two sizes.
+/// Products of one precision. Frees only the matrices, because one run can follow another. The
+/// child process ends afterwards, which frees everything else.
 class Product {
  public:
   Product(const Functions& call, const Precision& precision, void* handle)
@@ -203,8 +203,8 @@ class Product {
   std::array<void*, 2> events_{};
 };
 
-/// The most rows whose matrices fit half of the free memory of the device, and a quarter of the
-/// memory of the host.
+/// The largest number of rows for which the matrices fit in half of the device's free memory, and
+/// in a quarter of the host's memory.
 std::uint64_t most_rows(const Functions& call, const Target& target, std::uint64_t element_bytes) {
   std::size_t free = 0, total = 0;
   if (call.hipMemGetInfo(&free, &total) != 0) free = 1 << 30;

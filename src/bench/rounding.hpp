@@ -7,7 +7,8 @@
 
 namespace berth::bench {
 
-/// float → bf16 or fp16, to nearest even. All values are normal and within their ranges.
+/// Converts a float to bf16 or fp16, and rounds to nearest, ties to even. Values below the normal
+/// range of fp16 become 0, values above it infinity.
 [[nodiscard]] inline std::uint16_t narrowed(float value, bool bf16) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const unsigned dropped = bf16 ? 16 : 13;

@@ -31,8 +31,8 @@ struct Statistics {
   return all;
 }
 
-/// What a PCIe link carries in one direction: the rate of its generation less the encoding. Packets
-/// have headers too, so copies reach about 90 % of it. 0: not known.
+/// What a PCIe link carries in one direction: its rate without the overhead of the encoding.
+/// Packets also have headers, so copies reach about 90 % of this. 0: not known.
 [[nodiscard]] inline double pcie_bytes_per_second(std::uint64_t generation, std::uint64_t width) {
   constexpr double kGigabits[] = {0,
                                   2.5 * 8 / 10,

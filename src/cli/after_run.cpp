@@ -60,7 +60,8 @@ void run_program(const Words& words, const Words& variables, bool is_shown, mill
   for (const int signal : kEnds) ::sigaddset(&ends, signal);
   ::pthread_sigmask(SIG_BLOCK, &ends, &before);
   const Descriptor signals(::signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK));
-  signalfd_siginfo old;  // earlier signals were meant for the job
+  // Discard signals that arrived earlier, because they were meant for the job.
+  signalfd_siginfo old;
   while (signals && ::read(signals.get(), &old, sizeof old) == sizeof old) {
   }
   const pid_t pid = ::fork();
@@ -72,14 +73,16 @@ void run_program(const Words& words, const Words& variables, bool is_shown, mill
     ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
     const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     ::dup2(null, 0);
-    ::dup2(is_shown ? 2 : null, 1);  // the command has closed its standard output
+    // Not stdout, which belongs to the job's command and ends with it.
+    ::dup2(is_shown ? 2 : null, 1);
     if (!is_shown) ::dup2(null, 2);
     for (const std::string& one : variables) ::putenv(const_cast<char*>(one.c_str()));
     ::execvp(arguments.front(), arguments.data());
     ::_exit(127);
   }
   if (pid > 0) {
-    ::setpgid(pid, pid);  // called in the child, too; whichever comes first
+    // The parent and the child both set the group, so that it exists before either of them goes on.
+    ::setpgid(pid, pid);
     wait_for(pid, signals.get(), most);
     while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
     }

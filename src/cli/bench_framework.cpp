@@ -43,7 +43,7 @@ struct Wish {
   int gpus = 0;
 };
 
-/// What runs a model: PyTorch, and for inference also the other installed runtimes.
+/// A program that runs a model: PyTorch, or for inference another runtime that is installed.
 struct Runtime {
   std::string_view word, name;
 };

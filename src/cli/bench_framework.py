@@ -1,5 +1,5 @@
-# `berth bench train` and `berth bench infer` run this in the target Python, once for each precision, so that the memory of one does not count
-# for another. argv: a JSON document. Prints one JSON document as its last line.
+# `berth bench train` and `berth bench infer` run this in the target Python. Each precision has its own process, so that its memory can be measured alone. argv:
+# a JSON document. Prints one JSON document as its last line.
 import importlib.util
 import json
 import os
@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 
-# Modules that a runtime beside PyTorch needs. TensorRT is used through ONNX Runtime, which reads the exported model for both.
+# Modules that each runtime needs besides PyTorch. ONNX Runtime reads the exported model, also for TensorRT, which it calls.
 RUNTIMES = {"pytorch": (), "onnxruntime": ("onnxruntime",), "tensorrt": ("onnxruntime", "tensorrt")}
 WARM_UP, LEAST_RUNS, MOST_RUNS = 2, 5, 1000
 
@@ -221,7 +221,7 @@ def in_int8(torch, model, device):
 
 
 def in_pytorch(torch, wish, device, model, inputs):
-    """How to call the model, how to get its last output, what computes it, and the bytes of its weights."""
+    """Returns a function that runs the model, a function that returns its last output, the name of what computes it, and the bytes of its weights."""
     engine = "PyTorch " + torch.__version__
     if wish["precision"] in ("fp16", "bf16"):
         kind = torch.float16 if wish["precision"] == "fp16" else torch.bfloat16
@@ -252,7 +252,7 @@ def export(torch, model, inputs, path):
 def quantize(path, has_images):
     try:
         from onnxruntime.quantization import QuantType, quantize_dynamic
-        # On the CPU, integer convolutions exist only for unsigned weights.
+        # On the CPU, integer convolutions support only unsigned weights.
         quantize_dynamic(path, path + ".int8", weight_type=QuantType.QUInt8 if has_images else QuantType.QInt8)
     except ImportError as problem:
         raise NotPossible(f"{problem}; int8 in ONNX Runtime needs the package onnx: pip install onnx") from problem
@@ -296,7 +296,7 @@ def in_onnx_runtime(torch, wish, device, model, inputs):
         settings.intra_op_num_threads = torch.get_num_threads()
         try:
             session = onnxruntime.InferenceSession(path, settings, providers=[(provider, options)])
-        except Exception as problem:  # each error of ONNX Runtime has its own type
+        except Exception as problem:  # ONNX Runtime raises errors of many types
             raise NotPossible(f"ONNX Runtime cannot run the model: {problem}".splitlines()[0][:300]) from problem
     if session.get_providers()[0] != provider:
         raise NotPossible(f"ONNX Runtime could not start {provider}")

@@ -30,7 +30,9 @@ namespace {
 
 constexpr std::int64_t kMostSeconds = 600, kLeastRows = 16, kMostRows = 65'536;
 constexpr std::size_t kLargestKept = 16 << 20;
-/// Starting a platform and compiling takes seconds. Probing and checking take as long as measuring.
+/// The deadline of a case. Starting a platform and compiling kernels takes seconds; probing and
+/// checking the result take about as long as measuring. So the deadline is kStartTime plus
+/// kTimesSeconds × --seconds.
 constexpr std::chrono::seconds kStartTime(60);
 constexpr int kTimesSeconds = 4;
 
@@ -52,7 +54,8 @@ struct Choice {
 
 constexpr std::array<std::string_view, 5> kPrecisions{"fp32", "tf32", "fp16", "bf16", "fp64"};
 
-/// The word is a kind of case, the key of a case, or "all".
+/// Reads a word of the command line: a kind of case, the key of a case, or "all". Returns false for
+/// other words.
 bool read_word(const std::string& word, Choice& choice) {
   choice.kind = bench::kind_of(word);
   if (choice.kind || word == "all") return true;

@@ -259,8 +259,7 @@ class Rounds {
     return Done{};
   }
 
-  /// Excludes settings from winning if their output differs from that of the first setting that
-  /// finished.
+  /// A setting cannot win if its output differs from that of the first setting that finished.
   void check_outputs() {
     const compare::OutputSeries* reference = nullptr;
     for (std::size_t i = 0; i < outputs_.size() && !output_.what.empty(); ++i) {

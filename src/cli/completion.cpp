@@ -28,8 +28,8 @@ std::string quoted(std::string_view text, std::string_view apostrophe) {
   return out + "'";
 }
 
-/// Suggestions for values that may also have another form: machines (or files), faults (with device
-/// and time).
+/// Words to suggest for an option whose values are not a fixed list: names of machines (a file is
+/// also allowed), kinds of faults (a device and a time may follow), and devices.
 struct Suggestions {
   std::vector<std::string_view> words;
   bool or_file = false;

@@ -1,4 +1,4 @@
-// Options that several verbs have: which devices, and whose.
+// Options that several verbs share: they select devices, or what one user uses.
 #pragma once
 
 #include <array>

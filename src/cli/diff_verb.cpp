@@ -1,4 +1,4 @@
-// `berth diff`: what changed on the devices at a time, from the daemon's history.
+// `berth diff`: what changed on the devices between two periods, from the daemon's history.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -187,7 +187,7 @@ std::string state_lines(const std::vector<DeviceChanges>& all) {
 }
 
 bool has_changed(const serve::ConditionChange& one) {
-  constexpr double kLeast = 1;  // at least one second per minute
+  constexpr double kLeast = 1;  // seconds per minute
   if (!one.before || !one.after) return true;
   return one.what.starts_with("xid:") ? *one.after != *one.before
                                       : std::abs(*one.after - *one.before) >= kLeast;
@@ -286,14 +286,14 @@ std::string json_of(const std::vector<DeviceChanges>& all, const Asked& asked, b
   return json.finish();
 }
 
-/// A sentence if a broker did not record all of the time.
+/// A note if the daemon did not record a part of the two periods.
 std::string gaps_in(const std::vector<DeviceChanges>& all, const Minutes& minutes) {
   double before = 0, after = 0;
   for (const DeviceChanges& one : all) {
     before = std::max(before, one.recorded_before);
     after = std::max(after, one.recorded_after);
   }
-  // Some seconds have no reading under load.
+  // On a loaded machine, some seconds have no reading. Less than 10 % of missing seconds is no gap.
   const auto is_gap = [](double seconds, std::int64_t of) {
     return seconds < 0.9 * 60 * static_cast<double>(of);
   };

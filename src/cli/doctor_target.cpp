@@ -32,7 +32,8 @@ namespace {
 
 // The largest text that is read, because a pipe can be endless.
 constexpr std::size_t kMostBytes = 256 << 20;
-// Lines before the kept part of longer texts are not counted, because it would take too long.
+// If a text is longer than this, the lines before the kept part are not counted, because that would
+// take too long.
 constexpr std::size_t kMostCounted = 512 << 20;
 
 Error no_python(const std::string& what, const std::string& why, std::string hint) {
@@ -72,8 +73,8 @@ std::string meant_python(const doctor::Tree& tree, const std::string& path) {
   return "berth doctor --python \"$(command -v python3)\"";
 }
 
-/// Suggests to create a new environment next to one whose Python is missing. The old one must not
-/// be changed: `venv --clear` would delete its files, and `--upgrade` keeps a broken link.
+/// Suggests creating a new environment next to one whose Python is missing. The old one must not be
+/// changed: `venv --clear` would delete its files, and `--upgrade` keeps a broken link.
 std::string beside(const doctor::Tree& tree, const std::string& venv, const std::string& place) {
   const auto trimmed = [](std::string path) {
     while (path.size() > 1 && path.ends_with('/')) path.pop_back();
@@ -211,10 +212,10 @@ Error unreadable_text(const std::string& path, const std::string& why) {
           "python train.py 2>&1 | berth doctor --error -"};
 }
 
-/// The last part of a text, which is kept.
+/// The last part of a text. Only this part is kept.
 struct EndOfText {
   std::string bytes;
-  long lines_before = 0;  // number of lines before it; -1: too many to count
+  long lines_before = 0;  // number of lines before the kept part; -1: too many to count
 };
 
 long lines_in(std::string_view bytes) {
@@ -244,7 +245,8 @@ long lines_up_to(int file, off_t end) {
 bool has_no_writer(int file, std::string& bytes) {
   std::array<char, 64> target{};
   const std::string link = "/proc/self/fd/" + std::to_string(file);
-  // A pipe of a shell's <(…) has a writer, which may already have exited.
+  // Only named pipes are checked. A shell's <(…) is an anonymous pipe that was connected to a
+  // writer, even if that writer has already exited.
   if (::readlink(link.c_str(), target.data(), target.size()) < 1 || target[0] != '/') return false;
   for (int tries = 0; tries < 10; ++tries) {
     char one = 0;
@@ -298,9 +300,9 @@ Result<EndOfText> text_from(const std::string& path) {
   return text;
 }
 
-/// Asks the broker, if one runs, which devices it gives to no job because of a stuck process. The
-/// broker's files may be in the home folder. If that is on a server that does not answer, a look
-/// into it would never end.
+/// Asks the broker, if one runs, which devices it has set aside because of a process that cannot be
+/// killed. The broker's files may be in the home folder. If that folder is on a server that does
+/// not answer, reading it would block forever, so this checks it first.
 doctor::Fact<std::vector<model::Holding>> devices_aside(const doctor::Tree& tree) {
   const auto home = env_nonempty("HOME");
   if (const auto folder = tree.node(home.value_or("/")); folder.is_unreadable())

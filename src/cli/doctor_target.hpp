@@ -26,7 +26,7 @@ struct DoctorTarget {
 [[nodiscard]] Result<doctor::Fact<std::vector<doctor::Recognised>>> pasted_error(
     const Context& context);
 
-/// The interpreter with which files are parsed: that of the target, or "python3" if the target has
+/// The interpreter that parses source files: that of the target, or "python3" if the target has
 /// none that can run.
 [[nodiscard]] Result<std::string> parsing_python(const Context& context);
 

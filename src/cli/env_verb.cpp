@@ -30,7 +30,7 @@ std::string comments(const model::Placement& placement, const model::Environment
   for (const model::Setting& one : environment.settings)
     if (one.action == model::Setting::Action::kKeep)
       out += commented(one.name + "=" + printable(one.value) + "  " + one.why);
-  // No variable can pin a job to CPUs.
+  // No environment variable can pin a job to CPUs, so print the command that does it.
   if (!environment.cpus.empty())
     out += commented(text("berth run would also pin the job to CPUs {0}: taskset -c {0} COMMAND",
                           environment.cpus));
@@ -86,7 +86,8 @@ Result<int> run_env(const Context& context) {
   spec.variables = user;
   spec.environment = environment_options(context.arguments);
   spec.dry_run = true;
-  job::ThisMachine machine(false, note);  // no variable selects an OpenCL device
+  // Without OpenCL devices, because no variable can select one.
+  job::ThisMachine machine(false, note);
   auto plan = job::make_plan(spec, machine, note);
   if (!plan) return std::move(plan).error();
   const model::Environment& environment = plan->environment;

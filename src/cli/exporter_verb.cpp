@@ -75,7 +75,8 @@ Result<int> run_exporter(const Context& context) {
     if (!frame)
       return Error{ErrorCode::kUnavailable, "E0982", text("no driver answered within a minute"),
                    "berth doctor"};
-    // Prometheus reads text alone, so JSON has the same readings as `berth top --json`.
+    // Prometheus only reads text. With --json, print the same readings in the format of `berth top
+    // --json`.
     context.out(context.json
                     ? output::frame_json(frame->snapshot, {frame->number, frame->cost.cpu_seconds,
                                                            frame->cost.driver_seconds})

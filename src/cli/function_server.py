@@ -24,7 +24,7 @@ import traceback
 
 LENGTHS = struct.Struct("!IQ")
 REQUEST_SECONDS = 30  # the time for a client to send its request, and for the client to receive the answer
-MORE_CONNECTIONS = 16  # connections beyond the calls that run or wait: they ask for /healthz, or get the answer 503
+MORE_CONNECTIONS = 16  # extra connections besides those of running and waiting calls, for /healthz and for 503 answers
 LOOPBACK = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?")
 END_SECONDS = 5  # the time for a worker to end after it was asked to
 
@@ -102,7 +102,7 @@ def work(descriptor, path, name):
     channel = socket.socket(fileno=descriptor)
     calls, arrived = collections.deque(), threading.Semaphore(0)
 
-    def read():  # in a thread of its own, so that this process ends with its server even if the function hangs
+    def read():  # a separate thread, so that this process ends with its server even if the function hangs
         while True:
             message = receive(channel)
             if message is None:
@@ -132,7 +132,7 @@ def work(descriptor, path, name):
                 import asyncio
                 result = asyncio.run(result)
             kind, data = output_of(result)
-        except BaseException as problem:  # includes SystemExit: the worker stays loaded
+        except BaseException as problem:  # also SystemExit, because the worker must go on after a function that calls exit()
             traceback.print_exc()
             send(channel, {"status": "raised", "type": type(problem).__name__})
             continue
@@ -170,7 +170,7 @@ class Worker:
 
     def end(self, now=False):
         try:
-            self.channel.shutdown(socket.SHUT_RDWR)  # also wakes a thread of this process that reads from it
+            self.channel.shutdown(socket.SHUT_RDWR)  # also wakes a thread of this process that is blocked in a read
         except OSError:
             pass
         self.channel.close()
@@ -180,7 +180,7 @@ class Worker:
                 return
         except subprocess.TimeoutExpired:
             pass
-        self.process.kill()  # `berth run` leaves no process behind, however it ends
+        self.process.kill()  # `berth run` ends all processes of its job, even if it is killed
         self.process.wait()
 
 
@@ -248,7 +248,7 @@ class Pool:
         threading.Thread(target=self.started, args=(worker,), daemon=True).start()
 
     def started(self, worker):
-        """Waits for the lease and the function's module. A call that gave up meanwhile leaves the worker to the next one."""
+        """Waits until the worker has its lease and has loaded the function. If the call that started it has given up, it serves the next call."""
         try:
             message = receive(worker.channel)
         except ValueError:
@@ -392,7 +392,7 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
             sys.stderr.write(f"berth function: {self.command} {code} {time.monotonic() - begun:.3f} s\n")
 
     def log_message(self, *words):
-        """The base class logs what a client sent, as it is."""
+        """Does nothing: the base class would log the client's request line unescaped."""
 
     def allow(self):
         config = self.server.config
@@ -485,7 +485,7 @@ def serve(config):
         signal.signal(number, stop)
     threading.Thread(target=server.pool.reap, daemon=True).start()
     server.serve_forever(poll_interval=0.2)
-    server.server_close()  # calls that have arrived are answered first; a second signal ends them
+    server.server_close()  # waits for calls that have already arrived; a second signal ends them
     server.pool.close()
 
 

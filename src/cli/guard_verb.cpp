@@ -36,7 +36,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kQuota = 256U << 20U;
-constexpr const char* kInside = "BERTH_GUARD_SELF_TEST";  // set only in the child: its quota
+// The variable with the child's quota; not set in the parent.
+constexpr const char* kInside = "BERTH_GUARD_SELF_TEST";
 
 const model::Device* first_gpu(const model::Snapshot& snapshot) {
   for (const model::Device& device : snapshot.devices)

@@ -57,8 +57,8 @@ std::string health_table(const std::vector<CheckedDevice>& all, const output::Te
   return table.render(terminal);
 }
 
-/// The folder with results of `berth bench --keep`: this user's, else that of the broker for all
-/// users.
+/// The folder with the results of `berth bench --keep`: this user's folder if it has results,
+/// otherwise that of the system broker.
 std::string kept_folder() {
   std::error_code problem;
   const std::string own = system::state_folder();

@@ -13,8 +13,9 @@ namespace berth::cli {
 /// HistoryReader::open.
 [[nodiscard]] Result<watch::HistoryReader> open_history();
 
-/// The error E0986 of a verb that found nothing from this time on (Unix seconds). `what`: the
-/// sentence if the history has readings. The hint asks for as long ago as there are readings.
+/// The error E0986 of a verb that found nothing since `from` (Unix seconds). `what` is its message
+/// if the history has readings. If there are earlier readings, the hint is a command with a --since
+/// that includes them.
 [[nodiscard]] Error nothing_kept(const watch::HistoryReader& reader, std::int64_t from,
                                  std::int64_t now, const std::string& what,
                                  const std::string& verb);

@@ -187,7 +187,7 @@ std::string usage_table(const std::vector<serve::UsageSum>& sums, const std::str
   return table.render(terminal);
 }
 
-/// A duration for --since that is at least as long: "45m", "3h", "12d".
+/// A value for --since that is at least this many seconds: "45m", "3h", "12d".
 std::string since_words(std::int64_t seconds) {
   constexpr std::int64_t kHour = 3600;
   const auto rounded_up = [&](std::int64_t unit) { return (seconds + unit - 1) / unit; };

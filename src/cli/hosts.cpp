@@ -27,7 +27,7 @@ constexpr std::size_t kMostHosts = 64, kMostBytes = 16 << 20;
 struct Host {
   std::string name;
   system::ChildResult result;
-  bool has_answered = false;  // berth ran there, even if its exit code reports a problem
+  bool has_answered = false;  // the machine's berth ran, even if its exit code reports a problem
   std::string problem;        // why berth did not run there
 };
 

@@ -59,8 +59,8 @@ bool is_offline(std::string_view words) {
               "error sending request", "CondaHTTPError", "ConnectionFailed", "Could not connect"});
 }
 
-/// Why the proxy gave no connection; "" if this was not the problem. pip prints the proxy's status
-/// code; uv only shows if it is 407, a missing password.
+/// Why the proxy refused the connection; "" if it did not. pip prints the proxy's status code. uv
+/// only says whether it was 407, which means a missing password.
 std::string proxy_failure(std::string_view words) {
   if (const std::string code = between(words, "Tunnel connection failed: ", " "); !code.empty())
     return text("the proxy refuses the connection ({})", code);

@@ -48,7 +48,8 @@ Error needs_a_job(const char* verb) {
           "berth jobs"};
 }
 
-/// Jobs and arrays with this name: those that have not ended; if all have, the one that ended last.
+/// Jobs and arrays with this name that have not ended. If all have ended, only the one that ended
+/// last.
 std::vector<JobId> meant(const std::vector<Job>& jobs, std::string_view name) {
   std::set<JobId> active;
   const Job* last = nullptr;

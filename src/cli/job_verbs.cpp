@@ -28,7 +28,8 @@ std::string document_of(const std::vector<client::Response>& answers) {
   return document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-/// Failures of Berth have exit code 125, because small numbers are exit codes of jobs.
+/// The exit code of `berth wait` for an error. Failures of Berth have exit code 125, because
+/// smaller numbers are exit codes of jobs.
 int code_for_wait(const Error& error) {
   return error.code == ErrorCode::kInvalidArgument ? kUsage : kOurFailure;
 }

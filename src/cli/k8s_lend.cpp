@@ -34,14 +34,16 @@ class KubeQueue : public OtherQueue {
         all_(all) {}
 
   Result<engines::NodeState> look(bool is_lend) override {
-    // If the list of closed GPUs is unreadable, all GPUs count as closed for pods.
+    // If the list of closed GPUs is unreadable, pods get no GPU, so all GPUs count as closed.
     const auto closed = own_.units();
     const auto is_closed = [&](const LentGpu& gpu) {
       return !closed || std::find(closed->begin(), closed->end(), gpu.unit) != closed->end();
     };
     if (!closed && is_lend) return closed.error();
     engines::NodeState now;
-    // A killed command has closed all GPUs or none. GPUs may have been added since then.
+    // A command closes or opens all its GPUs in one step, so only GPUs that were added later can
+    // differ. Before lending, one closed GPU counts as drained. Before reclaiming, all must be
+    // closed.
     now.drained = is_lend ? std::any_of(gpus_.begin(), gpus_.end(), is_closed)
                           : closed && std::all_of(gpus_.begin(), gpus_.end(), is_closed);
     if (now.drained) now.reason = engines::kOwnQueueMark;
@@ -51,8 +53,8 @@ class KubeQueue : public OtherQueue {
     return now;
   }
   Status close(const engines::NodeState&) override {
-    // A damaged file closes all GPUs. Do not replace it by a list of some GPUs, because that would
-    // open the others.
+    // A damaged file closes all GPUs. Writing a list of only some GPUs would open the others, so
+    // refuse that.
     if (const auto closed = own_.units(); !closed && !all_) return closed.error();
     return set(true);
   }
@@ -102,7 +104,7 @@ class KubeQueue : public OtherQueue {
   std::vector<std::string> running_;
 };
 
-/// All units that are offered to Kubernetes, or those of --devices.
+/// The units that --devices names, otherwise all units that are offered to Kubernetes.
 Result<std::vector<LentGpu>> gpus_of(const Context& context, const model::Snapshot& snapshot) {
   const auto named = context.arguments.values("--devices");
   std::vector<model::Selected> chosen;

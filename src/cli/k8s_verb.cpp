@@ -35,7 +35,7 @@ Error wrong(std::string message, std::string hint) {
   return {ErrorCode::kInvalidArgument, "E1036", std::move(message), std::move(hint)};
 }
 
-/// The options that a part of `berth k8s` does not accept.
+/// Rejects options that this part of `berth k8s` does not accept.
 Status refuse_foreign(const Arguments& given, const std::string& part) {
   struct Foreign {
     const char *option, *parts;
@@ -127,7 +127,7 @@ std::string json_of(const std::vector<engines::KubeResource>& resources) {
   return json.finish();
 }
 
-/// One row for each GPU, because a GPU has many steps.
+/// Adds one row for each GPU, because each GPU is offered as many small pieces of memory.
 void add_steps(const engines::KubeResource& resource, output::Table& table) {
   std::size_t first = 0;
   for (std::size_t i = 1; i <= resource.devices.size(); ++i) {
@@ -147,7 +147,8 @@ Result<int> print_devices(const Context& context) {
   const auto seen = look(context, Processes::kUsers, false);
   if (!seen) return seen.error();
   auto units = engines::kube_units(*seen);
-  // If this user may not read the folder, its contents are unknown.
+  // If this user may not read the folder, it is unknown which GPUs are closed for pods. Then all
+  // are shown.
   const engines::OwnQueue own(context.arguments.value("--state").value_or(kKubeState));
   if (own.units()) own.apply(units);
   const std::filesystem::path folder =

@@ -29,7 +29,7 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kPatience{60'000}, kLook{500};
-constexpr milliseconds kTest{70'000};  // the self-test in the pod has 60 s
+constexpr milliseconds kTest{70'000};  // the self-test in the pod may take 60 s
 
 /// Reads the limits of all devices into the report, and returns them. Empty: there are no limits.
 std::vector<guard::ContainerLimit> read_limits(const std::string& folder,
@@ -278,7 +278,8 @@ class Verifier {
       if (!read) return std::move(read).error();
       state = *std::move(read);
       if (state.is_over() || state.is_hopeless) break;
-      // The time limit applies to the start. The test inside gets at least the same time again.
+      // The time limit applies until the pod runs. Then the test inside gets the same time again,
+      // or kTest if that is longer.
       if (state.phase == "Running" && !std::exchange(has_run, true))
         end = Clock::now() + std::max(patience_, kTest);
       if (Clock::now() > end) break;

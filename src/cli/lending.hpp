@@ -30,9 +30,9 @@ class OtherQueue {
   [[nodiscard]] virtual Result<engines::NodeState> look(bool is_lend) = 0;
   [[nodiscard]] virtual Status close(const engines::NodeState& now) = 0;
   [[nodiscard]] virtual Status open(const engines::NodeState& now) = 0;
-  /// The queue's jobs that still have the GPUs, for people.
+  /// The jobs of this queue that still use the GPUs, as a text for people.
   [[nodiscard]] virtual std::string running() const = 0;
-  /// The error if it is unknown whether the queue has such jobs.
+  /// The error to report if it cannot be found out whether the queue has such jobs.
   [[nodiscard]] virtual Error unknown() const = 0;
   /// Options that the command needs again: " --node n1".
   [[nodiscard]] virtual std::string options() const = 0;

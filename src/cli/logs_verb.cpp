@@ -26,8 +26,7 @@ namespace {
 using model::Job;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kGlance(
-    100);  // the longest delay between the output of a line and its display
+constexpr milliseconds kGlance(100);  // longest delay until new output is shown
 
 Error no_log(const Job& job) {
   if (job.queued && job.uid != ::geteuid())
@@ -72,10 +71,10 @@ class RankLines {
   [[nodiscard]] bool found() const { return found_; }
 
  private:
-  static constexpr std::size_t kOther = std::string::npos;  // this line is not of the rank
+  static constexpr std::size_t kOther = std::string::npos;  // the line belongs to another rank
 
   std::string prefix_;
-  std::size_t matched_ = 0;  // length of the prefix that this line has so far
+  std::size_t matched_ = 0;  // how many characters of the prefix have matched in this line
   bool found_ = false;
 };
 
@@ -117,7 +116,7 @@ class LogFile {
 
   /// Moves the read position so that only the last lines are copied.
   void go_to_last(std::int64_t lines) {
-    if (is_told_) return;  // the broker can only read a file from its start
+    if (is_told_) return;  // only the broker can open the file, and it always reads from the start
     at_ = size();
     if (lines == 0) return;
     // A newline at the end of the file does not begin another line.
@@ -172,7 +171,7 @@ class LogFile {
   JobCalls& calls_;
   RankLines* rank_;  // null: all lines
   Descriptor file_;
-  bool is_told_ = false;  // the broker reads the file
+  bool is_told_ = false;  // this user may not open the file, so the broker reads it
   off_t at_ = 0;
 };
 

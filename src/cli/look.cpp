@@ -119,7 +119,8 @@ void add_broker_leases(model::Snapshot& snapshot) {
   }
 }
 
-/// Devices that nobody gets, because a process of a job that has ended cannot be killed.
+/// Adds a note for each device that the broker gives to no job, because a process of an ended job
+/// cannot be killed.
 void note_what_is_aside(model::Snapshot& snapshot) {
   if (!snapshot.leases) return;
   for (const model::Holding& one : *snapshot.leases) {

@@ -11,7 +11,9 @@
 
 namespace berth::cli {
 
-/// How much to read about processes. Each file in /proc that is not read saves time.
+/// How much to read about processes. kUsers: which processes use a device. kAll: also their
+/// details, and which of them have a device node open. Each file in /proc that is not read saves
+/// time.
 enum class Processes { kUsers, kAll };
 /// Takes a snapshot; reports on stderr if the driver is slow to start. `opencl`: whether to include
 /// OpenCL devices by default (loading a runtime takes 0.1 s). Fails with kInvalidArgument (E0010)

@@ -45,7 +45,7 @@ void keep_estimate(const std::vector<std::string>& command, const MeasuredEstima
                          {"command", key},
                          {"peak_bytes", estimate.peak_bytes},
                          {"reserve_bytes", estimate.reserve_bytes}};
-  // Without the file, `berth run` only prints no warning.
+  // Ignore a failed write: without the file, `berth run` cannot warn, but nothing else changes.
   static_cast<void>(replace_file(file, line_of(document) + "\n", 0644));
 }
 

@@ -1,5 +1,5 @@
-// The estimates that `berth plan measure` stores, so that `berth run` can warn before a job starts
-// with less memory. One small file for each command and folder.
+// The estimates that `berth plan measure` stores. `berth run` reads them, and warns if a job's
+// --memory is less than its estimate. There is one small file for each command and folder.
 #pragma once
 
 #include <cstdint>

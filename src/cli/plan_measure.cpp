@@ -34,7 +34,7 @@ struct Row {
 };
 
 struct Wish {
-  std::vector<std::string> command;  // as the user gave it, with its placeholders
+  std::vector<std::string> command;  // the command as the user gave it, with its placeholders
   bool has_batch_mark = false, has_seq_mark = false;
   Size size;  // --batch, --seq
   std::string time_limit = "10m";
@@ -47,8 +47,9 @@ struct Answer {
   std::optional<plan::Gpu> gpu;
   std::optional<double> largest_batch;
   bool is_too_small = false;    // not even a batch of 1 fits the GPU
-  bool any_batch_fits = false;  // the memory grows too little with the batch
-  std::string note;             // what could not be predicted; "": everything was
+  bool any_batch_fits = false;  // memory grows so little with the batch that any batch fits
+  // A sentence about what could not be predicted; "" if everything was.
+  std::string note;
 };
 
 bool has_mark(const std::vector<std::string>& command, std::string_view mark) {
@@ -109,7 +110,7 @@ Result<Wish> wish_of(const Context& context) {
   return wish;
 }
 
-/// Why a run of the program recorded nothing.
+/// The error for a run that recorded nothing, with the reason.
 Error no_recording(const compare::Trial& trial, bool has_torch, bool sizes_differ) {
   Error error{ErrorCode::kUnavailable, "E0954", "", ""};
   if (trial.refusal) return *trial.refusal;
@@ -137,7 +138,8 @@ Error no_recording(const compare::Trial& trial, bool has_torch, bool sizes_diffe
   return error;
 }
 
-/// Runs the program once and reads the recording. `as_is`: the program's batch is not made smaller.
+/// Runs the program once and reads the recording. `as_is`: the recording code must not shrink the
+/// program's batch.
 Result<plan::Measurement> record(const Wish& wish, const std::vector<std::string>& command,
                                  bool as_is, const compare::HeldSignals& signals) {
   auto folder = compare::StatementFolder::make();
@@ -181,7 +183,8 @@ std::vector<std::string> command_with(const Wish& wish, const Size& size) {
   return filled(filled(wish.command, kBatchMark, size.batch), kSeqMark, size.seq);
 }
 
-/// `later_problem`: why a size after the first could not be measured.
+/// Measures all sizes. If a size after the first cannot be recorded, skips it, and `later_problem`
+/// receives the reason.
 Result<plan::Measurement> measure(const Wish& wish, std::string& later_problem) {
   const compare::HeldSignals signals;
   if (!wish.has_batch_mark && !wish.has_seq_mark) return record(wish, wish.command, false, signals);
@@ -374,8 +377,7 @@ Result<int> plan_measure(const Context& context) {
     answer.note = text("Not all sizes were recorded. With another size: {}.", later_problem);
   if (gpu) {
     const double usable = gpu->memory_bytes;
-    // reserve_for() is a linear function, so it can be inverted: this is the largest peak that
-    // fits.
+    // The largest peak that fits: the inverse of reserve_for(), which is a linear function.
     const double most =
         (usable - plan::reserve_for(0)) / (plan::reserve_for(1) - plan::reserve_for(0));
     const auto seq = wish->size.seq ? wish->size.seq : answer.measurement.seq;

@@ -53,7 +53,8 @@ std::optional<double> most_tokens_per_second(const plan::Gpu& gpu, const plan::M
                                              const plan::Work& work, const plan::Memory& memory) {
   if (model.is_of_images()) return std::nullopt;
   if (work.task == plan::Task::kInference) {
-    // To decode one token of each sequence, a step reads the active weights and the cache once.
+    // A step decodes one token of each sequence. It reads the active weights and the cache once, so
+    // memory bandwidth limits it.
     if (!gpu.memory_bytes_per_second || memory.weights <= 0) return std::nullopt;
     return work.batch * *gpu.memory_bytes_per_second / (memory.weights + memory.kv_cache);
   }
@@ -116,26 +117,27 @@ std::string instance_of(const plan::Rent& rent) {
   return out;
 }
 
-/// Only whole instances can be rented, so these may be more than are needed.
+/// The number of GPUs that are paid for. Only whole instances can be rented, so it may be larger
+/// than the number needed.
 double gpus_of(const plan::Rent& rent) {
   return rent.instance->gpus * rent.instances;
 }
 
-/// The cells of a table: the price of an hour, for how many GPUs, and of each.
+/// Three cells: the price per hour, the number of GPUs, and the price per hour of one GPU.
 std::vector<output::Cell> price_cells(const std::optional<plan::Rent>& rent) {
   if (!rent) return {"-", "-", "-"};
   const double gpus = gpus_of(*rent);
   return {money(rent->per_hour), fmt::format("{:g}", gpus), money(rent->per_hour / gpus)};
 }
 
-/// The titles of price_cells().
+/// Adds the columns for price_cells().
 void add_price_columns(std::vector<output::Column>& columns, const std::string& currency) {
   columns.push_back({fmt::format("{}/h", currency), true});
   columns.push_back({std::string(tr("× GPU")), true});
   columns.push_back({std::string(tr("each")), true});
 }
 
-/// Titles of columns that did not fit.
+/// A line that names the columns that did not fit the terminal; "" if all did.
 std::string without(const std::vector<std::string>& dropped, const output::Terminal& terminal) {
   std::string out;
   if (dropped.empty()) return out;
@@ -246,14 +248,16 @@ struct Cost {
   plan::Gpu gpu;
   plan::Prices prices;
   double count = 1, hours_per_month = 0, months = 0;
-  double lost_share = 0;    // the part of the time on spot instances that interruptions waste
-  double resale_share = 0;  // the part of the cards' price that is left after the last month
+  double lost_share = 0;  // the part of the time on spot instances that interruptions waste
+  // The part of the price for which the cards can be sold after the last month.
+  double resale_share = 0;
   plan::Purchase purchase;
   const plan::Card* card = nullptr;  // points into `prices`; nullptr: the GPU has no price
   bool has_own_price = false, has_price = false, has_power = false;
 };
 
-/// The rent of a month. Time that is lost on a spot instance is paid and needed again.
+/// The rent for a month. Work lost by an interruption of a spot instance must be repeated, so its
+/// time is paid twice.
 double rent_of_a_month(const Cost& cost, const plan::Rent& rent, Terms terms) {
   const double share = terms == Terms::kSpot ? 1 - cost.lost_share : 1;
   return rent.per_hour * cost.hours_per_month / share;
@@ -265,7 +269,7 @@ std::optional<double> break_even(const Cost& cost, const std::optional<plan::Ren
   return plan::break_even_months(cost.purchase, rent_of_a_month(cost, *rent, terms));
 }
 
-/// What the cards lose of their price in a month, and their power.
+/// The cost of owning the cards for a month: their loss of value, and their power.
 double owning_of_a_month(const Cost& cost) {
   return cost.purchase.price * (1 - cost.resale_share) / cost.months +
          cost.purchase.power_per_month;
@@ -311,7 +315,7 @@ std::string origin_of(const plan::Rent& rent) {
   return fmt::format("{}, {}{}", instance_of(rent), region, date_of(instance.source));
 }
 
-/// The row of a way to rent. Adds a note on its origin.
+/// The row for one way to rent. Adds a note about where the price is from.
 std::vector<output::Cell> rent_row(const Cost& cost, const RentRow& way, std::string& notes) {
   const auto rent = plan::cheapest(cost.prices, cost.gpu.name, cost.count, way.terms);
   if (!rent) return {std::string(tr(way.title)), std::string(tr("not known"))};

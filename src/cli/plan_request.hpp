@@ -10,14 +10,17 @@
 
 namespace berth::cli {
 
-/// The model that is named after `fit` or `gpu`, or by --params; or that a file contains. Fails
-/// with kInvalidArgument (E0974), as find_model(), or as model_in_file().
+/// The model that the user named after `fit` or `gpu`, described with --params, or gave as a file.
+/// Fails with kInvalidArgument (E0974), and like find_model() and model_in_file().
 [[nodiscard]] Result<plan::Model> planned_model(const Arguments& arguments);
-/// Fails with kInvalidArgument (E0975 and those of parse_integer()).
+/// Reads the options that describe the work. Fails with kInvalidArgument (E0975 and those of
+/// parse_integer()).
 [[nodiscard]] Result<plan::Work> planned_work(const Arguments& arguments, const plan::Model& model);
-/// The precision of the weights: the requested one, else that of most weights of a file.
+/// The precision of the weights: the one that the user requested, otherwise the one that most
+/// weights of the model file have.
 [[nodiscard]] std::string precision_of(const plan::Model& model, const plan::Work& work);
-/// What the numbers are for, in a line: "assumed: inference, batch 1, 2048 tokens, bf16; …".
+/// One line with the assumptions behind the numbers: "assumed: inference, batch 1, 2048 tokens,
+/// bf16; …".
 [[nodiscard]] std::string assumptions(const plan::Model& model, const plan::Work& work);
 /// The GPU or partition of this machine with the most memory. Fails with kNoDevice (E0976).
 [[nodiscard]] Result<plan::Gpu> gpu_here(const Context& context, const plan::GpuCommand& command);

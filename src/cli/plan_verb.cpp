@@ -67,8 +67,10 @@ std::string count_of(double params) {
 struct Way {
   std::string options;
   double safe_bytes;
-  double accumulate = 1;  // steps with this batch for one step of the optimizer, as before
-  double removed = 0;     // layers of the model that are left out
+  // Batches to accumulate before each step of the optimizer, so that it sees as many samples as
+  // before.
+  double accumulate = 1;
+  double removed = 0;  // layers of the model that are left out
 };
 
 struct Answer {
@@ -189,11 +191,12 @@ class Ways {
       for (++work.zero; work.zero <= 3; ++work.zero)
         if (consider(work, fmt::format("--gpus {:.0f} --zero {}", work.gpus, work.zero))) return;
     work.zero = trains ? 3 : 0;
-    constexpr double kMost = 64;  // more GPUs than this are not a simple change
+    // A change to more GPUs than this is not simple, so it is not suggested.
+    constexpr double kMost = 64;
     for (work.gpus = std::max(2.0, 2 * answer_.work.gpus); work.gpus <= kMost; work.gpus *= 2) {
       std::string options = fmt::format("--gpus {:.0f}", work.gpus);
       if (trains) {
-        // All GPUs together keep the same batch.
+        // Each GPU gets a smaller batch, so that the batch of all GPUs together stays the same.
         work.batch = std::ceil(answer_.work.batch * answer_.work.gpus / work.gpus);
         options += " --zero 3";
         if (work.batch != answer_.work.batch) options += fmt::format(" --batch {:.0f}", work.batch);
@@ -202,7 +205,8 @@ class Ways {
     }
   }
 
-  /// The most layers with which a pruned model fits, but at least half of them.
+  /// Looks for the largest number of layers with which a pruned model fits. Keeps at least half of
+  /// the layers.
   void fewer_layers() {
     if (!answer_.model.shape_from.empty()) return;
     for (double layers = std::floor(answer_.model.layers) - 1;
@@ -523,7 +527,7 @@ Result<plan::Gpu> gpu_here(const Context& context, const plan::GpuCommand& comma
   };
   for (const model::Device& device : snapshot->devices) {
     if (device.kind != model::DeviceKind::kGpu || !device.managed) continue;
-    // A GPU with MIG enabled runs nothing as a whole.
+    // If MIG is enabled, no program can use the whole GPU, so consider only its partitions.
     for (const model::Partition& one : device.partitions)
       consider(device.name + " " + one.name, one.memory_total_bytes, std::nullopt);
     if (!device.mig_enabled.value_or(false))

@@ -27,9 +27,9 @@ int put(int fd, std::string_view text) {
   return write_all(fd, text) || errno == EPIPE ? 0 : errno;
 }
 
-/// Opens /dev/null in place of closed standard streams. Otherwise the next file that is opened
-/// would get such a number, and messages would be written into it. Reading and writing still fail,
-/// and executed programs find the streams closed.
+/// Opens /dev/null in place of closed standard streams. Otherwise the next opened file would get
+/// number 0, 1 or 2, and messages would be written into it. Reading and writing still fail, and
+/// executed programs find the streams closed.
 void reserve_standard_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(fd, F_GETFD) < 0)
@@ -42,7 +42,9 @@ struct Call {
   const Verb* verb = nullptr;
   std::optional<std::string> unknown;  // the first word, if there is no such verb
   std::vector<std::string> words;      // the words after the verb's name
-  std::size_t own = 0;                 // how many of them belong to the verb and not to its command
+  // How many of these words belong to the verb itself. The others belong to the command that it
+  // runs.
+  std::size_t own = 0;
 };
 
 std::size_t verb_position(const std::vector<std::string>& words) {
@@ -129,7 +131,8 @@ Result<int> do_call(Context& context, const Call& call) {
   return call.verb->run(context);
 }
 
-/// Runs the call. A failed write to stdout is an error of any verb, and of help.
+/// Runs the call. If stdout could not be written, returns an error, for every verb and also for
+/// help.
 Result<int> dispatch(Context& context, const Call& call) {
   auto code = do_call(context, call);
   if (code && context.write_error != 0)

@@ -8,7 +8,8 @@ namespace berth::cli {
 
 Result<int> run_ps(const Context& context) {
   if (is_for_hosts(context.arguments)) return on_hosts(context, "ps");
-  // OpenCL devices show no processes. But --device may name an OpenCL device, so include them then.
+  // OpenCL reports no processes, so `ps` reads OpenCL devices only with --device, which may name
+  // one.
   auto seen = look(context, Processes::kAll, context.arguments.has("--device"));
   if (!seen) return std::move(seen).error();
   add_leases(*seen);

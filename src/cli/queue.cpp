@@ -96,7 +96,7 @@ struct Kind {
 constexpr std::array<Kind, 3> kKinds{
     {{"any:", &After::any}, {"not-ok:", &After::not_ok}, {"ok:", &After::ok}}};
 
-/// --signal: "USR1@60s". --checkpoint-signal: the same, or "USR1".
+/// Parses the value of --signal ("USR1@60s") or of --checkpoint-signal ("USR1@60s" or "USR1").
 Result<model::Warning> parse_warning(const std::string& given, bool at_any_end) {
   const auto at = given.find('@');
   const auto signal = model::warning_signal(std::string_view(given).substr(0, at));
@@ -161,7 +161,7 @@ Result<After> jobs_before(const std::vector<std::string>& lists) {
   After out;
   std::optional<JobCalls> calls;
   for (const std::string& list : lists) {
-    // The prefix stays valid for the following numbers: in "any:7,8" it applies to both.
+    // The prefix applies until the next prefix: in "any:7,8" it applies to both jobs.
     auto kind = &After::ok;
     for (std::string_view word : split(list, ',')) {
       word = trim(word);
@@ -189,8 +189,7 @@ void say_queued(const Context& context, const client::Response& answer,
   const model::JobId number = first.task ? first.task->array : first.id;
   if (context.json)
     context.out(answer.body);
-  else if (!context.out_terminal
-                .tty)  // stdout may be that of J=$(berth run --queue …), so print only the number
+  else if (!context.out_terminal.tty)  // for a script, as in J=$(berth run --queue …)
     context.out(fmt::format("{}\n", number));
   else
     context.out((first.task ? text_n("array {}: {} job", "array {}: {} jobs",

@@ -21,7 +21,8 @@ namespace berth::cli {
 struct After {
   std::vector<model::JobId> ok, any, not_ok;
 };
-/// Parses "7,sweep,any:8,not-ok:9". Returns the errors of JobCalls::id_of.
+/// Parses the values of --after, such as "7,sweep,any:8,not-ok:9". Returns the errors of
+/// JobCalls::id_of.
 [[nodiscard]] Result<After> jobs_before(const std::vector<std::string>& lists);
 
 /// Prints the number of the queued job: on a terminal in a sentence, otherwise only the number.

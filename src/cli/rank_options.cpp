@@ -203,7 +203,8 @@ std::vector<std::string> command_in_queue(const Arguments& arguments,
   std::error_code problem;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", problem);
   std::vector<std::string> command{problem ? "berth" : program.string(), "run"};
-  // The broker starts jobs without a guard, so the `berth run` inside sets it up.
+  // The broker starts jobs without a guard. So the command in the queue is a `berth run` with the
+  // guard's options, which sets it up.
   if (request.gpus == 0)
     command.emplace_back("--cpu");
   else if (request.gpus || request.all_gpus || !request.devices.empty())

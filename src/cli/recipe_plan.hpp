@@ -10,13 +10,15 @@
 
 namespace berth::cli {
 
-/// How the hints in errors name the options of the calling verb.
+/// Parts of the calling verb's command line, for the hints in errors.
 struct RecipeAsker {
   // "berth setup torch --uv": the user's command without the options that describe the machine
   std::string command;
-  // the same without the choice of a Python, to be followed by a version: "… --python "
+  // `command` without the option that chose a Python. Ends with "--python ", so that a version can
+  // follow.
   std::string other_python;
-  bool (*has_python)(const std::string& version) = nullptr;  // on this machine; nullptr: not needed
+  // Whether this machine has a Python of this version; nullptr: the verb does not need to know.
+  bool (*has_python)(const std::string& version) = nullptr;
 };
 
 struct RecipePlan {
@@ -25,8 +27,8 @@ struct RecipePlan {
 };
 
 /// Reads --driver, --gpu, --compute-capability, --python-version, --torch-index, --cpu and --gpus.
-/// `release`: a preferred release, "2.7", but not guaranteed; "": the newest. `cuda_major`: only
-/// builds of that CUDA; 0: any. Fails with E0831 to E0836.
+/// `release`: the release to prefer, such as "2.7", although another one may be chosen; "": the
+/// newest. `cuda_major`: only builds for this CUDA version; 0: any. Fails with E0831 to E0836.
 [[nodiscard]] Result<RecipePlan> plan_recipe(const Context& context, const doctor::Facts& facts,
                                              doctor::Framework framework,
                                              doctor::RecipeFormat format, const RecipeAsker& asker,

@@ -1,6 +1,6 @@
-// `berth env --format pip|conda|dockerfile`: the install recipe that the compatibility data
-// supports for this machine or the one in the options; otherwise what prevents it and what to
-// change.
+// `berth env --format pip|conda|dockerfile`: prints how to install a framework for this machine, or
+// for the machine that the options describe. If the compatibility data has no build for it, says
+// what prevents it and what to change.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -64,7 +64,7 @@ Result<std::string> version(const Context& context, const char* option, std::siz
   return *word;
 }
 
-/// A version not below any driver of this branch: "550.54.999" for "550.54".
+/// The newest version that a driver of this branch may have: "550.54.999" for "550.54".
 std::string newest_of(const std::string& driver) {
   return doctor::version_of(driver).size() < 3 ? driver + ".999" : driver;
 }
@@ -199,7 +199,7 @@ std::string described(const RecipeMachine& machine) {
   return list(parts);
 }
 
-/// Adds to the error which other index has the builds that the configured one lacks.
+/// The configured index lacks the builds. Adds to the error which other index has them.
 void tell_other_index(const RecipeMachine& machine, const std::string& same, Error& error) {
   const Wish& wish = machine.wish;
   error.id = "E0834";

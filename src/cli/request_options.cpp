@@ -54,7 +54,7 @@ Status read_cpus(const std::string& given, model::Request& request) {
   return Done{};
 }
 
-/// Rejects a number or memory of GPUs together with --cpu.
+/// Rejects options that need a GPU, such as --memory, together with --cpu or "--gpus none".
 Status check_cpu(const Arguments& arguments, model::Request& request) {
   if (arguments.has("--cpu")) {
     if (request.gpus.value_or(0) > 0 || request.all_gpus) return contradiction("--cpu", "--gpus");

@@ -211,7 +211,8 @@ Result<int> queue_inside(const Context& context, const model::Request& request,
   return queue_job(inside, whole, with_report, command_in_queue(context.arguments, whole));
 }
 
-/// Reads --spill. Memory is moved when the device changes hands, so turns become long.
+/// Reads --spill. Each time the device passes to another job, spilled memory is moved. So turns are
+/// longer by default.
 Status spill(model::Request& request) {
   constexpr int kLongTurn = 2'000;
   if (!request.memory_bytes)

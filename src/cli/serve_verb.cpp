@@ -50,7 +50,7 @@ Result<serve::DaemonOptions> for_this_user(const Arguments& arguments) {
   }
   options.state_folder = system::state_folder();
   options.socket = options.state_folder + "/berth.sock";
-  // The session of the user may be over, and its runtime folder deleted.
+  // If the user's session has ended, its runtime folder is gone. Then make no link there.
   const std::string session = runtime->substr(0, std::max<std::size_t>(1, runtime->rfind('/')));
   if (::access(session.c_str(), F_OK) != 0) return options;
   bool made = false;
@@ -87,8 +87,8 @@ Result<serve::DaemonOptions> for_all_users(const Arguments& arguments) {
   options.state_folder =
       env_nonempty("BERTH_STATE_DIR") ? system::state_folder() : system::kSystemState;
   options.for_all = true;
-  // Control groups are real even if the machine is simulated. So its jobs must be in another group
-  // than those of the real broker.
+  // A simulated machine has no control groups of its own. So the jobs of its broker must be in
+  // another group than those of the real broker.
   if (const auto simulated = env_nonempty("BERTH_SIM_DIR"))
     options.groups = std::filesystem::path(*simulated).filename().string();
   auto settings = serve::read_settings(arguments.value("--config").value_or(serve::kSettingsFile),
@@ -103,7 +103,7 @@ Result<serve::DaemonOptions> for_all_users(const Arguments& arguments) {
     options.admin_gids.push_back(*gid);
   }
   for (const auto& [name, rules] : options.settings.users)
-    // If a user has no name, the uid is used.
+    // A table may also be named by a uid, because some users have no name.
     if (!has_user(name) && !to_number(name))
       return Error{ErrorCode::kInvalidArgument, "E0927",
                    text("[user.{0}]: there is no user {0}", printable(name)), "getent passwd"};
@@ -132,25 +132,25 @@ Status take_mode(const Context& context, serve::DaemonOptions& options) {
   return Done{};
 }
 
-/// The process of the broker that serves this folder.
+/// The process id of the broker that uses this folder.
 std::optional<pid_t> broker_of(const std::string& state_folder) {
   return system::holder_of(state_folder + "/berth.sock.lock");
 }
 
-/// Asks the broker that has this folder to end. Returns its process id, or nullopt if it cannot be
-/// asked, because it is starting or ending. Fails with E1089 if it stays.
+/// Asks the broker that uses this folder to end. Returns its process id, or nullopt if it does not
+/// answer because it is starting or ending. Fails with E1089 if it refuses.
 Result<std::optional<pid_t>> replace(const std::string& state_folder) {
   const auto broker = broker_of(state_folder);
   const auto asked = client::ask_to_hand_over(state_folder);
   if (asked) return broker;
   const Error& error = asked.error();
   if (error.id == "E0920" || client::went_away(error)) return std::optional<pid_t>();
-  // A broker of an earlier release does not know the call.
+  // A broker of an earlier release does not know this API call.
   if (error.id == "E0911" && broker) return serve::another_serves(state_folder, *broker);
   return error;
 }
 
-/// The lock of the broker that takes another one's place.
+/// Locks the file that marks the next broker of this folder. `how`: as for flock(2).
 Descriptor next_lock(const std::string& state_folder, int how) {
   const std::string path = state_folder + "/berth.sock.next";
   Descriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -158,14 +158,14 @@ Descriptor next_lock(const std::string& state_folder, int how) {
   return lock;
 }
 
-/// Clients that wait start a broker as soon as theirs has ended. It must not have the journal
-/// before the one that asked for the place.
+/// Whether another broker holds the lock of next_lock(). Waiting clients start a broker as soon as
+/// the old one has ended. Such a broker must leave the journal to the one that holds the lock.
 bool is_another_next(const std::string& state_folder) {
   const std::string path = state_folder + "/berth.sock.next";
   return ::access(path.c_str(), F_OK) == 0 && !next_lock(state_folder, LOCK_SH | LOCK_NB);
 }
 
-/// Runs the broker. If the broker that `berth run` started has the folder, takes its place.
+/// Runs the broker. If a broker that `berth run` started is using the folder, replaces it.
 Status serve_here(const Context& context, const serve::DaemonOptions& options,
                   const std::function<void()>& ready) {
   constexpr std::chrono::seconds kMost(20);
@@ -183,7 +183,8 @@ Status serve_here(const Context& context, const serve::DaemonOptions& options,
                        "(process {}); its jobs go on",
                        *before) +
                   "\n");
-    // The fork server may have inherited the descriptor, so closing it is not enough.
+    // The fork server may have inherited the descriptor. Closing it here would not release the
+    // lock.
     if (next) ::flock(next.get(), LOCK_UN);
     next.reset();
     ready();
@@ -195,7 +196,8 @@ Status serve_here(const Context& context, const serve::DaemonOptions& options,
     if (!next) next = next_lock(options.state_folder, LOCK_EX);
     auto asked = replace(options.state_folder);
     if (!asked) return std::move(asked).error();
-    // A client may have started the next broker just before this one had the lock.
+    // Keep the first process id. The next one may be that of a broker that a client started just
+    // before this process had the lock.
     if (!before) before = *asked;
     const auto left = end - std::chrono::steady_clock::now();
     if (left.count() < 0) return ended;

@@ -108,8 +108,8 @@ Status name_new_place(const std::string& unfinished, const std::string& folder) 
   return Done{};
 }
 
-/// The failure if the disk is full, else none. venv does not report why its pip failed, so this
-/// looks for a disk with hardly any free space.
+/// The failure if the disk is full, else an empty one. venv does not report why its pip failed, so
+/// this checks whether the disk of the folder or of TMPDIR has hardly any free space.
 InstallFailure full_disk(const std::string& folder) {
   constexpr std::uintmax_t kFew = 64 << 20;       // less than an empty environment needs
   const char* temporary = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe)
@@ -167,8 +167,9 @@ void read_until_end(int pipe, pid_t child, std::optional<int>& status,
   }
 }
 
-/// Runs a program. Either `last_words` receives the end of its stderr, which this program's stderr
-/// also gets as a whole, or `output` receives its stdout.
+/// Runs a program and returns its exit code. `last_words`, if given, receives the end of its
+/// stderr, which is also copied to this program's stderr. Otherwise `output`, if given, receives
+/// its stdout.
 int run(const std::vector<std::string>& words, std::string* last_words, std::string* output) {
   const bool is_captured = last_words != nullptr || output != nullptr;
   std::array<int, 2> pipe{-1, -1};

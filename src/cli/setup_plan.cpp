@@ -151,7 +151,8 @@ Result<std::vector<SetupPart>> plan_parts(const Context& context, const SetupReq
   return parts;
 }
 
-/// The newest builds, if they can be in one environment. Otherwise builds for one CUDA major.
+/// The newest builds of all frameworks, if they can be in one environment. Otherwise, the newest
+/// that are all built for the same major version of CUDA.
 Result<std::vector<SetupPart>> compatible_parts(const Context& context, const SetupRequest& request,
                                                 const doctor::Facts& facts) {
   auto parts = plan_parts(context, request, facts, 0);
@@ -168,13 +169,13 @@ Result<std::vector<SetupPart>> compatible_parts(const Context& context, const Se
     if (!others) continue;
     pair = first_clash(*others);
     if (pair.clash == Clash::kNone) return others;
-    parts = std::move(others);  // the frameworks exclude each other even with one CUDA version
+    parts = std::move(others);  // cannot be in one environment, even with the same CUDA version
   }
   return conflict(context, request, *parts, pair);
 }
 
-/// The installation steps. PyTorch's own index has only PyTorch, so PyTorch gets a step of its own.
-/// The step for the others repeats its requirement, so that pip keeps it.
+/// The installation steps. PyTorch gets a step of its own, because its index has no other packages.
+/// The step for the others names PyTorch's version again, so that pip does not replace it.
 std::vector<InstallStep> steps_of(const std::vector<SetupPart>& parts, const std::string& index) {
   std::vector<InstallStep> steps;
   InstallStep rest{{}, index};
@@ -214,7 +215,7 @@ std::vector<std::string> removed_by(const std::vector<SetupPart>& parts,
   return removed;
 }
 
-/// The index to pass explicitly, because uv does not read pip's configuration.
+/// The index to pass to uv, which does not read pip's configuration; "" if it needs none.
 std::string index_for(const Context& context, const SetupRequest& request,
                       const doctor::Facts& facts, std::vector<std::string>& notes) {
   if (const auto given = context.arguments.value("--index")) return *given;

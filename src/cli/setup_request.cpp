@@ -111,7 +111,7 @@ std::string conda_folder(const std::string& program) {
   if (run_for_output({program, "info", "--json"}, answer) != 0) return "";
   const auto document = nlohmann::json::parse(answer, nullptr, false);
   if (!document.is_object()) return "";
-  // The key that conda and mamba print, and the key that micromamba prints.
+  // The first key is that of conda and mamba, the second that of micromamba.
   for (const char* key : {"envs_dirs", "envs directories"})
     if (const auto found = document.find(key); found != document.end() && found->is_array())
       for (const auto& one : *found)

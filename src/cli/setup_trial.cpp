@@ -106,8 +106,8 @@ class Trial {
     if (!diagnosis_)
       diagnosis_ = doctor::diagnose(doctor::collect(sources_), {}, {}, sources_.request);
     for (const model::Finding& finding : diagnosis_->findings) {
-      // On its own, a missing GPU is not an error. But if the framework should use a GPU, the
-      // missing GPU is the cause.
+      // A missing GPU is not an error in itself. It is the cause only if the framework should have
+      // used a GPU.
       const bool needs_gpu = !tried.on_cpu || tried.framework == Framework::kCupy;
       const bool has_no_gpu = needs_gpu && finding.id == "HW01";
       if (finding.severity < model::Severity::kError && !has_no_gpu) continue;

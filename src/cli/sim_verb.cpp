@@ -66,7 +66,7 @@ Result<sim::Options> options_of(const Arguments& arguments, const sim::Machine& 
   return options;
 }
 
-/// The machine in the form in which the simulated driver will show it.
+/// The devices of a machine, converted to the form that the simulated driver reads.
 struct Description {
   sim::Machine machine;
   std::string bytes;

@@ -26,7 +26,8 @@ struct Orphan {
   bool ended = false;
 };
 
-/// The pidfd is opened first: what /proc says after that is about the same process.
+/// Opens a pidfd for the process if it belongs to the job. The pidfd is opened before /proc is
+/// read, so that a process that reuses the pid is not taken for it.
 Descriptor handle_of(const EndedJob& job, std::int64_t pid) {
   Descriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0)));
   if (!handle) return handle;

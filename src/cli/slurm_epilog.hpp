@@ -17,14 +17,15 @@ struct EndedJob {
   std::uint32_t uid = 0;
   std::vector<int> gpus;
 };
-/// From SLURM_JOB_ID and SLURM_JOB_UID, which slurmd sets; nullopt if they are not numbers.
+/// The job that slurmd describes in SLURM_JOB_ID and SLURM_JOB_UID; nullopt if they are not
+/// numbers.
 [[nodiscard]] std::optional<EndedJob> ended_job(const std::vector<int>& gpus);
 
 /// Ends the job's processes on its GPUs: SIGTERM, and SIGKILL after 2 s. Returns how many have
 /// ended. Waits at most 5 s.
 [[nodiscard]] int end_orphans(const EndedJob& job, const model::Snapshot& snapshot);
-/// What remains on the job's GPUs. Looks again for at most 3 s, because a driver may free memory
-/// late.
+/// Describes what is still on the job's GPUs; "" if they are free. Looks again for at most 3 s,
+/// because a driver may free memory late.
 [[nodiscard]] std::string wait_for_rest(const EndedJob& job,
                                         const std::function<model::Snapshot()>& look);
 /// Writes the job's AdminComment, unless it already has another one. Failures are ignored:

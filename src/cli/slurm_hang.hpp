@@ -20,7 +20,7 @@ struct HangWatchOfTask {
 /// Starts the process, which ends with the task. It belongs to the task's step, so Slurm ends it
 /// with the step at the latest. False: it could not be started.
 [[nodiscard]] bool watch_task(const HangWatchOfTask& watch);
-/// The hangs that the process recorded. Has no try if there were none.
+/// The hangs that the process recorded. The result contains no try if there were none.
 [[nodiscard]] model::Tries hangs_of_task(const std::string& record);
 
 }  // namespace berth::cli

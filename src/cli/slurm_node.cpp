@@ -25,7 +25,7 @@ using engines::NodeAction;
 
 constexpr std::chrono::seconds kDriver{10};
 
-/// What slurmd tells about the node and the job.
+/// The variables that slurmd sets: the node, the folder of the configuration, and the job's GPUs.
 struct Around {
   std::string node, config, gpus;
 };
@@ -71,9 +71,9 @@ model::Snapshot look_for_slurm(const inventory::Sources& sources, bool processes
   return inventory::observe(sources, options);
 }
 
-/// Reports the result to Slurm. `may_resume`: all GPUs were checked, so the node may be reported as
-/// healthy.
-/// `left`: says what is still on the GPUs; called if the node was drained for that.
+/// Reports the result to Slurm: drains the node if `unfit` gives a reason. `may_resume`: all GPUs
+/// were checked, so a node that Berth drained may be resumed. `left` describes what is still on the
+/// GPUs; it is called if the node was drained for that reason.
 Result<NodeAction> tell(const Around& around, const std::string& unfit, bool may_resume,
                         const std::function<std::string()>& left) {
   if (unfit.empty() && !may_resume) return NodeAction::kNone;
@@ -118,7 +118,8 @@ void say(const Context& context, const Around& around, const Checked& checked) {
     context.out(fmt::format("{}: {}\n", around.node, word_of(checked.done)));
 }
 
-/// Whether the GPUs of the job may also run other jobs, whose processes are not its own.
+/// Whether other jobs may also use the GPUs of this job. Then a process on them may belong to
+/// another job.
 bool may_be_shared(const Around& around, std::uint64_t job) {
   const auto config = engines::read_slurm_config(config_folder(around));
   const bool shards = !config || !config->gres ||
@@ -128,7 +129,7 @@ bool may_be_shared(const Around& around, std::uint64_t job) {
   return !jobs || (!jobs->empty() && *jobs != std::to_string(job));
 }
 
-/// Ends the processes that the job has left, and says what remains.
+/// Ends the processes that the job left on its GPUs, and describes what remains.
 engines::JobEnd finish(const Around& around, const EndedJob& job, const model::Snapshot& snapshot,
                        const inventory::Sources& sources) {
   engines::JobEnd end;

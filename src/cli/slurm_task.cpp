@@ -87,7 +87,7 @@ struct Begun {
   model::Report report;
   std::string report_file;
   std::vector<model::GuardedDevice> guarded;
-  std::string not_enforced;  // if nothing is enforced: the reason, translated
+  std::string not_enforced;  // the translated reason if no limit is enforced
   bool is_guarded = false;
   std::int64_t started = 0;  // CLOCK_BOOTTIME in milliseconds
   std::string stack_folder;  // with --hang-timeout; "" without
@@ -238,7 +238,7 @@ model::Snapshot look_at_devices() {
   return inventory::observe(inventory::Sources::from_environment(), options);
 }
 
-/// What the task gets, and a note for its user, or "".
+/// The variables to set for the task, and a note for its user ("" if there is none).
 struct Start {
   Variables set;
   std::string note;
@@ -323,8 +323,9 @@ std::vector<std::string> read_task() {
   return words;
 }
 
-/// Looks at the GPUs while slurmstepd still prepares the task, and then reads from stdin which task
-/// it is. Whatever goes wrong, the plugin starts `--begin TASK` instead, which says why.
+/// Reads the state of the GPUs while slurmstepd still prepares the task. Then reads from stdin
+/// which task it is. If anything fails, the plugin starts `--begin TASK` instead, which reports the
+/// error.
 Result<int> begin_later(const Context& context) {
   const model::Snapshot snapshot = look_at_devices();
   const auto words = read_task();
@@ -373,7 +374,7 @@ void fill(Begun& begun, const std::string& folder) {
   }
 }
 
-/// If a task hung and then failed, the hang counts as the reason.
+/// If a task failed after a hang, the hang counts as the reason.
 void add_hangs(Begun& begun, const std::string& folder) {
   if (begun.stack_folder.empty()) return;
   remove_folder(begun.stack_folder);

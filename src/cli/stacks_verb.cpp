@@ -26,8 +26,8 @@ struct Seen {
   pid_t pid = 0;
   std::string command, rank, stack;
   std::vector<run::ThreadState> threads;
-  std::vector<std::vector<run::NativeFrame>>
-      native;  // the functions of each thread, or only of the first thread
+  // The native functions of each thread, or only those of the main thread.
+  std::vector<std::vector<run::NativeFrame>> native;
 };
 
 Error no_process(const std::string& word) {
@@ -40,7 +40,8 @@ Error not_yours(pid_t pid) {
           fmt::format("sudo berth stacks {}", pid)};
 }
 
-/// The job does not run. A process may have the same number.
+/// The error for a job that is not running. If there is a process whose pid is the job's number,
+/// the hint names it.
 Error no_running_job(const model::Job& job) {
   const std::string number = model::job_number(job);
   const bool has_ended = model::has_ended(job.state);

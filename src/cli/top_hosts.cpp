@@ -43,7 +43,7 @@ Result<Asked> asked_in(const Arguments& arguments) {
   return asked;
 }
 
-/// The machines as the view shows them.
+/// The newest state of each machine, for the view.
 class Machines {
  public:
   explicit Machines(const Asked& asked)
@@ -58,7 +58,7 @@ class Machines {
 
  private:
   void take(std::size_t at, std::string_view line) {
-    if (!line.starts_with('{')) return;  // a greeting of the login shell
+    if (!line.starts_with('{')) return;  // not JSON, such as a greeting of the login shell
     top::HostState& host = hosts_[at];
     auto frame = is_shallow(line) ? top::frame_in(line) : std::nullopt;
     if (!frame) return lose(at, text("its answer is not JSON"));
@@ -75,9 +75,10 @@ class Machines {
   HostStreams streams_;
 };
 
-/// One line for each answer, and for each failure.
+/// Prints one line for each answer and for each failure of a machine.
 Result<int> stream_hosts(const Context& context, const Asked& asked) {
-  EndSignals signals;  // declared before the streams, whose programs must end first
+  // Declared before the streams, so that their ssh programs end before the signals take effect.
+  EndSignals signals;
   const auto write = [&](std::size_t at, const std::string& document, const std::string& problem) {
     context.out(fmt::format(R"({{"schema":1,"host":{},"answered":{},"problem":{},"document":{}}})"
                             "\n",
@@ -99,7 +100,7 @@ Result<int> stream_hosts(const Context& context, const Asked& asked) {
   while (context.write_error == 0 && !signals.has_come(milliseconds(0))) {
     std::array<pollfd, 2> waits{{{streams.descriptor(), POLLIN, 0}, {STDOUT_FILENO, 0, 0}}};
     ::poll(waits.data(), waits.size(), 1000);
-    if (waits[1].revents != 0) break;  // no process reads it any more
+    if (waits[1].revents != 0) break;  // the reader of stdout has exited
     streams.update();
   }
   return 0;

@@ -178,7 +178,7 @@ std::string json_of(const watch::Frame& frame) {
 /// Appends the frames to the file of --record.
 class Recorder {
  public:
-  /// Fails with kUnavailable (E0966).
+  /// Opens the file that --record names. Fails with kUnavailable (E0966).
   static Result<Recorder> open(const Arguments& arguments) {
     Recorder recorder;
     const auto file = arguments.value("--record");
@@ -192,7 +192,7 @@ class Recorder {
           "berth top --record FILE"};
     return recorder;
   }
-  /// Fails with kUnavailable (E0966) if the disk is full.
+  /// Writes a frame to the file. Fails with kUnavailable (E0966) if the disk is full.
   Status add(const watch::Frame& frame) {
     if (!file_ || frame.number == last_ || frame.is_early) return Done{};
     last_ = frame.number;
@@ -239,8 +239,8 @@ class Bell {
   Descriptor event_;
 };
 
-/// The process that the question is about. It is a pidfd, so a later process with the same pid is
-/// never meant.
+/// The process about which the user is asked. The handle is a pidfd, so that a signal never goes to
+/// a later process with the same pid.
 struct Target {
   Descriptor handle;
   std::string words;
@@ -319,7 +319,8 @@ class Player {
 
  private:
   void show(std::size_t place) {
-    constexpr std::size_t kPast = 120;  // number of frames for the graphs after a step back
+    // After a jump back, the graphs are filled from this many earlier frames.
+    constexpr std::size_t kPast = 120;
     if (frame_ && place == place_) return wait(1);
     if (place < place_) {
       series_ = {};
@@ -412,7 +413,8 @@ Result<int> show_live(const Context& context, watch::SamplerOptions sampling,
   std::uint64_t seen = 0;
   Target target;
   QueueWatch queue;
-  constexpr std::uint64_t kStarted = 4;  // everything that a frame needs has run
+  // Number of the frame after which no more start-up memory is needed.
+  constexpr std::uint64_t kStarted = 4;
   for (bool goes_on = true, is_small = false; goes_on;) {
     bell.hush();
     frame = sampler.newest();

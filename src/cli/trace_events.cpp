@@ -10,7 +10,7 @@ namespace {
 
 using guard::LiveCounts;
 
-/// A counter that became smaller was overwritten by the job.
+/// How much a counter grew. If it became smaller, the job overwrote it, so this is 0.
 std::uint64_t grown(std::uint64_t now, std::uint64_t before) {
   return now > before ? now - before : 0;
 }
@@ -35,7 +35,8 @@ void add_to(LiveCounts& sum, const LiveCounts& more) {
   for (const auto one : kSums) sum.*one += more.*one;
 }
 
-/// Rounded, so that noise is no change.
+/// The rate per second, rounded to tenths, so that a steady rate is not written again at each
+/// sample.
 double rate(double count, double seconds) {
   return seconds > 0 ? std::round(count / seconds * 10) / 10 : 0.0;
 }

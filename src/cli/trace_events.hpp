@@ -18,10 +18,10 @@ namespace berth::cli {
 struct TraceDevice {
   std::string name;
   std::optional<std::uint64_t> limit_bytes;
-  std::uint64_t peak_bytes = 0;                     // peak of the job in the samples
-  std::optional<std::uint64_t> spilled_peak_bytes;  // beyond the limit; nullopt: no --spill
-  bool is_timed = false;  // the job has a share, so its device time is measured
-  guard::LiveCounts sum;  // during the trace; memory_bytes is not used
+  std::uint64_t peak_bytes = 0;                     // largest memory in the samples
+  std::optional<std::uint64_t> spilled_peak_bytes;  // peak beyond the limit; nullopt: no --spill
+  bool is_timed = false;  // device time is measured, because the job has a share
+  guard::LiveCounts sum;  // growth of the counters during the trace; memory_bytes is not used
 };
 struct TraceProcess {
   std::int64_t pid = 0;
@@ -41,8 +41,8 @@ class TraceEvents {
               std::function<std::string(std::int64_t)> name_of);
   /// Adds a sample; a value is written only if it changed.
   void add(const guard::LiveJob& job, std::chrono::microseconds at);
-  /// What was added since the last call. Perfetto can open a file of these parts even if
-  /// end() was never called.
+  /// The bytes written since the last call. Perfetto can open a file that contains only these
+  /// parts, even if end() was never called.
   [[nodiscard]] std::string take() { return writer_->take(); }
   [[nodiscard]] std::string end() const { return writer_->end(); }
   [[nodiscard]] const TraceSums& sums() const { return sums_; }

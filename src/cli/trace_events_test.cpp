@@ -79,7 +79,8 @@ TEST_CASE("processes that start, end and take the place of others are counted on
   TraceEvents events = events_of_one();
   events.add(job_with({{0, 5, 50, true, {counts(kMiB, 100)}}, {1, 4, 40, false, {counts(0, 9)}}}),
              microseconds(0));
-  // 5 ended; 6 has its place and continues its sums; 7 is new.
+  // Process 5 has ended. Process 6 has reused its entry, so the counters continue. Process 7 is
+  // new.
   events.add(job_with({{0, 6, 60, true, {counts(2 * kMiB, 110)}},
                        {1, 4, 40, false, {counts(0, 9)}},
                        {2, 7, 70, true, {counts(kMiB, 3)}}}),

@@ -111,7 +111,8 @@ class Message {
   std::string bytes_;
 };
 
-/// Each counter is a track below that of its process. The job's track is no process.
+/// A trace of TracePackets. Each counter is a track below the track of its process. The track of
+/// the job has no process.
 class PacketTrace : public TraceWriter {
  public:
   explicit PacketTrace(const std::string& job) {
@@ -172,7 +173,8 @@ class PacketTrace : public TraceWriter {
   }
 
   std::string bytes_;
-  std::uint64_t tracks_ = 0;                      // so many have a uuid, from 1
+  // Number of tracks. Their uuids are 1 to tracks_.
+  std::uint64_t tracks_ = 0;
   std::map<std::int64_t, std::uint64_t> owners_;  // by pid
   std::map<std::tuple<std::int64_t, std::string, std::string_view>, Counter> counters_;
 };

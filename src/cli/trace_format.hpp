@@ -1,5 +1,5 @@
-// The two formats of a trace file, both for Perfetto: its own, which is protobuf (TracePacket), and
-// the JSON trace format.
+// The two formats of a trace file. Perfetto reads both: its own format, which is protobuf
+// (TracePacket), and the JSON trace format.
 #pragma once
 
 #include <chrono>
@@ -19,13 +19,15 @@ enum class TraceFormat : unsigned char { kPackets, kJson };
 
 /// One value of a counter.
 struct TraceValue {
-  std::string_view part;  // of a counter with several values: "used", "limit"; "": it has one
+  // Name of this value if the counter has several, such as "used" and "limit"; "" if it has only
+  // one.
+  std::string_view part;
   std::string_view unit;  // "bytes", "per second", …
   std::variant<std::uint64_t, double> value;
   friend bool operator==(const TraceValue&, const TraceValue&) = default;
 };
 
-inline constexpr std::int64_t kTracedJob = 0;  // instead of a pid: the whole job
+inline constexpr std::int64_t kTracedJob = 0;  // stands for the whole job instead of a pid
 
 class TraceWriter {
  public:
@@ -34,10 +36,10 @@ class TraceWriter {
   TraceWriter& operator=(const TraceWriter&) = delete;
   virtual ~TraceWriter() = default;
   virtual void add_process(std::int64_t pid, const std::string& name) = 0;
-  /// The values of a counter of a process or of the job (kTracedJob), from then on.
+  /// Writes the values that a counter has from `at` on. `pid`: its process, or kTracedJob.
   virtual void add_counter(std::int64_t pid, const std::string& name, std::chrono::microseconds at,
                            const std::vector<TraceValue>& values) = 0;
-  /// The bytes since the last call.
+  /// The bytes written since the last call.
   [[nodiscard]] virtual std::string take() = 0;
   /// What the file ends with.
   [[nodiscard]] virtual std::string end() const = 0;

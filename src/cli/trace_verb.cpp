@@ -70,7 +70,7 @@ class EndSignals {
   ~EndSignals() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
   EndSignals(const EndSignals&) = delete;
   EndSignals& operator=(const EndSignals&) = delete;
-  /// Whether a signal came within this time.
+  /// Waits for a signal, at most this long. Returns whether one arrived.
   [[nodiscard]] bool came_within(milliseconds time) const {
     pollfd wait{file_.get(), POLLIN, 0};
     if (::poll(&wait, 1, static_cast<int>(std::max<std::int64_t>(time.count(), 0))) <= 0)
@@ -84,8 +84,8 @@ class EndSignals {
   Descriptor file_;
 };
 
-/// "GPU 0" for the device with this uuid; its number in the job if the machine does not list the
-/// device.
+/// Names of the job's devices: "GPU 0" as on this machine. A device that the machine does not list
+/// has its number in the job.
 std::vector<std::string> names_of(const guard::LiveJob& job, const model::Snapshot& machine,
                                   std::vector<std::optional<int>>& indices) {
   std::vector<std::string> names;
@@ -264,7 +264,7 @@ Result<Traced> record(const guard::LiveLimits& limits, const Wish& wish, model::
     if (!write_all(file.get(), is_over ? events.take() + events.end() : events.take()))
       return cannot_write(wish.file);
     if (is_over) break;
-    // After a suspend, the missed samples are skipped.
+    // If the machine was suspended, skip the samples that were missed.
     due = std::max(due + wish.every, Clock::now() - wish.every);
     auto left = std::chrono::ceil<milliseconds>(due - Clock::now());
     if (wish.at_most) left = std::min(left, *wish.at_most - traced.took);

@@ -53,8 +53,9 @@ struct Context {
 
   void out(std::string_view text) const;  // data
   void err(std::string_view text) const;  // everything else
-  mutable int write_error =
-      0;  // errno of a failed write to stdout, reported by main; a closed pipe does not count
+  // errno of a failed write to stdout, which main reports. A closed pipe is no error and leaves it
+  // 0.
+  mutable int write_error = 0;
 };
 
 enum class Group { kLook, kUse, kOperate, kMeasure };

@@ -35,8 +35,8 @@ struct Scene {
   model::Ledger ledger;
 };
 
-/// Selects candidates as place() does: integrated graphics only if there is no card; if the request
-/// names devices, only these.
+/// Selects candidates as place() does: only the devices that the request names, if it names some.
+/// Includes integrated graphics only if there is no card.
 std::vector<Candidate> candidates_for(const model::Request& request, const Scene& scene) {
   if (request.gpus == 0) return {};
   auto all = policy::candidates_of(scene.snapshot, scene.ledger);
@@ -66,9 +66,9 @@ std::string narrowed_for(const model::Request& request, const Scene& scene) {
                           policy::candidates_of(scene.snapshot, scene.ledger));
 }
 
-/// Users of the device without a lease. The API does not report which processes belong to a job. So
-/// all processes on a device that is leased as a whole count as processes of the job; on a shared
-/// device, all processes of the job's user.
+/// Describes processes on the device whose users have no lease on it. The API does not report which
+/// processes belong to a job. So if one job has the whole device, all processes on it count as part
+/// of that job. On a shared device, all processes of a job's user do.
 std::string strangers_on(const Candidate& candidate, const Scene& scene) {
   const std::string unit = policy::unit_id(*candidate.device, candidate.partition);
   model::Snapshot others;
@@ -133,7 +133,7 @@ bool has_free_cores(const Scene& scene) {
   return static_cast<int>(scene.ledger.cpus.size()) < scene.snapshot.host.cpu.cores_usable;
 }
 
-// Parts of the sentence about a request that would fit now.
+// Finds smaller requests that would fit now, and describes them.
 
 std::string size_word(std::uint64_t bytes) {
   constexpr std::uint64_t kGiB = 1ULL << 30, kMiB = 1ULL << 20;
@@ -178,7 +178,7 @@ std::uint64_t free_on(const std::vector<Candidate>& candidates, std::size_t coun
   return free[count - 1] / unit * unit;
 }
 
-/// Tries the same request without the variables that limit it.
+/// Tries the same request without the inherited variables that limit it to some devices.
 bool add_without_variables(JobStory& story, const Scene& scene) {
   model::Request other = story.job.request;
   std::string unset = "env";
@@ -269,7 +269,8 @@ Json part_of(const client::Response& answer, const char* key) {
   return document;
 }
 
-/// The first of the jobs before this one that does not fit now. Devices are reserved for it.
+/// The first job in the queue before this one that does not fit now. Free devices are reserved for
+/// that job.
 model::JobId first_that_does_not_fit(JobCalls& calls, const std::vector<model::JobId>& before) {
   for (const model::JobId id : before) {
     const auto why = calls.call("GET", job_path(id, "/why"), kAnswerSoon);

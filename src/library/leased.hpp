@@ -1,5 +1,5 @@
-// A lease for a program in another language: requested, waited for in steps, and given back. It
-// includes the environment to set.
+// A lease for a program in another language: it is requested, waited for in steps, and given back.
+// It includes the environment that the program must set.
 #pragma once
 
 #include <sys/types.h>
@@ -20,10 +20,10 @@ class Leased {
   /// client::reach, and with kRefused (E0421) if this process is in a job that has less than the
   /// wish.
   [[nodiscard]] static Result<Leased> ask(std::string_view wish);
-  /// Waits; nullopt if the lease is not granted yet. Fails with kRefused (E0412) if the request was
-  /// cancelled.
+  /// Waits at most this long for the lease, and returns it as a JSON document; nullopt if it is not
+  /// granted yet. Fails with kRefused (E0412) if the request was cancelled.
   [[nodiscard]] Result<std::optional<std::string>> wait(std::chrono::milliseconds at_most);
-  /// {"schema":1,"message","hint"}
+  /// Why the lease is not granted yet, as {"schema":1,"message","hint"}.
   [[nodiscard]] Result<std::string> why();
   /// Ends the lease. Do not call it in a process that was forked from the one that requested the
   /// lease.

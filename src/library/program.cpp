@@ -38,7 +38,8 @@ std::string program() {
   if (!named.empty()) return named;
   std::string folder = own_folder();
   if (!folder.empty() && can_run(folder + "/berth")) return folder + "/berth";
-  // PREFIX/lib/x86_64-linux-gnu, PREFIX/lib/python3.11/site-packages/berth/lib
+  // The library may be in PREFIX/lib/x86_64-linux-gnu or in
+  // PREFIX/lib/python3.11/site-packages/berth/lib, so look for bin/ in the folders above.
   for (int up = 0; up < 6 && !folder.empty(); ++up) {
     folder.resize(folder.find_last_of('/'));
     if (std::string found = folder + "/bin/berth"; can_run(found)) return found;

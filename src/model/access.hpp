@@ -32,7 +32,7 @@ struct NodeRule {
   bool operator==(const NodeRule&) const = default;
 };
 
-/// Users to whom a list of rules does not apply.
+/// Users and groups to whom a list of rules does not apply.
 struct Exempt {
   std::vector<std::uint32_t> uids, gids;
 };
@@ -57,12 +57,12 @@ struct GpuNodes {
   struct Whole {
     Vendor vendor = Vendor::kOther;
     std::uint32_t major = 0;
-    std::optional<std::uint32_t> minor = {};  // nullopt: every minor of the major
+    std::optional<std::uint32_t> minor = {};  // nullopt: all minor numbers
   };
   std::vector<DeviceNodes> devices;
-  std::vector<Whole> control;         // nodes that every user of this vendor's GPUs also opens
-  std::vector<std::uint32_t> majors;  // majors used only for GPU and control nodes,
-                                      // including GPUs that were not found
+  std::vector<Whole> control;  // nodes that a program needs for any GPU of this vendor
+  // Major numbers that only GPU and control nodes have, also those of GPUs that were not found.
+  std::vector<std::uint32_t> majors;
 };
 
 }  // namespace berth::model

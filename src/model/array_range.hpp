@@ -11,7 +11,7 @@ namespace berth::model {
 
 struct ArrayRange {
   std::vector<int> indices;  // ascending, unique, not empty
-  int at_most = 0;           // how many of them run at the same time; 0: no limit
+  int at_most = 0;           // how many jobs of the array may run at the same time; 0: no limit
 };
 
 inline constexpr int kMostArrayJobs = 10'000;

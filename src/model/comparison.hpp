@@ -53,26 +53,28 @@ struct OutputDifference {
 /// Whether the output of a setting equals that of the first setting.
 struct OutputCheck {
   enum class State { kSame, kDiffers, kUnstable } state = State::kSame;
-  // for kUnstable: the setting's own runs differ in more than numbers
+  // Not set for kUnstable, which means that the runs of one setting differ in more than numbers.
   std::optional<OutputDifference> difference;
-  bool repeats = false;      // both settings ran several times, with the same results each time
+  // Each of the two settings ran several times, and all its runs gave equal results.
+  bool repeats = false;
   std::size_t compared = 0;  // how many numbers were compared
-  std::size_t varying =
-      0;  // count of numbers that differ between runs of the same setting; these are not compared
+  // How many numbers differ between runs of the same setting. Such numbers are not compared.
+  std::size_t varying = 0;
 };
 
 /// One operator of a framework, in one run.
 struct Operator {
   std::string name;  // "aten::addmm"
   std::int64_t calls = 0;
-  double cpu_seconds = 0, device_seconds = 0;  // its own, without the operators that it calls
+  // Time in the operator itself, without operators that it calls.
+  double cpu_seconds = 0, device_seconds = 0;
 };
 
 struct SettingResult {
   RunSetting setting;
   std::vector<RunFigures> runs;  // without the warm-up
   std::string out_of_race;       // why this setting cannot be the fastest, translated; "" if it can
-  std::string hint;              // how to fix that; "" nothing
+  std::string hint;              // how to avoid this; "" no hint
   std::optional<int> exit_code;  // exit code of a run that failed
   std::optional<OutputCheck> output;  // nullopt: not compared
   std::vector<Operator>
@@ -81,8 +83,8 @@ struct SettingResult {
   // Filled by compare::judge().
   std::optional<Spread> wall_seconds, cpu_seconds, memory_bytes, device_memory_bytes,
       energy_millijoules;
-  std::optional<double> ratio;  // its median time, divided by that of the fastest setting
-  bool as_fast = false;         // the difference to the fastest setting is within the spread
+  std::optional<double> ratio;  // the setting's median time divided by that of the fastest setting
+  bool as_fast = false;  // as fast as the fastest setting: the difference is within the spread
 };
 
 /// The best setting with a GPU, compared with the best one without.

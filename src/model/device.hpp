@@ -78,7 +78,7 @@ void for_each_reading(Readings& readings, Visit&& visit) {
   BERTH_DEVICE_READINGS(BERTH_ROW)
 #undef BERTH_ROW
 }
-/// Sets every reading to the same absence, for a device that is asleep, lost or does not answer.
+/// Sets all readings to absent for the same reason: the device is asleep, lost or does not answer.
 void set_all_absent(DeviceReadings& readings, Absence why);
 
 /// A part of a device with its own memory and compute units (MIG).
@@ -88,13 +88,13 @@ struct Partition {
   std::string uuid;         // "MIG-…"
   std::optional<std::uint32_t> gpu_instance, compute_instance;
   Reading<std::uint64_t> memory_total_bytes, memory_used_bytes;
-  Reading<double> utilization_percent;  // only measured by GPM (GPU performance monitoring) on
-                                        // Hopper and later, so usually absent
+  // Measured by GPM (GPU performance monitoring), which only Hopper and later GPUs have.
+  Reading<double> utilization_percent;
 };
 
-/// Where NVLinks of a device lead.
+/// The GPU or switch at the other end of some NVLinks of a device.
 struct NvLinkPeer {
-  std::string pci_address;  // of the GPU at the other end; "": NVSwitches
+  std::string pci_address;  // address of the GPU at the other end; "": the links lead to NVSwitches
   std::uint32_t links = 0;  // active links
 };
 
@@ -123,10 +123,10 @@ struct Device {
       false;            // the device uses the host's memory (GB10, Jetson, integrated GPUs, CPU)
   bool managed = true;  // false: on the bus, but Berth cannot use it
   Health health = Health::kNotChecked;
-  std::vector<std::string> health_reasons;    // stable identifiers ("throttle:hw_thermal",
-                                              // "ecc_uncorrected", "nvml:15", "xid:79")
-  std::vector<std::string> throttle_reasons;  // stable identifiers of the reasons for low clocks:
-                                              // "hw_thermal", "sw_power_cap", "idle", …
+  // Stable identifiers: "throttle:hw_thermal", "ecc_uncorrected", "nvml:15", "xid:79".
+  std::vector<std::string> health_reasons;
+  // Stable identifiers of the reasons for low clocks: "hw_thermal", "sw_power_cap", "idle", …
+  std::vector<std::string> throttle_reasons;
   std::vector<Partition> partitions;
   std::vector<NvLinkPeer> nvlink_peers;  // by address; empty: none, or not known
   /// why the device's processes could not be read; an empty or short list then proves nothing
@@ -135,9 +135,10 @@ struct Device {
   std::optional<Absence> partitions_unknown = {};
   DeviceReadings readings;
   std::optional<double> age_seconds;  // age of the readings, if they are not new
-  /// when the readings that a sampler takes less often were read; 0: with the others
+  /// Some readings are taken less often than others. This is the time when they were taken; 0: at
+  /// the same time as the others.
   std::int64_t slow_unix_milliseconds = 0;
-  std::string note;  // one translated sentence for people; usually ""
+  std::string note;  // a translated sentence for people; usually ""
 };
 
 /// False if the device is lost, or has not answered for a while.

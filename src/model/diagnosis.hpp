@@ -55,7 +55,7 @@ struct NotChecked {
 
 struct Diagnosis {
   std::string verdict;            // one sentence
-  std::vector<Finding> findings;  // findings, each after those that explain it
+  std::vector<Finding> findings;  // sorted: root causes come before the findings that they explain
   std::vector<NotChecked> not_checked;
   std::vector<std::string> checked;  // ids of rules that ran and found nothing
 };

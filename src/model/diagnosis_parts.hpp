@@ -19,12 +19,12 @@ struct KnownMessage {
   int line = 0;       // line number in the pasted text
   std::string text;   // text of that line
   std::string means;  // its usual meaning
-  std::string seen;   // an observation that shows that the message applies here, although no rule
-                      // found its cause
+  // An observation that shows that the message applies here, although no rule found its cause.
+  std::string seen;
   std::vector<std::string> rules;        // rules for its possible causes
   std::vector<std::string> shown_by;     // findings of `rules` in this diagnosis
   std::vector<std::string> not_checked;  // rules of `rules` that could not run
-  /// every rule of `rules` ran, with a GPU and packages if it needs them
+  /// All rules in `rules` ran. Rules that need a GPU or packages had them.
   bool compared = false;
 };
 

@@ -59,16 +59,17 @@ struct ArrayTask {
   bool operator==(const ArrayTask&) const = default;
 };
 
-/// How a running job is being ended, by a user or by its time limit, and what will be reported
-/// about it. kWaiting: it goes back to the queue, because another job needs its devices.
+/// How a running job is being ended by a user or by its time limit, and what will be reported about
+/// it. kWaiting: the job goes back to the queue, because another job needs its devices.
 struct ToldToEnd {
   JobState state = JobState::kCancelled;
   std::string why;
   std::string by = {};  // the user who cancelled the job; "" if none did
 };
 
-/// A queued job whose try has failed goes back to the queue, because the next try needs other
-/// devices or memory that others hold. Its own `berth run` asks for it just before it ends.
+/// The next try of a queued job after a failed one. The job goes back to the queue, because the
+/// next try needs other devices, or memory that other programs use. The job's own `berth run`
+/// requests this just before it ends.
 struct QueuedTry {
   int number = 2;                      // of the next try
   std::string after;                   // class of the failed try: model::name(TryClass)
@@ -104,8 +105,8 @@ struct JobUsage {
   std::optional<std::uint64_t> peak_memory_bytes;  // peak memory of its largest process
 };
 
-/// The outcome of a job that was cancelled or timed out. It has failed, even if its command trapped
-/// SIGTERM and exited with 0, and its exit code is always 143. `own` is how its command ended.
+/// The outcome of a job that was cancelled or timed out. `own` is how its command ended. Such a job
+/// has failed, even if its command trapped SIGTERM and exited with 0. Its exit code is always 143.
 [[nodiscard]] Outcome outcome_of(const ToldToEnd& how, const std::optional<Outcome>& own);
 
 /// The most restarts of a job, so that a job that crashes the machine is not restarted forever.
@@ -120,73 +121,81 @@ struct Job {
   std::vector<std::string> command;
   bool queued =
       false;  // the broker starts the command; otherwise the holder of the lease starts it
-  bool requeue = false;               // restart it if the machine stops while it runs
-  int restarts = 0;                   // how often it was restarted
-  bool preemptible = false;           // it may be ended for a job that is not, and then waits again
-  int preemptions = 0;                // how often that happened
-  std::optional<QueuedTry> next_try;  // what it asked for; used if it ends with a failure
-  int retries = 0;                    // how often it went back to the queue for another try
-  std::vector<std::string> avoids;    // policy::unit_id of devices on which a try failed
-  std::chrono::milliseconds pause{0};       // after `requeued`, until its next try may start
-  std::chrono::milliseconds ran_before{0};  // run time of its earlier tries
-  std::string log;    // output file of a job that the broker starts; for display only
-  std::string alike;  // indices of the array's jobs that this one represents; for display only
+  bool requeue = false;      // restart the job if the machine stops while the job runs
+  int restarts = 0;          // how often it was restarted
+  bool preemptible = false;  // may be ended for a job that is not preemptible; then waits again
+  int preemptions = 0;       // how often that happened
+  // The next try that the job requested. Used if the job ends with a failure.
+  std::optional<QueuedTry> next_try;
+  int retries = 0;                     // how often the job went back to the queue for another try
+  std::vector<std::string> avoids;     // policy::unit_id of devices on which a try failed
+  std::chrono::milliseconds pause{0};  // how long after `requeued` the next try may start
+  std::chrono::milliseconds ran_before{0};  // run time of the job's earlier tries
+  std::string log;  // output file of a job that the broker starts; for display only
+  // For display only: if this row stands for several jobs of an array, their indices.
+  std::string alike;
   int priority = 0, tier = 0;  // as in policy/queue.hpp
   std::optional<std::chrono::milliseconds> time_limit;
-  std::optional<std::chrono::milliseconds> or_cpu_after;  // use the CPU if it has waited this long
-  std::optional<std::chrono::milliseconds> grace;         // nullopt: kDefaultGrace
-  std::optional<Warning> warning;                         // signal to send before it is ended
+  // Use the CPU if the job has waited this long.
+  std::optional<std::chrono::milliseconds> or_cpu_after;
+  std::optional<std::chrono::milliseconds> grace;  // nullopt: kDefaultGrace
+  std::optional<Warning> warning;                  // signal to send before the job is ended
   bool warned = false;
   std::vector<JobId> after;         // starts when these jobs or arrays have succeeded
   std::vector<JobId> after_any;     // starts when these jobs or arrays have ended, with any outcome
   std::vector<JobId> after_not_ok;  // … have failed
-  JobId place = 0;                  // position in the queue after a swap; 0: its id is its position
-  std::string on_end;               // a shell command that the job's keeper runs after the job
-  bool notify = false;              // when it ends, write a line to the terminals of its user
-  std::string terminal;             // the terminal it was queued from; "" none or no notification
-  std::string key;  // key of its submission: submitting with the same key again returns this job
+  // Position in the queue after two jobs were swapped. 0: the id is the position.
+  JobId place = 0;
+  std::string on_end;   // a shell command that the job's keeper runs after the job
+  bool notify = false;  // write a line to the user's terminals when the job ends
+  // The terminal from which the job was queued; "" if none or if `notify` is false.
+  std::string terminal;
+  std::string key;  // submitting a job with the same key again returns this job
 
   JobState state = JobState::kWaiting;
   std::int64_t submitted_unix_milliseconds = 0;
-  std::optional<std::int64_t> requeued_unix_milliseconds;  // when it was put back into the queue
+  std::optional<std::int64_t> requeued_unix_milliseconds;  // when the job was put back
   std::optional<std::int64_t> started_unix_milliseconds, ended_unix_milliseconds;
   std::vector<Grant> grants;
-  std::vector<int> cpus;          // CPUs that are reserved for it, ascending
+  std::vector<int> cpus;          // CPUs that are reserved for the job, ascending
   std::string affinity;           // CPU affinity, kernel list format; "" unchanged
   std::vector<ProcessId> owners;  // the job runs while one of these is alive
-  std::string group;              // the folder of its cgroup, while it runs in one
+  std::string group;              // folder of the job's cgroup; "" if it runs in none
   Access access = Access::kVariable;
-  std::uint64_t refusals = 0;  // how often the kernel denied it access to a device without a lease
+  // How often the kernel denied the job access to a device without a lease.
+  std::uint64_t refusals = 0;
   std::optional<ToldToEnd> told_to_end;
   std::optional<Outcome> outcome;
-  std::optional<Outcome> last_outcome;  // how its last start ended, while it waits again
-  std::string why;       // a sentence about its end, if the outcome does not say enough
-  std::string ended_by;  // the user who cancelled it
+  std::optional<Outcome> last_outcome;  // how the last start ended, if the job waits again
+  std::string why;       // a sentence about the end, if the outcome does not say enough
+  std::string ended_by;  // the user who cancelled the job
   JobUsage usage;
-  std::vector<ProcessId> stuck;  // processes that could not be killed: they wait in the kernel
+  // Processes that could not be killed, because they are blocked in the kernel.
+  std::vector<ProcessId> stuck;
 };
 
-/// "12"; "7_3" for a task of an array, which also identifies it.
+/// The number to show and to name the job by: "12", or "7_3" for a task of an array.
 [[nodiscard]] std::string job_number(const Job& job);
 
-/// What a waiting job waits for.
+/// When a waiting job may start, and what prevents it now.
 struct JobOutlook {
   struct Release {
     JobId job = 0;
     std::int64_t unix_milliseconds = 0;
-    bool by_limit =
-        false;  // its end is its time limit; otherwise the end is estimated from its run time
+    // true: the time is the job's time limit. false: it is estimated from the run time.
+    bool by_limit = false;
   };
   std::string obstruction = "nothing";  // one of the names in policy/queue.hpp
   std::vector<JobId> before;
-  std::optional<std::int64_t> fits_at;  // when it would fit if no other job were submitted
-  std::vector<Release> releases;        // expected ends of running jobs
+  // Time at which the job would fit if no other job were submitted.
+  std::optional<std::int64_t> fits_at;
+  std::vector<Release> releases;  // expected ends of running jobs
 };
 
-/// The job is as if it had never started.
+/// Resets the job to the state before it was started.
 void take_back(Job& job, JobState state);
-/// The job waits again: for its next try, or because it was ended for another job. `outcome`: how
-/// its command ended.
+/// Puts the job back into the queue, for its next try or because it was ended for another job.
+/// `outcome`: how its command ended.
 void wait_again(Job& job, const std::optional<Outcome>& outcome,
                 std::int64_t now_unix_milliseconds);
 /// The part of its time limit that earlier tries left; nullopt: no limit.

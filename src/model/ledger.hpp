@@ -20,8 +20,8 @@ struct Holding {
   int share_permille = 0;          // share of the device's time; 0: none was requested
   std::string number = {};         // the job's number for people: "7_3"; "" same as `job`
   std::int64_t stuck_pid = 0;      // not 0: the job has ended, but this process cannot be killed
-  // What the guard counted, if this is a running, guarded job of the caller.
-  std::optional<std::uint64_t> guard_memory_bytes = {};   // with contexts and modules
+  // The guard's counters. They are set only for running, guarded jobs of the caller.
+  std::optional<std::uint64_t> guard_memory_bytes = {};   // includes contexts and modules
   std::optional<std::uint64_t> guard_spilled_bytes = {};  // also nullopt for a job without --spill
   std::optional<double> guard_device_seconds = {};        // also nullopt for a job without a share
 
@@ -41,7 +41,8 @@ struct JobProcess {
 
 /// A scheduler that units can be lent to.
 struct Scheduler {
-  std::string_view key, title, verb;  // in the journal; for people; `berth VERB reclaim`
+  // The name in the journal, the name for people, and the VERB in `berth VERB reclaim`.
+  std::string_view key, title, verb;
 };
 inline constexpr std::array kSchedulers{Scheduler{"slurm", "Slurm", "slurm"},
                                         Scheduler{"kubernetes", "Kubernetes", "k8s"}};
@@ -52,8 +53,8 @@ inline constexpr std::array kSchedulers{Scheduler{"slurm", "Slurm", "slurm"},
   return nullptr;
 }
 
-/// A unit of a job that has ended, although processes of it could not be killed: they wait in the
-/// kernel. Nobody gets the unit until they are gone.
+/// A unit whose job has ended, but has processes that could not be killed because they are blocked
+/// in the kernel. No job gets the unit until these processes are gone.
 struct AsideUnit {
   std::string unit, user, number;  // of the job
   std::uint64_t job = 0;
@@ -63,7 +64,7 @@ struct AsideUnit {
 /// Units that no job of this broker can get, each list in the order of the machine.
 struct ClosedUnits {
   struct Lent {
-    std::string unit, to;  // the key of the scheduler that has it
+    std::string unit, to;  // the unit, and the key of the scheduler that has it
   };
   std::vector<std::string> elsewhere;  // leased by another broker of this machine
   std::vector<std::string> drained;
@@ -74,7 +75,7 @@ struct ClosedUnits {
 /// A GPU on which root's broker makes MIG partitions for jobs ([mig] in berth.toml).
 struct MigRoom {
   std::string device;            // uuid
-  std::uint64_t most_bytes = 0;  // memory of the largest partition, if the GPU had no other
+  std::uint64_t most_bytes = 0;  // memory of the largest partition that an empty GPU allows
   std::uint64_t now_bytes = 0;   // memory of the largest partition that can be made now; 0: none
   std::string busy;              // why none can be made now, for people; "": no reason
 };
@@ -83,9 +84,9 @@ struct Ledger {
   bool kept =
       false;  // true: a broker keeps this ledger; false: there is none, so the ledger is empty
   std::vector<Holding> holdings;
-  std::vector<int> cpus;              // CPUs that are assigned to jobs, ascending
-  std::vector<JobProcess> processes;  // processes of all jobs by pid, ascending; a job's processes
-                                      // are not foreign on its units
+  std::vector<int> cpus;  // CPUs that are assigned to jobs, ascending
+  // The processes of all jobs, sorted by pid. On the units of its job, a process is not foreign.
+  std::vector<JobProcess> processes;
   std::vector<MigRoom> rooms;
   std::vector<std::string> made;  // uuids of partitions that Berth made, each for one job
 };

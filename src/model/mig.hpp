@@ -21,7 +21,7 @@ struct MigProfile {
   std::string name;      // "MIG 1g.10gb"
   std::uint32_t slices = 0;
   std::uint64_t memory_bytes = 0;
-  std::vector<MigPlacement> places;  // where it may be, whether or not that is free
+  std::vector<MigPlacement> places;  // all positions that it can have on the GPU, free or not
 };
 
 /// A GPU instance that exists.
@@ -38,7 +38,8 @@ struct MigCard {
   std::vector<MigInstance> instances;
 };
 
-/// What the broker does next, or has done. The journal has the record before the step begins.
+/// How far the broker is with making or removing a partition. The journal has each step before it
+/// begins, so after a crash it is unknown whether the instance of that step exists.
 enum class MigStep : unsigned char {
   kMakeInstance,   // the GPU instance may exist
   kMakeCompute,    // the GPU instance exists; its compute instance may exist

@@ -232,8 +232,8 @@ bool users_unknown(const Device& device) {
 
 namespace {
 
-/// A process that uses at least this much memory counts as working. A desktop's graphics use less,
-/// and drivers keep less.
+/// The memory from which on a process counts as working. The graphics of a desktop use less, and so
+/// does the reserve of a driver.
 std::uint64_t work_bytes(const Device& device) {
   constexpr std::uint64_t kGiB = 1ULL << 30U;
   return std::max(kGiB, device.readings.memory_total_bytes.value_or(0) / 10);

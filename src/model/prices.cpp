@@ -7,7 +7,8 @@ namespace berth::model {
 std::optional<double> cost_of(double held_seconds, std::optional<double> energy_joules,
                               const UsagePrices& prices) {
   constexpr double kHour = 3600, kKilowattHour = 3.6e6;
-  // A device that is on draws power, so no energy means that the driver does not report it.
+  // A device that is switched on draws power. So an energy of 0 means that the driver does not
+  // report it.
   const bool has_energy = energy_joules && *energy_joules > 0;
   if (!prices.any() || (prices.kwh && !has_energy)) return std::nullopt;
   return held_seconds / kHour * prices.gpu_hour.value_or(0) +

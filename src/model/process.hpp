@@ -26,7 +26,7 @@ struct DeviceProcess {
   UseKind kind;
   Reading<std::uint64_t> memory_bytes;
   Reading<double>
-      sm_percent;  // its share of the compute units in the last second or so, from the driver
+      sm_percent;  // share of the compute units in about the last second, from the driver
   Reading<double> encoder_percent, decoder_percent;
 
   // From /proc, as far as the caller may read it.
@@ -46,11 +46,12 @@ struct DeviceProcess {
   std::string pod;        // Kubernetes pod uid; "" none
   std::optional<std::uint64_t>
       job;  // the job that has a lease on the device, according to Snapshot::leases
-  // What the guard counted, if it is a process of a guarded job of the caller.
+  // The guard's counters. They are set only for processes of guarded jobs of the caller.
   std::optional<std::uint64_t> guard_memory_bytes;   // allocations, without contexts and modules
   std::optional<std::uint64_t> guard_spilled_bytes;  // nullopt also if the job has no --spill
   std::optional<double> guard_device_seconds;        // nullopt also if the job has no share
-  std::optional<double> guard_percent;               // its share since the last list; live views
+  // Share of the device's time since the previous sample; only in live views.
+  std::optional<double> guard_percent;
 };
 
 /// A visible process that has a device node open, but is not in the driver's list.

@@ -26,9 +26,11 @@ struct Request {
   std::optional<std::uint64_t> memory_bytes;  // --memory: the amount on a shared device
   std::optional<int> share_permille;          // --share: the share of a shared device's time
   TurnRules turns;                            // --cap, --latency, --best-effort, --slice, --turn
-  bool spills = false;  // --spill: memory beyond memory_bytes is managed. Only `berth run` knows it
-  std::optional<bool> driver_limits;  // false: the driver must not limit it (--isolation)
-  std::optional<bool> mig_only;       // a MIG partition if the machine has some (--isolation mig)
+  // --spill: memory beyond memory_bytes is managed memory. The broker does not get this value.
+  bool spills = false;
+  // false: the driver must not enforce the limits (--isolation).
+  std::optional<bool> driver_limits;
+  std::optional<bool> mig_only;  // use only MIG partitions (--isolation mig)
   std::optional<int> gpus_most;  // a queued job starts with up to this many, but waits for `gpus`
   std::optional<bool> all_gpus;  // --gpus all: as many as one job can get on this machine
   std::optional<int> cpus;       // --cpus
@@ -88,9 +90,9 @@ struct Environment {
   std::vector<std::string> notes;  // sentences about what cannot be hidden or enforced, translated
 };
 
-/// kCancelled, kTimeLimit, kPreempted: `berth cancel`, the time limit or the broker, for another
-/// job, ended the job, whatever its exit code is. Journals store the numbers, so add new values at
-/// the end.
+/// kCancelled, kTimeLimit, kPreempted: the job was ended by `berth cancel`, by its time limit, or
+/// by the broker for another job. The exit code does not matter then. Journals store the numbers,
+/// so add new values at the end.
 enum class OutcomeClass {
   kOk,
   kFailed,
@@ -134,7 +136,7 @@ struct LeftBehind {
   std::string command;  // start of its command line; "" unknown
 };
 
-/// What the job's processes compute with on the CPU, from the libraries that they loaded.
+/// The threads of the job's processes, and the CPU libraries that they loaded.
 struct Threading {
   std::vector<std::string> pools;  // libraries that start threads: "GNU OpenMP", "TBB"
   std::vector<std::string> blas;   // "OpenBLAS 0.3.21 (pthreads)", "reference BLAS"
@@ -171,7 +173,7 @@ struct ContainerUse {
   std::string engine, image;  // "podman"
 };
 
-/// What became of the signal of --checkpoint-signal.
+/// What happened with the signal of --checkpoint-signal.
 struct CheckpointSignal {
   int signal = 0;                       // 0: the job was not about to be ended
   bool was_handled = false;             // false: no process handles it, so it was not sent
@@ -187,19 +189,25 @@ struct Report {
   std::optional<EngineJob> engine;        // nullopt: not started by a cluster scheduler
   Outcome outcome;
   std::chrono::milliseconds wall{0}, cpu{0};
-  bool cpu_known = true;  // false: its CPU time is charged to another process, so `cpu` lacks it
-  std::uint64_t peak_rss_bytes = 0;  // largest sum over the job's processes in one sample
-  bool peak_is_pss = false;  // the job had several processes, so each shared page is counted once
-  int threads = 1;      // the number that the environment names, for OpenMP and similar libraries
+  // false: another process is charged with the job's CPU time, so `cpu` is not valid.
+  bool cpu_known = true;
+  // Memory of all the job's processes together, at the sample where it was largest.
+  std::uint64_t peak_rss_bytes = 0;
+  // The peak is a sum of PSS, which counts each shared page once. Used if the job had several
+  // processes.
+  bool peak_is_pss = false;
+  // The number of threads in the job's environment, such as OMP_NUM_THREADS.
+  int threads = 1;
   Threading threading;  // what was really there
   std::string cpus;
   std::vector<DeviceUse> devices;
-  UsagePrices prices;          // as they are set on this machine
+  UsagePrices prices;          // the prices that are set on this machine
   std::optional<double> cost;  // nullopt: no prices, or the energy is priced and not known
   Access access = Access::kVariable;
   std::optional<Guarded> guarded;  // nullopt: no memory or share was requested
   GpuUse gpu_use = GpuUse::kNotChecked;
-  std::string gpu_use_method;  // what was checked, and how often; translated
+  // The method that checked whether the job used a GPU, and how often it checked; translated.
+  std::string gpu_use_method;
   /// GPUs that a job without a GPU accessed nevertheless: "GPU 0 (NVIDIA H100)", "/dev/nvidia0".
   /// nullopt: the job had a GPU, or this was not checked.
   std::optional<std::vector<std::string>> gpus_touched;

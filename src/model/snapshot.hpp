@@ -18,8 +18,9 @@ struct CpuBudget {
   int cores_total = 0;     // cores of the machine that are online; 0 unknown
   int cores_affinity = 0;  // cores after affinity and cpuset; 0 unknown
   std::optional<double> quota_cores;  // cgroup CPU quota; nullopt: none
-  int cores_usable = 1;  // the smaller of cores_affinity and quota_cores, rounded down, at least 1:
-                         // the threads to use
+  // How many threads to use: the smaller of cores_affinity and quota_cores, rounded down, but at
+  // least 1.
+  int cores_usable = 1;
   std::uint64_t memory_total_bytes = 0;  // memory of the whole machine
   std::optional<std::uint64_t>
       memory_limit_bytes;  // the smallest cgroup limit that is below the machine's memory

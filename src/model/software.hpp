@@ -23,8 +23,9 @@ struct Software {
   struct Library {
     std::string version;  // "9.1.0"
     std::string path;     // "/…/nvidia/cudnn/lib/libcudnn.so.9"
-    std::string from;  // where it is from: "wheel", "conda", "system" (the distribution's package
-                       // or a system folder), "variable" (LD_LIBRARY_PATH)
+    // Where the library is from: "wheel", "conda", "system" (a package of the distribution or a
+    // system folder), or "variable" (LD_LIBRARY_PATH).
+    std::string from;
   };
   struct Framework {
     std::string name;     // "PyTorch"

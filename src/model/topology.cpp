@@ -27,9 +27,10 @@ std::uint32_t nvlinks_between(const Device& a, const Device& b) {
   return direct + std::min(links_to(a, ""), links_to(b, ""));
 }
 
-/// A path begins with the host bridge and a port of it. Two devices on one such port are below a
-/// switch, because a port without a switch has only one device. Below one switch, each device has
-/// one more part, its own port. Further parts belong to further switches.
+/// Compares the PCI paths of two devices. A path consists of the host bridge, one of its ports, and
+/// the bridges below that port. A port without a switch has only one device, so two devices with
+/// the same port are below a switch. If each path has one more part, which is the port of that
+/// switch, there is only this switch. Otherwise there are further switches.
 Connection by_path(std::string_view a, std::string_view b) {
   std::size_t shared = 0, at = 0;  // number of equal parts; where the first different part begins
   while (at < std::min(a.size(), b.size())) {

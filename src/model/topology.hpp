@@ -46,9 +46,9 @@ struct DeviceLink {
 /// The weakest link among some devices; kSame for fewer than two.
 [[nodiscard]] DeviceLink weakest_link(const std::vector<const Device*>& devices);
 
-/// Groups the devices: two devices are in one group if connections of at most this grade lead from
-/// one to the other, also through other devices. The result has the number of each device's group,
-/// which is the position of the first device in it.
+/// Divides the devices into groups. Two devices are in the same group if they are connected by
+/// links of at most this grade, directly or through other devices. The result has a number for each
+/// device: the position of the first device of its group.
 [[nodiscard]] std::vector<std::size_t> groups_at(const std::vector<const Device*>& devices,
                                                  Connection grade);
 

@@ -145,7 +145,8 @@ const HangSeen* hang_now(const Tries& tries) {
 }
 
 bool was_ended_for_hang(const Try& one) {
-  // A task of Slurm that hung and then failed by itself has no evidence.
+  // A task of Slurm that hung and later failed by itself has no evidence, so it is not counted
+  // here.
   return one.kind == TryClass::kHang && !one.evidence.empty();
 }
 

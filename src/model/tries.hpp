@@ -22,7 +22,7 @@ enum class TryClass {
   kKilled,  // a signal that Berth did not send ended it
   kHang,
   kStopped,    // a person or a limit ended the job: Ctrl-C, SIGTERM, `berth cancel`, its time limit
-  kPreempted,  // another job needed its devices, so it went back to the queue
+  kPreempted,  // ended because another job needed its devices; waits again
   kNodeShutdown  // the machine was shutting down
 };
 [[nodiscard]] std::string_view name(TryClass one);  // "ok", "user error", "out of memory", …
@@ -41,7 +41,7 @@ enum class TryChange {
 enum class RankPart {
   kOk,           // the rank ended with exit code 0
   kFailedFirst,  // the rank failed first; its exit code is the job's
-  kVictim,       // another rank had failed, and so this one failed too or Berth ended it
+  kVictim,       // this rank failed, or Berth ended it, because another rank had failed
   kStopped,      // the rank ended because the job was ended on purpose
   kUnkillable,   // the rank still exists after SIGKILL, because it is blocked in the kernel
   kLeftEarly     // the rank ended with exit code 0 while others still needed it
@@ -57,7 +57,7 @@ struct RankEnd {
   std::chrono::milliseconds wall{0}, cpu{0};
   std::uint64_t peak_rss_bytes = 0;
   std::vector<int> devices;  // Device::index
-  std::string cpus;          // affinity in the kernel's list format; "": that of the job
+  std::string cpus;          // affinity in the kernel's list format; "": the job's affinity
   int threads = 0;
   std::vector<std::string> last_lines;   // the last lines of its output; only for ranks that failed
   std::string traceback;                 // Python's traceback from standard error; "" none
@@ -69,7 +69,7 @@ struct RankEnd {
 struct Collective {
   std::string name;          // "all_reduce"
   std::string group;         // "default_pg"; "" not known
-  std::int64_t number = -1;  // its number within the group; -1 not known
+  std::int64_t number = -1;  // number of the operation within the group; -1: not known
   std::string state;         // "scheduled", "started", "completed"; "" not known
   friend bool operator==(const Collective&, const Collective&) = default;
 };
@@ -78,8 +78,8 @@ struct Collective {
 /// ranks.
 struct HangSeen {
   std::chrono::milliseconds after{0};   // time since the try began
-  std::chrono::milliseconds silent{0};  // how long nothing had changed by then
-  std::vector<int> odd_ranks;           // ranks that do something else than most other ranks
+  std::chrono::milliseconds silent{0};  // for how long nothing had changed
+  std::vector<int> odd_ranks;           // ranks whose state differs from that of most other ranks
   bool is_slow = false;        // not a hang: the odd ranks are busy, and the others wait for them
   bool is_connecting = false;  // the others wait in the call that connects all ranks
   struct Rank {
@@ -107,11 +107,12 @@ struct Try {
   double batch_scale = 1;  // BERTH_BATCH_SCALE, by which the program multiplies its batch size
   int world_size = 1;
   std::vector<int> lost_devices;  // Device::index of devices that are left out after a device fault
-  std::vector<RankEnd> ranks;     // one per rank; a job without --ranks has one
+  std::vector<RankEnd> ranks;     // one entry per rank; a job without --ranks has one entry
   std::vector<HangSeen> hangs;
   std::optional<NcclSeen> nccl;  // with --nccl-debug, if NCCL was used
-  std::vector<int> left_early;   // ranks that ended with 0 while others still needed them: these
-                                 // failed for that reason, or waited until they were killed
+  // Ranks that ended with 0 while other ranks still needed them. The other ranks failed for that
+  // reason, or waited until they were killed.
+  std::vector<int> left_early;
 };
 
 /// What --preflight found before the first try.
@@ -141,7 +142,7 @@ struct Tries {
 /// The ranks that ended with exit code 0 while all others waited for them, according to the last
 /// hang that was seen. Empty if the others waited for a rank that was still there.
 [[nodiscard]] std::vector<int> gone_while_others_waited(const Try& one);
-/// Whether --hang-action ended it.
+/// Whether --hang-action ended this try.
 [[nodiscard]] bool was_ended_for_hang(const Try& one);
 /// The rank that failed first. It determines the exit code of the job. nullptr if no rank failed,
 /// or if ranks failed only because they waited for a rank that had already ended.

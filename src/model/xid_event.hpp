@@ -15,7 +15,7 @@ struct XidEvent {
   std::int64_t unix_milliseconds = 0;
 };
 
-/// A marker, not an Xid: the driver now reports Xids of this device.
+/// Used as a number in place of an Xid: from then on, the driver reports Xids of this device.
 inline constexpr int kXidsReported = 0;
 
 inline constexpr std::string_view kXidMark = "NVRM: Xid (";

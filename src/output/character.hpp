@@ -8,7 +8,8 @@ namespace berth::output {
 struct Character {
   std::string_view bytes;
   char32_t code = 0;
-  int columns = 1;  // 0: it is drawn over the one before it; 2: it is wide
+  // Columns in the terminal: 0 for a combining character, 2 for a wide one.
+  int columns = 1;
 };
 /// Removes the first character of `text`, which is not empty and is valid UTF-8.
 [[nodiscard]] Character take_character(std::string_view& text);

@@ -73,7 +73,7 @@ std::string operator_cell(const SettingResult& setting, const std::string& name)
 std::string profile_of(const Comparison& comparison, const Terminal& terminal) {
   constexpr std::size_t kOfEach = 5, kMostRows = 10, kMostColumns = 4;
   std::vector<const SettingResult*> settings;
-  // names of operators, each with its longest time
+  // for each operator, its longest time and its name
   std::vector<std::pair<double, std::string>> names;
   for (const SettingResult& one : comparison.settings) {
     if (one.operators.empty() || settings.size() == kMostColumns) continue;
@@ -238,7 +238,8 @@ std::vector<std::string> output_sentences(const Comparison& comparison) {
   return sentences;
 }
 
-/// The command for pasting. Line breaks in it stay, because a shell accepts them in quotes.
+/// The command in a form that can be pasted. Line breaks are kept, because a shell accepts them
+/// inside quotes.
 std::string pasteable(const std::string& command) {
   std::string out;
   for (const std::string_view line : split(command, '\n'))

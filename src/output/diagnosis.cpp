@@ -199,7 +199,7 @@ bool joins_its_like(std::vector<Finding>& shown, const Finding& one) {
   });
   if (like == shown.end()) return false;
   like->evidence.push_back(one.title);
-  like->line += 1;  // for findings about the machine, `line` counts merged findings
+  like->line += 1;  // for findings about the machine, `line` is the number of merged findings
   return true;
 }
 
@@ -219,7 +219,7 @@ std::string machine_text(const model::Diagnosis& diagnosis, const std::vector<Fi
   if (findings.empty() || findings.front().severity == Severity::kInfo) {
     const bool silent = findings.size() == diagnosis.findings.size();
     out += silent ? diagnosis.verdict : std::string(tr("nothing wrong was found on this machine"));
-    // In this case, the verdict already says that there is no GPU.
+    // If the verdict already says that there is no GPU, do not repeat that finding.
     if (silent && !all)
       std::erase_if(brief, [&](const Finding& one) {
         return one.id == "HW01" && diagnosis.verdict.starts_with(one.title);

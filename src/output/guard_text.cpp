@@ -64,7 +64,8 @@ std::string name_of(const std::string& method) {
                             : text("MPS");
 }
 
-/// "limited by …: …", without what was counted.
+/// Which method limited the job, and the limits: "limited by …: …". Does not contain what the guard
+/// counted.
 std::string who_limited(const model::Guarded& guarded, const std::string& limits) {
   if (guarded.method.empty()) return text("limited by the guard: {}", limits);
   const std::string name = name_of(guarded.method);

@@ -9,7 +9,7 @@ namespace berth::output {
 
 /// What enforced the limits: "driver", "mig", "mps", "guard"; "": nothing.
 [[nodiscard]] std::string enforced_by(const model::Guarded& guarded);
-/// A sentence: what this does not protect from; "" for "".
+/// A sentence about what the method `by` does not protect from; "" if `by` is "".
 [[nodiscard]] std::string not_protected(const std::string& by);
 /// One sentence about the limits; "" if none was requested.
 [[nodiscard]] std::string guard_sentence(const model::Report& report);

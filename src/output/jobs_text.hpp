@@ -69,11 +69,12 @@ struct JobStory {
   model::JobOutlook outlook;
   std::vector<model::Job> others;  // further jobs that the text may mention
   std::vector<model::Job> array;   // all jobs of the array, if the user asked for an array
-  model::JobId kept_for = 0;  // the first job in the queue that reserves free devices; 0: unknown
-  int drained = 0,
-      possible = 0;  // how many devices the job may use, and how many of these are drained
+  model::JobId kept_for = 0;  // the earlier job for which free devices are reserved; 0: unknown
+  // `possible`: how many devices the job may use. `drained`: how many of these are drained.
+  int drained = 0, possible = 0;
   std::vector<std::string> free;  // devices that the job could use now
-  std::string narrowed;  // the devices to which variables of the job's user limit it; "" no limit
+  // The devices to which the user's environment variables limit the job; "" if they set no limit.
+  std::string narrowed;
   std::vector<Holder> holders;
   std::vector<Sooner> sooner;
 };

@@ -18,10 +18,10 @@ namespace {
 using model::Reading;
 using model::Snapshot;
 
-/// The readings of an object that are null, with the reasons.
+/// Keys of readings that are null, each with the reason.
 using Absent = std::vector<std::pair<std::string_view, model::Absence>>;
 
-/// Over how many seconds readings are means.
+/// Keys of readings that are means, each with the length of its time window in seconds.
 using Windows = std::vector<std::pair<std::string_view, float>>;
 
 /// Writes a reading. If it is null, adds its reason to `absent`.
@@ -38,7 +38,7 @@ void add_absent(JsonWriter& json, const Absent& absent) {
   json.close('}');
 }
 
-/// For a count that cannot really be 0: nullopt if it is 0, which means unknown.
+/// Converts a count that cannot really be 0. A 0 means that it is unknown, and becomes nullopt.
 template <typename T>
 std::optional<T> known(T count) {
   return count == 0 ? std::nullopt : std::optional<T>(count);

@@ -27,8 +27,8 @@ std::string power_of(const model::DeviceReadings& readings) {
   if (!power) return limit ? "-/" + show_power(*limit) : "-";
   if (!limit) return show_power(*power);
   std::string used = show_power(*power);
-  if (used.size() > 2)
-    used.resize(used.size() - 2);  // remove the unit, because the limit after it has the same
+  // Remove the unit, because the limit that follows has the same unit.
+  if (used.size() > 2) used.resize(used.size() - 2);
   return used + "/" + show_power(*limit);
 }
 
@@ -163,8 +163,8 @@ void add_device(Table& table, const Device& device, const model::Snapshot& snaps
   add_partitions(table, device, snapshot, wide);
 }
 
-/// The width of the longest name. If there are GPUs, that of their longest name, within limits; the
-/// CPU's name is clipped to it.
+/// The width of the column of names. It is the longest name of a GPU, within limits, and the CPU's
+/// name is clipped to it. Without a GPU, it is the longest name.
 int name_width(const model::Snapshot& snapshot) {
   int longest = 0, gpus = 0;
   for (const Device& device : snapshot.devices) {
@@ -184,7 +184,8 @@ bool is_out(const Device& device) {
          device.health == Health::kDegraded;
 }
 
-/// A line for each reason why a device cannot be used that was cut in the table.
+/// Lines with the reasons why devices cannot be used, if the table did not have enough space for
+/// them.
 std::string reasons_left_out(const model::Snapshot& snapshot, const std::string& rows,
                              const Terminal& terminal) {
   std::string out;

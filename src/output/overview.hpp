@@ -24,12 +24,13 @@ enum class DeviceState { kFree, kBusy, kDrained, kAsleep, kNotKnown, kProblem, k
     DeviceState state);  // "free", "busy", "drained", "asleep", "not_known", …
 [[nodiscard]] DeviceState state_of(const model::Device& device, const model::Snapshot& snapshot);
 
-/// What one user holds. `user` is "" for processes of unknown users.
+/// The devices, processes and memory that one user uses. `user` is "" for processes of unknown
+/// users.
 struct UserShare {
   std::string user;
   std::vector<int> devices;
   int processes = 0;
-  std::uint64_t memory_bytes = 0;  // memory of those processes for which the driver reports it
+  std::uint64_t memory_bytes = 0;  // sum over the processes whose memory the driver reports
 };
 [[nodiscard]] std::vector<UserShare> shares_of(const model::Snapshot& snapshot);
 

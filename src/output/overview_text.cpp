@@ -102,7 +102,7 @@ Cell lease_cell(const Device& device, const model::Snapshot& snapshot) {
   return {join(words, ", "), lacks ? Style::kYellow : Style::kPlain};
 }
 
-/// Adds a row. `named`: there are different models, so each row has the name.
+/// Adds a row. `named`: include the name, because the devices are different models.
 void add_row(Table& table, const Device& device, const model::Snapshot& snapshot, const Use* use,
              bool named, std::size_t index_width) {
   const auto& readings = device.readings;

@@ -76,7 +76,7 @@ Cell job_of(const DeviceProcess& process, const model::Snapshot& snapshot) {
 }
 
 struct Shape {
-  bool kinds = false;      // some process does not only compute
+  bool kinds = false;      // some process does other work than computing, such as drawing
   bool host_pids = false;  // for some process, the host's pid differs from the pid
 };
 

@@ -100,7 +100,8 @@ std::string cpu_words(const model::Report& report) {
   return out;
 }
 
-/// The threads that were really there, and what computed with them; "" if nothing is known.
+/// The number of threads that the job's processes had, and the libraries that they used; "" if
+/// nothing is known.
 std::string threading_words(const model::Threading& threading) {
   if (threading.pools.empty() && threading.blas.empty()) return "";
   std::vector<std::string> parts;

@@ -32,9 +32,9 @@ namespace berth::output {
 /// The report of a queued job in the form in which it is stored: {"schema", "report": the document,
 /// "text": finding_text() in English and Chinese}. `make` is called once for each language.
 [[nodiscard]] std::string stored_report(const std::function<model::Report()>& make);
-/// `stored` if it is a valid stored report, else "". The job's user can write it, so it is not
-/// trusted. `outcome`: how the job ended according to the broker, which alone knows time limits; it
-/// replaces the stored one.
+/// Returns `stored` if it is a valid stored report, else "". It is not trusted, because the job's
+/// user can write it. `outcome` replaces the stored outcome: it is from the broker, which knows
+/// whether a time limit ended the job.
 [[nodiscard]] std::string sound_report(const std::string& stored,
                                        const std::optional<model::Outcome>& outcome = {});
 /// The text of a stored report in the current language; "" if there is none.

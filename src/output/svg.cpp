@@ -49,8 +49,8 @@ std::string notes_from(const std::vector<std::string>& notes, int& y) {
   return out;
 }
 
-/// The distance of marks on an axis: 1, 2 or 5 times a power of ten, so that there are at most 6
-/// marks up to `most`.
+/// The distance between the marks of an axis: 1, 2 or 5 times a power of ten. At most 6 marks fit
+/// between 0 and `most`.
 double step_for(double most) {
   const double power = std::pow(10, std::floor(std::log10(most / 5)));
   for (const double factor : {1, 2, 5, 10})

@@ -24,10 +24,10 @@ inline constexpr std::string_view kPictureBest = "#1a7f37", kPictureOther = "#6e
 /// A bar with its label on the left and its figure on the right.
 struct Bar {
   std::string label, figure;
-  double length = 0;  // 0: no bar, only `figure`, which may say why there is none
+  double length = 0;  // 0: no bar; then `figure` may say why there is none
 };
 struct BarGroup {
-  std::string title;  // with the unit of the figures
+  std::string title;  // includes the unit of the figures
   std::vector<Bar> bars;
 };
 /// A picture with groups of bars. Each group has its own scale. `notes` are sentences below the
@@ -42,7 +42,7 @@ struct CostLine {
   double start = 0, per_x = 0;
   std::optional<double> meets_at{};  // the x at which this line begins to be above the first line
 };
-/// Lines from x = 0 to `most_x`. The others are compared with the first one.
+/// A chart of lines from x = 0 to `most_x`. The first line is compared with the others.
 [[nodiscard]] std::string cost_lines_svg(std::string_view title, std::string_view subtitle,
                                          std::string_view x_title, double most_x,
                                          const std::vector<CostLine>& lines,

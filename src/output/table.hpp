@@ -13,10 +13,12 @@ namespace berth::output {
 struct Column {
   std::string title;
   bool right = false;  // right-aligned, for numbers
-  int least = 0;       // the width to which the column is clipped before columns are dropped; after
-                       // that, it may be clipped further; 0: never clipped
-  int drop = 0;  // if the table is too wide, columns are dropped from the largest number down; 0:
-                 // never dropped
+  // The column is clipped to this width before columns are dropped. If the table is still too wide
+  // after that, the column is clipped further. 0: never clipped.
+  int least = 0;
+  // If the table is too wide, the columns with the largest number are dropped first. 0: never
+  // dropped.
+  int drop = 0;
 };
 
 struct Cell {

@@ -110,7 +110,7 @@ struct Spelling {
 };
 constexpr std::array<Spelling, 15> kSpellings{
     {{"×", "x"},
-     {"°C", "C "},  // the replacement has the same width, to keep columns aligned
+     {"°C", "C "},  // as wide as the original, to keep columns aligned
      {"°", " "},
      {"…", "~"},
      {"≤", "<="},

@@ -79,8 +79,8 @@ std::string end_words(const RankEnd& end, bool was_hung) {
   return {};
 }
 
-/// Whether the rank hung until Berth ended it: one of those for which the others waited, or any
-/// rank if all waited for each other.
+/// Whether the rank itself hung until Berth ended the job: the others waited for it, or all ranks
+/// waited for each other.
 bool was_hung(const model::Try& one, const RankEnd& end) {
   if (!model::was_ended_for_hang(one) || one.hangs.empty()) return false;
   if (end.part != RankPart::kFailedFirst && end.part != RankPart::kVictim) return false;

@@ -15,7 +15,7 @@ struct View {
   std::string user;                  // name or uid; "": all users
   bool mine = false;                 // only processes of `own_uid`
   std::uint32_t own_uid = 0;
-  std::string sort;  // one of the keys below; "": unsorted
+  std::string sort;  // one of the sort keys below; "": unsorted
 };
 
 /// The values of --sort, as placeholders in the verb table.

@@ -69,7 +69,7 @@ class Lines {
   std::vector<Row> rows_;
 };
 
-/// Joins words into one sentence.
+/// Joins words with commas.
 std::string listed(const std::vector<std::string>& words) {
   return join(words, tr(", "));
 }

@@ -27,7 +27,7 @@ inline constexpr std::string_view kListUnknown = "list_unknown";
 /// The throttle reasons that slow down a working device, one word each ("heat"), joined by ", ".
 /// "idle" and configured clocks do not count.
 [[nodiscard]] std::string slowed_by(const model::Device& device);
-/// The reasons for its health in words, joined by ", ".
+/// The reasons for the device's health in words, joined by ", ".
 [[nodiscard]] std::string health_words(const model::Device& device);
 /// Device::compute_mode in words.
 [[nodiscard]] std::string mode_words(std::string_view mode);
@@ -66,8 +66,8 @@ inline constexpr std::string_view kListUnknown = "list_unknown";
 
 /// The processes and users on a device.
 struct Use {
-  std::vector<std::string>
-      users;  // each user once, in the order of their memory; "" for an unknown user
+  // Each user once, sorted by the memory they use; "" is an unknown user.
+  std::vector<std::string> users;
   int processes = 0;
   const model::DeviceProcess* largest = nullptr;
 };

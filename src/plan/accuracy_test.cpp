@@ -39,7 +39,7 @@ double at(const std::vector<double>& sorted, double share) {
 
 TEST_CASE("the stated accuracy is what the published cases measure") {
   std::ifstream file(BERTH_MEMORY_CASES);
-  // By kind of work: the task on one GPU, "sharded", or "detection".
+  // The key is the kind of work: a task on one GPU, "sharded", or "detection".
   std::map<std::string, std::vector<double>> errors, ratios;
   std::map<std::string, Work> works;
   for (std::string line; std::getline(file, line);) {
@@ -78,7 +78,7 @@ TEST_CASE("the stated accuracy is what the published cases measure") {
     const double median = at(list, 0.5), p95 = at(list, 0.95);
     const auto held = std::count_if(ratios[kind].begin(), ratios[kind].end(),
                                     [&](double ratio) { return ratio <= stated.safe_factor; });
-    // Half of the cases need at least this part of the safe bound.
+    // In the median case, the safe bound is this many percent larger than the real use.
     const double reserved = 100 * (stated.safe_factor / at(ratios[kind], 0.5) - 1);
     std::cout << kind << ": the safe bound is " << reserved << " % too much in the median\n";
     CHECK(reserved <= 25);

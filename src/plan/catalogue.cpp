@@ -138,7 +138,8 @@ Model model_of_size(double params) {
   double least = INFINITY;
   for (const Json& row : models()) {
     Model model = model_in(row);
-    // The shape of a mixture of experts differs from that of a dense model of the same size.
+    // Skip mixtures of experts, because their shapes differ from those of dense models of the same
+    // size.
     if (!model.decoder || model.layers <= 0 || row.contains("experts")) continue;
     const double far = std::abs(std::log(params / model.params));
     if (far < least) least = far, nearest_model = model;

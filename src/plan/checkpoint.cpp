@@ -27,7 +27,7 @@ Result<Checkpoint> read_part(const FileBytes& file) {
       !(start.size() > 8 && start[8] == '{'))
     return read_torch_legacy(file);
   if (start.size() > 8 && start[8] == '{') return read_safetensors(file);
-  // A message of protobuf has no magic number. ONNX models begin with the field ir_version.
+  // protobuf has no magic number. But ONNX models begin with the field ir_version, whose key is 8.
   if (file.name.ends_with(".onnx") || start.starts_with("\x08")) return read_onnx(file);
   if (file.name.ends_with(".safetensors"))
     return damaged(file, start.size() > 8 ? text("its header is not JSON")
@@ -92,7 +92,7 @@ Error too_large(const FileBytes& file) {
 }
 
 std::optional<std::uint64_t> elements_of(const std::vector<std::uint64_t>& shape) {
-  // multiplied by 128 bits, this still fits into 64 bits
+  // With at most 128 bits per element, the size in bits still fits into 64 bits.
   constexpr std::uint64_t kMost = 1ULL << 56U;
   std::uint64_t product = 1;
   for (const std::uint64_t size : shape) {
@@ -127,7 +127,8 @@ Result<Model> model_in_file(const FileBytes& file) {
   }
   auto checkpoint = read_checkpoint(file);
   if (!checkpoint) return checkpoint.error();
-  // Tensors do not say how many experts a token uses; transformers' config.json beside them does.
+  // The tensors do not show how many experts are used per token. transformers' config.json in the
+  // same folder does.
   constexpr std::string_view kUsed = "expert_used_count";
   if (const auto config = file.beside("config.json"); config && config->size <= kMostHeader) {
     Cursor cursor(*config, 0, config->size);

@@ -24,13 +24,14 @@ struct Tensor {
 struct Checkpoint {
   std::string format;  // "safetensors", "GGUF", "ONNX", "PyTorch", "config.json"
   std::vector<Tensor> tensors;
-  std::map<std::string, double, std::less<>> numbers;  // GGUF's metadata that are numbers
+  // Values of GGUF's metadata that are numbers, by key.
+  std::map<std::string, double, std::less<>> numbers;
   int files = 1;
 };
 
-/// Reads the header of a model file, and those of its other parts if it is sharded. Fails with
-/// kInvalidArgument (E1040: not a model file; E1041: damaged or impossible; E1042: a part is
-/// missing) or kRefused (E1043: the header is too large).
+/// Reads the header of a model file. If the model is sharded, also reads the headers of its other
+/// parts. Fails with kInvalidArgument (E1040: not a model file; E1041: damaged, or with impossible
+/// values; E1042: a part is missing) or kRefused (E1043: the header is too large).
 [[nodiscard]] Result<Checkpoint> read_checkpoint(const FileBytes& file);
 
 /// The architecture, from the names and shapes of the tensors. `layers` is 0 if they do not

@@ -1,5 +1,5 @@
-// Small files of each format, whole and damaged. tests/plan/files_test.py reads those of the real
-// writers.
+// Tests with small files of each format, valid and damaged ones. tests/plan/files_test.py tests
+// files that the original libraries wrote.
 #include "plan/checkpoint.hpp"
 
 #include <doctest/doctest.h>
@@ -137,7 +137,7 @@ TEST_CASE("a safetensors header that is impossible is refused") {
   one("F32", "[4611686018427387906,4611686018427387904]", "[0,8]");
   one("F32", "[1e300]", "[0,8]");
   one("F32", "\"x\"", "[0,8]");
-  // Two tensors in the same bytes.
+  // Refuse two tensors that use the same bytes.
   refused(safetensors(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
                       R"("b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
                       8),
@@ -207,7 +207,7 @@ TEST_CASE("what is not a model is refused, with the formats that are") {
 }
 
 TEST_CASE("a pickle that calls something is read and not executed") {
-  // os.system('touch …') as the whole of a file in PyTorch's old format.
+  // A file in PyTorch's old format whose pickle calls os.system('false').
   const std::string magic = std::string("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.",
                                         15),
                     protocol = std::string("\x80\x02M\xe9\x03.", 6),

@@ -10,7 +10,7 @@
 namespace berth::plan {
 namespace {
 
-/// ggml's types: blocks of `elements` take `bytes`.
+/// A type of ggml: a block of `elements` elements takes `bytes` bytes.
 struct Type {
   std::uint32_t id;
   std::string_view name;
@@ -32,7 +32,8 @@ constexpr std::array kTypes{
 constexpr std::uint64_t kString = 8, kArray = 9;
 constexpr std::size_t kMostValues = 100'000;  // of the metadata
 
-/// Bytes of a value of the metadata with a fixed size; 0 for strings, arrays and unknown types.
+/// Size of a metadata value of this type in bytes; 0 if it has no fixed size (strings, arrays) or
+/// the type is unknown.
 std::size_t size_of(std::uint64_t type) {
   constexpr std::array<std::size_t, 13> kSizes{1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
   return type < kSizes.size() ? kSizes[type] : 0;

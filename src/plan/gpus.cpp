@@ -49,14 +49,14 @@ Gpu gpu_in(const Json& row) {
   gpu.tf32_flop_per_second = peak("tf32_tflops", 1e12);
   gpu.fp64_flop_per_second = peak("fp64_tflops", 1e12);
   gpu.memory_bytes_per_second = peak("bandwidth_gb_s", 1e9);
-  // The catalogue has the sum of both directions of NVLink.
+  // The catalogue has the sum of both directions of NVLink, so use half of it.
   if (row.value("interconnect", "").starts_with("NVLink"))
     gpu.nvlink_bytes_per_second = peak("interconnect_gb_s", 0.5e9);
   return gpu;
 }
 
 const std::vector<Gpu>& known_gpus() {
-  // Read once: a price file looks up 140 names.
+  // Parse the catalogue only once, because reading a price file looks up about 140 names.
   static const std::vector<Gpu> known = [] {
     std::vector<Gpu> out;
     const Json document = Json::parse(berth_plan_gpus, berth_plan_gpus_end);
@@ -110,8 +110,8 @@ bool is_laptop(std::string_view plain_name) {
          plain_name.find("mobile") != std::string_view::npos;
 }
 
-/// How well a name matches: 3 it is the same, 2 without the product line, 1 it has all words or
-/// contains the name; 0 not at all.
+/// How well a name matches. 3: equal; 2: equal without the product line; 1: it has all the words or
+/// contains the given text; 0: not at all.
 int match(std::string_view given, std::string_view known) {
   constexpr std::size_t kLeastPart = 3;
   const std::string wanted = plain(given), name = plain(known);
@@ -218,7 +218,7 @@ Result<Gpu> find_gpu(std::string_view name, const GpuCommand& command) {
     best = here;
     found.push_back(gpu);
   }
-  // Variants with the same memory, such as PCIe and SXM, do not change what fits.
+  // If all matching variants, such as PCIe and SXM, have the same memory, any of them will do.
   if (!found.empty() && have_same_memory(found)) return found.front();
   if (!found.empty()) return several(name, found, hint_of(command, found.front().name));
   const std::string near = near_names(name, names);

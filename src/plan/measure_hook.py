@@ -6,9 +6,9 @@ import json
 import os
 import sys
 
-_WARM_UP, _SETTLE = 2, 2  # steps before the first recording; steps of a recording before the one that counts
-_MOST_POINTS = 20000  # the most points of a curve
-_MOST_RESTARTS = 20  # because of batches of other sizes
+_WARM_UP, _SETTLE = 2, 2  # steps before the first recording; steps in a recording before the step that is used
+_MOST_POINTS = 20000  # largest number of points of a recorded memory curve
+_MOST_RESTARTS = 20  # how often a recording may be started again because a batch had another size
 _STEP, _FETCH, _FETCHED = "berth: step", "berth: fetch", "berth: fetched"  # marks in the profile
 
 
@@ -43,7 +43,7 @@ def _changed(batch, change):
 
 
 def _size_of(batch):
-    """(sequences, tokens) of a batch; None where it has none."""
+    """(sequences, tokens per sequence) of a batch; None for a number that is unknown."""
     tensors = [one for one in _tensors_in(batch) if one.dim() > 0]
     if not tensors:
         return None, None
@@ -73,12 +73,12 @@ def _storage(tensor):
 
 
 def _is_allocators(storage):
-    """Whether the framework's allocator has this memory on the CPU: it aligns it to 64 bytes. Memory of NumPy or of a file cannot be resized."""
+    """Whether the framework's CPU allocator made this memory: then it is aligned to 64 bytes. Memory of NumPy or of a file cannot be resized."""
     return storage.data_ptr() % 64 == 0 and (not hasattr(storage, "resizable") or storage.resizable())
 
 
 def _bytes_of(tensors, device, seen):
-    """Memory of these tensors that the framework's allocator has, without the storages in `seen`."""
+    """Bytes of these tensors that the framework's allocator made, without the storages in `seen`."""
     total = 0
     for tensor in tensors:
         try:
@@ -99,7 +99,7 @@ class _Recorder:
     def __init__(self, torch):
         self.torch = torch
         self.optimizers, self.stepping = [], None
-        self.units, self.in_unit = 0, 0  # steps so far; steps of the optimizer since the last one
+        self.units, self.in_unit = 0, 0  # steps so far; optimizer steps since the last of these steps began
         self.has_loader, self.as_is = False, bool(os.environ.get("BERTH_MEASURE_AS_IS"))
         self.size, self.to_do, self.now = None, [], None
         self.profile, self.left, self.restarts = None, 0, 0
@@ -118,8 +118,7 @@ class _Recorder:
             json.dump(self.answer, file)
         os.replace(part, self.path)
 
-    # Where a step begins: at the optimizer's step; with a DataLoader, where the next batch is fetched after the
-    # optimizer's step.
+    # A step begins at each optimizer step. With a DataLoader, it begins when the next batch is fetched after an optimizer step.
 
     def optimizer_stepped(self, optimizer):
         self.stepping = self.stepping or optimizer
@@ -135,7 +134,7 @@ class _Recorder:
 
     def fetched(self, batch):
         if not self.has_loader and self.units:
-            return batch  # another loader, such as the one for validation
+            return batch  # a batch of another loader, such as the one for validation, is not changed
         self.has_loader = True
         if self.as_is:
             return batch
@@ -143,7 +142,8 @@ class _Recorder:
         if self.size is None:
             self.size = size
         if size != self.size or size[0] is None:
-            self.restart()  # the last batch of an epoch, or a batch of another loader
+            # This is the last batch of an epoch, or a batch of another loader.
+            self.restart()
             return batch
         return _cut(batch, self.size, self.now or self.size)
 
@@ -179,7 +179,7 @@ class _Recorder:
         return sizes
 
     def begin(self):
-        os.environ.pop("BERTH_MEASURE_TO", None)  # processes that start from now on need not record
+        os.environ.pop("BERTH_MEASURE_TO", None)  # child processes that start from now on must not record
         self.now = self.now or self.to_do.pop(0)
         self.left = _SETTLE + 1
         profiler = self.torch.profiler
@@ -211,7 +211,8 @@ class _Recorder:
         self.write()
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(0)  # without the program's own end, which might keep the weights of these steps
+        # Exit at once: otherwise the program might save the weights after these changed steps.
+        os._exit(0)
 
     # What a recording holds
 
@@ -228,7 +229,7 @@ class _Recorder:
                 counts, in_fetch = counts or name == _STEP, name == _FETCH
             elif not size or not counts:
                 continue
-            elif in_fetch:  # fetching makes one allocation per sequence, so they are stored as one point
+            elif in_fetch:  # fetching makes one allocation per sequence, so store all of them as one point
                 curve[-1] = max(curve[-1], now)
                 continue
             signs.update(b"+" if size > 0 else b"-" if size < 0 else b"|")
@@ -252,7 +253,7 @@ class _Recorder:
         return self.answer["device"]
 
     def parts(self, device):
-        """Memory that stays between steps, by purpose."""
+        """Bytes that stay allocated between steps: weights, gradients, optimizer states and others."""
         import gc
         torch, seen = self.torch, set()
         found = [one for one in gc.get_objects() if isinstance(one, (torch.Tensor, torch.nn.Module))]

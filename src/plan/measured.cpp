@@ -95,13 +95,14 @@ double through(const std::vector<std::array<double, 2>>& points, double x) {
   return y0 + slope * (x - x0) + bend * (x - x0) * (x - x1);
 }
 
-/// Extrapolates the memory during one operation of each recording, or the peaks.
+/// Extrapolates a value, such as the peak, from the recordings to another batch and sequence
+/// length.
 class Extrapolation {
  public:
   Extrapolation(const Series& series, double batch, double seq)
       : series_(series), batch_(batch), seq_(seq) {}
 
-  /// `value` returns the memory of a recording.
+  /// Extrapolates `value`, a function that returns an amount of memory for a recording.
   template <typename Value>
   double at(const Value& value) const {
     const Recording& base = *series_.base;
@@ -115,7 +116,7 @@ class Extrapolation {
     if (series_.other_batch == nullptr || batch_ == base.batch.value_or(batch_)) return with_seq;
     const double slope =
         (measured - value(*series_.other_batch)) / (*base.batch - *series_.other_batch->batch);
-    // Memory that does not grow with the batch does not grow with the sequence either.
+    // The part that does not grow with the batch does not grow with the sequence length either.
     const double fixed = measured - slope * *base.batch;
     return fixed + (with_seq - fixed) * batch_ / *base.batch;
   }
@@ -155,7 +156,7 @@ Result<Measurement> read_measurement(std::string_view json) try {
   if (recordings.size() > kMostRecordings) return unreadable();
   for (const Json& one : recordings) {
     Recording next = recording_of(one);
-    // Two recordings of the same size give no information about other sizes.
+    // Refuse two recordings of the same size, because nothing can be extrapolated from them.
     for (const Recording& other : out.recordings)
       if (other.batch == next.batch && other.seq == next.seq) return unreadable();
     out.recordings.push_back(std::move(next));

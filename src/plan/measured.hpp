@@ -17,7 +17,7 @@ struct Recording {
   double base = 0;
   std::vector<double> curve;  // the memory after each allocation and each free, without `base`
   std::string pattern;        // equal for recordings with the same allocations and frees
-  std::optional<double> reserved{};  // what a GPU's allocator had taken from the driver
+  std::optional<double> reserved{};  // what the GPU's allocator had reserved from the driver
 
   [[nodiscard]] double peak() const;
 };

@@ -9,8 +9,8 @@ using namespace berth::plan;
 
 namespace {
 
-/// A program with 100 bytes that stay, 10 for each sequence in the forward pass, and 150 in the
-/// optimizer's step.
+/// A recording of a program: 100 bytes stay allocated, the forward pass needs 10 for each sequence,
+/// and the optimizer's step needs 150.
 Recording step(double batch, std::optional<double> seq = {}, double per_token = 0) {
   const double activations = batch * (10 + per_token * seq.value_or(0) * seq.value_or(0));
   return {batch, seq, 100, {activations, 150, 0}, "same", {}};

@@ -30,7 +30,7 @@ constexpr std::array kOptimizers{Word<Optimizer>{"adamw", Optimizer::kAdamW},
                                  Word<Optimizer>{"adamw-8bit", Optimizer::kAdamW8bit},
                                  Word<Optimizer>{"sgd-momentum", Optimizer::kSgdMomentum},
                                  Word<Optimizer>{"sgd", Optimizer::kSgd}};
-// The cache's 32 elements of int8 or int4 share a 16-bit scale.
+// In the KV cache, 32 elements of int8 or int4 share a 16-bit scale.
 constexpr std::array kKvPrecisions{Word<KvPrecision>{"fp32", KvPrecision::kFp32, 4},
                                    Word<KvPrecision>{"fp16", KvPrecision::kFp16, 2},
                                    Word<KvPrecision>{"bf16", KvPrecision::kFp16, 2},
@@ -52,8 +52,9 @@ const auto& row_of(const Words& words, T value) {
   return words.front();
 }
 
-/// Bytes per logit: in 16 bit, its copy in fp32, its softmax and its gradient, which is 2 + 4 + 4 +
-/// 2. Adapters on a GPTQ or AWQ model are trained in 16 bit without autocast, so all four have 2.
+/// Bytes per logit: 2 for the logit in 16 bit, 4 for its copy in fp32, 4 for its softmax, and 2 for
+/// its gradient. Adapters on a GPTQ or AWQ model are trained in 16 bit without autocast, so
+/// each of the four takes 2.
 double logit_bytes(Precision p) {
   return p == Precision::kInt4 ? 8 : 12;
 }
@@ -138,15 +139,15 @@ double kv_element_bytes(const Work& w) {
   return w.kv ? row_of(kKvPrecisions, *w.kv).bytes : keeps_fp32(w.precision) ? 4 : 2;
 }
 
-/// Memory for the traffic of training on several GPUs.
+/// Memory for communication between GPUs in training.
 double traffic_bytes(const Model& m, const Work& w, double trained, double element) {
   if (w.gpus <= 1) return 0;
   // PyTorch's DistributedDataParallel copies all gradients into buckets.
   if (w.zero == 0) return trained * element;
   constexpr double kBucketElements = 5e8;  // DeepSpeed's reduce_bucket_size
   if (w.zero < 3) return 2 * std::min(trained, kBucketElements);
-  // Stage 3 collects the weights of a layer in 16 bit while it computes with the previous layer,
-  // and its gradients until they are reduced.
+  // Stage 3 collects the weights of the next layer in 16 bit while it computes with the current
+  // one. It also keeps a layer's gradients until they are reduced.
   const double embedding = m.vocab * m.hidden;
   const double layer = std::max(0.0, m.params - (m.tied ? 1 : 2) * embedding) / m.layers;
   const double unit = std::max(layer, embedding);
@@ -159,7 +160,8 @@ Memory inference(const Model& m, const Work& w) {
   out.context = kDriverContextBytes;
   const double element = keeps_fp32(w.precision) ? 4 : 2;
   if (m.is_of_images()) {
-    // A block's own input is kept until its end, beside those of the layer that runs.
+    // A block keeps its input until it ends. So this input is in memory together with the input and
+    // output of the current layer.
     out.activations = w.batch * 1.5 * m.largest_per_image * element / w.gpus;
     return out;
   }
@@ -210,7 +212,8 @@ Memory training(const Model& m, const Work& w) {
   const double kept =
       w.checkpointing ? m.layers * element_kept * m.hidden + layer : m.layers * layer;
   const double activations = tokens * (kept + head);
-  // Stage 3 converts a layer when it collects its weights.
+  // Stage 3 converts each layer when it collects its weights, so it keeps no copy of all weights in
+  // 16 bit.
   const bool keeps_casts = w.precision == Precision::kAmp && !adapters && shards_from(3) == 1;
   const double on_the_way = activations + (keeps_casts ? 2 * m.params : 0) +
                             dequantized_bytes(m, w.precision) +

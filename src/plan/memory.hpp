@@ -17,10 +17,12 @@ enum class Task { kInference, kTrain, kFinetune, kLora, kQlora };
 /// kAmp has fp32 weights and computes in 16 bit. kInt8 and kNf4 are as in bitsandbytes; kInt4 is as
 /// in GPTQ or AWQ.
 enum class Precision { kFp32, kAmp, kBf16, kFp16, kInt8, kInt4, kNf4 };
-/// Precision of the KV cache. kInt8 and kInt4 as llama.cpp's q8_0 and q4_0, with a scale for 32.
+/// Precision of the KV cache. kInt8 and kInt4 are q8_0 and q4_0 of llama.cpp, where 32 elements
+/// share a scale.
 enum class KvPrecision { kFp32, kFp16, kFp8, kInt8, kInt4 };
 enum class Optimizer { kAdamW, kAdamW8bit, kSgdMomentum, kSgd };
-/// A version of PyTorch. Its optimizers need different temporary memory (memory.cpp).
+/// A version of PyTorch. The temporary memory of its optimizers depends on the version
+/// (memory.cpp).
 struct TorchVersion {
   int major = 2, minor = 1;
   auto operator<=>(const TorchVersion&) const = default;
@@ -47,8 +49,8 @@ struct Work {
   bool on_images = false;         // a batch has images; `seq` is not used
   bool detects = false;           // the model is a detector of Detectron2
   bool as_stored = false;         // the weights have the types of the model file
-  std::optional<KvPrecision> kv;  // absent: that of the computation
-  TorchVersion torch;             // later versions need as much as this one
+  std::optional<KvPrecision> kv;  // absent: the precision of the computation
+  TorchVersion torch;             // default: 2.1; later versions need the same memory
   // GPUs that work on one model. Inference splits every layer among them. Training has a copy of
   // the model on each, and `zero` shards the optimizer (1), gradients (2) and weights (3).
   double gpus = 1;
@@ -59,8 +61,8 @@ struct Work {
 struct Memory {
   double weights = 0, gradients = 0, optimizer = 0, activations = 0, kv_cache = 0;
   double workspace = 0;  // temporary memory for kernels and for the optimizer's step
-  // Free blocks that the allocator cannot use again. Only that of a growing KV cache is modelled;
-  // that of training is in the margin of safe_bytes().
+  // Free blocks that the allocator cannot use again. Only the fragmentation by a growing KV cache
+  // is computed. In training, the margin of safe_bytes() covers it.
   double fragmentation = 0;
   double context = 0;       // memory of the driver itself, which frameworks do not count
   bool is_partial = false;  // activations, KV cache and workspace are not known

@@ -95,7 +95,8 @@ TEST_CASE("each stage of ZeRO shards one more part among the GPUs") {
     return memory_of(*model, work);
   };
   CHECK(at(0).optimizer == one.optimizer);
-  // The buckets of DistributedDataParallel: copies on several GPUs take more on each.
+  // On several GPUs, DistributedDataParallel needs additional memory on each GPU, because it copies
+  // the gradients into buckets.
   CHECK(at(0).peak() == doctest::Approx(one.peak() + 4 * model->params));
   CHECK(at(1).optimizer == one.optimizer / 8);
   CHECK(at(1).gradients == one.gradients);
@@ -240,7 +241,7 @@ TEST_CASE("the step of AdamW needs two copies in PyTorch 2.0, one later, and a t
   CHECK(workspace("2.15.0+cu132") == all);
   CHECK(workspace("2.0.1") == 2 * all);
   CHECK(workspace("1.13") < 0.2 * all);
-  work.gpus = 2, work.zero = 2;  // DeepSpeed has an Adam of its own
+  work.gpus = 2, work.zero = 2;  // uses DeepSpeed's Adam, not PyTorch's
   CHECK(workspace("2.0") == workspace("2.1"));
   work = Work{};
   work.torch = {2, 0};
@@ -281,7 +282,8 @@ TEST_CASE("a model with half its layers has half their parameters, memory and ca
   CHECK(half.params - embedding == doctest::Approx((model->params - embedding) / 2));
   CHECK(memory_of(half, {}).kv_cache == memory_of(*model, {}).kv_cache / 2);
   CHECK(half.hidden == model->hidden);
-  // A size keeps its parameters: fewer layers are wider.
+  // A model that was given by its size keeps its number of parameters, so with more layers it is
+  // narrower.
   const Model size = model_of_size(7e9);
   const Model deep = with_layers(size, 2 * size.layers);
   CHECK(deep.params == size.params);

@@ -85,7 +85,7 @@ class Reader {
     return cursor.ok();
   }
 
-  /// A node, or one of its attributes: they can hold tensors and further graphs.
+  /// Reads the attributes of a node, which can contain tensors and further graphs.
   bool attributes(Cursor cursor, int depth) {
     constexpr std::uint64_t kAttribute = 5;
     while (cursor.left() > 0) {
@@ -114,7 +114,7 @@ class Reader {
   }
 
   static bool dimension(Tensor& tensor, std::uint64_t value) {
-    // An int64; a negative one is above 2^63 here.
+    // The field is an int64. A negative dimension is above 2^63 here, so it is rejected too.
     if (value > (1ULL << 60U) || tensor.shape.size() >= kMostDimensions) return false;
     tensor.shape.push_back(value);
     return true;

@@ -48,7 +48,7 @@ void read_price(TomlTable& table, const char* key, std::optional<double>& into) 
   into = price;
 }
 
-/// A row names one of the file's sources, or has its own date.
+/// The source of a row: one of the named sources of the file, or the row's own date.
 PriceSource source_in(TomlTable& row, const std::vector<NamedSource>& known) {
   std::string name;
   PriceSource own;
@@ -122,7 +122,7 @@ Result<Prices> read_prices(std::string_view document, const std::string& origin)
 
 Prices known_prices() {
   auto prices = read_prices({berth_plan_prices, berth_plan_prices_end}, "data/prices.toml");
-  return prices ? std::move(*prices) : Prices{};  // a test reads these members
+  return prices ? std::move(*prices) : Prices{};  // a test checks that the built-in file is valid
 }
 
 std::optional<int> age_days(std::string_view as_of, std::chrono::sys_days today) {

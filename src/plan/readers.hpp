@@ -11,10 +11,8 @@ namespace berth::plan {
 
 // the largest header of safetensors and JSON
 inline constexpr std::uint64_t kMostHeader = 64U << 20U;
-inline constexpr std::uint64_t kMostWalked = 1U
-                                             // the largest total of formats whose header is not in
-                                             // one piece
-                                             << 30U;
+// the most bytes to read of a file whose header is not in one piece
+inline constexpr std::uint64_t kMostWalked = 1U << 30U;
 inline constexpr std::size_t kMostTensors = 1'000'000, kMostName = 65'536, kMostDimensions = 16;
 inline constexpr std::size_t kMostShards = 10'000;
 

@@ -76,7 +76,7 @@ double params_in(const Tensor& tensor, const Name& name) {
   return is_table ? 0 : tensor.elements;
 }
 
-/// The dimension of a matrix that is not `width`.
+/// The other dimension of a matrix with one dimension of `width`.
 double other(const Tensor& tensor, double width) {
   if (tensor.shape.empty()) return 0;
   const auto first = static_cast<double>(tensor.shape[tensor.shape.size() > 2 ? 1 : 0]);
@@ -147,13 +147,13 @@ class Shape {
       is_gated_ = true;
       intermediate_ = std::max(intermediate_, other(tensor, hidden_) / 2);
     }
-    // BERT's: layer.0.intermediate.dense
+    // BERT names it layer.0.intermediate.dense.
     const bool is_up =
         is_one_of(name.stem, kUp) ||
         (name.stem == "dense" && tensor.name.find("intermediate.") != std::string::npos);
     if (!is_up) return;
-    // A mixture of experts may also have a few layers without experts, which are wider. If any
-    // layer has experts, only these count.
+    // In a mixture of experts, a few layers may have no experts and a wider MLP. If any layer has
+    // experts, use only the width of the experts.
     if (is_expert && !from_expert_) intermediate_ = 0, from_expert_ = true;
     if (is_expert == from_expert_) intermediate_ = std::max(intermediate_, other(tensor, hidden_));
   }
@@ -211,7 +211,7 @@ Result<Model> model_of(const Checkpoint& checkpoint) {
   model.stored_type = std::max_element(by_type.begin(), by_type.end(), [](auto& a, auto& b) {
                         return a.second < b.second;
                       })->first;
-  // Packed integers of a four-bit format.
+  // A tensor ".qweight" contains integers that pack several weights of four bits.
   const bool is_packed =
       std::any_of(checkpoint.tensors.begin(), checkpoint.tensors.end(),
                   [](const Tensor& tensor) { return tensor.name.ends_with(".qweight"); });

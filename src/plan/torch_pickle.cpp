@@ -171,8 +171,8 @@ class Collector {
     if (!elements || out.shape.size() > kMostDimensions || tensors.size() >= kMostTensors)
       return false;
     out.elements = static_cast<double>(*elements);
-    // A view of a storage that is already counted, such as a head that shares the embedding, takes
-    // nothing more.
+    // Count each storage once. Another view of it, such as a head that shares the embedding, takes
+    // no more space.
     if (stored_.insert(value.storage.key).second) {
       out.stored_bytes = static_cast<double>(value.storage.elements) * value.storage.type->bytes;
       // A view with stride 0 can have more elements than its storage.

@@ -39,9 +39,12 @@ struct MachineDevices {
               compute_mode = "default";
   std::string pci_id, pci_subsystem, pci_class = "3d";
   std::vector<std::string> pci;
-  std::vector<std::string> pci_path;    // bridges above: one for all or one per device, or none
-  std::vector<std::int64_t> numa;       // NUMA node: one for all, or one per device; empty: unknown
-  std::vector<std::string> local_cpus;  // one for all or one per device, as numa
+  // Bridges above the device: one entry for all devices or one for each; empty: unknown.
+  std::vector<std::string> pci_path;
+  // NUMA node: one entry for all devices or one for each; empty: unknown.
+  std::vector<std::int64_t> numa;
+  // CPUs near the device: one entry for all devices or one for each; empty: unknown.
+  std::vector<std::string> local_cpus;
   std::uint64_t memory_bytes = 0, memory_reserved_bytes = 0, bar1_bytes = 256U << 20U;
   std::int64_t power_limit_watts = 0, power_min_watts = 0, power_max_watts = 0,
                power_idle_watts = 0, power_default_watts = 0;
@@ -52,7 +55,8 @@ struct MachineDevices {
   std::int64_t fans = 0, pcie_generation = 4, pcie_generation_idle = 0, pcie_width = 16,
                pcie_width_now = 0;
   std::int64_t nvlinks = 0, cores = 0, multiprocessors = 0, memory_bus_width = 0, load_percent = 0;
-  /// numbers of the devices at the other end of the NVLinks, as numa; empty: NVSwitches
+  /// Numbers of the devices at the other end of the NVLinks: one entry for all devices or one for
+  /// each. Empty: NVSwitches.
   std::vector<std::int64_t> nvlink_to;
   bool ecc = false, persistence = false, mig_capable = false, display = false, asleep = false,
        on_bus = true, unified = false, mig_enabled = false, retired_pages_pending = false,
@@ -60,7 +64,7 @@ struct MachineDevices {
   std::string fabric;                 // "not started", "in progress", "completed"; "": no fabric
   std::string vgpu_licence;           // in a guest: "licensed", "unlicensed"; "": not a guest
   std::vector<MachinePartition> mig;  // MIG partitions; if there are any, MIG is enabled
-  std::vector<MachineMigProfile> mig_profiles;  // what programs can make there
+  std::vector<MachineMigProfile> mig_profiles;  // MIG partitions that programs can create
   std::vector<std::string>
       unsupported;  // names of readings that the devices do not support (wire/sim_state.hpp)
 };

@@ -68,7 +68,7 @@ std::optional<std::string> identity_problem(const MachineDevices& d) {
   if (d.vendor != "nvidia" && d.vendor != "amd" && d.vendor != "intel")
     return text("vendor '{}' is not one of {}", d.vendor, "nvidia, amd, intel");
   if (d.name.empty()) return text("'{}' is missing", "name");
-  // This name becomes the name of a folder.
+  // A folder gets this name, so only allow characters that are safe in a path.
   if (d.kernel_driver.size() > 15 ||
       d.kernel_driver.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-") !=
           std::string::npos)
@@ -104,13 +104,14 @@ std::optional<std::string> state_problem(const MachineDevices& d) {
   return std::nullopt;
 }
 
-/// A host bridge, and the bridges below it.
+/// Whether the path consists of a host bridge and the bridges below it.
 bool is_pci_path(const std::string& path) {
   constexpr std::size_t kLongest = 123;  // as in wire/sim_state.hpp
   const auto parts = split(path, '/');
   return path.size() <= kLongest && parts.size() > 1 && parts.front().starts_with("pci") &&
          std::all_of(parts.begin() + 1, parts.end(), [](std::string_view bridge) {
-           // The functions of a bridge are 0 to 7, those of a simulated GPU only 0.
+           // parse_pci_address() only accepts function 0. A bridge may have the functions 0 to 7,
+           // so replace its last digit.
            return bridge.size() > 2 &&
                   parse_pci_address(std::string(bridge.substr(0, bridge.size() - 1)) + "0")
                       .has_value();

@@ -106,8 +106,8 @@ std::optional<std::string_view> cut(std::string_view& text, char mark) {
   return tail;
 }
 
-/// Whether the device can show the fault. This must match simulator/nvml_health.cpp and
-/// sysfs_tree.cpp.
+/// Whether the device can show the fault. simulator/nvml_health.cpp and sysfs_tree.cpp must agree
+/// with this.
 bool shows(wire::FaultKind kind, const Machine& machine, std::size_t device) {
   const MachineDevices& group = group_of(machine, device);
   if (kind == wire::kThrottle || kind == wire::kZombie) return true;

@@ -17,7 +17,8 @@ struct Ended {
   std::vector<std::pair<std::string, std::uint64_t>>
       calls;  // number of calls to each function of the driver, without functions that were not
               // called
-  std::vector<std::uint64_t> wakes;  // how many calls would have woken a device, by device
+  // For each device, the number of calls that would have woken it.
+  std::vector<std::uint64_t> wakes;
 };
 
 /// Runs the command on the machine. Fails with kInvalidArgument (E0610) before anything is started,

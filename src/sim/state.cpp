@@ -133,8 +133,9 @@ wire::Device device_of(const Machine& machine, const MachineDevices& d, std::siz
   return out;
 }
 
-/// GPU instance ids as the driver assigns them: to 7g and 4g from the lowest, to 3g 1-2, to 2g 3-6,
-/// to 1g 7-13 (seen in the output of nvidia-smi -L and `nvidia-smi mig -lgi` on A100 and H100).
+/// The next free id of a GPU instance, as the driver assigns ids: from 0 for 5 and more slices,
+/// from 1 for 3 and 4, from 3 for 2, and from 7 for 1. (Seen in the output of
+/// `nvidia-smi -L` and `nvidia-smi mig -lgi` on A100 and H100.)
 std::uint32_t next_instance(std::uint32_t slices, std::vector<std::uint32_t>& given) {
   std::uint32_t id = slices >= 5 ? 0 : slices >= 3 ? 1 : slices == 2 ? 3 : 7;
   while (std::find(given.begin(), given.end(), id) != given.end()) ++id;

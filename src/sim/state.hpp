@@ -21,9 +21,9 @@ struct Planned {
   std::string command;
 };
 
-/// All processes, grouped by device: those in the machine file, `options.processes` additional ones
-/// on devices that are awake, and the attached ones. Fails with kInvalidArgument (E0610) if they do
-/// not fit into the memory.
+/// All processes, grouped by device: those of the machine file, `options.processes` more on devices
+/// that are awake, and the attached ones. Fails with kInvalidArgument (E0610) if the memory is too
+/// small for them.
 [[nodiscard]] Result<std::vector<Planned>> plan_processes(const Machine& machine,
                                                           const Options& options);
 
