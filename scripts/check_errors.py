@@ -28,7 +28,7 @@ def check(arguments):
             if path.name.endswith("_test.cpp"):
                 continue
             code = COMMENT.sub("", path.read_text())
-            # main() contains the id of its last message within a sentence, "(E0001)".
+            # The last message of main() contains its id within a sentence: "(E0001)".
             for identifier in USED.findall(code) + re.findall(r"\((E\d{4})\)", code):
                 used.setdefault(identifier, path.relative_to(root))
             for kind, identifier in CODE.findall(code):
@@ -57,7 +57,7 @@ def self_test():
            "src/a.cpp": 'x{ErrorCode::kNotFound, "E0001"}; y{ErrorCode::kRefused, "E0001"}; "E0009"'}
     with checking.tree(bad) as root:
         found = list(check(type("Arguments", (), {"root": root, "fix": False})))
-    assert len(found) == 5, found  # E0009 missing, E0001 twice, E0002 unused, unsorted, two kinds
+    assert len(found) == 5, found  # E0009 is missing, E0001 occurs twice, E0002 is unused, the rows are unsorted, an id has two kinds
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import checking
 ROW = re.compile(r"^\|\s*(\d)\s*\|\s*`([\w/]+)`[^|]*\|[^|]*\|([^|]*)\|\s*$", re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 HEAVY = ("CLI/", "toml++/", "sqlite3")
-JSON = "base/json.hpp"  # the only file that includes nlohmann/json; as heavy
+JSON = "base/json.hpp"  # the only file that includes nlohmann/json, so it is as slow to compile as the headers in HEAVY
 
 
 def allowed_rooms(page: str) -> dict[str, set[str]]:
@@ -49,7 +49,7 @@ def problems_of(path, inner: str, code: str, table):
         yield f"{path}: in no room of docs/architecture.md"
         return
     allowed = table[room]
-    if "test" in path.stem and "/" in room:  # a test in a/b may use what any part of a/ may use
+    if "test" in path.stem and "/" in room:  # a test in a/b may use everything that any room in a/ may use
         allowed = set().union(*(uses for other, uses in table.items() if other.startswith(room.split("/")[0] + "/")))
     for quote, name in INCLUDE.findall(code):
         if quote == "<":

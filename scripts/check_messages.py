@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Checks that every sentence for people is translated: text(), tr(), text_n() and msgid() in the sources and the verb table have an entry
-in po/zh_CN/*.po with the same placeholders. No entry may be fuzzy, unused, or translated twice differently. Punctuation between Chinese words
-must be full-width. For the Python package, text(),
-table titles and exception messages must be in python/berth/chinese.py.
+in po/zh_CN/*.po with the same placeholders. No entry may be fuzzy or unused, and no sentence may have two translations. Punctuation
+between Chinese words must be full-width. For the Python package, text(), table titles and exception messages must be in python/berth/chinese.py.
 
 usage: check_messages.py [--root DIR] [--berth PROGRAM] [--missing]     (--missing prints entries to translate)
 """
@@ -52,7 +51,7 @@ def sources(root: pathlib.Path):
 
 
 def rows_of(value):
-    """All tables in a document, at any depth."""
+    """Yields all tables in a document, at any depth."""
     if isinstance(value, dict):
         yield value
         value = list(value.values())
@@ -211,7 +210,7 @@ def check_ends(root):
 
 
 def check_facts(root):
-    """Checks that the names in Unreadable have words for people, in a list of facts or in rules/unread_words.cpp."""
+    """Checks that each name which `Unreadable` reports has a text for people: in a list of facts or in rules/unread_words.cpp."""
     doctor = root / "src/doctor"
     known = set(re.findall(r'\{"([^"]+)", msgid', (doctor / "rules/unread_words.cpp").read_text()))
     for path in (doctor / "facts").glob("*.hpp"):

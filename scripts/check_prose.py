@@ -61,7 +61,7 @@ MESSAGE_WORDS = {
 }
 FORBIDDEN = [(re.compile(rf"(?<![\w-])(?:{word})(?![\w-])", re.I), instead) for word, instead in WORDS.items()]
 FORBIDDEN_IN_MESSAGES = FORBIDDEN + [(re.compile(rf"(?<![\w-]){word}(?![\w-])", re.I), instead) for word, instead in MESSAGE_WORDS.items()]
-ANY_FORBIDDEN = re.compile(rf"(?<![\w-])(?:{'|'.join(WORDS)})(?![\w-])", re.I)  # one search for a file without any of them
+ANY_FORBIDDEN = re.compile(rf"(?<![\w-])(?:{'|'.join(WORDS)})(?![\w-])", re.I)  # one search shows whether a file has any forbidden word
 # A comment of its own lines that begins with "it" or "whether it" does not say what it is about. "Whether it is known" needs no noun.
 BEGINS_WITH_IT = re.compile(r"\s*(?:///?|#) (?:(?:whether|what|how|when|why|where) )?(?:it|they|its|their)\b"
                             r"(?! (?:is|was) (?:un)?(?:known|certain|clear))", re.I)
@@ -197,7 +197,7 @@ def noun_problems(name, code):
 
 
 def docstring_problems(name, code):
-    """Long docstrings. What does not fit belongs to a page in docs/."""
+    """Yields docstrings that are too long. Text that does not fit belongs in a page of docs/."""
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(node, clean=False) is not None:
             text = node.body[0]
@@ -266,7 +266,7 @@ def self_test():
              "src/b.cpp": "// Whether it is known.\n// It is.\n\n// What they\n// are the\n// host's.\nint a;  // its\n// it\n", "python/a.py": '"""' + "a\n" * 25 + '"""\n', "po/zh_CN/a.po": 'msgid "mend it"\nmsgstr "nobody"\n'}
     with checking.tree(files) as root:
         found = list(check(type("Arguments", (), {"root": root})))
-    # Two long lines, a long cell, a long docstring, four words, three paths that do not exist, a comment that begins with a pronoun and
+    # The problems: two long lines, a long cell, a long docstring, four words, three paths that do not exist, a comment that begins with a pronoun and
     # ends with a possessive, three names without a definition, a folder of tests.
     assert len(found) == 17, found
     assert len(list(subject_problems(f"abc {'x' * 73}\ndef {'x' * 72}\n"))) == 1

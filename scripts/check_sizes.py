@@ -14,8 +14,8 @@ OPENS = re.compile(r"^(\s*)(?!namespace|struct|class|enum|union|extern|public|pr
 
 
 def cpp_functions(lines):
-    """(first line, length) of every function, found by clang-format's indentation. A body that opens at the end of a line ends with the
-    first "}" that has the indentation of the function's head."""
+    """Yields (first line, length) of every function, found by clang-format's indentation. A body that opens at the end of a line ends with the first
+    "}" that has the indentation of the function's head."""
     index = 0
     while index < len(lines):
         match = OPENS.match(lines[index])

@@ -3,8 +3,8 @@
 
 `berth`, libberth and the simulated libnvidia-ml.so.1 need only glibc. libberth exports what its header declares. The simulated
 libnvidia-ml.so.1 exports exactly the functions of the driver's library (data/nvml_functions.txt). So neither adds or hides a symbol
-in a program that loads it. The guard exports the driver's functions and dlsym, its layer for OpenCL two functions; both need nothing
-newer than glibc 2.17."""
+in a program that loads it. The guard exports the driver's functions and dlsym. Its layer for OpenCL exports two functions. Both need
+nothing newer than glibc 2.17."""
 import re
 import shutil
 import subprocess
@@ -38,7 +38,7 @@ def foreign_libraries(binary):
 
 
 def newer_than(version: str, library):
-    """The versions of glibc that the library needs and that are above the limit."""
+    """The versions of glibc that the library needs and that are newer than `version`."""
     asked = set(re.findall(r"GLIBC_([0-9.]+)", output("readelf", "-V", "-W", str(library))))
     parts = lambda text: [int(part) for part in text.split(".")]
     return sorted(one for one in asked if parts(one) > parts(version))

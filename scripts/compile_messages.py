@@ -15,7 +15,7 @@ def literal(text: str) -> str:
         char = chr(byte)
         if char in '"\\':
             out.append("\\" + char)
-        elif 32 <= byte < 127 and char != "?":  # no '?', so that there are no trigraphs
+        elif 32 <= byte < 127 and char != "?":  # '?' is escaped, because two of them could begin a trigraph
             out.append(char)
         else:
             out.append(f"\\{byte:03o}")

@@ -12,7 +12,7 @@ def literal(value) -> str:
 
 
 def table(row: str, name: str, function: str, rows: list) -> str:
-    """A C++ array of `row` with this name, and the function that returns it."""
+    """The C++ code of an array of `row` with this name, and of the function that returns it."""
     lines = "".join(f"    {literal(one)},\n" if isinstance(one, str) else f"    {{{', '.join(map(literal, one))}}},\n" for one in rows)
     return (f"static constexpr std::array<{row}, {len(rows)}> {name}{{{{\n{lines}}}}};\n"
             f"std::span<const {row}> {function}() {{ return {name}; }}\n")
@@ -35,7 +35,7 @@ def error_texts(data: dict) -> tuple:
 
 
 class Severity:
-    """An enumerator, written without quotes."""
+    """A severity, which is written as a C++ enumerator instead of a quoted string."""
     def __init__(self, name: str):
         self.name = name
 

@@ -23,7 +23,7 @@ NOT_A_DEVICE = re.compile(
 INTEL_DEVICE = re.compile(
     r"graphics|\barc\b|\biris\b|\bgpu\b|data center gpu|ponte vecchio|battlemage|lunar lake.*npu|\bnpu\b|neural|\bvpu\b"
     r"|\bdg[12]\b|\bgt\d", re.IGNORECASE)
-# Every other line of these vendors is an accelerator; see docs/devices.md.
+# For these vendors, every line that NOT_A_DEVICE does not match is an accelerator, unless EXACT has a pattern for the vendor; see docs/devices.md.
 ACCELERATORS = {
     "1ae0", "1d0f", "1d94", "1d95", "1da3", "1de0", "1e36", "1e3e", "1e52", "1e60", "1ed2", "1ed5", "9999", "cabc",
 }

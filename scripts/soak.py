@@ -51,7 +51,7 @@ def under_thread_sanitizer():
         start = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder).chmod(0o777)  # so that processes of other users can access it
-            # The reader of NVIDIA's driver is forked from a process with threads, and the child starts threads itself.
+            # die_after_fork=0, because the process that reads NVIDIA's driver is forked from a process with threads and then starts threads itself.
             variables = dict(os.environ, LC_ALL="C.UTF-8", TSAN_OPTIONS=f"die_after_fork=0 log_path={folder}/report")
             done = subprocess.run(command, cwd=ROOT, env=variables, timeout=LIMIT_SECONDS, stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")

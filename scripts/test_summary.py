@@ -8,7 +8,7 @@ import sys
 import xml.etree.ElementTree as xml
 
 SLOWEST = 20
-LINES = 40  # the most lines that are shown of a failed test's output; the last ones
+LINES = 40  # how many of the last lines of a failed test's output are shown
 
 
 def outcomes(file):

@@ -29,7 +29,8 @@ std::uint64_t key_of(CUcontext context) {
   return reinterpret_cast<std::uintptr_t>(context);
 }
 
-/// Device memory of a context: none, unless BERTH_SIM_CUDA_CONTEXT sets it in bytes.
+/// The device memory that one context takes: none, unless BERTH_SIM_CUDA_CONTEXT sets a number of
+/// bytes.
 std::uint64_t cost_of_context() {
   const char* given = getenv("BERTH_SIM_CUDA_CONTEXT");  // NOLINT(concurrency-mt-unsafe)
   return given == nullptr ? 0 : berth::wire::detail::number_at(given);
@@ -83,7 +84,8 @@ CUresult end_primary(CUdevice device, bool all) {
   return count_context(device, false);
 }
 
-/// Which devices' contexts may access which other device. Real drivers keep this by context.
+/// g_peers[a][b]: whether contexts of device a may access memory of device b. Real drivers keep
+/// this for each pair of contexts.
 constinit bool g_peers[wire::kCudaDevices][wire::kCudaDevices] = {};
 
 bool can_access(CUdevice device, CUdevice peer) {
@@ -341,7 +343,7 @@ CUDA(cuCtxGetDevice)(CUdevice* device) {
   *device = current_context()->device;
   return CUDA_SUCCESS;
 }
-/// nullptr: this thread's context.
+/// If `context` is nullptr, returns the device of this thread's context.
 CUDA(cuCtxGetDevice_v2)(CUdevice* device, CUcontext context) {
   if (context == nullptr) return cuCtxGetDevice(device);
   NEED_DRIVER();

@@ -37,7 +37,8 @@ CUdeviceptr inside(CUarray array, std::size_t offset) {
   return array == nullptr ? 0 : reinterpret_cast<std::uintptr_t>(array) + offset;
 }
 
-/// Copies the bytes of the box from one place to the other; the rows are not laid out.
+/// Copies all bytes of a 2D or 3D box as one contiguous block. Pitches and offsets of rows are
+/// ignored.
 template <typename Box>
 CUresult copy_box(const Box* box, Wait wait) {
   NEED_CONTEXT();

@@ -14,11 +14,12 @@ constinit wire::CudaShared* g_shared = nullptr;
 constinit wire::CudaProcess* g_self = nullptr;
 constinit int g_devices = 0;
 constinit std::uint32_t g_numbers[wire::kCudaDevices] =
-    {};  // device numbers in the state, in CUDA's order
+    {};  // for each visible device in CUDA's order: its number in the shared state
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 constinit bool g_watches_forks = false;
 
-/// As with the real driver, a child must not use what its parent initialised.
+/// Runs in a forked child. As with the real driver, the child must not use what its parent
+/// initialised.
 void after_fork() {
   g_self = nullptr;
 }
@@ -27,8 +28,8 @@ bool is_separator(char c) {
   return c == 0 || c == ',';
 }
 
-/// The position of an entry of CUDA_VISIBLE_DEVICES ("2", "GPU-6e4a…") among the first `count`; -1:
-/// none.
+/// Finds the device for an entry of CUDA_VISIBLE_DEVICES ("2", "GPU-6e4a…") among the first
+/// `count`. Returns its position, or -1.
 int place_named(const char* text, std::size_t size, const std::uint32_t* numbers, int count) {
   if (size > 0 && text[0] >= '0' && text[0] <= '9') {
     const std::uint64_t place = berth::wire::detail::number_at(text);
@@ -40,7 +41,7 @@ int place_named(const char* text, std::size_t size, const std::uint32_t* numbers
   return -1;
 }
 
-/// As in CUDA, an invalid entry ends the list.
+/// Keeps the devices that CUDA_VISIBLE_DEVICES selects. As in CUDA, an invalid entry ends the list.
 void choose_visible(const std::uint32_t* all, int count) {
   const char* list = getenv("CUDA_VISIBLE_DEVICES");  // NOLINT(concurrency-mt-unsafe)
   g_devices = 0;
@@ -64,7 +65,7 @@ void choose_visible(const std::uint32_t* all, int count) {
   }
 }
 
-/// Fastest first, unless CUDA_DEVICE_ORDER says otherwise.
+/// Lists the devices: the fastest first, unless CUDA_DEVICE_ORDER says otherwise.
 void list_devices() {
   std::uint32_t all[wire::kCudaDevices];
   int count = 0;
@@ -101,7 +102,7 @@ bool map_all() {
   return true;
 }
 
-/// Reads this process's control group (v2), below the mount.
+/// Reads the path of this process's control group (v2), relative to the mount point.
 void read_group(char* into) {
   char text[4096];
   const int file = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
@@ -119,8 +120,8 @@ void read_group(char* into) {
   }
 }
 
-/// Returns the place of this process. If it has none yet, takes a free place or that of a dead
-/// process.
+/// Returns this process's entry in the shared table. If it has none yet, takes a free entry or that
+/// of a dead process.
 wire::CudaProcess* take_place() {
   const std::int64_t pid = getpid();
   const std::uint64_t start = berth::wire::stat_of(pid).start;

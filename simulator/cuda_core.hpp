@@ -1,21 +1,22 @@
-// Internals of the simulated CUDA driver. As in nvml_core.hpp: only libc, no exceptions, no output.
+// Internals of the simulated CUDA driver. The rules of nvml_core.hpp apply: only libc, no
+// exceptions, no output.
 #pragma once
 
 #include "vendor/cuda/abi.hpp"
 #include "wire/sim_cuda.hpp"
 #include "wire/sim_state.hpp"
 
-/// Handles are addresses of these objects and are looked up before use.
+/// Handles are addresses of these objects. Handles of contexts are checked before use.
 struct CUctx_st {
   CUdevice device;
-  std::uint32_t uses;  // retains of a primary context; 1 for others
+  std::uint32_t uses;  // how often a primary context was retained; 1 for other contexts
   std::uint32_t flags;
   bool primary;
 };
 struct CUstream_st {
   CUcontext context;
   std::uint32_t flags;
-  CUgraph capturing;  // the graph that captures its calls; nullptr: none
+  CUgraph capturing;  // the graph into which calls on this stream are captured; nullptr: none
   int priority;
 };
 
@@ -25,8 +26,8 @@ namespace wire = berth::wire::sim;
 
 #define CUDA(name) extern "C" __attribute__((visibility("default"))) CUresult name
 
-/// A second exported function that does the same: a jump, because it must have its own address, as
-/// in NVIDIA's library.
+/// CUDA_ALIAS exports a second function that jumps to the first one. The two need different
+/// addresses, as in NVIDIA's library.
 #if defined(__x86_64__)
 #define CUDA_JUMP "jmp "
 #else
@@ -42,10 +43,12 @@ namespace wire = berth::wire::sim;
 /// Maps the shared memory and lists the devices. Returns cuInit's result.
 [[nodiscard]] CUresult begin();
 [[nodiscard]] bool begun();
-/// This process's place. After a fork, the child has none until it initialises the driver.
+/// This process's entry in the shared table. After a fork, the child has none until it initialises
+/// the driver.
 [[nodiscard]] wire::CudaProcess& self();
 
-/// The number of devices in CUDA_VISIBLE_DEVICES, in CUDA's order.
+/// The number of devices that CUDA_VISIBLE_DEVICES leaves visible. CUdevice numbers are positions
+/// in CUDA's order.
 [[nodiscard]] int device_count();
 [[nodiscard]] bool is_device(CUdevice device);
 [[nodiscard]] const wire::Device& describe(CUdevice device);
@@ -69,26 +72,27 @@ enum class Kind : std::uint32_t {
   kGraph
 };
 struct Allocation {
-  std::uint64_t bytes;  // as charged; of kMapped: the handle
+  std::uint64_t bytes;  // bytes charged to the device; for kMapped, the handle of the memory
   CUdevice device;
   Kind kind;
   CUcontext context;  // nullptr: belongs to no context
   std::uint32_t references;
-  bool foreign = false;      // charged elsewhere: to its exporter, or to the graphs' memory
+  bool foreign = false;      // not charged to the device here, so freeing it gives nothing back
   std::uint64_t mapped = 0;  // size of a mapping
-  // For managed memory: the devices that the program advised.
+  // For managed memory: the devices that the program named in cuMemAdvise.
   CUdevice preferred = CU_DEVICE_INVALID, accessed = CU_DEVICE_INVALID;
 };
 /// Takes memory from the device; OUT_OF_MEMORY if there is not enough.
 [[nodiscard]] CUresult charge(CUdevice device, std::uint64_t bytes);
 void give_back(CUdevice device, std::uint64_t bytes);
 void drop_memory_of(CUcontext context);
-/// An address range without memory; 0: none left.
+/// Reserves an address range without memory. Returns 0 if no range is left.
 [[nodiscard]] std::uint64_t take_range(std::uint64_t bytes);
 void drop_range(std::uint64_t address, std::uint64_t bytes);
 /// Records memory that is not charged; false if there is no room for it.
 [[nodiscard]] bool keep_foreign(std::uint64_t address, const Allocation& allocation);
-/// Writes the memory of this kind at the address to `found`. Returns false if there is none.
+/// Finds the allocation of this kind at the address, and copies its record to `found`. Returns
+/// false if there is none.
 [[nodiscard]] bool find_memory(std::uint64_t address, Kind kind, Allocation& found);
 /// Like find_memory(), but also removes the record.
 [[nodiscard]] bool forget_memory(std::uint64_t address, Kind kind, Allocation& found);
@@ -97,15 +101,16 @@ void forget_all_of_graphs(CUdevice device);
 [[nodiscard]] bool free_graph_memory(std::uint64_t address);
 /// Drops all memory of the device's graphs, because its primary context is gone.
 void drop_graph_memory(CUdevice device);
-/// Calls that a stream captures become nodes of its graph.
+/// While a stream captures, allocations and frees on it become nodes of its graph.
 [[nodiscard]] CUresult capture_allocation(CUgraph graph, CUdeviceptr* out, std::size_t bytes,
                                           CUdevice device);
 [[nodiscard]] CUresult capture_free(CUgraph graph, CUdeviceptr address);
-/// A stream that the program created, not the null stream or a thread's default stream.
+/// Whether the program created the stream: it is neither the null stream nor a thread's default
+/// stream.
 [[nodiscard]] inline bool is_stream(CUstream stream) {
   return reinterpret_cast<std::uintptr_t>(stream) > 2;
 }
-/// Adds time to the captured graph.
+/// Adds the duration of a captured call to the graph.
 void capture(CUgraph graph, std::uint64_t nanoseconds);
 /// Sends work to the stream's device, or into the graph that the stream captures.
 [[nodiscard]] CUresult send(CUstream stream, std::uint64_t nanoseconds);

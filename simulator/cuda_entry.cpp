@@ -35,7 +35,7 @@ void* exported(const char* name) {
   return nullptr;
 }
 
-/// The newest version of a function that is not newer than requested, and not newer than the
+/// Finds the newest version of a function that is neither newer than requested nor newer than the
 /// driver.
 void* find(const char* name, int version, bool per_thread, CUdriverProcAddressQueryResult& status) {
   const Version* best = nullptr;

@@ -18,12 +18,12 @@ struct CUgraph_st {
   std::uint64_t nanoseconds;
   std::size_t nodes;
   CUgraphNode first, last;
-  std::uint32_t uses;  // references by the graph itself and by its executables
+  std::uint32_t uses;  // references: one by the program, and one by each executable graph
 };
 struct CUgraphExec_st {
   CUgraph graph;
   std::uint64_t nanoseconds;
-  std::size_t nodes;  // when it was instantiated; the graph may grow later
+  std::size_t nodes;  // number of nodes at instantiation; the graph may grow later
   unsigned long long flags;
 };
 
@@ -31,7 +31,8 @@ namespace {
 
 constexpr std::uint64_t kPage = 2U << 20U;
 
-/// The memory that this process's graphs have on each device.
+/// How much memory this process's graphs use and reserve on each device, and the highest values so
+/// far.
 struct GraphMemory {
   std::uint64_t used, used_high, reserved, reserved_high;
 };
@@ -45,7 +46,7 @@ struct Locked {
   Locked& operator=(const Locked&) = delete;
 };
 
-/// CUDA_KERNEL_NODE_PARAMS: the function comes first in every version.
+/// The start of CUDA_KERNEL_NODE_PARAMS: in every version, its first member is the function.
 struct KernelNode {
   CUfunction function;
 };
@@ -121,7 +122,7 @@ CUresult take_all_memory(const CUgraphExec_st& exec) {
   return result;
 }
 
-/// Takes the memory of the next launch before it. Callers must hold the lock.
+/// Reserves the memory that the next launch needs. Call it before the launch, with the lock held.
 CUresult reserve(const CUgraphExec_st& exec) {
   std::uint64_t needs[wire::kCudaDevices] = {};
   std::size_t n = 0;
@@ -140,7 +141,8 @@ CUresult reserve(const CUgraphExec_st& exec) {
   return CUDA_SUCCESS;
 }
 
-/// Addresses stay valid while memory is at them.
+/// Drops one reference; the last one frees the graph. Addresses at which there still is memory stay
+/// valid.
 void drop_use(CUgraph graph) {
   if (--graph->uses > 0) return;
   for (CUgraphNode node = graph->first; node != nullptr;) {

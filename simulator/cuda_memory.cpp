@@ -24,7 +24,8 @@ struct Free {
   std::uint64_t* address;
   std::size_t count, room;
 };
-/// Addresses of one range. The functions from before CUDA 3.2 need addresses of 32 bits.
+/// Hands out the addresses of one range. A second, low range is needed because functions from
+/// before CUDA 3.2 have 32-bit addresses.
 struct Arena {
   std::uint64_t space, begin, next;
   Free free[kClasses];
@@ -49,8 +50,8 @@ int class_of(std::uint64_t bytes) {
   return n;
 }
 
-/// Reserves the arena's range, or a small one: programs in valgrind have fewer addresses. Returns 0
-/// if there is none.
+/// Reserves the arena's address range. If that fails, reserves a smaller one, because programs in
+/// valgrind have less address space. Returns 0 if that fails, too.
 std::uint64_t reserve(Arena& arena) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   constexpr int kAccess = PROT_READ | PROT_WRITE;
@@ -73,7 +74,7 @@ std::uint64_t reserve(Arena& arena) {
   return 0;
 }
 
-/// 0: none left. Call it with the lock held.
+/// Takes a free address range; returns 0 if none is left. Call it with the lock held.
 std::uint64_t take_address(std::uint64_t bytes, Arena& arena = g_arena) {
   const int n = class_of(bytes);
   const std::uint64_t size = std::uint64_t{1} << static_cast<unsigned>(n);
@@ -128,7 +129,7 @@ CUresult allocate(CUdeviceptr* out, std::uint64_t bytes, Kind kind, Place place,
   return CUDA_SUCCESS;
 }
 
-/// Managed memory that does not fit on the device is in host memory.
+/// Allocates managed memory in host memory, because it does not fit on the device.
 CUresult allocate_on_host(CUdeviceptr* out, std::uint64_t bytes) {
   const Place place = here();
   const Locked lock;
@@ -140,7 +141,7 @@ CUresult allocate_on_host(CUdeviceptr* out, std::uint64_t bytes) {
   return CUDA_SUCCESS;
 }
 
-/// A sparse array has an address, but no memory.
+/// Allocates a sparse array, which has an address but no memory.
 CUresult allocate_nothing(CUdeviceptr* out, Kind kind, Place place) {
   const Locked lock;
   const std::uint64_t address = take_address(kGrain);
@@ -216,14 +217,16 @@ CUresult create_array(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR& d, unsigned l
 CUdevice device_of_pool(CUmemoryPool pool) {
   return static_cast<CUdevice>(reinterpret_cast<std::uintptr_t>(pool) >> 4U) - 1;
 }
-/// The attributes that programs set, for all pools of a device. They have no effect.
+/// The attributes that programs set, shared by all pools of a device. They are stored, but have no
+/// effect.
 struct PoolAttributes {
   int reuse[3] = {1, 1, 1};
   std::uint64_t threshold = 0;
 };
 constinit PoolAttributes g_pools[wire::kCudaDevices] = {};
 
-/// The place of an attribute and its size, or nullptr.
+/// Returns a pointer to the attribute, and sets its size. Returns nullptr if the pool or the
+/// attribute does not exist.
 void* pool_attribute(CUmemoryPool pool, int attribute, std::size_t& size) {
   if (!is_device(device_of_pool(pool))) return nullptr;
   PoolAttributes& all = g_pools[device_of_pool(pool)];

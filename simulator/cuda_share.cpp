@@ -20,9 +20,9 @@ struct CUextMemory_st {
 namespace {
 
 constexpr std::uint64_t kTicket = 0x45524148534e5242;  // "BRNSHARE"
-constexpr int kFileDescriptor = 1;                     // a handle type: file descriptor
+constexpr int kFileDescriptor = 1;                     // the handle type for file descriptors
 
-/// The content of a handle for other processes.
+/// The content of a handle that is exported to other processes.
 struct Ticket {
   std::uint64_t magic;
   std::int64_t pid;
@@ -38,7 +38,7 @@ Ticket ticket_for(std::uint64_t address, const Allocation& memory) {
           0};
 }
 
-/// -1: this process does not see it.
+/// The CUdevice of a device number; -1 if the device is not visible to this process.
 CUdevice device_numbered(std::uint32_t number) {
   for (CUdevice device = 0; device < device_count(); ++device)
     if (number_of(device) == number) return device;

@@ -21,7 +21,7 @@ struct CUmod_st {
 };
 struct CUevent_st {
   CUdevice device;
-  std::uint64_t mark, when;  // when: 0 means not known yet
+  std::uint64_t mark, when;  // when: the time at which the mark was reached; 0: not known yet
   bool recorded;
 };
 
@@ -30,7 +30,7 @@ namespace {
 constexpr std::uint64_t kOtherKernels = 10'000, kMicrosecond = 1000, kMillisecond = 1'000'000;
 
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
-/// The event of each mark cell: when a cell is reused, its old event keeps the time.
+/// The event that uses each mark cell. Before a cell is reused, its old event saves the time.
 constinit CUevent g_owners[wire::kCudaDevices][wire::kCudaMarks] = {};
 
 struct Locked {
@@ -44,7 +44,8 @@ wire::CudaQueue& queue_of(CUdevice device) {
   return self().queue[number_of(device)];
 }
 
-/// Returns 0 if the work is not done yet. Call it with both locks held.
+/// The time at which the event's work was done; 0 if it is not done yet. Call it with both locks
+/// held.
 std::uint64_t when_done(CUevent_st& event) {
   if (event.when != 0) return event.when;
   const wire::CudaQueue& queue = queue_of(event.device);
@@ -59,8 +60,8 @@ void nap(std::uint64_t nanoseconds) {
   clock_nanosleep(CLOCK_MONOTONIC, 0, &t, nullptr);
 }
 
-/// Waits until is_done() is true. is_done() is called with the lock of all processes held. It
-/// returns how much of our work comes before.
+/// Waits until left() returns 0. left() returns how many nanoseconds of this process's work are
+/// still to be done first. It is called with the lock of all processes held.
 template <typename Left>
 void wait_until(CUdevice device, Left left) {
   const std::uint32_t number = number_of(device);
@@ -90,7 +91,8 @@ std::uint64_t duration_in(const char* name) {
   return strcmp(end, "ms") == 0 ? number * kMillisecond : kOtherKernels;
 }
 
-/// A library is a module that needs no context, and its kernels are functions.
+/// Loads a module, which also represents a library. A library needs no context, and its kernels are
+/// the module's functions.
 CUresult load(CUmodule* out, const void* image) {
   NEED_DRIVER();
   NEED(out != nullptr && image != nullptr);
@@ -112,7 +114,7 @@ CUresult unload(CUmodule module) {
   return CUDA_SUCCESS;
 }
 
-/// Every name is found, because images are not read. The same name is the same function.
+/// Finds or creates the function with this name. Images are not read, so every name exists.
 CUresult find_function(CUfunction* out, CUmodule module, const char* name) {
   NEED_DRIVER();
   NEED(out != nullptr && name != nullptr);
@@ -207,7 +209,7 @@ CUDA(cuStreamCreateWithPriority)(CUstream* stream, unsigned flags, int priority)
 CUDA(cuStreamCreate)(CUstream* stream, unsigned flags) {
   return cuStreamCreateWithPriority(stream, flags, 0);
 }
-/// A priority is remembered, and has no effect.
+/// Priorities are stored, but have no effect.
 CUDA(cuCtxGetStreamPriorityRange)(int* least, int* greatest) {
   NEED_CONTEXT();
   if (least != nullptr) *least = 0;
@@ -299,7 +301,8 @@ CUDA(cuEventRecord)(CUevent event, CUstream) {
         return CUDA_SUCCESS;
       }
     }
-    nap(100 * kMicrosecond);  // too much in flight, like a real driver with a full queue
+    nap(100 * kMicrosecond);  // too many events are pending; a real driver also blocks when its
+                              // queue is full
   }
 }
 CUDA_ALIAS(cuEventRecord_ptsz, cuEventRecord);

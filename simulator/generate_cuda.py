@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Generates files from the list of the CUDA driver's functions: stubs for functions that are not simulated, a table of all, and
-the export list.
+"""Generates files from the list of the CUDA driver's functions: stubs for functions that are not simulated, a table of all
+functions, and the export list.
 
 usage: generate_cuda.py FUNCTIONS.txt OUT_FOLDER SOURCE.cpp...
 """

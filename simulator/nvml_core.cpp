@@ -164,7 +164,7 @@ wire::Partition partition_of(std::uint32_t device, std::uint32_t position) {
   out.slices = out.compute_slices = profile.slices;
   out.multiprocessors = profile.multiprocessors;
   memcpy(out.profile, profile.name, sizeof(out.profile));
-  // The driver's uuids also depend on the device and the instance.
+  // As with the real driver, the uuid also depends on the device and the instance.
   std::uint64_t hash = 0;
   for (const char* at = d.uuid; *at != '\0'; ++at)
     hash = wire::mix(hash, static_cast<unsigned char>(*at));

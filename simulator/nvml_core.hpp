@@ -12,8 +12,8 @@
 /// instead of a crash.
 struct nvmlDevice_st {
   std::uint32_t device;     // index in the state
-  std::uint32_t partition;  // position of the partition on the device, or kFirstMade + its place in
-                            // wire::MigDevice; kNone: the device itself
+  std::uint32_t partition;  // position in the device's list of partitions in the machine file, or
+                            // kFirstMade + index in wire::MigDevice; kNone: the device itself
 };
 
 namespace berth::simulator {
@@ -23,7 +23,8 @@ namespace wire = berth::wire::sim;
 /// CLOCK_MONOTONIC in nanoseconds.
 [[nodiscard]] std::uint64_t clock_now();
 
-/// Positions of the partitions that programs made. The partitions of the machine file are below.
+/// Positions from this number on are partitions that programs made. Smaller positions are
+/// partitions of the machine file.
 inline constexpr std::uint32_t kFirstMade = 0x1000;
 
 #define NVML(name) extern "C" __attribute__((visibility("default"))) nvmlReturn_t name

@@ -1,6 +1,7 @@
-// Events: a program waits for faults, and the machine's Xid faults occur at their times. NVML does
-// not report what occurred before a program registered for it. Here a fault that no program has
-// received yet is reported at once, so that it does not matter when the first program starts.
+// Events: a program waits for faults. The Xid faults of the machine file occur at their configured
+// times. Real NVML does not report what occurred before a program registered. The simulator does
+// report a fault that no program has received yet, so that it does not matter when the first
+// program starts.
 #include <stdlib.h>
 
 #include "simulator/nvml_core.hpp"

@@ -22,7 +22,7 @@ nvmlReturn_t give(std::uint32_t value, std::uint32_t* into) {
   return NVML_SUCCESS;
 }
 
-/// Returns a property of the device, or NOT_SUPPORTED if it is 0.
+/// Writes a property of the device to `into`. Returns NOT_SUPPORTED if the value is 0.
 nvmlReturn_t give_if_known(std::uint32_t value, std::uint32_t* into) {
   if (value == 0) return NVML_ERROR_NOT_SUPPORTED;
   return give(value, into);
@@ -162,7 +162,7 @@ NVML(nvmlDeviceGetPciInfo)(nvmlDevice_t device, nvmlPciInfo_v2_t* info) {
   info->domain = d.pci_domain;
   info->bus = d.pci_bus;
   info->device = d.pci_slot;
-  info->pciDeviceId = d.pci_id;  // in the struct of the first version, this is the last member
+  info->pciDeviceId = d.pci_id;  // the first version of the struct has no further members
   return NVML_SUCCESS;
 }
 NVML(nvmlDeviceGetPciInfoExt)(nvmlDevice_t device, nvmlPciInfoExt_t* info) {
@@ -296,7 +296,7 @@ NVML(nvmlDeviceGetNvLinkRemotePciInfo_v2)
   if (link >= call.device().nvlinks) return NVML_ERROR_INVALID_ARGUMENT;
   const std::int32_t to = call.device().nvlink_to;
   if (to >= 0) return give_pci(view().device(static_cast<std::uint32_t>(to)), pci);
-  wire::Device nvswitch{};  // a DGX has six; these addresses are made up
+  wire::Device nvswitch{};  // a DGX has six NVSwitches; these addresses are invented
   nvswitch.pci_bus = 0xc0 + link % 6;
   nvswitch.pci_id = 0x1af110deU;
   return give_pci(nvswitch, pci);

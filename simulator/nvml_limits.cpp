@@ -1,5 +1,5 @@
-// Limits of a control group's memory on a device (driver 615 and newer). The simulated CUDA driver
-// keeps them.
+// Memory limits of control groups on a device (driver 615 and newer). The simulated CUDA driver
+// enforces them.
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,7 +15,8 @@ bool is_folder(const char* path) {
   return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/// The error for a group that no call may name; NVML_SUCCESS if the group is valid.
+/// Returns NVML_SUCCESS if the call may name this device and this control group, otherwise the
+/// error.
 nvmlReturn_t check(const Call& call, const char* group) {
   if (call.on_partition() || cuda_region() == nullptr || call.number() >= wire::kCudaDevices)
     return NVML_ERROR_NOT_SUPPORTED;
@@ -24,8 +25,9 @@ nvmlReturn_t check(const Call& call, const char* group) {
   return is_folder(group) ? NVML_SUCCESS : NVML_ERROR_OPERATING_SYSTEM;
 }
 
-/// The group's place, or a free one; nullptr: none is left. A removed group has no limits any more.
-/// Call it with the lock held.
+/// Returns the entry of the group's limit. If there is none and `make` is true, returns a free
+/// entry. Returns nullptr if there is no such entry. Entries of removed groups become free. Call it
+/// with the lock held.
 wire::CudaLimit* place_of(std::uint32_t device, const char* group, bool make) {
   wire::CudaLimit* free_one = nullptr;
   for (wire::CudaLimit& limit : cuda_region()->limit) {

@@ -11,7 +11,7 @@
 
 using namespace berth::simulator;
 
-/// Handles are addresses in tables, as those of devices.
+/// Handles are addresses in tables, like the handles of devices.
 struct nvmlGpuInstance_st {
   std::uint32_t unused;
 };
@@ -39,7 +39,7 @@ void kill_at(const char* function, const char* when) {
   kill(getpid(), SIGKILL);
 }
 
-/// The index of a handle in its table; kNone: the pointer is not a handle.
+/// The index of a handle in its table; kNone if the pointer is not a handle.
 template <typename Handle>
 std::uint32_t place_of(const Handle* handle, const Handle* table) {
   const auto at = reinterpret_cast<std::uintptr_t>(handle),
@@ -49,7 +49,7 @@ std::uint32_t place_of(const Handle* handle, const Handle* table) {
   return static_cast<std::uint32_t>((at - begin) / sizeof(Handle));
 }
 
-/// A call for a GPU instance, or for a compute instance, which has the same place.
+/// A call for a GPU instance, or for its only compute instance, which has the same index.
 class InstanceCall {
  public:
   InstanceCall(Function function, std::uint32_t place, bool arguments_ok)
@@ -83,7 +83,7 @@ class InstanceCall {
   nvmlReturn_t result_ = NVML_SUCCESS;
 };
 
-/// Whether a program may change or list instances on the device now.
+/// NVML_SUCCESS if a program may change or list instances on the device now, otherwise the error.
 nvmlReturn_t check(const Call& call) {
   if (!call.ok()) return call.result();
   if (call.device().profile_count == 0 || call.device().mig_enabled == 0 || mig_region() == nullptr)
@@ -117,8 +117,8 @@ bool is_free(const Call& call, std::uint32_t start, std::uint32_t size) {
   return true;
 }
 
-/// Ids as the driver assigns them, which is seen in the output of `nvidia-smi mig -lgi`: to 7g from
-/// 0, to 4g and 3g from 1, to 2g from 3, to 1g from 7.
+/// Returns the smallest free id. As in the output of `nvidia-smi mig -lgi`, ids start at 0 for 7g,
+/// at 1 for 4g and 3g, at 3 for 2g, and at 7 for 1g.
 std::uint32_t next_id(const Call& call, std::uint32_t slices) {
   const wire::MigInstance* all = instances_of(call);
   std::uint32_t id = slices >= 5 ? 0 : slices >= 3 ? 1 : slices == 2 ? 3 : 7;
@@ -131,7 +131,7 @@ std::uint32_t next_id(const Call& call, std::uint32_t slices) {
   return id;
 }
 
-/// With `place` nullptr at the first free place, otherwise there.
+/// Makes a GPU instance: at `place`, or at the first free place if `place` is nullptr.
 nvmlReturn_t make(const Call& call, std::uint32_t id, const nvmlGpuInstancePlacement_t* place,
                   nvmlGpuInstance_t* instance) {
   if (const nvmlReturn_t bad = check(call); bad != NVML_SUCCESS) return bad;

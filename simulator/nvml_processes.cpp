@@ -70,8 +70,8 @@ nvmlReturn_t list(const Call& call, std::uint32_t use, std::uint32_t* count, voi
     memcpy(into, &record, bytes);
     into += bytes;
   });
-  // Processes that appeared after they were counted are left out. If processes have disappeared,
-  // the list is shorter.
+  // Processes that started after the count are left out. If processes have ended since, the list is
+  // shorter.
   auto* const end = static_cast<unsigned char*>(records) + there * bytes;
   for_programs(call, use, [&](std::int64_t pid, std::uint64_t used) {
     if (into == end) return;

@@ -25,8 +25,8 @@ void copy(const char* from, char* into) {
 
 }  // namespace
 
-/// GPUs before Hopper do not support this function. A Hopper GPU without a fabric returns this as
-/// its state.
+/// GPUs before Hopper do not support this function. For a Hopper GPU without a fabric, the call
+/// succeeds and its state is "not supported".
 NVML(nvmlDeviceGetGpuFabricInfo)(nvmlDevice_t device, nvmlGpuFabricInfo_t* info) {
   ENTER(nvmlDeviceGetGpuFabricInfo, device, info != nullptr);
   const wire::Device& d = call.device();

@@ -6,7 +6,7 @@
 
 // NOLINTBEGIN(readability-identifier-naming)
 
-struct nvmlPciInfo_v2_t {  // for the first version of the function, the struct ends before
+struct nvmlPciInfo_v2_t {  // in the first version of the function, the struct ends before
                            // pciSubSystemId
   char busId[16];
   std::uint32_t domain, bus, device, pciDeviceId, pciSubSystemId;

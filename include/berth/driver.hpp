@@ -1,4 +1,4 @@
-// Whether a driver of this process has already read which devices it may use. Calling this neither
+// Whether a driver of this process has already read which devices it may use. The check neither
 // loads nor initialises a driver. The Python package has the same function
 // (python/berth/frameworks.py).
 #pragma once

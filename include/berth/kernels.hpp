@@ -78,7 +78,7 @@ class Buffer {
   std::size_t bytes_;
 };
 
-/// The end of a launched kernel.
+/// A launched kernel, to wait for its end.
 class KernelEvent {
  public:
   /// Waits for the end of the kernel.
@@ -172,7 +172,8 @@ class KernelFunction {
   std::shared_ptr<detail::KernelCode> code_;
 };
 
-/// Which driver runs kernels. `automatic`: CUDA if it, a GPU and NVRTC are there, else OpenCL.
+/// Which driver runs kernels. `automatic` is CUDA if there is a driver, a GPU and NVRTC, else
+/// OpenCL.
 enum class ComputeBackend { automatic, cuda, opencl };
 
 /// A device that runs kernels: the first GPU that CUDA or OpenCL offers, else the first device of
@@ -183,7 +184,8 @@ class Compute {
   /// "cuda" or "opencl"
   [[nodiscard]] const char* backend() const noexcept { return state_->device->backend; }
 
-  /// Memory from the pool; its contents are not defined. Fails with E0584 if there is none.
+  /// Takes memory from the pool; its contents are undefined. Fails with E0584 if the device has no
+  /// memory left.
   [[nodiscard]] Result<Buffer> try_buffer(std::size_t bytes) const {
     const std::lock_guard<std::mutex> lock(state_->mutex);
     auto memory = state_->take(detail::capacity_for(bytes));

@@ -1,4 +1,5 @@
-// What berth/kernels.hpp needs of OpenCL and of CUDA. Not for programs.
+// The interface between berth/kernels.hpp and OpenCL or CUDA. Internal: programs do not use it
+// directly.
 #pragma once
 
 #include <array>
@@ -18,7 +19,7 @@ struct KernelArgument {
   std::size_t bytes;
 };
 
-/// Work-items on each axis: all, and those of a group. `whole` is a multiple of `group`.
+/// The number of work-items on each axis: in all (`whole`, a multiple of `group`), and in a group.
 struct LaunchSize {
   std::array<std::size_t, 3> whole, group;
   std::uint32_t axes;
@@ -42,7 +43,8 @@ class KernelCode {
   KernelCode(const KernelCode&) = delete;
   KernelCode& operator=(const KernelCode&) = delete;
   virtual ~KernelCode() = default;
-  /// `arguments` has one for each parameter. Only one thread at a time may call it.
+  /// Launches the kernel. `arguments` has one entry for each parameter. Only one thread at a time
+  /// may call this function.
   virtual Result<std::shared_ptr<Launched>> launch(const KernelArgument* arguments,
                                                    const LaunchSize& size) = 0;
 
@@ -101,7 +103,7 @@ inline Error wrong_size(std::size_t argument) {
                     std::to_string(argument));
 }
 
-/// Removes the end of a compiler's output.
+/// Removes trailing null characters and line breaks from a compiler's output.
 inline std::string trimmed_log(std::string log) {
   while (!log.empty() && (log.back() == '\0' || log.back() == '\n')) log.pop_back();
   return log;

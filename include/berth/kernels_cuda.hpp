@@ -65,7 +65,7 @@ struct Cuda {
     return into != nullptr;
   }
 #define BERTH_FIND(name) find(library, #name, name)
-  /// Fills in the functions of the driver; false if it lacks one.
+  /// Finds the functions of the driver in `library`. Returns false if one is missing.
   bool load_driver(void* library) {
     return BERTH_FIND(cuInit) && BERTH_FIND(cuDriverGetVersion) && BERTH_FIND(cuDeviceGet) &&
            BERTH_FIND(cuDeviceGetName) && BERTH_FIND(cuDeviceGetAttribute) &&
@@ -95,7 +95,8 @@ inline Error cuda_failed(const char* what, int code) {
   return failed_call(what, code, code == 2);  // CUDA_ERROR_OUT_OF_MEMORY
 }
 
-/// Contraction of a*b+c is off by an option, so that results have the same bits as with OpenCL.
+/// The macros before a kernel's source. A compiler option turns off contraction of a*b+c, as a
+/// pragma does for OpenCL, so that results have the same bits.
 inline constexpr const char* kCudaMacros =
     "typedef unsigned char uchar;\ntypedef unsigned short ushort;\n"
     "typedef unsigned int uint;\ntypedef unsigned long ulong;\n"
@@ -111,7 +112,7 @@ inline constexpr const char* kCudaMacros =
     "#define GLOBAL_SIZE(axis) ((int)(gridDim.BERTH_AXIS(axis) * blockDim.BERTH_AXIS(axis)))\n"
     "#define BARRIER() __syncthreads()\n#line 1 \"kernel\"\n";
 
-/// The device with its primary context and a stream. Kernels and events keep it.
+/// The device with its primary context and a stream. Kernels and events keep this object alive.
 struct CudaHandles {
   Cuda cu{};
   int device = 0, capability = 0, most_in_group = 1;
@@ -190,7 +191,7 @@ class CudaCode final : public KernelCode {
         function_(function),
         sizes_(std::move(sizes)) {
     constexpr int kMaxThreadsPerBlock = 0;
-    int most = 0;  // less than the device's limit if the kernel needs many registers
+    int most = 0;  // the most threads in a group; fewer if the kernel needs many registers
     if (handles_->cu.cuFuncGetAttribute(&most, kMaxThreadsPerBlock, function_) != 0 || most <= 0)
       most = handles_->most_in_group;
     most_in_group = static_cast<std::size_t>(most);

@@ -47,7 +47,7 @@ struct OpenCl {
   Code (*clReleaseCommandQueue)(Handle);
   Code (*clReleaseContext)(Handle);
 
-  /// Fills in the functions; false if the library lacks one.
+  /// Finds the functions in `library`. Returns false if one is missing.
   bool load(void* library) {
     const auto find = [&](const char* name, auto& into) {
       into = reinterpret_cast<std::remove_reference_t<decltype(into)>>(::dlsym(library, name));
@@ -87,7 +87,7 @@ inline constexpr const char* kKernelMacros =
     "#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)\n"
     "#line 1\n";
 
-/// The device with its context and queue. Kernels and events keep it.
+/// The device with its context and queue. Kernels and events keep this object alive.
 struct OpenClHandles {
   OpenCl cl{};
   void *device = nullptr, *context = nullptr, *queue = nullptr;

@@ -1,4 +1,4 @@
-// The parameters of a kernel, read in its source, because older drivers do not tell them.
+// Reads the parameters of a kernel from its source, because older drivers cannot report them.
 #pragma once
 
 #include <algorithm>

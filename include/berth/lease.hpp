@@ -44,7 +44,7 @@ struct Request {
   std::string name;
   /// The longest time to wait; 0: do not wait. Absent: until it is granted.
   std::optional<std::chrono::duration<double>> wait;
-  /// Whether to say on stderr what it is waiting for.
+  /// Whether to say on stderr what the lease is waiting for.
   bool report = true;
 };
 
@@ -68,13 +68,13 @@ struct Held {
   std::thread::id thread;
   std::vector<Setting> before;
   std::optional<cpu_set_t> affinity;
-  /// Leases that ended before this one. They were requested earlier, and this lease still uses
-  /// their devices.
+  /// Leases that have ended, although this lease still uses their devices. They are given back when
+  /// this lease ends.
   std::vector<std::pair<berth_lease*, int>> later;
 };
 
-/// The leases of this process, in the order of their requests. Leases inside the first one are
-/// parts of it.
+/// The leases of this process, in the order of their requests. Leases inside the first one belong
+/// to the same job.
 struct Leases {
   std::mutex guard;
   std::vector<Held*> held;
@@ -183,7 +183,7 @@ inline std::optional<Error> problem_of(const Request& request) {
   return std::nullopt;
 }
 
-/// The request in the form of the body of POST /v1/jobs.
+/// The request as JSON: the body of POST /v1/jobs.
 inline std::string wish_of(const Request& request) {
   constexpr double kPermille = 1000;
   std::string inner;
@@ -428,7 +428,7 @@ inline Result<Lease> try_lease(const Request& request = {}) {
   }
   if (library->lease_ask(detail::wish_of(request).c_str(), &held.handle) != 0) {
     held.handle = nullptr;
-    return detail::last_error(*library);  // the destructor removes it from the list
+    return detail::last_error(*library);  // the lease's destructor removes `held` from the list
   }
   const auto granted = lease.wait_for(request);
   auto problem = granted ? lease.take(request, *granted, driver) : granted.error();

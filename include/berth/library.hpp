@@ -1,5 +1,6 @@
-// Loads libberth, and reads the documents that it returns. The program does not link it, so that it
-// also starts on machines without Berth. There, calls return an Error (docs/decisions/0023).
+// Loads libberth, and reads the documents that it returns. A program does not link
+// libberth, so it also starts on machines without Berth. There, calls return an Error
+// (docs/decisions/0023).
 #pragma once
 
 #include <dlfcn.h>
@@ -149,7 +150,7 @@ class Document {
     if (library_->number_at(parsed_.get(), pointer.c_str(), &found) != 0) return std::nullopt;
     return found;
   }
-  /// Pointers to the elements of an array; empty if there is no array.
+  /// The JSON pointers of the elements of an array; empty if there is no array.
   [[nodiscard]] std::vector<std::string> elements(const std::string& pointer) const {
     int count = 0;
     std::vector<std::string> all;

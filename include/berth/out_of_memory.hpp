@@ -32,15 +32,16 @@ constexpr std::string_view name_of_type() {
   return all.substr(from, all.find_first_of(";]", from) - from);
 }
 
-/// A value of an enum that means that memory ran out or that the context is lost.
+/// An enum value which means that memory ran out or that the context is lost.
 struct Code {
   std::string_view type;
   long long value;
   Verdict verdict;
 };
 
-// The names of enums with CUDA's values. HIP has the same values. Sources: driver_types.h and
-// cuda.h of CUDA 12.9, cublas_api.h, hip_runtime_api.h of ROCm 5.2, and ze_api.h.
+// Enums with CUDA's values, which HIP uses, too. Then the values of lost contexts, and the codes of
+// other enums. Sources: driver_types.h and cuda.h of CUDA 12.9, cublas_api.h, hip_runtime_api.h of
+// ROCm 5.2, and ze_api.h.
 inline constexpr std::array<const char*, 3> kLikeCuda{"cudaError", "cudaError_enum", "hipError_t"};
 inline constexpr std::array<long long, 8> kCudaLost{214, 700, 709, 710, 714, 715, 716, 719};
 inline constexpr std::array<Code, 4> kCodes{{
@@ -78,7 +79,8 @@ constexpr Verdict verdict_of_enum(E code) {
   return Verdict::other;
 }
 
-/// OpenCL: CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY (cl.h).
+/// The verdict on an OpenCL code. -4 to -6 are CL_MEM_OBJECT_ALLOCATION_FAILURE,
+/// CL_OUT_OF_RESOURCES and CL_OUT_OF_HOST_MEMORY (cl.h).
 constexpr Verdict verdict_of_opencl(int code) {
   return code >= -6 && code <= -4 ? Verdict::out_of_memory : Verdict::other;
 }
@@ -395,7 +397,7 @@ Verdict verdict_of(const E& problem) {
   return verdict_of_opencl(problem.err());
 }
 
-/// For integers of other types than int, which are neither OpenCL codes nor enums.
+/// Refuses integers of other types than int, because they are neither OpenCL codes nor enums.
 template <typename T, std::enable_if_t<std::is_arithmetic_v<T> && !std::is_same_v<T, int>, int> = 0>
 Verdict verdict_of(T) = delete;
 

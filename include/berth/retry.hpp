@@ -38,7 +38,7 @@ struct RetryPolicy {
   double jitter = 0.2;
   /// Called before each pause, to free caches or to reset the error of the CUDA runtime.
   std::function<void()> release;
-  /// Whether to report each retry on stderr, with this name.
+  /// Whether to report each retry on stderr; `name` is what the report calls the function.
   bool report = true;
   std::string name;
 };
@@ -115,7 +115,8 @@ template <typename T>
 inline constexpr bool is_code_v =
     std::is_enum_v<T> || std::is_same_v<T, std::error_code> || std::is_same_v<T, int>;
 
-/// The verdict on a returned value if it is an error code. Values of other types are results.
+/// The verdict on a returned value. Only error codes are judged; values of other types, and an int,
+/// are results.
 template <typename T>
 Verdict verdict_of_result(const T& result) {
   if constexpr (std::is_same_v<T, std::errc> || std::is_same_v<T, std::error_code>)

@@ -79,7 +79,7 @@ _WHERE = {
     "diagnosis": ("doctor", "Diagnosis", "Finding"),
     "planning": ("Estimate", "plan"),
 }
-_MODULES = ("dask", "joblib", "keras", "ray", "torch")  # modules of this package; the packages dask, joblib and torch load the one with their name
+_MODULES = ("dask", "joblib", "keras", "ray", "torch")  # modules of this package; those named dask, joblib and torch import the package with the same name
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = sorted(_MODULE_OF)

@@ -74,7 +74,7 @@ def _nvrtc_files(driver_major: int) -> List[str]:
 
 
 class Queue:
-    """One more stream of the device. Copies that wait (cuMemcpyHtoD) also wait for it, because it is created without flags."""
+    """An additional stream of the device. It is created without flags, so synchronous copies (cuMemcpyHtoD) also wait for it."""
 
     __slots__ = ("device", "handle")
 
@@ -105,13 +105,13 @@ class HostMemory:
 
 
 class _Block:
-    """A piece of the GPU's memory. Its owner releases it."""
+    """A block of GPU memory. Its owner must call release()."""
 
     __slots__ = ("device", "size", "argument", "pointer", "queue")
 
     def __init__(self, device: "CudaDevice", size: int) -> None:
         self.device, self.size, self.argument = device, size, c_uint64()
-        self.queue: Optional[Queue] = None  # where it was used last; None: in the device's own stream
+        self.queue: Optional[Queue] = None  # the stream that used the block last; None: the device's own stream
         with device:
             device.check("cuMemAlloc", device.driver.cuMemAlloc_v2(byref(self.argument), max(size, 1)))
         self.pointer = byref(self.argument)
@@ -119,7 +119,7 @@ class _Block:
     def release(self) -> None:
         if self.device.is_own_process():
             with self.device:
-                self.device.driver.cuMemFree_v2(self.argument)  # waits for the work that uses it
+                self.device.driver.cuMemFree_v2(self.argument)  # waits for the work that uses the memory
 
 
 class Memory:
@@ -140,7 +140,7 @@ class Memory:
 
     @property
     def device_address(self) -> int:
-        """The address for other libraries. All work on the memory is done."""
+        """The memory's address for other libraries. Waits until all work on the memory is done."""
         self.device.finish(self._block.queue)
         return int(self._argument.value)
 
@@ -148,16 +148,17 @@ class Memory:
         raise NotImplementedError  # this process has no address for such memory
 
     def launched(self) -> None:
-        """Called before a kernel of the device's own stream uses it."""
+        """Must be called before a kernel in the device's own stream uses the memory."""
         self.use_in(None)
 
     def use_in(self, queue: Optional[Queue]) -> None:
-        """Called before work in this stream (None: the device's own) uses it: that work waits for earlier work in another stream."""
+        """Must be called before work in `queue` (None: the device's own stream) uses the memory. Makes that work wait for earlier work in another
+        stream."""
         if self._block.queue is not queue:
             self.device.order(self._block.queue, queue)
             self._block.queue = queue
         if queue is not None:
-            self.serial = next(_serials)  # so that the next launch in the device's own stream calls launched()
+            self.serial = next(_serials)  # a new number, so that the next launch in the device's own stream calls launched()
 
     def start_write(self, address: int, queue: Optional[Queue], kept: Any) -> "Event":
         return self._start(queue, kept, "cuMemcpyHtoDAsync", lambda stream: self.device.driver.cuMemcpyHtoDAsync_v2(
@@ -178,7 +179,7 @@ class Memory:
             self.device.check("cuMemcpyHtoD", self.device.driver.cuMemcpyHtoD_v2(self._argument, address, self.nbytes))
 
     def write_from_device(self, address: int) -> None:
-        """Copies from memory of the same GPU that another library has."""
+        """Copies from the memory of another library on the same GPU."""
         with self.device:
             self.device.check("cuCtxSynchronize", self.device.driver.cuCtxSynchronize())
             self.device.check("cuMemcpyDtoD", self.device.driver.cuMemcpyDtoD_v2(self._argument, address, self.nbytes))
@@ -211,7 +212,7 @@ class Event:
         return self
 
     def order(self, queue: Queue) -> None:
-        """What is added to the stream from now on waits for this."""
+        """Makes work that is added to the stream from now on wait for this kernel."""
         with self._device:
             self._device.check("cuStreamWaitEvent", self._device.driver.cuStreamWaitEvent(queue.handle, self._end, 0))
 
@@ -239,7 +240,7 @@ class Function:
     def __init__(self, device: "CudaDevice", module: c_void_p, name: str) -> None:
         self._device, self._module, self._handle = device, module, c_void_p()
         device.check("cuModuleGetFunction", device.driver.cuModuleGetFunction(byref(self._handle), module, name.encode()))
-        most = c_int()  # less than the device's limit if the kernel needs many registers
+        most = c_int()  # the most threads in a group: less than the device's limit if the kernel needs many registers
         known = device.driver.cuFuncGetAttribute(byref(most), _FUNCTION_MAX_THREADS, self._handle) == 0
         self.most_in_group = most.value if known else device.most_in_group
         self._arguments = (c_void_p * 256)()
@@ -248,7 +249,7 @@ class Function:
         self._arguments[index] = ctypes.cast(pointer, c_void_p)
 
     def launch(self, memories: Sequence[Any], sizes: Sizes) -> Event:
-        """Launches the kernel. `sizes`: of the whole and of a group."""
+        """Launches the kernel. `sizes`: the number of work-items on each axis, in total and in a group."""
         return self._launch(self._device.stream, memories, sizes)
 
     def launch_in(self, queue: Queue, memories: Sequence[Any], sizes: Sizes) -> Event:
@@ -326,12 +327,12 @@ class CudaDevice:
         return self.stream if queue is None else queue.handle
 
     def finish(self, queue: Optional[Queue]) -> None:
-        """Waits until all work of the stream is done. None: of the device's own."""
+        """Waits until all work in the stream is done. None means the device's own stream."""
         with self:
             self.check("cuStreamSynchronize", self.driver.cuStreamSynchronize(self.queue_handle(queue)))
 
     def order(self, before: Optional[Queue], after: Optional[Queue]) -> None:
-        """What is added to `after` from now on waits for what is in `before`."""
+        """Makes work that is added to `after` from now on wait for the work that is already in `before`."""
         event = c_void_p()
         with self:
             self.check("cuEventCreate", self.driver.cuEventCreate(byref(event), _EVENT_DISABLE_TIMING))
@@ -340,7 +341,7 @@ class CudaDevice:
             self.driver.cuEventDestroy_v2(event)
 
     def between_events(self, stream: c_void_p, call: str, enqueue: Callable[[], int], kept: Any) -> Event:
-        """Adds work to the stream between two events, which measure it."""
+        """Adds work to the stream, between two events that measure its duration."""
         start, end = c_void_p(), c_void_p()
         for one in (start, end):
             self.check("cuEventCreate", self.driver.cuEventCreate(byref(one), 0))
@@ -374,8 +375,7 @@ class CudaDevice:
         raise NoDevice(text("NVRTC, CUDA's compiler, is not installed"), "E0581", _INSTALL)
 
     def _architecture(self) -> str:
-        """The architecture to compile for. The result is machine code for this GPU. If NVRTC is older than the GPU, the result is PTX,
-        which the GPU's driver compiles."""
+        """The architecture to compile for: machine code (sm_…) if NVRTC knows this GPU, otherwise PTX (compute_…), which the driver compiles."""
         count = c_int()
         if self._nvrtc.nvrtcGetNumSupportedArchs(byref(count)) or not 0 < count.value < 1000:
             return f"compute_{self._capability}"
@@ -414,7 +414,7 @@ class CudaDevice:
             raise BerthError(text("{} failed: {}", call, code), "E0585", "berth doctor")
 
     def allocate(self, nbytes: int) -> Memory:
-        """Memory of the pool, which is not cleared."""
+        """Takes memory from the pool. The memory is not cleared."""
         return Memory(self, nbytes)
 
     def _new_block(self, size: int) -> _Block:

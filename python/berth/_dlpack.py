@@ -15,7 +15,7 @@ __all__ = ["BY_CODE", "CPU", "CUDA", "DTYPES", "HostData", "buffer_of", "bytes_o
 CPU, CUDA, _CUDA_HOST = 1, 2, 3
 _DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 13: "CUDA (managed)", 14: "oneAPI"}
 
-# name: DLPack's (code, bits), size in bytes, format character of array and memoryview
+# For each type name: DLPack's (code, bits), the size in bytes, and the format character of array and memoryview.
 DTYPES: Dict[str, Tuple[Tuple[int, int], int, str]] = {
     "int8": ((0, 8), 1, "b"), "int16": ((0, 16), 2, "h"), "int32": ((0, 32), 4, "i"), "int64": ((0, 64), 8, "q"),
     "uint8": ((1, 8), 1, "B"), "uint16": ((1, 16), 2, "H"), "uint32": ((1, 32), 4, "I"), "uint64": ((1, 64), 8, "Q"),
@@ -63,7 +63,7 @@ class HostData(NamedTuple):
 
 
 def device_of(x: Any) -> Optional[str]:
-    """The device of an array of another library, if the host cannot read the array's memory; otherwise None."""
+    """The name of the device that holds another library's array. None if the host can read the array's memory."""
     asks = getattr(x, "__dlpack_device__", None)
     if asks is None:
         return _DEVICES[CUDA] if hasattr(x, "__cuda_array_interface__") else None
@@ -72,11 +72,11 @@ def device_of(x: Any) -> Optional[str]:
 
 
 def is_on_first_gpu(x: Any) -> bool:
-    """Whether an object of another library has memory of the first visible GPU of CUDA."""
+    """Whether an array of another library is on CUDA's first visible GPU."""
     asks = getattr(x, "__dlpack_device__", None)
     if asks is not None:
         return tuple(int(one) for one in asks()) == (CUDA, 0)
-    return hasattr(x, "__cuda_array_interface__")  # which does not name its GPU
+    return hasattr(x, "__cuda_array_interface__")  # this interface does not name the GPU, so assume the first one
 
 
 def from_cuda_interface(found: Any, owner: Any) -> HostData:
@@ -95,8 +95,8 @@ def from_cuda_interface(found: Any, owner: Any) -> HostData:
 
 
 def buffer_of(address: int, nbytes: int, owner: Any) -> Any:
-    """Memory of the host as a buffer that can be written. It keeps the owner alive."""
-    kind: Any = type("Buffer", (ctypes.c_char * nbytes,), {})  # a class of its own, because arrays of ctypes have no attributes
+    """A writable buffer for memory of the host. The buffer keeps `owner` alive."""
+    kind: Any = type("Buffer", (ctypes.c_char * nbytes,), {})  # a subclass, because plain arrays of ctypes cannot have attributes
     buffer = kind.from_address(address)
     buffer.owner = owner
     return buffer

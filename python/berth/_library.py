@@ -56,7 +56,7 @@ def _clash() -> str:
 
 
 def _loaded() -> ctypes.CDLL:
-    """The first library that exists. If a file exists but cannot be loaded, its error is more helpful than one about a missing file."""
+    """Loads the first library that exists. The error of a file that exists but cannot be loaded is more helpful than one about a missing file."""
     problem: Optional[Exception] = None
     for path in _candidates():
         try:
@@ -124,7 +124,7 @@ def last_error() -> BerthError:
 
 
 def taken(pointer: ctypes.c_void_p) -> Optional[Dict[str, Any]]:
-    """The document to which the library returned a pointer; None for a null pointer. Frees the document."""
+    """Parses the JSON document at a pointer from the library, and frees the document. Returns None for a null pointer."""
     if not pointer:
         return None
     try:

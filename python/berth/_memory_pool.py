@@ -9,7 +9,7 @@ from .errors import BerthError
 
 __all__ = ["LEAST_POOLED", "MOST_KEPT", "DeviceOutOfMemory", "Pool", "PoolStatistics"]
 
-# The pool keeps blocks of powers of two, and of each size up to this many bytes.
+# In bytes: the smallest and the largest size that the pool keeps (all are powers of two), and how much it keeps of each size.
 LEAST_POOLED, _MOST_POOLED, MOST_KEPT = 256, 1 << 20, 4 << 20
 _POOLED = [1 << bits for bits in range(LEAST_POOLED.bit_length() - 1, _MOST_POOLED.bit_length())]
 
@@ -31,7 +31,7 @@ class PoolStatistics(NamedTuple):
 
 
 class Pool:
-    """Free blocks of a device by size. `new` makes a block of a size."""
+    """Keeps free blocks of a device, by size. `new(size)` allocates a block."""
 
     def __init__(self, new: Callable[[int], Any]) -> None:
         self._new = new
@@ -51,7 +51,7 @@ class Pool:
         return block
 
     def give_back(self, block: Any) -> None:
-        """Work that still uses the block is done before work of its next owner starts."""
+        """Takes a block back, even if work still uses it. Work of the block's next owner waits for that work."""
         free = self.free.get(block.size)
         if free is not None and len(free) * block.size < MOST_KEPT:
             free.append(block)

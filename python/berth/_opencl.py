@@ -1,4 +1,5 @@
-"""Calls an OpenCL library by ctypes: one device, a queue in order, and more queues for streams. Loaded at the first use of berth.kernel or berth.empty."""
+"""Calls an OpenCL library by ctypes: one device, an in-order queue, and more queues for streams. Loaded at the first use of berth.kernel or
+berth.empty."""
 
 from __future__ import annotations
 
@@ -71,7 +72,7 @@ _FUNCTIONS: List[Tuple[str, Any, Sequence[Any]]] = [
 
 
 def failed(call: str, code: int) -> BerthError:
-    """The exception for an error of a driver's call."""
+    """The exception for a failed call of the driver."""
     said = text("{} failed: {}", call, _NAMES.get(code, code))
     return DeviceOutOfMemory(said, hint="berth ps") if code in _OUT_OF_MEMORY else BerthError(said, "E0585", "berth doctor")
 
@@ -88,7 +89,7 @@ def _library() -> ctypes.CDLL:
     return library
 
 
-_serials = itertools.count(1)  # memory that is used again gets the handle of freed memory, but never its serial number
+_serials = itertools.count(1)  # the handle of freed memory may be reused, but its serial number is not
 _opened: List["OpenClDevice"] = []
 
 
@@ -101,7 +102,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 class Queue:
-    """One more queue of the device."""
+    """An additional queue of the device."""
 
     __slots__ = ("device", "handle")
 
@@ -133,16 +134,16 @@ class HostMemory:
 
 
 class _Block:
-    """A buffer of the device. For a CPU device, it is also memory of this process, at `address`; other devices have no address.
-    Its owner releases it: a `__del__` could run after the block has gone back to the pool, if both are in one cycle of garbage."""
+    """A buffer of the device. For a CPU device, it is also memory of this process, at `address`; other devices have no address. Its owner releases
+    it. A `__del__` would not be safe: if block and owner are in one reference cycle, it could run after the block has gone back to the pool."""
 
     __slots__ = ("device", "size", "handle", "address", "pointer", "launched", "queue", "_host", "_argument")
 
     def __init__(self, device: "OpenClDevice", size: int) -> None:
         self.device, self.size = device, size
-        self.queue: Optional[Queue] = None  # where it was used last; None: in the device's own queue
+        self.queue: Optional[Queue] = None  # the queue that used the block last; None: the device's own queue
         self.address: Optional[int] = None
-        self.launched = False  # whether a kernel may still use it
+        self.launched = False  # whether a kernel may still use the block
         self.handle: Optional[int] = None
         flags, host = _MEM_READ_WRITE, None
         if device.is_cpu:
@@ -173,7 +174,7 @@ class Memory:
     def __init__(self, device: "OpenClDevice", nbytes: int, block: _Block) -> None:
         self.device, self.nbytes, self._block = device, nbytes, block
         self.address, self.pointer = block.address, block.pointer
-        self.mapped = False  # whether the host may use it between kernels
+        self.mapped = False  # whether the memory is mapped, so that the host may use it between kernels
         self.serial = next(_serials)
 
     def __del__(self) -> None:
@@ -183,7 +184,7 @@ class Memory:
             self.unmap()
         block, pool = self._block, self.device.pool
         free = pool.free.get(block.size)
-        if free is not None and len(free) * block.size < MOST_KEPT:  # Pool.give_back(), without the call
+        if free is not None and len(free) * block.size < MOST_KEPT:  # the code of Pool.give_back(), without the cost of a call
             free.append(block)
         else:
             pool.give_back(block)
@@ -193,19 +194,19 @@ class Memory:
         return self._block.handle
 
     def launched(self) -> None:
-        """Called before a kernel of the device's own queue uses it."""
+        """Must be called before a kernel in the device's own queue uses the memory."""
         self._block.launched = True
         self.use_in(None)
 
     def use_in(self, queue: Optional[Queue]) -> None:
-        """Called before work in this queue (None: the device's own) uses it: that work waits for earlier work in another queue."""
+        """Must be called before work in `queue` (None: the device's own) uses the memory. Makes that work wait for earlier work in another queue."""
         block = self._block
         if block.queue is not queue:
             self.device.order(block.queue, queue)
             block.queue = queue
         if queue is not None:
             block.launched = True
-            self.serial = next(_serials)  # so that the next launch in the device's own queue calls launched()
+            self.serial = next(_serials)  # a new number, so that the next launch in the device's own queue calls launched()
 
     def start_copy(self, call: str, address: int, queue: Optional[Queue], kept: Any) -> "Event":
         """Starts clEnqueueWriteBuffer or clEnqueueReadBuffer with memory of the host at `address`."""
@@ -264,14 +265,14 @@ class Memory:
 
 
 class _Launch(ctypes.Structure):
-    """`berth_opencl_launch` in berth.h."""
+    """The struct `berth_opencl_launch` of berth.h."""
 
     _fields_ = [("enqueue", c_void_p), ("flush", c_void_p), ("queue", c_void_p), ("kernel", c_void_p), ("axes", c_size_t),
                 ("total", c_size_t * 3), ("group", c_size_t * 3), ("event", c_void_p)]
 
 
 def _launch_by_ctypes(pointer: int) -> int:
-    """What berth_opencl_launch_run() does, in more calls."""
+    """Does the same as berth_opencl_launch_run(), but with several calls from Python."""
     launch = _Launch.from_address(pointer)
     event = c_void_p()
     problem: int = _ENQUEUE(launch.enqueue)(launch.queue, launch.kernel, launch.axes, None, launch.total, launch.group, 0, None, byref(event))
@@ -286,7 +287,7 @@ _FLUSH = ctypes.CFUNCTYPE(c_int32, c_void_p)
 
 
 def _launcher() -> Callable[[int], int]:
-    """One call of libberth launches a kernel. Without libberth, Python makes the calls of the OpenCL library, which takes longer."""
+    """The function that launches a kernel: one call of libberth, or without libberth several calls of the OpenCL library, which take longer."""
     try:
         run = library().berth_opencl_launch_run
     except (BerthError, AttributeError):
@@ -314,7 +315,7 @@ class Event:
         return self
 
     def order(self, queue: Queue) -> None:
-        """What is enqueued in the queue from now on waits for this."""
+        """Makes work that is enqueued in the queue from now on wait for this kernel."""
         self._device.wait_in(queue, c_void_p(self._handle))
 
     @property
@@ -347,7 +348,7 @@ class Function:
         self._set, self._go = device.cl.clSetKernelArg, _launcher()
         self._launch = _Launch(ctypes.cast(device.cl.clEnqueueNDRangeKernel, c_void_p), ctypes.cast(device.cl.clFlush, c_void_p), device.queue, self._handle)
         self._pointer = ctypes.addressof(self._launch)
-        self._sizes: Any = None  # the sizes that are set in the kernel
+        self._sizes: Any = None  # the sizes that `_launch` contains now
         most = c_size_t()
         device.check("clGetKernelWorkGroupInfo", device.cl.clGetKernelWorkGroupInfo(
             self._handle, device.handle, _KERNEL_WORK_GROUP_SIZE, 8, byref(most), None))
@@ -363,7 +364,7 @@ class Function:
             raise failed("clSetKernelArg", problem)
 
     def launch(self, memories: Sequence[Memory], sizes: Sizes) -> Event:
-        """Launches the kernel. `sizes`: of the whole and of a group."""
+        """Launches the kernel. `sizes`: the number of work-items on each axis, in total and in a group."""
         device, launch = self._device, self._launch
         if sizes is not self._sizes:
             launch.total[:], launch.group[:] = ((*one, 1, 1)[:3] for one in sizes)
@@ -376,7 +377,7 @@ class Function:
         return Event(device, launch.event, memories)
 
     def launch_in(self, queue: Queue, memories: Sequence[Memory], sizes: Sizes) -> Event:
-        """Launches the kernel in the queue of a stream. If the host shares an array, this waits for the end."""
+        """Launches the kernel in the queue of a stream. If the host has mapped one of its arrays, waits until the kernel has finished."""
         device, launch = self._device, self._launch
         device.refuse_fork()
         launch.total[:], launch.group[:] = ((*one, 1, 1)[:3] for one in sizes)
@@ -401,7 +402,7 @@ class Function:
         return event
 
     def _launch_shared(self, memories: Sequence[Memory]) -> Event:
-        """The host gets its access to the memory back when the kernel is done."""
+        """Launches the kernel with arrays that the host has mapped. They are mapped again after the kernel."""
         self._device.refuse_fork()
         shared = [one for one in memories if one.mapped]
         for one in shared:
@@ -462,11 +463,11 @@ class OpenClDevice:
         return handle
 
     def finish(self, queue: Optional[Queue]) -> None:
-        """Waits until all work in the queue is done. None: in the device's own."""
+        """Waits until all work in the queue is done. None means the device's own queue."""
         self.check("clFinish", self.cl.clFinish(self.queue_handle(queue)))
 
     def order(self, before: Optional[Queue], after: Optional[Queue]) -> None:
-        """What is enqueued in `after` from now on waits for what is in `before`."""
+        """Makes work that is enqueued in `after` from now on wait for the work that is already in `before`."""
         event, first = c_void_p(), self.queue_handle(before)
         self.check("clEnqueueMarkerWithWaitList", self.cl.clEnqueueMarkerWithWaitList(first, 0, None, byref(event)))
         self.cl.clFlush(first)
@@ -476,7 +477,7 @@ class OpenClDevice:
             self.cl.clReleaseEvent(event)
 
     def wait_in(self, queue: Optional[Queue], event: Any) -> None:
-        """What is enqueued in the queue from now on waits for the event."""
+        """Makes work that is enqueued in the queue from now on wait for the event."""
         self.check("clEnqueueBarrierWithWaitList", self.cl.clEnqueueBarrierWithWaitList(self.queue_handle(queue), 1, byref(event), None))
 
     def host_memory(self, nbytes: int) -> HostMemory:
@@ -503,7 +504,7 @@ class OpenClDevice:
                 kind = int.from_bytes(self._info(device, _DEVICE_TYPE), "little")
                 if any(self._info(device, _DEVICE_AVAILABLE)):
                     found.append((device, kind))
-        # No variable hides GPUs from OpenCL, so if the job's GPUs are hidden, skip them here.
+        # No environment variable hides GPUs from OpenCL. So if the job's GPUs are hidden, skip them here.
         if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
             found = [one for one in found if one[1] & _DEVICE_TYPE_CPU]
         if not found:
@@ -532,10 +533,10 @@ class OpenClDevice:
         return log.value.decode("utf-8", "replace")
 
     def allocate(self, nbytes: int) -> Memory:
-        """Memory of the pool, which is not cleared."""
+        """Takes memory from the pool. The memory is not cleared."""
         pool = self.pool
         try:
-            block = pool.free[1 << (nbytes - 1 | LEAST_POOLED - 1).bit_length()].pop()  # Pool.take(), without the call
+            block = pool.free[1 << (nbytes - 1 | LEAST_POOLED - 1).bit_length()].pop()  # the code of Pool.take(), without the cost of a call
             pool.reuses += 1
         except (KeyError, IndexError):
             block = pool.take(nbytes)

@@ -22,7 +22,7 @@ def accumulate(batch: Any, parts: int, *, count: Optional[Count] = None, model: 
     batch, parts : tensor, array, sequence, or a container of them; int
         The batch is split along the first axis, into at least 1 part, and never into more parts than there are items.
     count : callable, optional
-        Takes a part's data and returns how many of its items the loss is a mean of. Without it, all items count.
+        Takes a part's data and returns the number of items over which the loss of this part is averaged. Without it, all items count.
     model : torch.nn.Module, optional
         A SplitWarning names its layers and hooks that see only parts. DistributedDataParallel exchanges gradients only at the last part.
     over : {"all", "rank"}

@@ -16,13 +16,12 @@ __all__ = ["Agreement", "RankFailed", "agreement"]
 
 Result = TypeVar("Result")
 
-FAILED = 9  # sent by a rank whose function raised another error than lack of memory
+FAILED = 9  # sent by a rank whose function failed for a reason other than memory
 _INTERRUPTED = 10  # sent by a rank that failed in the middle of its step
 
 
 class RankFailed(BerthError):
-    """Another rank of the job failed with another error than lack of memory, or in the middle of its step. This rank cannot continue
-    alone."""
+    """Another rank of the job failed for a reason other than memory, or in the middle of its step. This rank cannot continue alone."""
 
     may_try_again = False
 
@@ -62,7 +61,7 @@ class Agreement:
         return self._together(value, "SUM")
 
     def each(self, own: Callable[[], Result]) -> Result:
-        """Runs `own` in each rank. If it fails in one rank, the other ranks are told and raise RankFailed, so that they do not wait."""
+        """Runs `own` in each rank. If it fails in one rank, the others get a message and raise RankFailed, so that they do not wait forever."""
         if self.ranks == 1:
             return own()
         try:

@@ -20,7 +20,7 @@ from .sizes import number
 
 __all__ = ["DoesNotFit", "find_batch", "fit_batch"]
 
-if TYPE_CHECKING:  # types of the arguments other than the size; type checkers themselves contain typing_extensions
+if TYPE_CHECKING:  # for the types of the arguments other than the size; type checkers bring typing_extensions along
     from typing_extensions import Concatenate, ParamSpec
     Rest = ParamSpec("Rest")
 Given = TypeVar("Given", covariant=True)
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 
 
 class _Sizes:
-    """The sizes that fitted: one for a function, and one for each object of a method. The objects are not kept alive."""
+    """The sizes that fitted last: one for a plain function, or one for each object of a method. The objects are not kept alive."""
 
     def __init__(self, method: bool) -> None:
         self._method = method
@@ -125,7 +125,7 @@ def fit_batch(function: Optional[Callable[..., Any]] = None, start: int = 128, r
     Parameters
     ----------
     start, least : int
-        The first size (`starting_batch_size` is another name for it), and the smallest. If it does not fit, DoesNotFit is raised. The first size
+        The first size (`starting_batch_size` is another name for it), and the smallest. If the smallest does not fit, DoesNotFit is raised. The first size
         is multiplied by BERTH_BATCH_SCALE, which `berth run --retries` sets after memory ran out.
     policy : {"halve", "x0.9"}
         How to get the next size; `reduce_batch_size_fn`, if given, returns it instead.
@@ -189,7 +189,7 @@ def _first(start: Any, least: Any) -> int:
 
 
 def _scaled(size: int, least: int) -> int:
-    """The first size of a process whose earlier tries ran out of memory (`berth run --retries`)."""
+    """Multiplies the first size by BERTH_BATCH_SCALE, which `berth run --retries` sets if memory ran out in earlier tries of the process."""
     given = os.environ.get("BERTH_BATCH_SCALE", "")
     try:
         scale = float(given or 1)
@@ -252,7 +252,7 @@ def _where(function: Callable[..., Any]) -> Tuple[str, int, float]:
 
 
 def _asked(smaller: Callable[..., int]) -> Callable[[int], int]:
-    """Adapts the caller's function for the next size. A function for accelerate is called without an argument."""
+    """Wraps the caller's function for the next size, and checks its result. A function written for accelerate is called without an argument."""
     check_callable(smaller, "fit_batch", "reduce_batch_size_fn")
     try:
         takes = any(one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD, one.VAR_POSITIONAL)
@@ -278,7 +278,7 @@ def check_result(function: Any, result: Any) -> None:
 
 
 def _check_plain(function: Any) -> None:
-    call = getattr(type(function), "__call__", None)  # for an object that can be called
+    call = getattr(type(function), "__call__", None)  # for a callable object
     for one in (function, call):
         if inspect.isgeneratorfunction(one) or inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one):
             raise _not_restartable(function)
@@ -290,8 +290,8 @@ def _not_restartable(function: Any) -> InvalidRequest:
 
 
 def _tried(call: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, Any], together: Agreement) -> Tuple[Any, bool]:
-    """Calls once. Returns (result, True), or (exception, False) if memory ran out. The exception has no frames. It is None if memory ran
-    out in another rank."""
+    """Calls the function once. Returns (result, True), or (exception, False) if memory ran out. The frames of the exception are cleared. The
+    exception is None if memory ran out in another rank."""
     if together.ranks == 1:
         good, result = attempt(call, args, named)
     else:
@@ -319,14 +319,14 @@ def _why(lack: Optional[BaseException]) -> str:
 
 
 def _wait_for_devices() -> None:
-    """Work on a GPU goes on after the call that sent it."""
+    """Waits until the GPU has done its work, which goes on after the call that sent it."""
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
     if cuda is not None and cuda.is_available() and cuda.is_initialized():
         cuda.synchronize()
 
 
 def _seconds_of(trial: Callable[[int], Any], size: int, together: Agreement) -> float:
-    """The median of three timed calls after one more, of the slowest rank. Infinite if memory runs out."""
+    """The median time of three calls, after a first call that is not counted. Returns the time of the slowest rank, or infinity if memory runs out."""
     times = []
     for _ in range(4):
         release_memory()
@@ -354,7 +354,7 @@ def _fastest(trial: Callable[[int], Any], least: int, most: int, together: Agree
     size, without_gain = least, 0
     while size <= most and without_gain < 2:
         best = max(speeds.values(), default=0.0)
-        if speed(size) == 0:  # memory ran out: the largest that fits is between this size and the one before
+        if speed(size) == 0:  # memory ran out, so the largest size that fits is between the size before and this one
             fits = max((one for one, items in speeds.items() if items), default=size)
             for _ in range(3):
                 middle = (fits + size) // 2
@@ -367,7 +367,7 @@ def _fastest(trial: Callable[[int], Any], least: int, most: int, together: Agree
         raise DoesNotFit(text("memory runs out even with a batch of {}: {}", least, _why(None)), "E0562")
     enough = min(size for size, items in speeds.items() if items >= wanted)
     too_small = max((size for size in speeds if size < enough), default=enough)
-    for _ in range(3):  # between a size and its double
+    for _ in range(3):  # bisect between the largest size that is too slow and the smallest that is fast enough
         middle = (too_small + enough) // 2
         if middle in (too_small, enough):
             break
@@ -380,7 +380,7 @@ def _fastest(trial: Callable[[int], Any], least: int, most: int, together: Agree
 
 def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1, most: int = 8192, margin: float = 0.025, goal: str = "size",
                group: Any = None) -> int:
-    """Finds the largest batch that fits, less a margin for what a whole run needs beyond a few steps. If none fits, raises DoesNotFit.
+    """Finds the largest batch that fits, minus a margin, because a whole run needs more memory than a few steps. If none fits, raises DoesNotFit.
     `goal="speed"` finds the smallest batch that is within 5 % of the best throughput.
 
     Parameters

@@ -7,7 +7,7 @@ from typing import Any, Iterable, List, Set, Tuple
 
 __all__ = ["Buffers"]
 
-_LARGE = 1 << 20  # buffers from this size in bytes on are not copied if no layer is known to write them; only writes to them are detected
+_LARGE = 1 << 20  # larger buffers (in bytes) are not copied, except those of normalisation layers; only writes to them are detected
 
 
 class Buffers:

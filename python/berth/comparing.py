@@ -129,7 +129,7 @@ def _in_eval(trial: Trial) -> Compared:
         with sys.modules["torch"].no_grad():
             try:
                 found = cast(Compared, _both(trial, held))
-                # computes the loss again with other random numbers
+                # Compute the loss again with other random numbers, to see whether the loss depends on them.
                 again = trial.share(trial.whole, trial.loss(trial.whole)[0]) if found.differs else found.whole
             except Exception as why:
                 raise CannotCompare from why
@@ -139,7 +139,7 @@ def _in_eval(trial: Trial) -> Compared:
 
 
 def _in_training(trial: Trial, calm: Callable[[Any], bool]) -> Optional[Compared]:
-    """Compares in training mode. None if the passes draw random numbers, or if the loss differs each time."""
+    """Compares in training mode. Returns None if the passes draw random numbers, or if the loss differs each time."""
     for saving in (_saving_nothing, contextlib.nullcontext):
         with aside(trial.model) as held:
             without_dropout(trial.model, calm)
@@ -158,7 +158,7 @@ def _in_training(trial: Trial, calm: Callable[[Any], bool]) -> Optional[Compared
 
 
 def without_dropout(model: Any, calm: Callable[[Any], bool]) -> None:
-    """Sets training mode, but eval mode for layers that draw random numbers or must be in eval mode."""
+    """Sets eval mode for layers that draw random numbers or must always be in eval mode. Other layers keep their mode."""
     modules = sys.modules["torch"].nn
     dropouts = (modules.modules.dropout._DropoutNd, modules.MultiheadAttention, modules.RNNBase)
     for module in model.modules():
@@ -206,9 +206,8 @@ def computing_types(model: Any, dtypes: Any) -> Any:
 
 
 def _tolerance(model: Any, dtypes: Any, loss: Any) -> float:
-    """The relative tolerance: the rounding of the loss's own type, plus a part of the rounding of the least precise type used. Errors
-    average out over many numbers.
-    """
+    """The relative tolerance. For types as precise as float32: 1e-4 on the CPU, else 1e-3. For others: the rounding of the loss's type plus half that
+    of the least precise type used, because errors average out over many numbers."""
     torch = sys.modules["torch"]
     coarse = max(torch.finfo(one).eps for one in computing_types(model, {*dtypes, loss}))
     if coarse < 1e-6:
@@ -262,8 +261,7 @@ def aside(model: Any) -> Iterator["_Aside"]:
 
 
 class _Aside:
-    """The state that passes write: modes, random numbers, buffers, and other attributes of modules. Passes write to copies of the
-    buffers."""
+    """Saves and restores what passes change: modes, random numbers, buffers, and other attributes of modules. Passes write to copies of the buffers."""
 
     def __init__(self, model: Any) -> None:
         torch = sys.modules["torch"]
@@ -280,7 +278,7 @@ class _Aside:
         self._marked: List[Tuple[Any, int]] = []
 
     def begin(self) -> None:
-        """Restores the state as it was."""
+        """Restores the saved state, with new copies of the buffers. Call it before a pass."""
         copies: Dict[int, Any] = {}
         for _, buffers, name, buffer in self._buffers:
             if id(buffer) not in copies:
@@ -307,7 +305,7 @@ class _Aside:
                 held[name] = one.detach().clone() if small else one
 
     def is_calm(self) -> bool:
-        """Whether no random number was drawn."""
+        """Whether no random number was drawn since the state was last restored."""
         return self._state.is_now()
 
     def mark(self) -> None:

@@ -179,9 +179,9 @@ def _sum(one: Gradient, other: Gradient, factor: float = 1.0) -> Gradient:
 
 
 def _compared(passes: _Passes, held: Any, training: bool) -> Optional[ComparedGradients]:
-    """Compares. None if random numbers are drawn. The error is NaN if gradients are not finite."""
+    """Compares. Returns None if random numbers are drawn. The error is NaN if gradients are not finite."""
     found: Optional[ComparedGradients] = None
-    for passes.factor in _SCALED:  # in the first steps, the scale of a GradScaler is too large
+    for passes.factor in _SCALED:  # in the first steps, the scale of a GradScaler may be too large, so try smaller ones
         found = _compared_once(passes, held, training)
         if found is None or not math.isnan(found.error):
             break
@@ -232,7 +232,7 @@ def _judged(passes: _Passes, whole: Gradient, rounding: Gradient, shares: List[G
         own = max(float(rounding[key].norm()) if key in rounding else 0.0, noise * sizes[key])
         allowed = _NOISE * own + base * sizes[key] + base / 10 * size
         over = float(one.norm()) / allowed if allowed else 0.0
-        if not over <= excess:  # written so that NaN also counts
+        if not over <= excess:  # written so that NaN counts as the largest excess
             worst, excess = passes.name_of(key), over if math.isfinite(over) else math.inf
     # Check whether wrong weights would have been detected.
     weights = [trial.weight(part) for part in trial.pieces]
@@ -243,8 +243,8 @@ def _judged(passes: _Passes, whole: Gradient, rounding: Gradient, shares: List[G
 
 
 def _base(trial: Trial) -> float:
-    """The relative tolerance, for the least precise type in which the passes compute. Parts have other shapes, so libraries may add numbers
-    in another order."""
+    """The relative tolerance: the rounding of the least precise type in which the passes compute, and at least 1e-3. Parts have other shapes, so
+    libraries may add numbers in another order."""
     torch = sys.modules["torch"]
     coarse = max(torch.finfo(one).eps for one in computing_types(trial.model, {one.dtype for one in trial.model.parameters()}))
     return float(max(coarse, 1e-3))

@@ -15,7 +15,7 @@ __all__ = ["EarlierSteps"]
 class EarlierSteps:
     """What is known from earlier steps with a model."""
 
-    _FIRST, _MOST = 16, 1024  # after how many steps larger parts are tried again: at first, and at most
+    _FIRST, _MOST = 16, 1024  # after this many steps, larger parts are tried again: the first interval, and the longest one
 
     def __init__(self) -> None:
         self.items = 0  # size of a part that fitted; 0: memory has not run out yet
@@ -23,8 +23,8 @@ class EarlierSteps:
         self._wait, self._steps = self._FIRST, 0
 
     def parts(self, length: int) -> Tuple[int, int]:
-        """Returns (number of parts to try first, number of parts that fitted before). The first number is sometimes the smaller one,
-        because a lack of memory may have been temporary."""
+        """Returns (number of parts to try first, number of parts that fitted before). The first number is sometimes smaller, to try larger parts
+        again: a lack of memory may have been temporary."""
         if not self.items:
             return 1, 0
         fitted = max(1, -(-length // self.items))
@@ -70,9 +70,8 @@ class _Compared:
     last: int = 0
 
     def covers(self, batch: Any) -> bool:
-        """Whether an even batch needs no comparison, because it looks like those that were compared: no padding in its labels or mask that they lacked.
-        The 2nd, 4th, 8th, … batch is compared anyway, because padding may be expressed otherwise.
-        """
+        """Whether a batch whose parts have equal counts needs no comparison. It needs none if its labels and mask have only kinds of padding that
+        compared batches had, too. The 2nd, 4th, 8th, … batch is compared anyway, because padding may be expressed in another way."""
         self.steps += 1
         return kinds_of(batch) in self.kinds and self.steps < 2 * self.last
 

@@ -1,4 +1,4 @@
-"""Berth's exceptions: one tree under BerthError."""
+"""Berth's exceptions, which all inherit from BerthError."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = [
 
 
 class BerthError(Exception):
-    """An error that Berth reports. All of its exceptions inherit from this one.
+    """An error that Berth reports. All of Berth's exceptions inherit from this class.
 
     Attributes
     ----------

@@ -141,7 +141,7 @@ def _zeros(parameters: List[Any]) -> None:
 
 
 def _detached(output: Any) -> Any:
-    """A copy of the output without the graph for the backward pass."""
+    """The output, detached from the graph of the backward pass."""
     if sys.modules["torch"].is_tensor(output):
         return output.detach()
     if isinstance(output, dict):
@@ -199,13 +199,13 @@ def until_it_fits(step: Passes, first: Tuple[int, int], allowed: Tuple[str, str]
             step.grads.clear()
             why = first_line(result) if isinstance(result, BaseException) else text("in another rank")
             failed = result if said == FAILED else None
-            lack = result if isinstance(result, BaseException) else None  # its frames were cleared, so it keeps no tensor alive
+            lack = result if isinstance(result, BaseException) else None  # the exception keeps no tensor alive, because its frames were cleared
             result = None
             release_memory(thorough=tries > 1)
             state.restore()
             if most == _SPLIT:
                 step.together.each(lambda: _put_back(buffers))
-            else:  # all ranks reach this point
+            else:  # no agreement is needed, because every rank raises an error next
                 _put_back(buffers)
             if failed is not None:
                 raise failed
@@ -239,10 +239,9 @@ def _try(step: Passes, pieces: List[Part]) -> Tuple[int, Any]:
 
 
 def _check(step: Passes, parts: int, allowed: Tuple[str, str], known: EarlierSteps, lack: Optional[BaseException]) -> None:
-    """Compares the batch with its parts: the first batch that is split with this loss and count, and the first one whose parts count differently; without
-    a count each batch. All ranks refuse if one does. The lack of memory becomes the cause of the refusal, so that a surrounding `fit_batch` continues
-    with a smaller batch.
-    """
+    """Compares the batch with its parts. With a count, this is done for the first batch that is split with this loss and count, and for the first one
+    whose parts have different counts. Without a count, it is done for each batch. If one rank refuses, all ranks refuse. The lack of memory becomes
+    the cause of the refusal, so that a surrounding `fit_batch` continues with a smaller batch."""
     before_split = step.before_split
     if before_split is not None:
         step.together.each(lambda: before_split(step))

@@ -44,7 +44,7 @@ def tensorflow_has_devices() -> bool:
 
 # Drivers with a function that fails if the driver is not initialised in this process. Calling the function does not initialise it.
 _ASKED = (("CUDA", "libcuda.so.1", "cuDeviceGetCount"), ("Level Zero", "libze_loader.so.1", "zeDriverGet"))
-# Drivers without such a function. An initialised driver has a device open.
+# Drivers without such a function. An initialised driver is recognised by the device file that it has open.
 _OPENS = (("ROCm", "libhsa-runtime64.so.1", "/dev/kfd"), ("OpenCL", "libnvidia-opencl.so.1", "/dev/nvidia"), ("OpenCL", "libigdrcl.so", "/dev/dri/render"))
 
 
@@ -118,8 +118,7 @@ def needed(module: str, what: str, package: str = "") -> Any:
 
 
 def sees_gpu(torch: Any) -> bool:
-    """Whether PyTorch has a GPU. Makes no CUDA call that would fix which GPU it is, because a lease may come later; PyTorch 2.0 and later
-    call NVML."""
+    """Whether PyTorch has a GPU. PyTorch 2.0 and later ask NVML and do not initialise CUDA, so that a later lease can still choose the GPU."""
     name = "PYTORCH_NVML_BASED_CUDA_CHECK"
     before = os.environ.get(name)
     os.environ[name] = "1"
@@ -191,7 +190,7 @@ def device_of(framework: str, vendors: Collection[str]) -> Any:
     Parameters
     ----------
     vendors : collection of str
-        Of the lease's devices: "nvidia", "amd", "intel", "google", "other". Empty: the CPU.
+        The vendors of the lease's devices: "nvidia", "amd", "intel", "google", "other". Empty: the CPU.
     """
     if framework == "torch":
         torch = needed("torch", "Lease.device")

@@ -116,7 +116,7 @@ def _of_jax(jax: Any) -> Tuple[str, Capability]:
     first = jax.devices()[0]
     if first.platform not in ("gpu", "cuda", "rocm"):
         return ("tpu" if first.platform == "tpu" else "cpu"), None
-    major, dot, minor = str(getattr(first, "compute_capability", "")).partition(".")  # "8.0"; for an AMD GPU "gfx90a"
+    major, dot, minor = str(getattr(first, "compute_capability", "")).partition(".")  # "8.0" for a GPU of NVIDIA, "gfx90a" for one of AMD
     return "gpu", (int(major), int(minor)) if dot and major.isdigit() and minor.isdigit() else None
 
 
@@ -131,7 +131,7 @@ def _best(device: str, capability: Capability) -> Tuple[str, str]:
         return "bf16", text("a TPU computes in it, and it needs no loss scaling")
     if device == "cpu":
         return "fp32", text("lower precision is usually slower on a CPU: try 'bf16'")
-    if capability is None or capability >= (8, 0):  # None also for GPUs of AMD and Intel
+    if capability is None or capability >= (8, 0):  # `capability` is also None for GPUs of AMD and Intel
         return "bf16", text("the GPU supports it, and it needs no scaler")
     if capability >= (7, 0):
         return "fp16", text("the GPU has fast fp16, but no bf16")

@@ -1,4 +1,5 @@
-"""The source of a kernel: the macros that let one source run through OpenCL and CUDA, its parameters, and compilers' messages. Pure."""
+"""The source of a kernel: the macros that let one source run through OpenCL and CUDA, its parameters, and compilers' messages. Nothing here calls a
+driver."""
 
 from __future__ import annotations
 

@@ -146,7 +146,8 @@ class Array:
 
     @property
     def __cuda_array_interface__(self) -> Dict[str, Any]:
-        """For CuPy, Numba and others. Waits for the work on the array; a kernel that runs later changes it."""
+        """Describes the memory for CuPy, Numba and others, which share it. Waits for the work on the array. A kernel that runs later changes the
+        shared memory."""
         if self._memory.device.backend != "cuda":
             raise AttributeError("__cuda_array_interface__")
         (code, bits), _, _ = _dlpack.DTYPES[self.dtype]
@@ -180,7 +181,7 @@ def _streams() -> Any:
 
 
 def _on_this_gpu(x: Any, backend: str) -> Optional[_dlpack.HostData]:
-    """The numbers of another library's array, if it is on the GPU that kernels of CUDA use; else None."""
+    """The memory of another library's array if it is on the GPU on which CUDA kernels run, otherwise None."""
     if isinstance(x, Array) or not _dlpack.is_on_first_gpu(x) or backend == "opencl":
         return None
     device = _device(backend)
@@ -192,7 +193,7 @@ def _on_this_gpu(x: Any, backend: str) -> Optional[_dlpack.HostData]:
 
 
 def _host_data(x: Any, dtype: Optional[str]) -> _dlpack.HostData:
-    """The numbers of another library's array, without a copy if that is possible."""
+    """The numbers of another library's array in memory of the host, without a copy if that is possible."""
     if isinstance(x, Array):
         return _of_bytes(x.tobytes(), x.shape, x.dtype)
     elsewhere = _dlpack.device_of(x)
@@ -264,8 +265,8 @@ def empty(shape: Shape, dtype: Any = "float32", backend: str = "auto") -> Array:
 
 
 def asarray(x: Any, dtype: Any = None, backend: str = "auto") -> Array:
-    """A copy of an array on the device: of NumPy, of PyTorch on the CPU, of anything with a buffer or DLPack, or of a list of numbers. With CUDA, also
-    of an array that another library has on the same GPU.
+    """Copies an array to the device: one of NumPy, of PyTorch on the CPU, or of anything with a buffer or DLPack, or a list of numbers. With CUDA,
+    the array of another library may also be on the same GPU.
 
     Parameters
     ----------
@@ -317,7 +318,7 @@ class _Slot:
 
 
 def _unchanging(size: Optional[Shape]) -> Optional[Shape]:
-    """A list can be changed before the next call."""
+    """Copies a list, because the caller may change it before the next call. Other sizes are returned as they are."""
     return size[:] if isinstance(size, list) else size
 
 
@@ -338,7 +339,7 @@ class Kernel:
         self._defaults: Dict[int, Tuple[int, ...]] = {axes: self._fitting(group) for axes, group in _GROUPS.items()}
         self._slots = [_Slot(index, one) for index, one in enumerate(parameters)]
         self._lock = threading.Lock()  # protects the arguments until the kernel is launched
-        self._sized: Tuple[Any, Any, Any] = (None, None, None)  # size and group of the last call, and what they mean
+        self._sized: Tuple[Any, Any, Any] = (None, None, None)  # size and group of the last call, and the launch sizes computed from them
 
     def __repr__(self) -> str:
         return f"<berth.Kernel {self.name}({', '.join(one.type + ('*' if one.is_array else '') + ' ' + one.name for one in self.parameters)})>"
@@ -389,7 +390,7 @@ class Kernel:
     def _launch_in(self, stream: Any, memories: List[Any], sizes: Sizes) -> Event:
         queue = _streams().queue_of(stream, self._device)
         for slot in self._slots:
-            slot.serial = 0  # the next launch without a stream has to wait for this one
+            slot.serial = 0  # a later launch without a stream must call launched(), to wait for this one
         event: Event = self._function.launch_in(queue, memories, sizes)
         return event
 

@@ -1,4 +1,4 @@
-"""`launch`: a function of this program in several ranks, as `berth run --ranks` starts a program. `stacks`: where processes are."""
+"""`launch` calls a function of this program in several ranks, as `berth run --ranks` starts a program. `stacks` shows what processes are executing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _has_main_file() -> bool:
 
 
 def _call_of(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
-    """The call in a form that another process can load. In a notebook there is no file from which a rank could import the function."""
+    """Pickles the call for another process. A function of a notebook needs cloudpickle, because there is no file from which a rank could import it."""
     call = (function, tuple(args), dict(kwargs))
     try:
         if getattr(function, "__module__", None) == "__main__" and not _has_main_file():
@@ -45,7 +45,7 @@ def _call_of(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[
 
 
 def _hide_own_frames() -> None:
-    """A traceback begins with the caller's own code, not with ours, unless the error is in ours."""
+    """Removes Berth's frames from the start of tracebacks, so that they begin with the caller's code. They stay if the error is in Berth."""
     show = sys.excepthook
 
     def show_from_function(kind: Any, problem: BaseException, trace: Any) -> None:
@@ -85,8 +85,8 @@ def launch(function: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optio
            gpus_per_rank: Optional[int] = None, gpus: Optional[int] = None, memory: Optional[Size] = None, share: Union[float, str, None] = None,
            cpus: Optional[int] = None, devices: Union[Sequence[Union[int, str]], int, None] = None, name: str = "", retries: int = 0,
            wait: bool = True) -> List[Any]:
-    """Calls a function in several ranks, and returns their results, by rank. Each rank is a process with RANK, WORLD_SIZE, MASTER_ADDR and the
-    rest, as `berth run --ranks` sets them. If a rank fails, BerthError (E0951) has its traceback.
+    """Calls a function in several ranks, and returns their results in the order of the ranks. Each rank is a process with RANK, WORLD_SIZE,
+    MASTER_ADDR and the rest, as `berth run --ranks` sets them. If a rank fails, BerthError (E0951) has its traceback.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def _result(folder: str, rank: int) -> Any:
 
 
 def stacks(of: Optional[int] = None) -> List[Dict[str, Any]]:
-    """Where the processes of a running job are, as `berth stacks` prints it. Nothing is stopped.
+    """Where in their code the processes of a running job are, as `berth stacks` prints it. Nothing is stopped.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ _holding = threading.Lock()
 
 
 def _has_all(gpus: int) -> bool:
-    """Whether the lease has all devices of the machine. If so, a process that has already read its devices uses the right ones."""
+    """Whether a lease of this many GPUs has all GPUs of the machine. If so, a process that has already read its devices uses the right ones."""
     if any(_SELECTS.search(name) for name in os.environ):
         return False
     return sum(1 for device in devices() if device.is_gpu) == gpus
@@ -75,7 +75,7 @@ class Lease:
         self._affinity: Optional[set[int]] = None
         self._owner, self._told, self._in = 0, False, (0, 0)
         self._chosen: Optional[str] = None
-        self._later: List[Tuple[ctypes.c_void_p, int]] = []  # leases that ended before this one, although this one uses their devices
+        self._later: List[Tuple[ctypes.c_void_p, int]] = []  # leases that have ended, although this lease still uses their devices
         self.job = 0
         self.devices: List[Dict[str, Any]] = []
         self.environment: Dict[str, Optional[str]] = {}

@@ -40,7 +40,7 @@ def _fraction_name() -> str:
         with open(place, encoding="utf-8") as file:
             known = "'XLA_CLIENT_MEM_FRACTION'" in file.read()
     except (OSError, ValueError):
-        known = True  # jaxlib is not installed, or a later version has other files
+        known = True  # jaxlib is not installed, or a later version has other files: use the new name
     return "XLA_CLIENT_MEM_FRACTION" if known else "XLA_PYTHON_CLIENT_MEM_FRACTION"
 
 

@@ -65,7 +65,7 @@ def _bytes_in(x: Any) -> int:
 
 
 class _Trials:
-    """Measures batches a second with several numbers of workers."""
+    """Measures how many batches per second different numbers of workers load."""
 
     def __init__(self, torch: Any, dataset: Any, batch_size: int, collate: Any, seconds: float) -> None:
         self.torch, self.dataset, self.batch_size, self.collate, self.seconds = torch, dataset, batch_size, collate, seconds

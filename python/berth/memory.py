@@ -16,7 +16,7 @@ __all__ = ["MemoryRow", "MemorySummary", "memory_summary"]
 
 @dataclasses.dataclass(frozen=True)
 class MemoryRow:
-    """The memory of a device in bytes; None is not known.
+    """The memory of a device in bytes; None means that a value is not known.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Numbers of a training loop and of the devices, for Prometheus and loggers."""
+"""Exports numbers of a training loop and of the devices to Prometheus and loggers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Metrics", "Tensorboard", "export_metrics", "tensorboard"]
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
-# The metric of each reading and its factor: the names and base units of `berth exporter` (docs/watch.md).
+# For each reading: the metric's name, and the factor to its base unit, as in `berth exporter` (docs/watch.md).
 EXPORTED = {
     "memory_used_bytes": ("berth_device_memory_used_bytes", 1.0),
     "memory_total_bytes": ("berth_device_memory_total_bytes", 1.0),
@@ -163,7 +163,7 @@ class ReadingsLog:
 
 
 def readings_log(logger: Any, name: str, method: str, hint: str, write: Callable[[Dict[str, float], int], None], every: float) -> ReadingsLog:
-    """A log for a logger with this method. `name` is the name of the parameter, for errors.
+    """Makes a ReadingsLog for a logger that has this method. `name` is the name of the parameter in error messages.
 
     Raises
     ------

@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Set, Tuple
 
 __all__ = ["ReachedModels"]
 
-_DEPTH = 2  # the most levels of called functions that are followed; functions called by name
+_DEPTH = 2  # how many levels of called functions are followed, if they are called by name
 _HELD = 2   # how deep attributes are followed: self.trainer.model
 _MOST = 100  # the most members of a list, or attributes of an object, that are examined
 _PLAIN = frozenset((int, float, bool, str, bytes, type(None)))
@@ -35,7 +35,7 @@ class ReachedModels:
             self._owners.append(function.__self__)
             function = function.__func__
         if not isinstance(function, types.FunctionType):
-            self._owners.append(function)  # for an object that can be called
+            self._owners.append(function)  # for a callable object
             return
         if id(function) in seen:
             return
@@ -46,7 +46,7 @@ class ReachedModels:
             self._deeper(_contents(cell), depth, seen)
         for name in function.__code__.co_names:
             held = function.__globals__.get(name)
-            if not isinstance(held, _FIXED):  # also None, because the object may not exist yet
+            if not isinstance(held, _FIXED):  # None is followed, too, because the object may not exist yet
                 if name in function.__globals__ or name not in _builtin_names():
                     self._globals.append((function.__globals__, name))
                 self._deeper(held, depth, seen)

@@ -19,7 +19,7 @@ from .running import program
 
 __all__ = ["load_ipython_extension", "unload_ipython_extension"]
 
-# Matches `!export X=1`, and `!X=1` without a command. Both set the variable in a shell that ends with the line.
+# Matches `!export X=1`, and `!X=1` without a command. Both set the variable only in a shell that ends with the line.
 _EXPORT = re.compile(r"^\s*!\s*(?:(?:export|set|setenv)\s+([A-Za-z_]\w*)[= ]\s*(\S*)|([A-Za-z_]\w*)=(\S*)\s*$)", re.M)
 _SELECTS = re.compile(r"^\s*(?:%env\s+|os\.environ\[['\"]|%set_env\s+)(CUDA_VISIBLE_DEVICES|HIP_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES|JAX_PLATFORMS"
                       r"|PYTORCH_ALLOC_CONF|PYTORCH_CUDA_ALLOC_CONF|XLA_\w+|TF_FORCE_GPU_ALLOW_GROWTH)\b", re.M)
@@ -44,7 +44,7 @@ def advice(cell: str) -> List[str]:
         said.append(text("!{} sets {} in a shell that ends with the line: %env {}={} sets it here", 'export' if found[1] else name + '=', name, name,
                          value))
     set_here = _SELECTS.search(cell)
-    # The driver reads the variables with VISIBLE; frameworks read the others.
+    # The driver reads the variables whose names contain VISIBLE; frameworks read the others.
     already = (has_chosen() if "VISIBLE" in set_here[1] else initialised()) if set_here else None
     if already:
         said.append(text("{} has initialised its devices already, and does not read such variables again: restart the kernel, and set it first", already))

@@ -17,7 +17,7 @@ from .language import text
 
 __all__ = ["is_oom", "is_sticky"]
 
-# The ends of types' full names (module and name), which are the same in every version.
+# Full names (module and name) of exception types that mean that memory ran out, for all versions of the frameworks.
 _TYPES = re.compile(
     r"^(torch(\.cuda|\._C)?\.OutOfMemoryError"
     r"|torch\.AcceleratorOutOfMemoryError"
@@ -68,10 +68,11 @@ _WORDS: Dict[str, Tuple[str, ...]] = {
 # Matches the text before a known message. A message is an error only at the start of the text or of a line, after punctuation
 # ("RuntimeError: …"), or after one of the words in this pattern. Elsewhere, the text only mentions it.
 _LEADS = re.compile(r"(?:\A|[^\w\s]|\n|:\d+|\b(?:error|code|status|with|returned|returns|got|in|due to))[ \t]*\Z", re.I)
-# If one of these precedes the words on the same line, the text quotes them: from a log, a file, another run, or an expectation.
+# If one of these words or marks comes before the message on the same line, the text only quotes the message: from a log, a file, another run, or an
+# expectation.
 _QUOTES = re.compile(r"\b(?:pars(?:e|ed|ing)|line \d+ of|logs?|regex|patterns?|(?:un)?expect(?:s|ed|ing)?|match(?:es|ed)?|says?|said|grep|contains?"
                      r"|previous(?:ly)?|earlier|last (?:run|job|time))\b|\w\.(?:log|txt|jsonl?|csv|ya?ml|toml|xml|html|md|db|out|err)\b"
-                     r"|(?<=[^(\w])['\"`“‘「](?:\w+: ?)?\Z", re.I)  # an opening quote; after "(" it is the repr of an exception
+                     r"|(?<=[^(\w])['\"`“‘「](?:\w+: ?)?\Z", re.I)  # an opening quote; after "(" it begins the repr of an exception
 # If the sentence continues after one of these texts, it only mentions the error.
 _ENDS = frozenset(("CUDA out of memory. Tried to allocate", "std::bad_alloc", "Out of Host Memory", "Memory Object Allocation Failure",
          "cudaErrorMemoryAllocation", "hipErrorMemoryAllocation", "hipErrorOutOfMemory"))
@@ -99,7 +100,7 @@ _MOST = 100    # most exceptions in a chain
 
 
 def _said(problem: BaseException) -> str:
-    """The text of an exception; both ends of a long text. Arguments that are not strings are not converted."""
+    """The text of an exception. Of a long text, only the beginning and the end. Arguments that are not strings are not converted."""
     if type(problem).__str__ is BaseException.__str__:
         text = "\n".join([one for one in problem.args if isinstance(one, str)]) if len(problem.args) != 1 else problem.args[0]
         if not isinstance(text, str):
@@ -240,7 +241,7 @@ def is_sticky(problem: Optional[BaseException]) -> bool:
     It is recognised by the text of exceptions that frameworks raise in this case.
     """
     if problem is not None:
-        _is_oom_itself(problem)  # `problem` is an exception
+        _is_oom_itself(problem)  # raises InvalidRequest if `problem` is not an exception
     return any(_of_a_framework(type(one)) and _STICKY.search(_said(one)) is not None for one in _chain(problem))
 
 

@@ -1,4 +1,4 @@
-"""The items of a batch, whatever contains them: how many there are, and parts of them."""
+"""Counts the items of a batch and splits the batch into parts, for many kinds of containers."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _is_row_for_all(x: Any) -> bool:
 
 
 def _fields(x: Any) -> Optional[Dict[Any, Any]]:
-    """The named fields of a dict or dataclass. A TensorDict also has a shape, and splits itself."""
+    """The named fields of a dict or dataclass. None for a TensorDict, which has a shape and can be sliced itself."""
     if isinstance(x, collections.abc.Mapping):
         return None if hasattr(type(x), "shape") else {key: x[key] for key in x}
     if not dataclasses.is_dataclass(x) or isinstance(x, type):
@@ -104,9 +104,8 @@ def _fields(x: Any) -> Optional[Dict[Any, Any]]:
 
 
 def _side_by_side(x: Any) -> bool:
-    """Whether the members of a tuple or list may be fields of a batch: tensors or arrays, and values that belong to all items. Otherwise it is a list
-    of items. In a tuple, lists and collated tuples of one kind are fields too.
-    """
+    """Whether the members of a tuple or list may be fields of a batch, and not its items. They may be if one of them is a tensor or array. In a
+    tuple, a list or a collated tuple of one kind suffices, too."""
     if not isinstance(x, (tuple, list)):
         return False
     if any(_shape(one) for one in x):
@@ -146,7 +145,7 @@ def _ways(x: Any, outermost: bool = False) -> List[Way]:
         return [(_length(x), False)]
     fields = dict(enumerate(x))
     as_items, as_fields = [(len(x), False)], [(length, True) for length in _in_common(fields)]
-    if outermost and isinstance(x, tuple):  # the form in which a loader returns a batch
+    if outermost and isinstance(x, tuple):  # a loader returns a batch as a tuple of fields
         return as_fields or [(length, True) for length in _common(fields)]
     if not as_fields and not _alike(x):
         _common(fields)
@@ -168,7 +167,7 @@ def _check_sure(fields: Dict[Any, Any], lengths: List[int]) -> None:
 
 
 def _in_common(fields: Dict[Any, Any]) -> List[int]:
-    """The numbers of items that all fields allow, in the order of the first field's preference."""
+    """The numbers of items that are possible for all fields, the likeliest for the first field first."""
     own = [one for one in fields.values() if not _is_shared(one)]
     some = [one for one in own if not _is_row_for_all(one)]
     each = [[length for length, _ in _ways(one)] for one in some or own]
@@ -210,7 +209,7 @@ def _part(x: Any, length: int, which: slice, outermost: bool = False) -> Any:
     if not next(fields for found, fields in _ways(x, outermost) if found == length):
         try:
             return x[which]
-        except (TypeError, NotImplementedError) as why:  # for example for a deque or a sparse tensor
+        except (TypeError, NotImplementedError) as why:  # for example, a deque or a sparse tensor has no slices
             raise _no_slices(x) from why
     named = _fields(x)
     if named is not None:

@@ -66,7 +66,7 @@ def _tensors(module: Any) -> Dict[str, Any]:
 
 
 def _write_shapes(module: Any, folder: str) -> str:
-    """A safetensors file with the module's shapes and without data. A hole in the sparse file stands for the data."""
+    """Writes a safetensors file with the module's shapes, but without its data: the file is sparse, with a hole in place of the data."""
     header: Dict[str, Any] = {}
     end = 0
     for name, tensor in _tensors(module).items():

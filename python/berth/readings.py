@@ -34,7 +34,7 @@ def read() -> List[Reading]:
 
 
 class Recent:
-    """Keeps readings for this many seconds, so that frequent calls do not call the driver each time."""
+    """Keeps readings for `seconds`, so that frequent calls do not call the driver each time."""
 
     def __init__(self, seconds: float = 1.0) -> None:
         self._seconds, self._at, self._lock = seconds, float("-inf"), threading.Lock()

@@ -202,7 +202,7 @@ def _doubles(array: Any, wide: str) -> Any:
 
 
 def _tolerance(names: Tuple[str, str], rtol: Optional[float], atol: Optional[float]) -> Tuple[float, float]:
-    """The tolerance of the wider type if the types differ."""
+    """The tolerances (relative, absolute). If the types differ, those of the less precise type."""
     known = [_TOLERANCES.get(name, (0.0, 0.0)) for name in names]
     relative, absolute = max(known)
     return (relative if rtol is None else rtol), (absolute if atol is None else atol)

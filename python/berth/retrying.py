@@ -54,7 +54,7 @@ def release_memory(thorough: bool = True) -> None:
         if backend is not None and getattr(backend, "empty_cache", None) and sys.modules.get(f"torch.{name}") is not None:
             try:
                 backend.empty_cache()
-            except RuntimeError:  # a build without this device
+            except RuntimeError:  # this build of PyTorch does not support the device
                 pass
     cupy = sys.modules.get("cupy")
     if cupy is not None:
@@ -125,7 +125,7 @@ def check_callable(function: Any, what: str, name: str) -> None:
 
 
 def _check(function: Callable[..., Any]) -> None:
-    call = getattr(type(function), "__call__", None)  # for an object that can be called
+    call = getattr(type(function), "__call__", None)  # for a callable object
     if any(inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one) for one in (function, call)):
         raise InvalidRequest(text("{} is a generator: values that it has yielded cannot be undone, so it cannot be retried",
                                   name_of(function)), "E0569",
@@ -228,7 +228,7 @@ class _Before:
         self.buffers: Optional[Buffers] = None
         self.steps: Optional[Steps] = None
         if hasattr(sys.modules.get("torch"), "nn"):
-            if not reached:  # at the first call, because only then the names in the function exist
+            if not reached:  # only at the first call, because the names in the function may not exist before
                 reached.append(ReachedModels(call))
             models = reached[0].now(args, named)
             if models:

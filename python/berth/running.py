@@ -1,4 +1,4 @@
-"""`berth run` from Python: runs a command on the right device, and reports how it used it."""
+"""`berth run` from Python: runs a command on the right device, and reports how the command used the device."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def _whole(length: Any) -> int:
 class DynamicBatchSampler:
     """Batches of indices for a DataLoader's `batch_sampler`. Each is as large as a number of tokens or a memory budget allows.
 
-    Items of similar length are in the same batch, so there is little padding. All ranks get the same number of batches, also with the same seed.
+    Items of similar length are in the same batch, so there is little padding. Ranks with the same seed share the batches equally.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class DynamicBatchSampler:
         self._epoch, self._batches = epoch, None
 
     def _all(self) -> List[List[int]]:
-        """The batches of all ranks."""
+        """The batches of all ranks together, in this epoch."""
         chance = random.Random(f"{self._seed} {self._epoch}")
         left_out = set(self.skipped)
         order = [at for at in range(len(self.lengths)) if at not in left_out]

@@ -19,7 +19,7 @@ _MOST = 9 * 10 ** 18  # the same limit as that of the program `berth`
 
 
 def whole(name: str, value: Any, least: int, most: Optional[int] = None) -> int:
-    """Returns a whole number within limits; it may be NumPy's."""
+    """Checks that a value is a whole number within limits, and returns it as an int. NumPy's whole numbers are accepted, too."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -33,7 +33,7 @@ def whole(name: str, value: Any, least: int, most: Optional[int] = None) -> int:
 
 
 def word(name: str, value: str) -> str:
-    """Returns a text that can be passed to a program."""
+    """Checks that a text can be passed to a program, and returns it."""
     if "\0" in value:
         raise InvalidRequest(text("{}: {!r} contains a NUL character", name, value), "E0104")
     try:
@@ -83,7 +83,7 @@ def bytes_of(size: Union[int, float, str], name: str = "memory", least: int = 1)
 
 
 def device_bytes(size: Union[int, float, str], name: str = "memory") -> int:
-    """The bytes of a size that must fit a GPU."""
+    """The bytes of a size of device memory. Refuses sizes below 1 MiB."""
     return bytes_of(size, name, _LEAST)
 
 
@@ -130,7 +130,7 @@ def words_of(devices: Any) -> "list[str]":
 
 
 def number(name: str, value: Any, least: float = 0.0, above: bool = False) -> float:
-    """Returns a number of at least `least`; with `above=True`, it must be larger."""
+    """Checks that a value is a number of at least `least`, or with `above=True` a larger one, and returns it."""
     known = not isinstance(value, (bool, str)) and _is_number(value)
     if known and (float(value) > least if above else float(value) >= least):
         return float(value)
@@ -140,7 +140,7 @@ def number(name: str, value: Any, least: float = 0.0, above: bool = False) -> fl
 
 
 def part(name: str, value: Any) -> float:
-    """Returns a number from 0 to 1."""
+    """Checks that a value is a number from 0 to 1, and returns it."""
     said = number(name, value)
     if said > 1:
         raise InvalidRequest(text("{}: {!r} is not a number from 0 to 1", name, value), "E0104")

@@ -44,7 +44,7 @@ def object_or(why: str, allowed: str, hint: str) -> None:
 def inner(model: Any) -> Any:
     """The model inside a wrapper for several ranks or GPUs."""
     parallel = sys.modules["torch"].nn.parallel
-    while isinstance(model, (parallel.DistributedDataParallel, parallel.DataParallel)):  # `module` may also be a layer
+    while isinstance(model, (parallel.DistributedDataParallel, parallel.DataParallel)):  # other models may have a layer called `module`
         model = model.module
     return model
 
@@ -108,10 +108,9 @@ def _some(found: List[str]) -> str:
 
 def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, count: Optional[Count], reduction: str,
                allowed: Tuple[str, str], step: Any, first: bool) -> bool:
-    """Refuses a loss that compares the items of a batch with each other: by its name, or because the losses of the parts do not add up. The first time,
-    and if the losses differ by no more than rounding may, gradients of some items are compared too. Returns False if the comparison says nothing about
-    the next batch. Random state is restored.
-    """
+    """Refuses a loss that compares the items of a batch with each other. Such a loss is recognised by its name, or because the losses of the parts do
+    not add up. Gradients of some items are compared, too, the first time and if rounding may explain the difference of the losses. Returns False if
+    the comparison says nothing about the next batch. Random state is restored."""
     if allowed[1] == "allow":
         return True
     hint = text("use a loss with its own way to split (GradCache, a memory bank), or a smaller batch; or in_batch='warn' to continue")
@@ -129,7 +128,7 @@ def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, 
         except Exception as why:
             if groups == 1 and not isinstance(why, CannotCompare) and not is_oom(why):
                 raise
-            may_fit_later(why)  # raises ContextLost; after a lack of memory or with too few items, the loss is only not checked
+            may_fit_later(why)  # raises ContextLost if the context is lost; after a lack of memory or with too few items, the loss is just not checked
             why = why.__cause__ if isinstance(why, CannotCompare) and isinstance(why.__cause__, Exception) else why
             why_not = f"{type(why).__name__}: {why}"
             groups *= 2
@@ -244,7 +243,7 @@ class Looked:
 
 
 def _made_of(function: Any) -> Iterator[Any]:
-    """What identifies a function. A function that each step creates again counts as the same if its code and its captured values are the
+    """Yields what identifies a function. A function that is created again in each step counts as the same if its code and captured values are the
     same."""
     if isinstance(function, functools.partial):
         yield from _made_of(function.func)
@@ -270,7 +269,7 @@ def _contents(cell: Any) -> Any:
 
 
 def _held(one: Any) -> Any:
-    """The object if it is a plain value; else a weak reference to it, or its type if it cannot be referenced."""
+    """Returns a plain value itself. For another object, returns a weak reference, or its type if no weak reference is possible."""
     if isinstance(one, _PLAIN):
         return one
     try:

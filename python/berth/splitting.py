@@ -69,7 +69,7 @@ def split_step(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, *, parts: 
     parts : int, optional
         The least number of parts. Without it: as few as fitted before.
     count : callable, optional
-        Takes a part and returns how many of its items the loss is a mean of. For a model that predicts the next token:
+        Takes a part and returns the number of items over which its loss is averaged. For a model that predicts the next token:
         `lambda part: (part["labels"][:, 1:] != -100).sum()`. Without it, all items count.
     scaler, clip_norm : torch.amp.GradScaler; float, optional
         The scaler is updated once; `clip_norm` is the largest norm of all gradients together, unscaled.

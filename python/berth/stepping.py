@@ -25,7 +25,7 @@ class StepInterrupted(BerthError, MemoryError):
 _open: List["Steps"] = []
 _here: "contextvars.ContextVar[Optional[Steps]]" = contextvars.ContextVar("berth_steps", default=None)
 _watching = False
-_OPTIMIZED = 1  # flag of code objects: the code is that of a function, whose variables are not in a dict
+_OPTIMIZED = 1  # CO_OPTIMIZED, a flag of code objects: the local variables are not in a dict
 
 
 class Steps:
@@ -72,7 +72,7 @@ class Steps:
                 held = at.tb_frame.f_locals
                 if isinstance(held.get("self"), sys.modules["torch.optim.optimizer"].Optimizer) and _has_begun(held):
                     self.note(held["self"])
-                if isinstance(held, dict):  # `held` is a copy, which the frame would keep even after it is cleared
+                if isinstance(held, dict):  # a copy of the variables, which the frame would keep even after the frame is cleared
                     held.clear()
             at = at.tb_next
 
@@ -82,7 +82,7 @@ class Steps:
         self._steppers[id(stepper)] = weakref.ref(stepper)
 
     def is_elsewhere(self) -> bool:
-        """Whether the current thread is another one. A task that the call started in its own thread belongs to the call."""
+        """Whether the current thread is not the call's thread. A task that the call started in its own thread belongs to the call."""
         return self._thread != threading.get_ident()
 
     def gradients(self) -> Gradients:
@@ -167,7 +167,7 @@ def _foreign() -> bool:
 
 
 def _calls(one: Optional[Steps]) -> List[Steps]:
-    """This call and the surrounding calls that have not ended."""
+    """This call and the calls around it, without those that have ended."""
     found = []
     while one is not None:
         if not one.has_ended:

@@ -1,4 +1,4 @@
-"""Streams for kernels and copies that run beside each other, and host memory for copies that do not wait."""
+"""Streams, whose kernels and copies may run at the same time, and host memory for asynchronous copies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["HostArray", "PoolStatistics", "Stream", "memory_pool", "pinned", "tr
 
 
 class Stream:
-    """An order of its own for kernels and copies: they run one after another, and beside those of other streams.
+    """A queue for kernels and copies. They run one after another, and may run at the same time as those of other streams.
 
     Work on the same array always runs in the order of the calls, also across streams.
 
@@ -39,7 +39,7 @@ class Stream:
         return self
 
     def wait_for(self, event: Event) -> "Stream":
-        """Work that is added from now on waits for this event of the same device."""
+        """Makes work that is added to the stream from now on wait for this event, which must be of the same device."""
         if event._device is not self._device:
             raise InvalidRequest(text("the event is of another device: {}", event._device), "E0583")
         event.order(self._queue)
@@ -54,7 +54,7 @@ class HostArray:
         self.nbytes = math.prod(shape) * _dlpack.DTYPES[dtype][1]
         self._device = _device(backend)
         self._memory: Any = self._device.host_memory(self.nbytes)
-        self._queues: Set[Any] = set()  # whose copies may still use the memory
+        self._queues: Set[Any] = set()  # queues with copies that may still use the memory
 
     def __del__(self) -> None:
         for queue in getattr(self, "_queues", ()):
@@ -116,7 +116,7 @@ def trim_pool(backend: str = "auto") -> None:
 
 
 def start_copy(x: Array, host: Any, stream: Any, to_device: bool) -> Event:
-    """What `Array.start_copy_from` and `Array.start_copy_to` do."""
+    """Implements `Array.start_copy_from` and `Array.start_copy_to`."""
     if not isinstance(host, HostArray):
         raise InvalidRequest(text("a {} is not memory of berth.pinned()", type(host).__name__), "E0582", f"berth.pinned({x.shape}, {x.dtype!r})")
     if host.shape != x.shape or host.dtype != x.dtype:
@@ -132,7 +132,7 @@ def start_copy(x: Array, host: Any, stream: Any, to_device: bool) -> Event:
 
 
 def queue_of(stream: Any, device: Any) -> Any:
-    """The queue of a stream of this device. None: the device's own."""
+    """The queue of a stream, which must be of this device. For None, returns None: the device's own queue."""
     if stream is None:
         return None
     if not isinstance(stream, Stream):

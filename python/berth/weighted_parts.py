@@ -83,7 +83,7 @@ def check_reduction(reduction: str) -> None:
 
 
 def divided(batch: Any, parts: int, count: Optional[Count]) -> List[Part]:
-    """Splits into `parts` parts; if there are fewer items, into one part per item. The lengths of parts differ by at most one item."""
+    """Splits into `parts` parts, but not into more parts than there are items. The lengths of parts differ by at most one item."""
     length = length_of(batch)
     if length == 0:
         raise InvalidRequest(text("the batch is empty: there is nothing to compute a mean of"), "E0560")
@@ -113,7 +113,7 @@ def check_over(over: str) -> None:
 
 
 def weighed(pieces: List[Part], together: Agreement, over: str) -> List[Part]:
-    """The parts, each with the number of items that count in all ranks. All ranks must call it."""
+    """Stores in each part how many items count in all ranks together, and returns the parts. All ranks must call this function."""
     own = sum(part.items for part in pieces)
     total = together.sum(own) if over == "all" else float(own * together.ranks)
     if (together.least(1 if own else 0) if over == "rank" else total) == 0:

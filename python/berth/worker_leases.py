@@ -20,7 +20,7 @@ def checked(wishes: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _new(wishes: Dict[str, Any]) -> Lease:
-    """The lease to take. In a job, a second worker would get the same devices as the first."""
+    """Makes the lease of this worker. Refused inside a job, where all workers would get the same devices."""
     if _held is not None and _held._owner == os.getpid():
         raise Refused(text("this process has the lease of job {} already: each worker needs a process of its own", _held.job), "E0573",
                       text("use a cluster whose workers are processes"))

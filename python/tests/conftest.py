@@ -1,4 +1,4 @@
-"""`pytest python/tests`: tests on simulated machines take the program of build/, or BERTH_PROGRAM and BERTH_LIBRARY."""
+"""`pytest python/tests`: tests on simulated machines use the program and the library in build/, or those of BERTH_PROGRAM and BERTH_LIBRARY."""
 import os
 import pathlib
 import sys

@@ -1,4 +1,4 @@
-"""The package on a simulated machine: what tests of several topics share."""
+"""Helpers for tests that run the package on a simulated machine."""
 import os
 import pathlib
 import subprocess

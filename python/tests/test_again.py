@@ -72,8 +72,8 @@ class Gradients(unittest.TestCase):
         self.assertTrue(torch.equal(embedding.weight.grad.to_dense()[1], torch.ones(4)))
 
     def test_running_statistics_of_a_failed_try_are_put_back(self):
-        """The model may be an argument, a name in the function or in one that it calls, an attribute of its object, or an attribute of that
-        one."""
+        """The model may be an argument, or a name in the function or in a function that it calls. It may also be an attribute of the method's object,
+        or an attribute of such an attribute."""
         class Trainer:
             def __init__(self, model):
                 self.model = model
@@ -271,7 +271,7 @@ class Schedulers(unittest.TestCase):
 
 
 class Own(unittest.TestCase):
-    """Steps that no class of PyTorch makes, on parameters that a backward pass has reached."""
+    """Code that changes parameters without an optimizer or scheduler of PyTorch, after a backward pass has reached the parameters."""
 
     def retried(self, model_of, step):
         tries = []
@@ -307,7 +307,7 @@ class Own(unittest.TestCase):
 
 
 class Kept(unittest.TestCase):
-    """Objects of a failed try are freed before the next try begins, and arguments of the call after it."""
+    """Objects of a failed try are freed before the next try begins. Arguments of the call are freed after the call."""
 
     def test_the_variables_of_a_step_that_failed_are_let_go_of(self):
         alive = []
@@ -345,7 +345,7 @@ class Kept(unittest.TestCase):
                 lacks(2 - (len(tries) > 1 and most), 1)
             await berth.retry(step, tries=2, first=0.0, report=False)(batch)
 
-        def awaited(batch, most):  # without an event loop, which would keep references itself
+        def awaited(batch, most):  # without an event loop, because the loop would keep references itself
             running = coroutine(batch, most)
             with contextlib.suppress(StopIteration):
                 while True:

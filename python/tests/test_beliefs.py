@@ -1,4 +1,4 @@
-"""What docs/from-tutorials.md says, tried with the frameworks of this Python. What needs a GPU is skipped without one. If nothing can be
+"""Tests the statements of docs/from-tutorials.md with the frameworks of this Python. Tests that need a GPU are skipped without one. If nothing can be
 run, NVIDIA's own packages are read: the texts of cuda-bindings and the headers of nvidia-cuda-runtime, which come with PyTorch for CUDA."""
 import importlib
 import importlib.metadata
@@ -38,7 +38,7 @@ class PyTorch(unittest.TestCase):
             torch.ones(2) + torch.ones(2, device="cuda")
 
     def test_without_a_gpu_pytorch_s_own_rule_for_devices_raises(self):
-        """PyTorch's fake tensors have devices that are not here, and follow the rules of real ones."""
+        """PyTorch's fake tensors can be on devices that this machine lacks, and follow the rules of real tensors."""
         try:
             from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
         except ImportError:
@@ -127,7 +127,7 @@ class Jax(unittest.TestCase):
 @unittest.skipUnless(HAS_TENSORFLOW, "no TensorFlow here")
 class TensorFlow(unittest.TestCase):
     def test_memory_grows_on_demand_only_where_it_is_asked_for(self):
-        """In a process of its own, whose list of devices has a GPU."""
+        """Runs in its own process, where TensorFlow's list of devices contains a fake GPU."""
         code = """
             from unittest import mock
             import tensorflow as tf
@@ -146,7 +146,7 @@ class TensorFlow(unittest.TestCase):
 
 
 class Nvidia(unittest.TestCase):
-    """What NVIDIA says in the packages that come with PyTorch for CUDA."""
+    """Statements of NVIDIA in the packages that come with PyTorch for CUDA."""
 
     def words(self, module, function):
         if not present("cuda.bindings"):

@@ -272,7 +272,7 @@ class Hooks(unittest.TestCase):
 
 
 class Alike(unittest.TestCase):
-    """If the weights of a head are all zeros, the loss is the same for all items, whichever items it averages."""
+    """With a head of all-zero weights, every item has the same loss. So the losses do not show which items they average."""
 
     class Words(nn.Module):
         def __init__(self, zeros=True):

@@ -95,13 +95,13 @@ class Refused(unittest.TestCase):
 
     def test_groups_that_parts_hold_whole_are_accepted_although_their_loss_is_nothing_but_rounding(self):
         def grouped(model, part):
-            """As GRPO: advantages are normalised in groups of four samples, and add up to zero."""
+            """A loss as in GRPO: advantages are normalised in groups of four samples, and add up to zero."""
             reward = part["reward"].reshape(-1, 4)
             advantage = (reward - reward.mean(1, keepdim=True)) / (reward.std(1, keepdim=True) + 1e-4)
             return -(ratio(model(part["x"].reshape(-1, 6)), {"action": part["action"].reshape(-1)}) * advantage.reshape(-1)).mean()
 
         def by_name(model, part):
-            """The same for groups that are named, so that a cut group is not noticed."""
+            """The same loss, but it finds the groups by their names. So the loss function does not notice a group that was cut."""
             mine = (part["group"][:, None] == part["group"]).float()
             mean = mine @ part["reward"] / mine.sum(1)
             spread = (mine @ (part["reward"] - mean).square() / mine.sum(1)).sqrt()
@@ -255,7 +255,7 @@ class Refused(unittest.TestCase):
             self.assertLess(test_steps.relative(one.grad, gradient + 1), 1e-6)
 
     def test_a_count_ends_the_comparison(self):
-        """Without padding, too. The first batch with padding is compared again."""
+        """The comparison also ends if there is no padding. The first batch with padding is compared again."""
         passes = []
 
         def loss(model, part):

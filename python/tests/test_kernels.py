@@ -242,7 +242,7 @@ class Kernels(unittest.TestCase):
             seen.add(x._memory.handle)
             put(x, i, size=100, group=1)
             self.assertEqual(x.tolist()[:100], [i] * 100)
-            cycle = [x]  # freed by the collector of garbage, not by its count of references
+            cycle = [x]  # freed only by the garbage collector, because the list contains itself
             cycle.append(cycle)
             del x, cycle
             gc.collect()

@@ -120,7 +120,7 @@ class Texts(unittest.TestCase):
         both.exceptions = (KeyError("x"), inner)
         self.assertTrue(berth.is_oom(both))
         self.assertTrue(berth.is_oom(self.caused(both)))
-        for other in (3, "abc", None, (1, "two"), {"a": 1}):  # an attribute that only has the same name
+        for other in (3, "abc", None, (1, "two"), {"a": 1}):  # `exceptions` is not a list of exceptions here, but an attribute with the same name
             both.exceptions = other
             self.assertFalse(berth.is_oom(both))
             self.assertIs(oom.may_try_again(both), True)

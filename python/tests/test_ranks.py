@@ -60,7 +60,7 @@ def free_port():
 class Ranks(unittest.TestCase):
     def both(self, code):
         """The output of each rank."""
-        folder = tempfile.TemporaryDirectory()  # ranks meet through a file, because other tests use ports
+        folder = tempfile.TemporaryDirectory()  # ranks find each other through a file, because other tests may use the same ports
         self.addCleanup(folder.cleanup)
         environment = {**os.environ, "PYTHONPATH": str(HERE.parent), "MEETING": folder.name + "/meeting", "WORLD_SIZE": "2",
                        "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
@@ -160,7 +160,7 @@ class Ranks(unittest.TestCase):
         self.assertEqual(said, ["RankFailed\n", "KeyError\n"])
 
     def test_what_fails_in_one_rank_alone_is_told_to_the_other(self):
-        """The failure comes before the first agreement, between two agreements, or after the last one."""
+        """One rank fails before the ranks' first agreement, between two agreements, or after the last one."""
         said = self.both("""
             model = torch.nn.parallel.DistributedDataParallel(make())
             def fails(*_): raise KeyError("count")

@@ -11,7 +11,8 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOLS = pathlib.Path(os.environ.get("BERTH_WHEEL_TOOLS", ROOT / "build/wheel-tools")) / "bin/python"
-# Lists files as build_sdist does. A rule names a whole folder or each of its files; rules for each file take long.
+# Lists files as build_sdist does. Fails if single files of tests/machines are matched against the rules, because that takes long: a rule must name
+# the whole folder.
 LISTS = """
 import json, pathlib
 from scikit_build_core._compat import tomllib

@@ -111,7 +111,7 @@ class Refused(unittest.TestCase):
         with self.assertRaises(berth.NotSplittable):
             self.step(model, made(True), (items,), parts=2, count=lambda part: count(part[0]))
 
-        def short(model, part):  # memory is too short for a whole batch, so it is compared in groups
+        def short(model, part):  # memory is not sufficient for the whole batch, so the batch is compared in groups
             if len(part[0]) > 8:
                 raise RuntimeError(test_steps.OOM)
             return mean(model, part)
@@ -119,8 +119,8 @@ class Refused(unittest.TestCase):
             self.step(model, short, (items, late), parts=2)
 
     def test_a_count_is_looked_at_until_parts_count_differently(self):
-        """Without padding, counting all items is right. That says nothing about the next batch."""
-        looked = collections.deque()  # a deque can be recognised in the next step, a list cannot
+        """Counting all items is right for a batch without padding. That says nothing about the next batch."""
+        looked = collections.deque()  # a deque, because a weak reference to it can be kept for the next step, unlike to a list
 
         def mean(model, part):
             looked.append(bool(test_steps.looking))

@@ -20,7 +20,7 @@ torch.set_num_threads(1)
 
 
 def sequence_model(chance):
-    """Tokens of unequal lengths, padded with label -100."""
+    """A model for tokens, and sequences of unequal lengths, padded with label -100."""
     width, words = chance.choice([8, 16, 24]), 50
     model = torch.nn.Sequential(torch.nn.Embedding(words, width), *[layer for _ in range(chance.randint(1, 3)) for layer in
                                 (torch.nn.Linear(width, width), chance.choice([torch.nn.GELU(), torch.nn.Tanh()]), torch.nn.LayerNorm(width))],
@@ -97,7 +97,8 @@ class Gradients(unittest.TestCase):
                 if clip:
                     self.assertAlmostEqual(done.norm, float(norm), delta=1e-5 * float(norm))
                 whole.step()
-                # The second step starts from the same state, because rounding is not tested here.
+                # Compare the optimizer states. After that, both models get the same state, so that rounding of the first step does not affect the
+                # second.
                 one, two = (optimizer.state_dict()["state"] for optimizer in (split, whole))
                 for key in two:
                     for name, held in two[key].items():
@@ -251,7 +252,7 @@ class Gradients(unittest.TestCase):
         self.assertTrue(torch.equal(flat(other.parameters()), before))
 
 
-looking = []  # called while a loss is compared with that of its parts
+looking = []  # not empty while a loss or its gradients are compared with those of the parts
 
 
 def noted(before):
@@ -366,7 +367,7 @@ class Recovery(unittest.TestCase):
         self.assertTrue(all(one.grad is None for one in model.parameters()))
 
     def fails_to_step(self, model):
-        """An optimizer whose step runs out of memory. Also returns the list of its tries."""
+        """Returns an optimizer whose step runs out of memory, and a list that gets an entry for each step."""
         optimizer, steps = torch.optim.Adam(model.parameters()), []
 
         def step():

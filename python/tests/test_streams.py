@@ -1,4 +1,4 @@
-"""Streams, copies that do not wait, pinned memory and the memory pool of berth.kernel: on a real OpenCL device such as PoCL's CPU, and the calls of
+"""Streams, asynchronous copies, pinned memory and the memory pool of berth.kernel: on a real OpenCL device such as PoCL's CPU, and the calls of
 CUDA on a simulated machine.
 
 usage: test_streams.py [BERTH]
@@ -30,7 +30,7 @@ KERNEL void slow(GLOBAL int* x, int n) {
 }
 KERNEL void add(GLOBAL int* x, GLOBAL const int* y, int n) { int i = GLOBAL_ID(0); if (i < n) x[i] += y[i]; }
 """
-MANY = 30_000_000  # iterations: some ten milliseconds
+MANY = 30_000_000  # iterations, which take about ten milliseconds
 
 
 def device_here():
@@ -89,7 +89,7 @@ class OnOpenCl(unittest.TestCase):
         event = x.start_copy_to(back, stream=self.stream)
         self.assertGreaterEqual(event.wait().seconds, 0)
         self.assertEqual(back.tolist(), [11, 22, 33])
-        x.start_copy_from(there)  # in the order of kernels without a stream
+        x.start_copy_from(there)  # without a stream, the copy keeps its order with the kernels
         self.assertEqual(x.tolist(), [1, 2, 3])
         x.start_copy_from(there, stream=self.stream)
         del there, x  # the copy still uses them
@@ -126,7 +126,7 @@ class OnOpenCl(unittest.TestCase):
             shared = numpy.from_dlpack(x)
         except BufferError:
             return  # a GPU
-        self.slow(x, 10, size=1, group=1, stream=self.stream)  # it waits, because NumPy has the memory
+        self.slow(x, 10, size=1, group=1, stream=self.stream)  # waits for the kernel, because NumPy uses the same memory
         self.assertEqual(shared.tolist(), [6])
         x.start_copy_from(berth.pinned(1, "int32", backend="opencl").copy_from([9]), stream=self.stream)
         self.assertEqual(shared.tolist(), [9])

@@ -63,7 +63,7 @@ class Seen(unittest.TestCase):
 
 
 class Short:
-    """A model that runs out of memory if a batch has more rows than this."""
+    """Limits a model: it runs out of memory if a batch has more than `rows` rows."""
 
     def __init__(self, model, rows):
         self.rows, self.failures, forward = rows, 0, model.forward

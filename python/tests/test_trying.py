@@ -163,7 +163,7 @@ class Again(unittest.TestCase):
         def step():
             tries.append(1)
             raise MemoryError
-        # A framework of an earlier test in this process may have taken the signal.
+        # A framework of an earlier test in this process may have installed its own handler.
         self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
         timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
         timer.start()
@@ -286,7 +286,7 @@ class Batches(unittest.TestCase):
     def test_code_for_accelerate_moves_over(self):
         size = 100
 
-        def reduce():  # accelerate calls it without an argument: the function keeps the size itself
+        def reduce():  # accelerate calls its function without an argument, so this function keeps the size itself
             nonlocal size
             size -= 30
             return size

@@ -23,7 +23,7 @@ print(json.dumps([berth.__file__.startswith(sys.prefix), len(berth.devices()) > 
 
 
 def pythons():
-    """{(3, 11): path}: those on PATH, the system's, and pyenv's."""
+    """The Pythons of this machine, such as {(3, 11): path}: those on PATH, the system's, and pyenv's."""
     places = [*os.environ.get("PATH", "").split(":"), "/usr/bin", *glob.glob(os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv")) + "/versions/*/bin")]
     found = {}
     for path in (path for place in places for path in sorted(glob.glob(place + "/python3*")) if re.fullmatch(r"python3(\.\d+)?", os.path.basename(path))):

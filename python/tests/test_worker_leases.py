@@ -159,7 +159,7 @@ class RayWithoutRay(unittest.TestCase):
 
 
 class DaskWithoutDask(unittest.TestCase):
-    """The plugin with stand-ins for Dask's and click's names."""
+    """Tests the plugin with fakes of the names that it imports from Dask and click."""
 
     def test_setup_takes_the_lease_and_teardown_ends_it(self):
         import asyncio

@@ -33,7 +33,7 @@ def backward(accelerator: Any, model: Any, loss_fn: Loss, batch: Any, *, count: 
     loss_fn : callable
         `loss_fn(model, part)` returns the mean loss of a part of the batch. Put `accelerator.autocast()` inside.
     count : callable, optional
-        Takes a part and returns how many of its items the loss is a mean of. For a model that predicts the next token:
+        Takes a part and returns the number of items over which its loss is averaged. For a model that predicts the next token:
         `lambda part: (part["labels"][:, 1:] != -100).sum()`. Without it, every row counts.
     parts : int, optional
         The least number of parts. Without it, as few as fitted before.

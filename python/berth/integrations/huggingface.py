@@ -36,8 +36,8 @@ def attach(trainer: Any, *, count: Optional[Count] = None, every: float = 10.0, 
     trainer : transformers.Trainer
         It keeps its class and its settings. `DataParallel`, FSDP and DeepSpeed are refused (`Unsupported`).
     count : callable, optional
-        Takes a part of a batch and returns how many of its items the loss is a mean of. Without it: the labels that are not -100, without the
-        first of each row if the model shifts its labels; the rows if there are no such labels.
+        Takes a part of a batch and returns the number of items over which its loss is averaged. Without it, the labels that are not -100 count,
+        except the first of each row if the model shifts its labels. If there are no labels for single tokens, the rows count.
     every : float
         Seconds between two readings.
     batch_norm, in_batch : {"refuse", "warn", "allow"}
@@ -148,7 +148,7 @@ class _Step:
         self._passes: Optional[Passes] = None
 
     def __call__(self, model: Any, inputs: Any, *more: Any, **named: Any) -> Any:
-        self._more = (*more, *named.values())  # the Trainer's number of items; older versions pass none
+        self._more = (*more, *named.values())  # `more` has the Trainer's number of items; older versions pass none
         result = backward_in_parts(model, self._loss_of, inputs, one=self._one, before_split=self._choose, count=self._count, over="rank",
                                    scaler=getattr(self._trainer.accelerator, "scaler", None), **self._options)
         self._attached.last = result
@@ -163,7 +163,7 @@ class _Step:
             self._part = self._passes = None
 
     def compute_loss(self, model: Any, inputs: Any, *args: Any, **named: Any) -> Any:
-        """The Trainer's own method. Within a training step, it returns the part's share of the loss."""
+        """Replaces the Trainer's own method. Within a training step, it returns the part's share of the loss."""
         found = self._loss(model, inputs, *args, **named)
         if self._part is None or self._passes is None:
             return found

@@ -87,7 +87,7 @@ def backward(module: Any, loss_fn: Loss, batch: Any, *, count: Optional[Count] =
     loss_fn : callable
         `loss_fn(module, part)` returns the mean loss of a part of the batch.
     count : callable, optional
-        Takes a part and returns how many of its items the loss is a mean of. Without it, every row counts.
+        Takes a part and returns the number of items over which its loss is averaged. Without it, every row counts.
     parts : int, optional
         The least number of parts. Without it, as few as fitted before.
     batch_norm, in_batch : {"refuse", "warn", "allow"}

@@ -131,7 +131,7 @@ def _best(torch: Any, device: str) -> "tuple[str, str]":
 
 
 def _scaler(torch: Any, device: str) -> Any:
-    """A GradScaler under its current name, or under its older name."""
+    """Makes a GradScaler, by the name that this version of PyTorch has for the class."""
     kind = getattr(getattr(torch, "amp", None), "GradScaler", None)
     if kind is not None:
         return kind(device)

@@ -16,9 +16,8 @@ def distribute(model: Any, **options: Any) -> Any:
     """Returns the model in DistributedDataParallel if this process is one of several ranks, otherwise the model itself. Either is on its
     device.
 
-    The ranks are those that torchrun, Slurm or `berth run --ranks` set in RANK, WORLD_SIZE and LOCAL_RANK. DataParallel is not used: one process has
-    one
-    interpreter for all GPUs, copies the model at each step, and gathers on the first GPU, which then runs out of memory first.
+    The ranks are those that torchrun, Slurm or `berth run --ranks` set in RANK, WORLD_SIZE and LOCAL_RANK. DataParallel is not used: its one
+    process has one interpreter for all GPUs, copies the model at each step, and gathers outputs on the first GPU, which then runs out of memory first.
 
     Parameters
     ----------
