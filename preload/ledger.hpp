@@ -18,7 +18,7 @@ class Locked {
  private:
   pthread_mutex_t& lock_;
 };
-/// In a child after fork(): another thread of the parent may hold the lock.
+/// Resets a lock in a child after fork(), because another thread of the parent may have held it.
 inline void make_fresh(pthread_mutex_t& lock) {
   const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
   lock = fresh;

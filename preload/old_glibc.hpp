@@ -9,7 +9,7 @@
 
 extern "C" __attribute__((weak)) void* dlvsym(void* handle, const char* name,
                                               const char* version) noexcept;
-/// glibc's pthread_atfork() calls it.
+/// glibc's pthread_atfork() calls this function.
 extern "C" __attribute__((weak)) int __register_atfork(void (*prepare)(), void (*parent)(),
                                                        void (*child)(), void* library) noexcept;
 extern "C" __attribute__((visibility("hidden"))) void* __dso_handle;

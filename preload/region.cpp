@@ -15,7 +15,7 @@ namespace berth::guard {
 namespace {
 
 constinit Region g_region = {};
-constinit int g_state = 0;  // 1: mapped, -1: there is none
+constinit int g_state = 0;  // 1: the region is mapped, -1: there is none, 0: not checked yet
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 constinit std::uint32_t g_said = 0;
 
@@ -31,7 +31,7 @@ void* map(const char* folder, const char* name, bool writable, std::size_t bytes
   char path[4096];
   const int length = snprintf(path, sizeof(path), "%s/%s", folder, name);
   if (length < 0 || static_cast<std::size_t>(length) >= sizeof(path)) return nullptr;
-  // `limits` is a link to memory of `berth run`, or a file.
+  // Only the writable file must not be a link: `limits` may be a link to memory of `berth run`.
   const int file = open(path, (writable ? O_RDWR | O_NOFOLLOW : O_RDONLY | O_NONBLOCK) | O_CLOEXEC);
   if (file < 0) return nullptr;
   const bool whole = lseek(file, 0, SEEK_END) >= static_cast<off_t>(bytes);
@@ -42,7 +42,8 @@ void* map(const char* folder, const char* name, bool writable, std::size_t bytes
   return where == MAP_FAILED ? nullptr : where;
 }
 
-/// Whether the files are mapped and right. Call it with the lock held.
+/// Maps the files, unless they are mapped already. Returns whether both are valid. Call it with the
+/// lock held.
 bool map_files(const char* folder) {
   if (folder == nullptr || *folder == 0) return false;
   if (g_region.usage == nullptr) {

@@ -1,6 +1,6 @@
 // What the guard's libraries share: the job's limits and counters as mapped in this process, and
-// the line on stderr. Each library has its own copy. They need only libc. If anything in them
-// fails, they let the program continue and report that.
+// functions that print a line to stderr. Each library has its own copy of this code. They need only
+// libc. If anything in them fails, they let the program continue and report that.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ struct Region {
   wire::Process* process;
 };
 [[nodiscard]] Region* region();
-/// The same without a place among the job's processes, for a process that only looks: `process` may
-/// be nullptr.
+/// Like region(), but takes no entry in the list of the job's processes, for a process that only
+/// reads: `process` may be nullptr.
 [[nodiscard]] const Region* seen_region();
 /// Whether a program must not use CUDA or OpenCL here: the guard limits nothing in it, although the
 /// job was started with --strict.
@@ -30,12 +30,12 @@ struct Region {
 /// Called in a child after fork(), because what the library recorded belongs to the parent. Each
 /// library defines its own.
 void forget_all();
-/// The job's memory on a device, and the part that allocations may use. Contexts and modules take
-/// the rest.
+/// quota_of() returns the job's memory on a device. memory_limit() returns the part that
+/// allocations may use; contexts and modules take the rest.
 [[nodiscard]] std::uint64_t quota_of(int place);
 [[nodiscard]] std::uint64_t memory_limit(int place);
 [[nodiscard]] std::uint64_t clock_now();
-/// Prints one line to stderr, once for each `which`.
+/// Prints a line to stderr. Further lines with the same `which` are not printed.
 void say_once(int which, const char* format, ...) __attribute__((format(printf, 2, 3)));
 /// Formats "%.2f GiB" without allocation or locale.
 struct Size {

@@ -70,8 +70,8 @@ std::uint64_t own_of(const turns::Place& place) {
 }
 
 /// The device time with which a new or returning job starts: that of the job with the newest turn
-/// in its class. So idle time earns no credit. The jobs that wait now are not enough for this,
-/// because others may be idle only for a moment.
+/// in its class. So idle time earns no credit. It is not enough to look at the jobs that wait now,
+/// because other jobs may be idle only for a moment.
 std::uint64_t had_now(const turns::Turns& shared, const turns::Place& own) {
   if (own.rank > turns::kBestEffort) return 0;
   return __atomic_load_n(&shared.now[own.rank], __ATOMIC_RELAXED);
@@ -143,7 +143,7 @@ void wake(turns::Turns& shared) {
     syscall(SYS_futex, &shared.holder, FUTEX_WAKE, 0x7fffffff, nullptr, nullptr, 0);
 }
 
-/// Whether `a` goes before `b`.
+/// Whether `a` gets the next turn before `b`.
 bool is_before(const turns::Place& a, const turns::Place& b) {
   if (a.rank != b.rank) return a.rank < b.rank;
   return a.job == b.job ? own_of(a) < own_of(b) : had_by(a) < had_by(b);
@@ -234,8 +234,8 @@ void update_weight(Turn& turn, int at) {
 void charge_time(Turn& turn, int at, std::uint64_t took) {
   count(counters(at).busy, took);
   count(turn.own->own, took);
-  // The share is the job's, so the time is, too. Other processes can write to the file, so the
-  // weight may be 0.
+  // The share belongs to the whole job, so add the time to all of its processes. Other processes
+  // can write to the file, so the weight may be 0.
   const std::uint64_t had = took * kWhole / at_least_one(turn.own->weight);
   for (std::uint32_t i = 0; i < places_of(*turn.shared); ++i) {
     turns::Place& place = turn.shared->place[i];
@@ -268,7 +268,7 @@ void hand_on(Turn& turn, bool again) {
 std::uint64_t wait_for_turn(Turn& turn, int at) {
   std::uint64_t quantum = turn.quantum;
   turns::Turns& shared = *turn.shared;
-  // Idle time earns no credit.
+  // A process that was idle for a while gets no credit for that time.
   if (clock_now() > turn.own->busy_until + kAway) raise_to_now(shared, *turn.own);
   __atomic_store_n(&turn.own->waiting, 1, __ATOMIC_SEQ_CST);
   __atomic_fetch_add(&shared.waiters, 1, __ATOMIC_SEQ_CST);

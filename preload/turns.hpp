@@ -17,7 +17,7 @@ constexpr std::uint64_t kInFlight = 2 * kMillisecond;
 /// holds().
 struct Turn {
   turns::Turns* shared;
-  turns::Place* own;     // nullptr: it takes no turns
+  turns::Place* own;     // nullptr: this process takes no turns
   std::uint32_t number;  // place + 1
   std::uint64_t ends;    // 0: not our turn
   std::uint64_t quantum;
@@ -28,7 +28,7 @@ struct Turn {
 
 /// Whether jobs with this limit take turns.
 [[nodiscard]] bool takes_turns(const wire::DeviceLimit& limit);
-/// `at`: the device's index in the region. False: it cannot take turns.
+/// `at`: the device's index in the region. False: this process cannot take turns.
 [[nodiscard]] bool join_turns(Turn& turn, int at);
 /// Says once on stderr that the share is not enforced.
 void tell_no_turns();
@@ -54,8 +54,8 @@ inline void set_busy_until(Turn& turn, std::uint64_t when) {
 /// work is done. `again`: we want the next turn, and get it at once if we had the least time.
 void hand_on(Turn& turn, bool again);
 /// Waits, then returns the length of the turn. Counts the time for which another job had the
-/// device, whose index in the region is `at`. The turn is short if the turn was taken from a holder that
-/// only paused, which may want the device back.
+/// device, whose index in the region is `at`. The turn is short if the turn was taken from a holder
+/// that only paused, which may want the device back.
 [[nodiscard]] std::uint64_t wait_for_turn(Turn& turn, int at);
 /// Nanoseconds since another process took our turn, because we paused; 0: none did.
 [[nodiscard]] std::uint64_t since_lost(const Turn& turn);
@@ -64,12 +64,12 @@ void begin_turn(Turn& turn, std::uint64_t quantum);
 
 /// Managed memory that all processes have moved to the device (--spill).
 [[nodiscard]] std::uint64_t moved_by_all(const Turn& turn);
-/// Records how much memory this process has moved to the device. `displaces`: this displaced what
-/// others had moved.
+/// Records how much memory this process has moved to the device. `displaces`: whether this
+/// displaced memory that other processes had moved.
 void set_moved(Turn& turn, std::uint64_t bytes, bool displaces);
 
-/// Nanoseconds for which the job must send nothing, because it had more than its cap allows; 0: it
-/// may go on. An idle job saves no more than a few milliseconds for later.
+/// Nanoseconds for which the job must send nothing, because it has used more time than its cap
+/// allows; 0: it may send now. An idle job can save up at most a few milliseconds.
 [[nodiscard]] std::uint64_t over_cap(Turn& turn, std::uint64_t now);
 /// Gives the device to others until the job may use it again. Call it only when our work is done.
 void pause_for_cap(Turn& turn);

@@ -21,7 +21,7 @@ struct Hook {
 /// Finds the driver's functions; false without a driver.
 [[nodiscard]] bool load_driver();
 /// What the program should call for NVML's `function`: its wrapper, or `function` itself. `caller`:
-/// code of the program that asks.
+/// an address in the code that asks.
 [[nodiscard]] void* instead_of_nvml(const char* name, void* function, const void* caller);
 /// libc's own dlsym.
 [[nodiscard]] void* libc_dlsym(void* library, const char* name);
@@ -39,13 +39,13 @@ struct Here {
 
 [[nodiscard]] CUcontext current_context();
 
-/// Called before work is sent to the current context's device, and after it was sent; `at`: the
-/// result of begin_work().
+/// Call begin_work() before work is sent to the current context's device, and end_work() after it
+/// was sent. `at`: the result of begin_work().
 [[nodiscard]] int begin_work(CUstream stream);
 void end_work(int at, Work work, std::uint64_t bytes);
 /// Call it when a context was destroyed: its address may be reused.
 void forget_contexts();
-/// In a child after fork(): turns, memory and graphs belong to the parent.
+/// Call these in a child after fork(), because turns, memory and graphs belong to the parent.
 void forget_turns();
 void forget_memory();
 void forget_graphs();
@@ -57,7 +57,7 @@ void forget_graphs();
 }
 /// Call it when graphs may have lost memory, because their contexts or addresses were freed.
 void recount_graphs();
-/// Managed memory that was sent to the device.
+/// How much managed memory the driver was asked to move to the device, and in how many calls.
 struct Moved {
   std::uint64_t bytes, calls;
 };

@@ -24,7 +24,8 @@ struct Held {
   CUcontext context;   // the context with which the memory is freed; nullptr: none
   bool pooled;         // the driver may keep it for later requests when it is freed
   bool spilled;        // managed memory beyond the quota
-  bool prefetched;     // of `spilled`: the program asked for memory of the device
+  // the program requested device memory, so the guard moves the spilled memory to the device
+  bool prefetched;
 };
 
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -76,15 +77,16 @@ class Charge {
     refuse(bytes_);
   }
   [[nodiscard]] bool refused() const { return refused_; }
-  /// The request must become managed memory. It is not charged to the quota.
+  /// Whether the request must become managed memory, which is not charged to the quota.
   [[nodiscard]] bool spilled() const { return spilled_; }
   [[nodiscard]] int place() const { return place_; }
-  /// The memory comes from a pool.
+  /// Marks the memory as taken from a pool.
   Charge& from_pool() {
     pooled_ = true;
     return *this;
   }
-  /// The program itself asked for managed memory, so it decides where it is.
+  /// Marks the memory as managed memory that the program itself requested. The program decides
+  /// where it is, so the guard does not move it.
   Charge& of_program() {
     of_program_ = true;
     return *this;
@@ -128,7 +130,7 @@ class Charge {
   }
 
  private:
-  /// No limit is checked, so the memory is counted after it is allocated.
+  /// Counts spilled memory after it was allocated, because no limit has to be checked before.
   CUresult end_spilled(CUresult result, std::uint64_t address) {
     wire::Counters& own = counters(place_);
     if (result != CUDA_SUCCESS) {
@@ -239,8 +241,9 @@ CUresult allocate_from_pool(Real real_function, CUdeviceptr* out, std::size_t by
   return charge.from_pool().end(real_function(out, bytes, pool, stream), out);
 }
 
-/// Memory beyond the quota. The advice lets the device read a page that does not fit over PCIe,
-/// instead of moving it each time. The contents are right without the advice, too.
+/// Allocates memory beyond the quota. With the advice, the device reads pages over PCIe if they do
+/// not fit into its memory, instead of moving them each time. The contents are right without the
+/// advice, too.
 CUresult allocate_managed(CUdeviceptr* out, std::uint64_t bytes, CUdevice device) {
   using Advise = CUresult (*)(CUdeviceptr, std::size_t, int, CUdevice);
   static const auto advise = reinterpret_cast<Advise>(driver_function("cuMemAdvise"));
@@ -283,7 +286,7 @@ CUresult refuse_export(const char* function) {
 }
 
 /// Only the driver knows the pitch: charge the minimum first, and the rest after its answer.
-/// `spill`: what to do beyond the quota with --spill; nullptr: the quota holds.
+/// `spill`: allocates beyond the quota with --spill; nullptr: refuse instead.
 template <typename Real, typename Free, typename Address, typename Number, typename Spill>
 CUresult allocate_pitch(Real real_function, Free real_free, Address* out, Number* pitch,
                         Number width, Number height, unsigned element, Spill spill) {
@@ -374,7 +377,8 @@ CUresult show_quota(Real real_function, Number* free_bytes, Number* total) {
   if (result != CUDA_SUCCESS || free_bytes == nullptr || total == nullptr) return result;
   const int place = place_of(here().device);
   if (place < 0) return result;
-  // After a program has waited for another process, that process's memory must count as free.
+  // A program may wait for another process to end and then expect that the memory of that process
+  // is free. So find dead processes first.
   if (wire::places_of(*region()->usage) > 1) wire::bury_the_dead(*region()->usage);
   const std::uint64_t limit = memory_limit(place), quota = quota_of(place),
                       used = wire::sum_of(*region()->usage, static_cast<std::uint32_t>(place)).used;
@@ -567,7 +571,8 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t bytes,
   const Locked lock(g_physical);
   return charge.end(real::cuMemCreate(handle, bytes, prop, flags), handle);
 }
-/// Managed memory cannot be exported, and which memory is managed depends on the order of requests.
+/// With --spill, refuse to export any memory: managed memory cannot be exported, and which memory
+/// is managed depends on the order of requests.
 CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
   NEED_REAL(cuIpcGetMemHandle);
   if (job_spills()) return refuse_export("cuIpcGetMemHandle");

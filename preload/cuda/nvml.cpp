@@ -33,7 +33,8 @@ const NvmlHook kHooks[] = {
 };
 constinit void* g_real[kNames] = {};
 
-/// The program has loaded the library, because it calls its functions.
+/// Finds a function of NVML. The program calls NVML's functions, so it has loaded the library
+/// already.
 void* nvml_function(const char* name) {
   void* library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
   return library == nullptr ? nullptr : libc_dlsym(library, name);
@@ -112,8 +113,8 @@ bool is_of_job(const wire::Usage& usage, std::uint32_t pid) {
   return false;
 }
 
-/// Lists only the job's processes, in the way of NVML: if the caller's buffer is too small, returns
-/// only their number.
+/// Lists only the job's processes. Like NVML, returns only their number if the caller's buffer is
+/// too small.
 template <typename Record>
 nvmlReturn_t processes(int name, nvmlDevice_t device, unsigned* count, Record* records) {
   const Region* job = count == nullptr ? nullptr : seen_region();

@@ -58,8 +58,8 @@ Symbols symbols_of(const char* base) {
     if (row->d_tag == DT_HASH) hash = reinterpret_cast<const Elf64_Word*>(where);
   }
   if (out.first == nullptr || out.names == nullptr) return {};
-  // Without that table, assume that the names follow the symbols, because all linkers place them
-  // so.
+  // DT_HASH contains the number of symbols. Without it, assume that the names follow the symbols,
+  // because all linkers place them so.
   const auto* end = reinterpret_cast<const Elf64_Sym*>(out.names);
   if (hash != nullptr)
     out.count = hash[1];

@@ -20,7 +20,7 @@ struct Gate {
   std::uint64_t each;      // estimated duration of a call in nanoseconds; 0: unknown
   std::uint64_t in_batch;  // calls between base and mark
   CUevent base, mark,
-      spare;          // time before `base` is counted; `mark` follows a batch that may still run
+      spare;  // the time before `base` has been counted; `mark` follows a batch that may still run
   CUevent tail;       // follows everything sent before the program began to wait
   CUstream last;      // stream of the newest work
   bool marked, open;  // marked: mark is set; open: base was recorded
@@ -57,8 +57,8 @@ bool make_events(Gate& gate) {
   return true;
 }
 
-/// Call it with the lock held. False: the job has no share of this device, or it cannot be
-/// enforced.
+/// Prepares this process to take turns on the device. Call it with the lock held. False: the job
+/// has no share of this device, or the share cannot be enforced.
 bool begin_gate(Gate& gate, int at) {
   if (gate.state != 0) return gate.state > 0;
   int state = -1;
@@ -130,7 +130,7 @@ void begin_batch(Gate& gate, std::uint64_t now) {
   gate.batch = most == 0 ? 1 : most > 64 ? 64 : most;
   const std::uint64_t lasts = gate.each * 2 > kInFlight ? gate.each * 2 : kInFlight;
   set_busy_until(gate.turn, now + lasts);
-  // Includes the current call.
+  // The current call is the first one of the batch.
   __atomic_store_n(&gate.left, static_cast<std::int64_t>(gate.batch) - 1, __ATOMIC_RELAXED);
 }
 
@@ -140,7 +140,7 @@ void begin_counting(Gate& gate, CUstream stream) {
   gate.open = driver().event_record(gate.base, stream) == CUDA_SUCCESS;
 }
 
-/// The program's work is done. The pause since then is not counted as device time.
+/// If the work that was sent before a pause is done, counts its device time without the pause.
 void close_pause(Gate& gate, int at, CUstream stream) {
   gate.tailed = false;
   if (driver().event_query == nullptr || driver().event_query(gate.tail) != CUDA_SUCCESS) return;

@@ -23,7 +23,7 @@ struct ImageDescription {
   Uint type;
   std::size_t width, height, depth, array_size, row_pitch, slice_pitch;
   Uint mip_levels, samples;
-  Buffer parent;  // the image's memory is that of this object
+  Buffer parent;  // the image uses the memory of this object
 };
 static_assert(sizeof(ImageDescription) == 72 && offsetof(ImageDescription, parent) == 64);
 

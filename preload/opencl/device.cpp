@@ -10,8 +10,8 @@ namespace {
 
 constexpr Uint kMostPlatforms = 32, kMostDevices = 64;
 
-/// Devices that were looked up. The driver never frees them, unlike parts of a device. Entries are
-/// only appended.
+/// A device that was looked up. Parts of devices are not stored, because they may be freed; the
+/// driver never frees a device. Entries are only appended.
 struct Known {
   DeviceId device;
   int place;
@@ -32,7 +32,7 @@ bool value_of(DeviceId device, Uint key, T& value) {
   return true;
 }
 
-/// As vendor/opencl reads it; 0: not known.
+/// The device's PCI address as a number, read as in vendor/opencl; 0: not known.
 std::uint64_t pci_of(DeviceId device) {
   PciBusInfo info = {};
   if (value_of(device, kDevicePciBusInfoKhr, info))
@@ -89,7 +89,7 @@ bool find_known(DeviceId device, int& place) {
   return false;
 }
 
-/// As CUDA tells it; all 0: not known.
+/// The device's uuid, as CUDA reports it; all 0: not known.
 struct Uuid {
   unsigned char bytes[16];
 };
@@ -121,7 +121,7 @@ int find_device(DeviceId device) {
       return static_cast<int>(i);
   }
   Flags type = 0;
-  // The device may be one of the job's GPUs.
+  // Report that a GPU was not identified, because it may be one of the job's GPUs.
   if (pci == 0 && value_of(device, kDeviceType, type) && (type & kDeviceTypeGpu) != 0)
     __atomic_store_n(&region()->usage->trouble, wire::kUnknownDevice, __ATOMIC_RELAXED);
   return -1;

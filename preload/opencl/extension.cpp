@@ -13,8 +13,8 @@ using CommandBuffer = struct OpaqueCommandBuffer*;
 constexpr Int kInvalidOperation = -59, kInvalidCommandBuffer = -1138;
 
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
-/// The first queue of each command buffer. By address, which a later command buffer may reuse: each
-/// creation replaces the entry.
+/// The first queue of each command buffer, by the buffer's address. A later command buffer may
+/// reuse the address, so each creation replaces the entry.
 constinit berth::wire::AddressTable<Queue> g_buffers;
 
 template <typename Function>
@@ -33,7 +33,7 @@ Int send(Queue queue, const WaitList& wait_for, Event*& event, Work work, std::u
          Send&& call) {
   const int place = place_of_queue(queue);
   Timed timed(place, queue, wait_for, event);
-  // PoCL's event of a command buffer has the times of a marker behind its commands.
+  // In PoCL, the event of a command buffer has the times of a marker after the buffer's commands.
   if (work == Work::kLaunch) timed.ignore_event_times();
   const Int result = call();
   timed.sent(result == kSuccess);
@@ -57,8 +57,8 @@ CommandBuffer create_buffer(Uint count, const Queue* queues, const Flags* proper
   return made;
 }
 
-/// All of the buffer's commands are one command here, as a CUDA graph is one launch. Buffers with
-/// queues of several devices take the turn of the first.
+/// Sends a command buffer. All of its commands count as one command, as a CUDA graph counts as one
+/// launch. If its queues are on several devices, it takes a turn only on the first.
 Int send_buffer(Uint count, Queue* queues, CommandBuffer buffer, Uint waits, const Event* list,
                 Event* event) {
   using Function = Int(Uint, Queue*, CommandBuffer, Uint, const Event*, Event*);

@@ -49,7 +49,8 @@ void hold(Gate& gate, Command& command) {
   --gate.flight;
 }
 
-/// The queue moves on, so its commands that seemed not to start will.
+/// The queue makes progress. So its commands that seemed not to start will start, and are in flight
+/// again.
 void free_queue(Gate& gate, Queue queue) {
   for (Command* one = gate.oldest; gate.held > 0 && one != nullptr; one = one->after)
     if (one->queue == queue && one->cause == nullptr) fly(gate, *one);
@@ -81,8 +82,8 @@ Span span_of(Event event) {
   return span;
 }
 
-/// Charges the time of a command that has ended. Without the device's times, it is the time since
-/// the command was sent or the last one ended.
+/// Charges the time of a command that has ended. If the driver did not measure it, charges the time
+/// since the command was sent, or since the last command ended if that was later.
 void charge(Gate& gate, const Command& command, const Span& span) {
   const std::uint64_t now = clock_now();
   const std::uint64_t begin = command.since > gate.last_end ? command.since : gate.last_end;
@@ -99,7 +100,8 @@ void charge(Gate& gate, const Command& command, const Span& span) {
   charge_time(gate.turn, command.place, took);
 }
 
-/// The driver says that the command has ended. A command that failed did not run.
+/// Handles the driver's report that a command has ended. A failed command did not run, so its time
+/// is not charged.
 void end(Gate& gate, Command& command, Int status) {
   const bool is_measured = status == kComplete && !command.no_times;
   const Span span = is_measured ? span_of(command.event) : Span{};
@@ -139,7 +141,7 @@ void hold_all(Gate& gate) {
   changed(gate);
 }
 
-/// A queue that is not known counts as in order.
+/// Whether a queue is in order. An unknown queue counts as in order.
 bool is_in_order(Queue queue) {
   Flags flags = 0;
   return real::clGetCommandQueueInfo(queue, kQueueProperties, sizeof(flags), &flags, nullptr) !=
@@ -156,8 +158,8 @@ bool is_unset_user_event(Event event) {
          status > kComplete;
 }
 
-/// Whether a new command must wait for a held one: because that is in its wait list, or because it
-/// is earlier in the same in-order queue.
+/// Whether a new command must wait for a held one, which is in its wait list, or earlier in the
+/// same in-order queue.
 Hold hold_behind(Gate& gate, Queue queue, const WaitList& list) {
   Hold found = {};
   const Locked lock(gate.lock);

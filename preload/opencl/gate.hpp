@@ -7,13 +7,14 @@
 
 namespace berth::guard::cl {
 
-/// A command from the call that sends it to the driver's callback at its end.
+/// A command. It exists from the call that sends it until the driver's callback reports its end.
 struct Command {
   Command *before, *after;
-  Event event;  // the guard holds one reference; nullptr: the driver's function still runs
-  Queue queue;  // to compare only: the program may have released it
-  Event cause;  // the user event that it waits for, itself or by other commands
-  std::uint64_t sent, since;  // since: when it was sent, or was no longer held
+  // the guard holds one reference; nullptr: the driver's function has not returned yet
+  Event event;
+  Queue queue;                // to compare only: the program may have released it
+  Event cause;                // the user event that it waits for, itself or by other commands
+  std::uint64_t sent, since;  // since: when the command was sent, or when its hold ended
   int place;
   std::uint32_t users;   // threads that use it without the lock
   bool held;             // waits for something other than the device, so it is not in flight
@@ -23,15 +24,16 @@ struct Command {
 
 struct Gate {
   int state;              // 1: has a share, -1: has none, 0: not checked yet
-  pthread_mutex_t entry;  // one thread at a time sends a command or waits
+  pthread_mutex_t entry;  // held by a thread that sends a command or waits; one thread at a time
   Turn turn;              // written by the thread in `entry`
-  pthread_mutex_t lock;   // of everything below; never held during a call of the driver
+  pthread_mutex_t lock;   // protects everything below; never held during a call of the driver
   Command *oldest, *newest;
   std::uint64_t flight, held;      // commands on the device or next in its queues; held commands
   std::uint64_t enough;            // a thread waits until at most this many are in flight
   std::uint32_t waiters, changes;  // changes: counts commands that ended; a futex
-  std::uint64_t each, longest;  // duration of a command in nanoseconds: average, and of long ones
-  std::uint64_t last_end;       // when a command ended
+  // in nanoseconds: the average duration of a command, and that of long commands
+  std::uint64_t each, longest;
+  std::uint64_t last_end;  // when a command ended
   berth::wire::CoveredTime covered;
 };
 
@@ -41,16 +43,18 @@ void forget_queues();
 
 /// Appends the command. Call it with the lock held.
 void append(Gate& gate, Command& command);
-/// The driver has not taken the command, or announces nothing.
+/// Removes a command that the driver has not taken, or whose end it will not announce.
 void drop(Gate& gate, Command* command);
-/// The driver has taken the command; `event` has a reference for the guard. False: the driver will
-/// not announce its end, so it was dropped.
+/// Requests the announcement of a command's end, after the driver has taken the command. `event`
+/// has a reference for the guard. False: the driver will not announce the end, so the command was
+/// dropped.
 [[nodiscard]] bool watch(Gate& gate, Command* command, Event event);
 /// Limits the work in flight to a few milliseconds.
 void limit_flight(Gate& gate);
 /// Waits until at most `most` commands are in flight, but never for commands that do not start.
 void wait_for_commands(Gate& gate, std::uint64_t most);
-/// Asks the driver about commands that no user event holds. True: one runs or has ended.
+/// Asks the driver for the status of the commands that wait for no user event. True: at least one
+/// of them runs or has ended.
 bool look_at_commands(Gate& gate);
 /// Whether commands wait for this user event.
 [[nodiscard]] bool holds_back(Gate& gate, Event cause);

@@ -24,14 +24,16 @@ namespace real {
 #undef CALL
 }  // namespace real
 
-/// The device's index in the region; -1: it has no limit. A part of a device belongs to it.
+/// The device's index in the region; -1: it has no limit. A part of a device has the index of the
+/// whole device.
 [[nodiscard]] int place_of(DeviceId device);
 /// The queue's device; -1: it has no limit.
 [[nodiscard]] int place_of_queue(Queue queue);
 /// A set of places in the region, one bit each: the limited devices of a context.
 using Places = std::uint32_t;
 [[nodiscard]] Places places_of(Context context);
-/// A function of an extension, of the platform of the context's first device; nullptr: not known.
+/// The extension's function of this name from the platform of the context's first device; nullptr:
+/// not known.
 [[nodiscard]] void* extension_of(Context context, const char* name);
 /// The events that a command waits for.
 struct WaitList {
@@ -41,7 +43,7 @@ struct WaitList {
 struct Command;
 /// Whether the job's processes take turns on the device.
 [[nodiscard]] bool has_share(int place);
-/// Waits until the job may send a command. nullptr: it cannot be counted.
+/// Waits until the job may send a command. nullptr: the command cannot be counted.
 [[nodiscard]] Command* begin_command(int place, Queue queue, const WaitList& wait_for);
 /// Call it after the driver's function. `event` has a reference for the guard; nullptr: the driver
 /// refused the command.
@@ -52,8 +54,9 @@ void ignore_times(Command* command);
 /// In a child after fork().
 void forget_shares();
 
-/// Counts the device time of a command that is being sent. If the program wants no event of it, the
-/// driver gives one to the guard. If the job has a share, first waits until it may be sent.
+/// Counts the device time of a command that is being sent. If the program requests no event for the
+/// command, the guard requests one. If the job has a share, first waits until the command may be
+/// sent.
 class Timed {
  public:
   /// `place`: the index of the device in the region; -1: not counted. `event`: the argument of the

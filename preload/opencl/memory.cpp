@@ -36,9 +36,7 @@ void give_back(Places places, std::uint64_t bytes) {
 void drop(const Held& held) {
   if (region() == nullptr) return;
   give_back(held.places, held.bytes);
-  for_each_place(held.places, [](int place) {
-    count(counters(place).frees);
-  });
+  for_each_place(held.places, [](int place) { count(counters(place).frees); });
 }
 
 /// One request in progress.
@@ -62,14 +60,13 @@ class Charge {
     return true;
   }
   void keep(berth::wire::AddressTable<Held>& table, const void* handle) {
-    for_each_place(places_, [](int place) {
-      count(counters(place).allocations);
-    });
+    for_each_place(places_, [](int place) { count(counters(place).allocations); });
     Held before = {};
     bool stale = false;
     {
       const Locked lock(g_lock);
-      // The driver has freed the object that had this handle, and has not announced it.
+      // If there is an entry already, the driver has freed the object that had this handle without
+      // announcing it.
       stale = table.take(key_of(handle), before);
       table.put(key_of(handle), {bytes_, places_, context_});
     }
@@ -114,7 +111,8 @@ void deleted(Buffer object, void* /*data*/) {
   if (known) drop(held);
 }
 
-/// If the driver cannot announce that it deletes the object, it stays charged.
+/// Keeps the object charged until the driver announces that it deletes the object. If the driver
+/// cannot announce this, the object stays charged.
 void watch(Charge& charge, Buffer object) {
   charge.keep(g_objects, object);
   if (real::clSetMemObjectDestructorCallback != nullptr)
@@ -142,7 +140,8 @@ std::uint64_t product(std::uint64_t a, std::uint64_t b) {
   return __builtin_mul_overflow(a, b, &all) ? ~std::uint64_t{0} : all;
 }
 
-/// Bytes of an element, at least; 0: not known here. The driver knows better afterwards.
+/// The minimum size of an element in bytes; 0: not known here. The charge is corrected when the
+/// driver reports the real size.
 std::uint64_t element_bytes(const ImageFormat& format) {
   std::uint64_t channels = 0;
   switch (format.order) {
@@ -190,14 +189,14 @@ std::uint64_t element_bytes(const ImageFormat& format) {
   }
 }
 
-/// The driver refuses an impossible description itself.
+/// The minimum size of an image in bytes. The description is not checked, because the driver
+/// refuses an impossible one.
 std::uint64_t image_bytes(const ImageFormat* format, const ImageDescription& image) {
   if (format == nullptr) return 0;
   const std::uint64_t row = product(at_least_one(image.width), element_bytes(*format));
   // Fields that do not belong to the image's type may hold anything.
   constexpr Uint kImage2D = 0x10F1, kImage3D = 0x10F2, kArray2D = 0x10F3, kArray1D = 0x10F5;
-  const bool is_high =
-      image.type == kImage2D || image.type == kImage3D || image.type == kArray2D;
+  const bool is_high = image.type == kImage2D || image.type == kImage3D || image.type == kArray2D;
   const bool is_array = image.type == kArray2D || image.type == kArray1D;
   std::uint64_t bytes = is_high ? product(row, at_least_one(image.height)) : row;
   if (image.type == kImage3D) bytes = product(bytes, at_least_one(image.depth));
@@ -324,7 +323,7 @@ void clSVMFree(Context context, void* address) {
 }
 Int clEnqueueSVMFree(Queue queue, Uint count, void** addresses, void* free_function, void* data,
                      Uint waits, const Event* wait_for, Event* event) {
-  // The program's own function frees them by other calls.
+  // If the program passes a function of its own, that function frees the memory by other calls.
   Freed* all = nullptr;
   Context context = nullptr;
   if (free_function == nullptr && addresses != nullptr && count > 0 && queue != nullptr &&
@@ -350,8 +349,7 @@ Int clEnqueueSVMFree(Queue queue, Uint count, void** addresses, void* free_funct
     for (std::size_t i = 0; i < all->count; ++i) g_shared.put(key_of(kept[i]), all->held[i]);
   }
   free(kept);
-  if (result != kSuccess ||
-      real::clSetEventCallback(*mark, kComplete, freed, all) != kSuccess)
+  if (result != kSuccess || real::clSetEventCallback(*mark, kComplete, freed, all) != kSuccess)
     free(all);
   if (own != nullptr) real::clReleaseEvent(own);
   return result;
@@ -359,7 +357,8 @@ Int clEnqueueSVMFree(Queue queue, Uint count, void** addresses, void* free_funct
 
 namespace {
 
-// Intel's unified shared memory: functions of an extension, which every platform may have.
+// Intel's unified shared memory. Its functions belong to an extension, and every platform may have
+// its own.
 
 template <typename Function>
 Function* of_platform(Context context, const char* name) {
@@ -462,7 +461,8 @@ void* clGetExtensionFunctionAddressForPlatform(Platform platform, const char* na
 
 namespace berth::guard {
 
-/// The driver's callbacks run only in the parent.
+/// Forgets the parent's memory in a forked child, because the driver's callbacks run only in the
+/// parent.
 void forget_all() {
   cl::g_objects = {};
   cl::g_shared = {};

@@ -14,7 +14,8 @@ struct Asked {
   bool has_flags;  // CL_QUEUE_PROPERTIES is in the list
 };
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
-/// By address, which a later queue may reuse: each creation adds or removes an entry.
+/// The queues that the guard changed, by address. A later queue may reuse the address, so each
+/// creation adds or removes an entry.
 constinit berth::wire::AddressTable<Asked> g_queues;
 
 constexpr Uint kMostWords = 64;
@@ -36,7 +37,8 @@ Queue forget(Queue queue) {
   return queue;
 }
 
-/// Creates the queue with times, or as the program asked.
+/// Creates the queue so that it measures its commands, if the job has a share on the device.
+/// Otherwise, creates it as the program asked.
 template <typename WithTimes, typename Plain>
 Queue create(DeviceId device, bool has_times, const Asked& asked, Int* error,
              WithTimes&& with_times, Plain&& plain) {
@@ -53,7 +55,7 @@ Queue create(DeviceId device, bool has_times, const Asked& asked, Int* error,
   return forget(plain(error));
 }
 
-/// The answer to a query, with the length that the program has room for.
+/// Answers the program's query. Fails if the program's buffer is too small.
 Int answer(const void* value, std::size_t bytes, std::size_t room, void* into, std::size_t* size) {
   if (into != nullptr && room < bytes) return kInvalidValue;
   if (into != nullptr) memcpy(into, value, bytes);
@@ -91,7 +93,7 @@ Queue clCreateCommandQueueWithProperties(Context context, DeviceId device, const
     all[at] = kQueueProperties;
     all[at + 1] = kQueueProfilingEnable;
   }
-  // A queue on the device is not one that the program sends commands to.
+  // Do not change a queue on the device, because the program does not send commands to it.
   const bool is_left = at >= kMostWords || (flags & (kQueueProfilingEnable | kQueueOnDevice)) != 0;
   return create(
       device, is_left, asked, error,
@@ -117,7 +119,7 @@ Int clGetCommandQueueInfo(Queue queue, Uint key, std::size_t room, void* value, 
   }
   for (Uint i = 0; i + 1 < bytes / sizeof(all[0]) && all[i] != 0; i += 2)
     if (all[i] == kQueueProperties) all[i + 1] &= ~kQueueProfilingEnable;
-  // The guard's own pair is the last one.
+  // The guard has added its own pair of properties at the end, so cut it off.
   if (!asked.has_flags && asked.words > 0) all[asked.words - 1] = 0;
   return answer(all, asked.words * sizeof(all[0]), room, value, size);
 }

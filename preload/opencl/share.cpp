@@ -91,7 +91,7 @@ void command_sent(Command* command, Queue queue, Event event) {
   Gate& gate = gate_at(command->place);
   if (event == nullptr) return drop(gate, command);
   if (!watch(gate, command, event)) tell_trouble();
-  // Our turn has begun, and other processes wait for its end.
+  // Flush the queue, because our turn has begun, and other processes wait for its end.
   if (real::clFlush != nullptr) real::clFlush(queue);
 }
 

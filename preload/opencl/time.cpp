@@ -1,6 +1,6 @@
-// Device time of a job without a share: while at least one command of this process is on the
-// device, from the call that sends it to its end. The driver announces the end by a callback of the
-// command's event.
+// Counts the device time of a job without a share: the time during which at least one command of
+// this process is on the device. This begins with the call that sends a command. The driver
+// announces the end by a callback of the command's event.
 #include "preload/ledger.hpp"
 #include "preload/opencl/layer.hpp"
 

@@ -14,7 +14,8 @@ using model::Spread;
 
 constexpr double kAlike = 0.02;
 constexpr double kAlikeIfRunOnce = 0.10;
-constexpr double kAlikeSeconds = 0.01;  // the start time of processes usually varies this much
+// seconds; the start-up time of a process usually varies by this much
+constexpr double kAlikeSeconds = 0.01;
 
 std::optional<Spread> spread_of_known(const std::vector<RunFigures>& runs,
                                       std::optional<double> RunFigures::*value) {

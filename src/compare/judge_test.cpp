@@ -47,7 +47,8 @@ TEST_CASE("runs are alike if each median lies within the other's range") {
   CHECK(are_alike(spread_of({1.00}), spread_of({1.05})));  // a single run has no range
   CHECK_FALSE(are_alike(spread_of({1.00}), spread_of({1.2})));
   CHECK(are_alike(spread_of({0.002, 0.002}),
-                  spread_of({0.007, 0.007})));  // the start time of processes varies more than this
+                  // the difference is smaller than the usual variation of a process's start-up time
+                  spread_of({0.007, 0.007})));
   CHECK_FALSE(are_alike(spread_of({0.002, 0.002}), spread_of({0.02, 0.02})));
 }
 

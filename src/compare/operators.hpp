@@ -12,10 +12,10 @@ namespace berth::compare {
 
 /// The statement to run after `import torch`.
 [[nodiscard]] std::string profile_statement();
-/// Reads a file that the module wrote; empty if it has another form.
+/// Reads a file that the module wrote; empty if the file is not in the module's format.
 [[nodiscard]] std::vector<model::Operator> parse_operators(std::string_view json);
-/// Reads and removes the files in this folder. If several processes wrote one, returns that of the
-/// process with the most time.
+/// Reads and removes the files in this folder. If several processes wrote a file, returns the
+/// operators of the process with the most time.
 [[nodiscard]] std::vector<model::Operator> take_operators(const std::string& folder);
 
 }  // namespace berth::compare

@@ -17,7 +17,8 @@ namespace {
 
 using Kind = Token::Kind;
 
-/// Ten times the rounding error of one operation, because a result is usually the sum of many.
+/// At least ten times the rounding error of one operation, because a result is usually the sum of
+/// many rounded operations.
 struct NamedTolerance {
   std::string_view name;
   Tolerance tolerance;
@@ -36,7 +37,8 @@ bool is_word_part(char c) {
          std::isalnum(static_cast<unsigned char>(c)) != 0;
 }
 
-/// The number at the start of `text`. The token's text is empty if there is none.
+/// The number at the start of `text`. If there is no number, the text of the returned token is
+/// empty.
 Token number_at(std::string_view text) {
   Token token;
   std::size_t at = !text.empty() && (text[0] == '-' || text[0] == '+') ? 1 : 0;
@@ -67,7 +69,7 @@ Token number_at(std::string_view text) {
   const std::size_t first = text[0] == '+' ? 1 : 0;
   const auto parsed = std::from_chars(text.data() + first, text.data() + at, token.value);
   if (parsed.ec != std::errc())
-    return token;  // too large for a double, so it is compared as a word
+    return token;  // a double cannot represent this number, so it is compared as a word
   token.kind = real ? Kind::kReal : Kind::kInteger;
   token.text = text.substr(0, at);
   if (real) token.last_place = std::pow(10.0, exponent - static_cast<int>(decimals));
@@ -214,7 +216,7 @@ double relative_gap(const Token& one, const Token& other, Tolerance tolerance) {
   if (!std::isfinite(gap)) return std::numeric_limits<double>::infinity();
   // A printed number was rounded at its last decimal place.
   const double place = std::max(one.last_place, other.last_place);
-  constexpr double kSlack = 1 + 1e-9;  // because decimal fractions are not exact in binary
+  constexpr double kSlack = 1 + 1e-9;  // allows for the rounding of decimal fractions to binary
   if (gap <= tolerance.absolute + tolerance.relative * size) return 0;
   if (gap <= place * kSlack) return 0;
   return gap / size;

@@ -44,8 +44,8 @@ using Output = std::vector<Token>;
     const Output& expected, const Output& found, Tolerance tolerance,
     const std::vector<bool>& ignored = {});
 
-/// The outputs of one setting: the first one, and which of its numbers differ between runs, such as
-/// elapsed times.
+/// The outputs of all runs of one setting: keeps the first output, and records which of its numbers
+/// differ between runs, such as elapsed times.
 class OutputSeries {
  public:
   void add(Output output, Tolerance tolerance);

@@ -34,7 +34,7 @@ struct Machine {
   int threads = 1;  // threads of a job on the CPU
 };
 
-/// The thread counts to compare: 2, 4, 8 if `most` is 8; 1, 2 if it is 2.
+/// The thread counts to compare: 2, 4 and 8 for `most` = 8; 1 and 2 for `most` = 2.
 [[nodiscard]] std::vector<int> thread_counts(int most);
 
 /// The settings, in the order in which they run. If the wish names no devices, these are the CPU

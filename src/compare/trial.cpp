@@ -185,7 +185,9 @@ class Run {
       if (::poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR) break;
       if (waits[2].revents != 0) pass_on(signals);
       take(trial);
-      over = ended ? waits[3].revents != 0 : !out_ && !err_;  // Linux 5.2 and older has no pidfd
+      // Linux 5.2 and older have no pidfd. There, the run is over when both of its output streams
+      // are closed.
+      over = ended ? waits[3].revents != 0 : !out_ && !err_;
     }
     int status = 0;
     while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {

@@ -13,8 +13,8 @@
 
 namespace berth::compare {
 
-/// How many bytes of the output are kept, for a comparison, and how many of the end of standard
-/// error.
+/// How many bytes are kept: of the beginning of the output, for comparisons, and of the end of
+/// standard error.
 inline constexpr std::size_t kMostOutput = 4U << 20;
 inline constexpr std::size_t kMostLastWords = 4096;
 

@@ -1,5 +1,5 @@
-// What the programs with the guard use in a container, read on the node, where the container's
-// process numbers mean nothing.
+// How much memory the programs with the guard use in a container. The counters are read on the
+// node, where the container's pids are not valid.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,10 @@
 namespace berth::guard {
 
 struct CountedUse {
-  std::string uuid;             // a device that has a limit in the container
-  std::uint64_t bytes = 0;      // at most this much memory is used with the guard
-  std::uint32_t processes = 0;  // with the guard; includes dead ones that still count
+  std::string uuid;         // a device that has a limit in the container
+  std::uint64_t bytes = 0;  // upper bound of the memory that processes with the guard use
+  // number of processes with the guard; includes killed ones that are still counted
+  std::uint32_t processes = 0;
 };
 
 /// Reads how much memory each device's users have. A killed process is counted until a new process

@@ -13,7 +13,7 @@
 namespace berth::guard {
 namespace {
 
-/// No context is known to take more. A larger number is a measurement error.
+/// No CUDA context is known to take more memory than this. A larger number is a measurement error.
 constexpr std::uint64_t kMost = 2ULL << 30U;
 
 /// STATE/context-memory/UUID-DRIVER; "": the name cannot be used as a file name.

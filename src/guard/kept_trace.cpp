@@ -101,7 +101,7 @@ std::string name_of(std::int64_t pid) {
   return name;
 }
 
-/// Removes the files of the oldest jobs, by number.
+/// Removes the files of the oldest jobs, which have the smallest numbers.
 void remove_old(const std::string& traces) {
   std::vector<std::int64_t> jobs;
   for (const std::string& name : list_folder(traces))

@@ -1,5 +1,5 @@
-// The counters of a guarded job over time, kept for `berth trace` after the job has ended: a file
-// of this user for each job, for the newest jobs.
+// The counters of a guarded job over time, kept for `berth trace` after the job has ended. Each job
+// of this user has one file; only the files of the newest jobs are kept.
 #pragma once
 
 #include <chrono>
@@ -23,8 +23,8 @@ struct KeptTrace {
   std::map<std::int64_t, std::string> names;  // names of the processes, by pid
 };
 
-/// Collects the samples of a running job. If they become many, every second one is dropped and the
-/// interval doubles, so that a long job also has few.
+/// Collects the samples of a running job. If there are many samples, drops every second one and
+/// doubles the interval, so that the trace of a long job stays small.
 class TraceKeeper {
  public:
   /// Call it often: takes a sample if one is due.

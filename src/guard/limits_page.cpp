@@ -21,7 +21,7 @@ namespace {
 
 namespace wire = berth::wire::guard;
 
-/// The job may read a word at any moment.
+/// Stores the word atomically, because the job may read it at any moment.
 template <typename Word>
 void put(Word& word, Word value) {
   __atomic_store_n(&word, value, __ATOMIC_SEQ_CST);
@@ -66,7 +66,7 @@ Result<LimitsPage> LimitsPage::make_in(const std::string& path, const wire::Limi
   wire::Limits* mapped = file ? map_new(file.get(), limits) : nullptr;
   if (mapped == nullptr) return unusable(path);
   LimitsPage page(std::move(file), mapped);
-  // The container's user is not known here.
+  // The container's user is unknown here, so let every user read the file.
   if (::fchmod(page.file_.get(), 0444) != 0) return unusable(path);
   return page;
 }

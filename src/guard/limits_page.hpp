@@ -23,16 +23,17 @@ class LimitsPage {
   LimitsPage& operator=(LimitsPage&&) = delete;
   ~LimitsPage();
 
-  /// The path under which processes of the same user can open it while this process lives:
+  /// The path under which processes of the same user can open the limits while this process lives:
   /// /proc/PID/fd/N.
   [[nodiscard]] std::string path() const;
   /// Whether `path` leads to these limits.
   [[nodiscard]] bool is_at(const std::string& path) const;
   [[nodiscard]] const wire::guard::Limits& limits() const { return *mapped_; }
-  /// Sets the limit of each device that has one. The job's next call uses it.
+  /// Sets the memory limit of every device that has one. The guard uses the new limit from the
+  /// job's next call on.
   void set_memory(std::uint64_t bytes);
   void set_share(int permille);
-  /// Sets the memory of the job on one device that the job's own counters do not include.
+  /// Sets how much memory of the job on one device is missing in the job's own counters.
   void set_hidden(std::size_t place, std::uint64_t bytes);
   /// Tells `berth resize` that its request with this number has been handled.
   void answer(std::uint64_t request);

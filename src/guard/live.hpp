@@ -10,18 +10,20 @@
 
 namespace berth::guard {
 
-/// What one process did on one device. All values except `memory_bytes` are sums since the start of
-/// the process.
+/// What one process did on one device. All values except `memory_bytes` and `spilled_bytes` are
+/// sums since the start of the process.
 struct LiveCounts {
-  std::uint64_t memory_bytes = 0;   // now; 0 if the process has ended
-  std::uint64_t spilled_bytes = 0;  // now, beyond the quota (--spill); not part of memory_bytes
+  std::uint64_t memory_bytes = 0;  // in use now; 0 if the process has ended
+  // in use now beyond the quota (--spill); not part of memory_bytes
+  std::uint64_t spilled_bytes = 0;
   std::uint64_t allocations = 0, frees = 0, refusals = 0, launches = 0, copies = 0, fills = 0;
   std::uint64_t copied_to_bytes = 0, copied_from_bytes = 0, copied_on_bytes = 0,
                 copied_other_bytes = 0, filled_bytes = 0;
   std::uint64_t device_nanoseconds = 0;  // 0: not measured, or none
 };
 struct LiveProcess {
-  // index of its entry; a later process may reuse the entry, and then adds to its sums
+  // index of its entry in the counters; a later process may reuse the entry, and then adds to its
+  // sums
   std::size_t place = 0;
   std::int64_t pid = 0;
   std::uint64_t start = 0;

@@ -34,7 +34,7 @@ struct ContainerLimit {
 /// gets at most what the broker has granted. Fails with kUnavailable (E0520; E0955: `berth run`
 /// does not answer, or gives less).
 [[nodiscard]] Status set_limits(const LiveLimits& of, const NewLimits& to);
-/// The memory that the job's living processes have, on the device where they have most. nullopt:
+/// The memory that the job's living processes use, on the device where they use the most. nullopt:
 /// the job's counters cannot be read, because it has ended.
 [[nodiscard]] std::optional<std::uint64_t> used_memory(const LiveLimits& of);
 

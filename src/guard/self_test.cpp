@@ -34,7 +34,8 @@ std::vector<std::string> exports_of(void* library) {
   const std::uint32_t* gnu = nullptr;
   const std::uint32_t* old = nullptr;
   const auto at = [&](ElfW(Addr) value) {
-    return value < map->l_addr ? value + map->l_addr : value;  // some loaders leave them relative
+    // some dynamic loaders do not add the base address
+    return value < map->l_addr ? value + map->l_addr : value;
   };
   for (const ElfW(Dyn)* entry = map->l_ld; entry->d_tag != DT_NULL; ++entry) {
     const ElfW(Addr) where = at(entry->d_un.d_ptr);
@@ -46,7 +47,8 @@ std::vector<std::string> exports_of(void* library) {
   if (symbols == nullptr || words == nullptr) return names;
   std::size_t count = old != nullptr ? old[1] : 0;
   if (count == 0 && gnu != nullptr) {
-    // The last symbol is at the end of the chain of the highest bucket.
+    // DT_GNU_HASH has no symbol count. The last symbol is at the end of the chain of the highest
+    // bucket.
     const std::uint32_t buckets = gnu[0], first = gnu[1], bloom = gnu[2];
     const auto* bucket = reinterpret_cast<const std::uint32_t*>(
         reinterpret_cast<const ElfW(Addr)*>(gnu + 4) + bloom);
@@ -96,8 +98,8 @@ class Test {
     return !guard_.empty() && file == guard_ && file.find("libberth-guard") != std::string::npos;
   }
 
-  /// A linked symbol is what RTLD_DEFAULT finds. The CUDA runtime's cudaGetDriverEntryPoint ends in
-  /// cuGetProcAddress.
+  /// Checks each way in which a program can get a driver function. A linked program gets what
+  /// RTLD_DEFAULT finds. The CUDA runtime's cudaGetDriverEntryPoint calls cuGetProcAddress.
   void paths() {
     check("path linked", is_guarded(::dlsym(RTLD_DEFAULT, "cuMemAlloc_v2")));
     check("path dlsym", is_guarded(::dlsym(library_, "cuMemAlloc_v2")));

@@ -24,7 +24,7 @@ struct SelfTest {
 /// Runs the test in this process, which was started with the guard and `quota` bytes of the first
 /// device. Writes lines for read_self_test() to the descriptor.
 void run_self_test(std::uint64_t quota, int out);
-/// Reads what run_self_test() wrote. If it crashed, the missing checks are not in the result.
+/// Reads what run_self_test() wrote. If the test crashed, the missing checks are not in the result.
 [[nodiscard]] SelfTest read_self_test(std::string_view lines);
 
 }  // namespace berth::guard

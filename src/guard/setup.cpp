@@ -67,7 +67,8 @@ std::string_view layer_bytes() {
           static_cast<std::size_t>(berth_guard_layer_end - berth_guard_layer)};
 }
 
-/// Takes eight bytes at a time, because each job computes it at its start.
+/// A checksum. It is computed at the start of each job, so it takes eight bytes at a time to be
+/// fast.
 std::string checksum(std::string_view bytes) {
   std::uint64_t sum = 0xcbf29ce484222325;
   for (std::size_t at = 0; at < bytes.size(); at += sizeof sum) {
@@ -89,8 +90,8 @@ bool can_be_loaded(const std::string& path) {
   return true;
 }
 
-/// Writes a library to the first folder it can be loaded from. Its name contains a checksum, so
-/// that an older version is never used by mistake.
+/// Writes a library to the first folder it can be loaded from. The file's name contains a checksum,
+/// so that an older version is never used by mistake.
 Result<std::string> library_file(const std::string& runtime, std::string_view start,
                                  std::string_view bytes) {
   const std::string name = fmt::format("/{}-{}.so", start, checksum(bytes));
@@ -136,7 +137,8 @@ bool bytes_of(std::string_view uuid, unsigned char* into) {
   return n == 32;
 }
 
-/// Links the file in which this user's jobs take turns on a device into the job's folder.
+/// Hard-links a device's turns file, which all jobs of this user share, into the job's folder.
+/// Creates the shared file if it does not exist.
 Status link_turns(const std::string& runtime, const std::string& folder, const std::string& name) {
   const std::string shared = runtime + "/" + name, linked = folder + "/" + name;
   if (::link(shared.c_str(), linked.c_str()) == 0) return Done{};
@@ -147,7 +149,7 @@ Status link_turns(const std::string& runtime, const std::string& folder, const s
   ::unlink(draft.c_str());
   const std::string_view bytes(reinterpret_cast<const char*>(head.get()), sizeof(turns::Turns));
   if (auto put = put_hole(draft, bytes, sizeof(turns::Turns)); !put) return put;
-  // The first job creates it.
+  // If several jobs create the file at the same time, the first one wins.
   const bool made = ::link(draft.c_str(), shared.c_str()) == 0 || errno == EEXIST;
   ::unlink(draft.c_str());
   if (made && ::link(shared.c_str(), linked.c_str()) == 0) return Done{};
@@ -179,7 +181,7 @@ std::uint64_t pci_word_of(const std::string& address) {
   return wire::pci_word(domain, bus, slot, function);
 }
 
-/// Tells the guard how it recognises the device; false if the guard cannot limit it.
+/// Stores how the guard recognises the device; false if the guard cannot limit it.
 bool identify(const model::Device& device, const std::string& part, const model::Snapshot& snapshot,
               wire::DeviceLimit& limit) {
   limit.pci = part.empty() ? pci_word_of(device.pci_address) : 0;
@@ -215,7 +217,7 @@ std::int64_t unix_now() {
       .count();
 }
 
-/// The limits of now: `berth resize` may have changed them.
+/// Takes over the current limits, because `berth resize` may have changed them.
 void take_limits(const wire::DeviceLimit& now, model::GuardedDevice& device) {
   if (now.memory_bytes != wire::kNoLimit) device.memory_limit_bytes = now.memory_bytes;
   if (now.permille != 0) device.share_permille = static_cast<int>(now.permille);
@@ -252,7 +254,8 @@ Result<ContainerFiles> files_for_container(const std::string& folder,
       return unguarded(uuid, text("the guard does not know this form of a uuid"));
     held.device[held.devices++].memory_bytes = bytes;
   }
-  // Replacing a file starts a write to the disk, and the kubelet would wait for it.
+  // Replace the file only if its content changes: replacing starts a write to the disk, and the
+  // kubelet would wait for it.
   const std::string bytes(reinterpret_cast<const char*>(&held), sizeof held);
   if (slurp(files.limits, sizeof held + 1) != bytes)
     if (auto put = put_file(files.limits, bytes, 0444); !put) return std::move(put).error();
@@ -265,7 +268,8 @@ Result<ContainerFiles> files_for_container(const std::string& folder,
                           sizeof(wire::Usage));
       !put)
     return std::move(put).error();
-  // The container's user is unknown here, so allow all; on the node, the folder is closed to them.
+  // The container's user is unknown here, so let every user write. On the node, other users cannot
+  // reach the folder.
   if (::chmod(files.usage.c_str(), 0666) != 0) return failed(files.usage);
   return files;
 }
@@ -362,7 +366,8 @@ Result<Setup> Setup::make(const std::string& job_folder, std::uint64_t job,
                           sizeof(wire::Usage));
       !put)
     return give_up(std::move(put).error());
-  // The container's user is not known here. Other users cannot reach the folder.
+  // The container's user is unknown here, so let every user write. On the node, other users cannot
+  // reach the folder.
   if (keep == Keep::kForContainer)
     for (const MountedFile& one : setup.files())
       if (one.writable && ::chmod(one.source.c_str(), 0666) != 0)
@@ -445,7 +450,8 @@ void Setup::reconcile(int device, std::uint64_t bytes, int processes, std::int64
       continue;
     const wire::Tally sum = wire::tally_of(*usage, static_cast<std::uint32_t>(i));
     if (sum.events != ledgers_[i].events) continue;
-    // The driver moves spilled memory, so its number does not show how much other memory there is.
+    // The driver moves spilled memory to and from the device. So its number does not show how much
+    // memory the guard did not count.
     if (sum.spilled > 0) continue;
     const std::uint64_t counted = sum.used + sum.kept,
                         hidden = bytes > counted ? bytes - counted : 0;

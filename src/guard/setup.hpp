@@ -73,10 +73,10 @@ class Setup {
   /// now.
   void grant(const Wish& wish, std::optional<std::uint64_t> memory_bytes,
              std::optional<int> permille) const;
-  /// At that time (milliseconds of the wall clock), the driver reported that this number of the
-  /// job's processes have this many bytes on a device. If the counters have not changed since then,
-  /// the difference is the memory of contexts and modules. From now on, the job's allocations get
-  /// that much less.
+  /// Compares the driver's numbers with the guard's counters. At the time `at` (milliseconds of the
+  /// wall clock), the driver reported that `processes` processes of the job use `bytes` bytes on
+  /// `device`. If the counters have not changed since then, the difference is the memory of
+  /// contexts and modules. The quota for the job's allocations becomes smaller by that much.
   void reconcile(int device, std::uint64_t bytes, int processes, std::int64_t at);
   /// Where the counters are, for live_job().
   [[nodiscard]] LiveLimits live() const { return {folder_, 0, 0}; }

@@ -23,7 +23,7 @@ bool read_part(int file, void* into, std::size_t bytes, std::size_t from) {
 }
 
 std::optional<wire::Limits> limits_in(const std::string& folder) {
-  // A link to memory of `berth run`.
+  // The file is usually a link to memory of `berth run`, so links are followed.
   const Descriptor file(::open((folder + "/limits").c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   wire::Limits limits{};
   if (!file || !read_part(file.get(), &limits, sizeof limits) || !wire::valid(limits) ||

@@ -19,7 +19,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Only this process's end of the pipe stays open in the child.
+/// The number that the child's end of the pipe gets. The child closes all descriptors above it.
 constexpr int kPipe = 3;
 void close_others(int pipe) {
   const int nowhere = ::open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -38,7 +38,7 @@ void close_others(int pipe) {
   ::_exit(0);
 }
 
-/// Reads to the end; false: too late.
+/// Reads until the child closes the pipe. False: the child did not close it in time.
 bool read_all(int pipe, milliseconds at_most, std::string& bytes) {
   const auto until = std::chrono::steady_clock::now() + at_most;
   std::array<char, 4096> part{};

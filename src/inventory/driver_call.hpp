@@ -1,5 +1,5 @@
-// One call of NVIDIA's driver in a forked child, because a call can hang or crash. For calls that
-// change something or are rare; nvml_child.hpp reads the devices.
+// One call of NVIDIA's driver in a forked child, because a call can hang or crash. Use it for calls
+// that are rare or change something; nvml_child.hpp is for the regular reading of devices.
 #pragma once
 
 #include <chrono>

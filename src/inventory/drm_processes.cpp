@@ -60,7 +60,8 @@ void add_drm_processes(const system::DrmSearch& search, bool everybody,
     if (!search.finished) {
       device.readings.memory_used_bytes = model::Absence::kNoAnswer;
     } else if (!everybody) {
-      // Neither the processes nor their memory can be seen, but the device must not look unused.
+      // The processes of other users and their memory are not visible. Mark both as unknown, so
+      // that the device does not look unused.
       device.readings.memory_used_bytes = model::Absence::kNoPermission;
       device.processes_unknown = model::Absence::kNoPermission;
       device.note = text("only root sees which processes of other users use it");

@@ -85,9 +85,8 @@ TEST_CASE("a device with unreadable processes and memory does not count as unuse
   std::vector<DeviceProcess> rows;
   add_drm_processes({}, false, devices, rows);
   CHECK(devices[0].processes_unknown == Absence::kNoPermission);
-  CHECK_FALSE(
-      devices[1]
-          .processes_unknown);  // memory that no process accounts for shows that there are others
+  // its used memory is known, so the use by other processes is visible
+  CHECK_FALSE(devices[1].processes_unknown);
   devices[0].processes_unknown.reset();
   devices[0].readings.memory_used_bytes = Absence::kNotSupported;
   add_drm_processes({}, true, devices, rows);

@@ -20,11 +20,12 @@ constexpr std::uint32_t kMostDevices = 64;
 
 enum class Do : unsigned char { kSet, kCheck };
 
-/// What the child says about all limits: the driver's first error, or a limit that differs.
+/// The child's answer about all limits: the driver's first error, or a limit that differs from the
+/// requested one.
 struct Answer {
   nvmlReturn_t code = NVML_SUCCESS;
   std::uint64_t hard = 0;
-  std::uint32_t limit = 0;  // its position
+  std::uint32_t limit = 0;  // index of the limit
 };
 
 nvmlReturn_t find_device(const nvml::Api& api, const std::string& uuid, nvmlDevice_t& found) {

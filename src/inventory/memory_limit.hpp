@@ -1,5 +1,5 @@
-// Limits of a control group's memory on GPUs, kept by NVIDIA's driver (615 and newer). The driver
-// is called in a forked child, because a call can hang or crash.
+// Limits of a control group's memory on GPUs, enforced by NVIDIA's driver (615 and newer). The
+// driver is called in a forked child, because a call can hang or crash.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace berth::inventory {
 
 struct MemoryLimit {
-  std::string uuid;  // of a whole GPU: the driver limits no MIG partitions
+  std::string uuid;  // uuid of a whole GPU, because the driver limits no MIG partitions
   std::uint64_t bytes = 0;
 };
 
@@ -20,8 +20,8 @@ struct MemoryLimit {
 inline constexpr int kMemoryLimitDriver = 615;
 [[nodiscard]] bool can_limit_memory(const model::Driver& driver);
 
-/// Sets the limits of a group, for which the driver needs root. They end when the group is removed.
-/// Fails with kUnavailable (E1067).
+/// Sets the limits of a group, for which the driver needs root. The limits end when the group is
+/// removed. Fails with kUnavailable (E1067).
 [[nodiscard]] Status set_memory_limits(const std::string& library, const std::string& group,
                                        const std::vector<MemoryLimit>& limits);
 /// Asks the driver whether the group has exactly these limits. Every user may do that. Fails with

@@ -20,7 +20,8 @@ using model::MigPlacement;
 using model::MigProfile;
 using nvml::Api;
 
-/// Reading is a part of each look at the machine; a change may take the driver some seconds.
+/// Time limits: reading is a part of each scan of the machine; a change may take the driver some
+/// seconds.
 constexpr std::chrono::seconds kReadWithin(5), kChangeWithin(20);
 constexpr std::uint32_t kMostDevices = 64, kMostPlaces = 64, kMostInstances = 64;
 
@@ -39,13 +40,13 @@ bool is_complete(const Api& api) {
          api.DeviceGetComputeInstanceId != nullptr && api.DeviceGetMaxMigDeviceCount != nullptr;
 }
 
-/// The profile does not exist on this GPU, or in this driver.
+/// Whether the profile does not exist on this GPU, or in this driver.
 bool is_no_profile(nvmlReturn_t code) {
   return code == NVML_ERROR_NOT_SUPPORTED || code == NVML_ERROR_INVALID_ARGUMENT ||
          code == NVML_ERROR_NOT_FOUND;
 }
 
-// In the child. Each function returns the driver's first error.
+// The following functions run in the child. If they return a code, it is the driver's first error.
 
 std::string uuid_of(const Api& api, nvmlDevice_t device) {
   std::array<char, 97> text{};
@@ -98,7 +99,7 @@ nvmlReturn_t read_instance(const Api& api, nvmlGpuInstance_t handle, MigCard& ca
     for (std::uint32_t i = 0; code == NVML_SUCCESS && i < std::min(count, kMostInstances); ++i) {
       nvmlComputeInstanceInfo_t compute{};
       code = api.ComputeInstanceGetInfo(all[i], &compute);
-      // Profiles of the same size may list the same instance.
+      // Profiles of the same size may list the same instance, so add each instance only once.
       if (code == NVML_SUCCESS &&
           std::find(one.computes.begin(), one.computes.end(), compute.id) == one.computes.end())
         one.computes.push_back(compute.id);
@@ -144,7 +145,7 @@ nvmlReturn_t read_card(const Api& api, nvmlDevice_t device, std::vector<MigCard>
   return NVML_SUCCESS;
 }
 
-/// What programs see of the instances.
+/// Finds the partition that programs see for a GPU instance and its compute instance.
 nvmlReturn_t find_partition(const Api& api, nvmlDevice_t device, std::uint32_t instance,
                             std::uint32_t compute, model::Partition& found) {
   std::uint32_t count = 0;
@@ -187,7 +188,7 @@ nvmlReturn_t make_compute(const Api& api, const std::string& card, std::uint32_t
   return code == NVML_SUCCESS ? find_partition(api, device, id, info.id, made) : code;
 }
 
-// Between the child and its parent.
+// The following functions encode and decode what the child sends to its parent.
 
 void put(wire::Writer& out, const MigPlacement& place) {
   out.put(place.start);
@@ -285,7 +286,7 @@ Error not_removed(const std::string& why) {
           "nvidia-smi\nnvidia-smi mig -lgi"};
 }
 
-/// Calls `work(api, out)` in the child, which returns the driver's code and writes its answer.
+/// Runs in the child: writes the answer to `out`, and returns the driver's code.
 using Work = std::function<nvmlReturn_t(const Api& api, wire::Writer& out)>;
 Result<std::string> ask(const std::string& library, std::chrono::milliseconds within,
                         Error (*failed)(const std::string&), const Work& work) {

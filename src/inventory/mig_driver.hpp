@@ -1,5 +1,5 @@
-// NVIDIA's calls that list, make and remove MIG partitions. They need root. Each is one step, so
-// that the caller can write to its journal before it.
+// NVIDIA's calls that list, make and remove MIG partitions. They need root. Each function makes a
+// single change, so that the caller can write to its journal before it.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace berth::inventory {
 
-/// The first driver that names its profiles.
+/// The first driver version that reports the names of MIG profiles.
 inline constexpr int kMigProfileDriver = 510;
 
 /// The GPUs with MIG enabled, and what is on them. Fails with kUnavailable (E1064).

@@ -31,8 +31,8 @@ struct NvmlTask {
   std::chrono::milliseconds look_within{600};
   bool processes = true;
   bool pcie_throughput = false;
-  /// If above zero: sample the devices with these uuids or PCI addresses repeatedly, and the slower
-  /// values as often as `pace` says.
+  /// If above zero: sample the devices in `wanted` (uuids or PCI addresses) at this interval, and
+  /// read the slower values as often as `pace` says.
   std::chrono::milliseconds interval{0};
   std::vector<std::string> wanted;
   SamplePace pace;  // how often to read the slower values, in multiples of `interval`

@@ -38,7 +38,7 @@ using nvml::Look;
 // The stack size of each thread. Drivers allocate large buffers on the heap; this size leaves room
 // for drivers that use the stack.
 constexpr std::size_t kStackBytes = std::size_t{512} * 1024;
-// Time shares of processes that are older than this are outdated. Drivers sample every 1/6 s to 1
+// Time shares (of processes) that are older than this are outdated. Drivers sample every 1/6 s to 1
 // s.
 constexpr std::uint64_t kSharesMicroseconds = 1'500'000;
 
@@ -208,7 +208,8 @@ bool sample_once(const Job& job, nvmlDevice_t handle, std::uint64_t number,
     nvml::read_sample(look, frame.device);
     if (frame.has_throttle && !look.lost) nvml::read_throttle(look, frame.device);
   }
-  // `berth run` reads only what its report needs, and often.
+  // The activity values are means since the last call, so read them at every tick. A sampler that
+  // requested only processes or Xids does not need them.
   if (pace.all_every > 0 && !look.lost)
     activity.read_parts(look, Look::Clock::now(), frame.device.readings);
   frame.no_process_list = model::Absence::kNotAsked;
@@ -219,7 +220,7 @@ bool sample_once(const Job& job, nvmlDevice_t handle, std::uint64_t number,
 }
 
 void sample_for_ever(const Job& job) {
-  constexpr std::uint64_t kStarted = 4;  // all readings have been taken by then
+  constexpr std::uint64_t kStarted = 4;  // all readings have been taken at least once by then
   nvmlDevice_t handle = nullptr;
   if (handle_of(job, &handle) != NVML_SUCCESS) return;
   model::Device identity;
@@ -315,8 +316,8 @@ void* run_job(void* given) {
   return nullptr;
 }
 
-// Starts a thread for each device except the last. This thread itself reads the last one, unless it
-// must stay free, and all devices for which no thread could be created.
+// Starts one thread per device. The calling thread itself reads the last device, unless it must
+// stay free, and every device for which no thread could be created.
 void run_all(const Job& pattern, std::uint32_t devices, bool keep_this_thread_free) {
   pthread_attr_t small;
   pthread_attr_init(&small);

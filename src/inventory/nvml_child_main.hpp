@@ -1,5 +1,5 @@
-// What the forked process does that calls NVIDIA's driver: it opens the library, then reads the
-// devices once or samples them until the parent ends it.
+// The forked process that calls NVIDIA's driver: it opens the library, then reads the devices once
+// or samples them until the parent ends it.
 #pragma once
 
 #include "inventory/nvml_child.hpp"

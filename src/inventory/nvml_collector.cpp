@@ -77,7 +77,8 @@ std::optional<std::string> kernel_words(const Sources& sources, const std::strin
   return slurp(sources.roots.proc + "/driver/nvidia/gpus/" + address + "/information", 4096);
 }
 
-/// The name and the uuid of a GPU whose library does not report them any more.
+/// Takes the name and the uuid of a GPU from the kernel driver's text, because NVML does not report
+/// the GPU any more.
 void take_identity(std::string_view words, Device& device) {
   if (const std::string name = word_after(words, "Model:"); !name.empty() && name != "Unknown")
     device.name = name;
@@ -131,7 +132,7 @@ bool is_driven(const PciDevice& gpu) {
   return gpu.driver.empty() || gpu.driver == "nvidia";
 }
 
-// Whether the devices are in PCI order, in which drivers usually number them.
+// Whether the driver numbers the devices in PCI order, as drivers usually do.
 bool in_order_of_bus(const std::vector<Device>& devices) {
   std::vector<const Device*> counted;
   counted.reserve(devices.size());
@@ -147,9 +148,9 @@ bool in_order_of_bus(const std::vector<Device>& devices) {
       });
 }
 
-// Assigns addresses to devices that did not report one. This requires that exactly as many GPUs on
-// the bus have no device yet. If these are several, the driver must also number devices in PCI
-// order.
+// Assigns addresses to devices that did not report one. The number of GPUs on the bus without a
+// device must be equal to the number of such devices. If it is above 1, the driver must also number
+// devices in PCI order.
 void find_addresses_of_the_silent(const std::vector<PciDevice>& gpus,
                                   std::vector<Device>& devices) {
   std::vector<std::string> unclaimed;

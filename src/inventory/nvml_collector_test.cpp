@@ -92,7 +92,7 @@ TEST_CASE("a device that did not answer is a row with its identity and no readin
   CHECK(report.devices[1].uuid == "GPU-0000:20:00.0");
   CHECK(report.devices[1].health == Health::kNoAnswer);
   CHECK(report.devices[1].readings.temperature_celsius.why == Absence::kNoAnswer);
-  // The third device sent nothing, but only one address is left for it.
+  // The third device sent nothing. It gets the only remaining address.
   CHECK(report.devices[2].pci_address == "0000:30:00.0");
   CHECK(report.devices[2].health == Health::kNoAnswer);
   CHECK(report.devices[2].vendor_index == 2U);
@@ -126,7 +126,8 @@ TEST_CASE("silent devices have no address if the assignment is uncertain") {
     return std::count_if(report.devices.begin(), report.devices.end(),
                          [](const auto& device) { return device.pci_address.empty(); });
   };
-  // The driver lists fewer devices than are on the bus: a container with some of them.
+  // The driver lists fewer devices than are on the bus, as in a container that has only some of
+  // them.
   CHECK(without_address(here.report({frames::Ready{0, 2, "580.1", "13.0"}})) == 2);
   // The driver does not use PCI order.
   CHECK(without_address(

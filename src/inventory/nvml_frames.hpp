@@ -25,7 +25,7 @@ struct Loaded {};
 struct Initialised {
   std::int64_t monotonic_nanoseconds = 0;  // time of CLOCK_MONOTONIC, which parent and child share
 };
-/// The number of devices, which follow.
+/// The number of devices. One Device frame or more follows for each of them.
 struct Ready {
   std::int64_t monotonic_nanoseconds = 0;
   std::uint32_t devices = 0;

@@ -30,7 +30,8 @@ NvmlTask task_for(const Sources& sources, const Options& options,
   NvmlTask task;
   task.library = sources.nvml_library;
   task.only_addresses = awake_beside_asleep(gpus);
-  // The rest of the time is needed to send the last answers.
+  // Stop reading after 6/7 of the deadline. The rest of the time is needed to send the last
+  // answers.
   task.look_within = options.device_deadline * 6 / 7;
   task.processes = options.processes;
   task.pcie_throughput = options.pcie_throughput;

@@ -22,8 +22,8 @@ struct NvmlReport {
   // not list are left out: they have another kernel driver, or do not belong to this container. If
   // the driver itself fails, all GPUs on the bus are included, with that state.
   std::vector<model::Device> devices;
-  // The processes on them. DeviceProcess::device is an index in `devices`. Only the fields that the
-  // driver fills are set.
+  // The processes on these devices. DeviceProcess::device is an index in `devices`. Only the fields
+  // that the driver fills are set.
   std::vector<model::DeviceProcess> processes;
   std::int64_t unix_milliseconds = 0;  // when the devices were read; 0 unknown
   std::uint32_t left_out = 0;          // number of additional devices, which are not read

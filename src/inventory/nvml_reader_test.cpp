@@ -246,7 +246,7 @@ TEST_CASE("a lost and a refused device keep their rows") {
 
 TEST_CASE("a sleeping GPU is not touched while the ones awake are read") {
   // This library crashes if it attaches GPUs at its initialization, if a device is requested by
-  // index, or if one with an odd address is requested.
+  // index, or if a device with an odd bus number is requested.
   const NvmlReport report =
       look(sources_with("sleepers"), {}, {gpu(10), gpu(11, true), gpu(12), gpu(13, true)});
   CHECK(report.driver.state == "ok");
@@ -331,7 +331,7 @@ TEST_CASE(
   NvmlSampler hung(sources_with("hang_only_device"), {"GPU-00000000-fake-fake-fake-000000000000"},
                    20ms);
   pollfd ready{hung.descriptor(), POLLIN, 0};
-  // Frames that precede the first sample may arrive, but no sample.
+  // Some frames may arrive before the first sample, but no sample does.
   for (int i = 0; i < 3; ++i) {
     poll(&ready, 1, 50);
     CHECK(hung.take().empty());

@@ -263,8 +263,8 @@ class Look {
     if (!options_.holders) return {};
     Roots roots = sources_.roots;
     if (sources_.simulated) {
-      // Real processes have nodes of the real machine open. A simulated machine has its own list of
-      // descriptors.
+      // On a simulated machine, do not search the real /proc, because its processes have nodes of
+      // the real machine open. Search the simulated descriptors, if there are any.
       if (roots.drm_proc == roots.proc) return {};
       roots.proc = roots.drm_proc;
     }

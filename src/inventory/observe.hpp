@@ -33,13 +33,14 @@ struct Sources {
 enum class OpenCl { kAuto, kAlways, kNever };  // kAuto: only if no other GPU was found
 
 struct Options {
-  bool processes = true;        // whether to read the process lists and /proc
-  bool process_details = true;  // whether to read command, times, memory and home of each process;
-                                // false: only its user
+  bool processes = true;  // whether to read the process lists and /proc
+  // whether to read user, command, times, memory and home of each process
+  bool process_details = true;
   bool process_users =
-      true;             // false, if process_details is false too: only what the driver reports
-  bool holders = true;  // whether to search /proc for processes that have a device open, if its
-                        // memory is unaccounted for
+      true;  // whether to read the user of each process even without process_details
+  // whether to search /proc for the processes that have a device open, if memory of the device is
+  // unaccounted for
+  bool holders = true;
   bool pcie_throughput = false;  // whether to measure PCIe throughput, which blocks in the driver
                                  // for 20 ms per direction
   OpenCl opencl = OpenCl::kAuto;

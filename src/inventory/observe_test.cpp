@@ -72,8 +72,8 @@ TEST_CASE("AMD GPUs, TPUs and unmanaged accelerators stand in one list with the 
   CHECK(amd.devices.back().kind == model::DeviceKind::kCpu);
   const model::Snapshot tpu = observe(recorded("tpu-v4"), {});
   CHECK(tpu.devices[0].kind == model::DeviceKind::kTpu);
-  CHECK(tpu.devices[0]
-            .processes_unknown);  // no interface reports who uses it, so it must not count as free
+  // no interface reports which processes use a TPU, so it must not count as free
+  CHECK(tpu.devices[0].processes_unknown);
   const model::Snapshot others = observe(recorded("accelerators"), {});
   CHECK(others.devices[0].kind == model::DeviceKind::kAccelerator);
   CHECK(!others.devices[0].managed);

@@ -6,8 +6,8 @@ namespace berth::inventory {
 
 void share_host_memory(model::Device& device, const model::Device& cpu) {
   if (!device.memory_unified || device.kind == model::DeviceKind::kCpu) return;
-  // Keeps a total that the driver reports (the memory reserved for an integrated GPU). For a device
-  // that does not answer, keeps the reason for the missing total.
+  // Keeps a total size that the driver reports (the memory reserved for an integrated GPU). For a
+  // device that does not answer, keeps the reason for the missing total.
   const auto& total = device.readings.memory_total_bytes;
   if (total || total.why != model::Absence::kNotSupported) return;
   device.readings.memory_total_bytes = cpu.readings.memory_total_bytes;

@@ -1,4 +1,4 @@
-// The devices of all starts of a job, one start after the other. Pure.
+// Sums up how much all starts of a job used its devices. The starts do not overlap. Pure.
 #pragma once
 
 #include <chrono>

@@ -41,7 +41,7 @@ Result<Guard> Guard::begin(Isolation wanted, IsolatedJob job, const std::string&
                            std::vector<std::string>& environment) {
   Guard guard;
   guard.is_strict_ = job.strict;
-  // The other methods report what they lack.
+  // If the user chose one of the other methods, continue: that method reports what it lacks.
   const bool may_do_nothing =
       wanted == Isolation::kAuto || wanted == Isolation::kGuard || wanted == Isolation::kNone;
   const bool has_work = !job.placement.devices.empty() && job.request.has_limits();
@@ -64,8 +64,8 @@ Result<Guard> Guard::begin(Isolation wanted, IsolatedJob job, const std::string&
     method = Isolation::kGuard;
   if (!has_work && wanted != Isolation::kMig) return guard;
   guard.guarded_.emplace();
-  // Inside a job, keep the job's own guard: a second one would replace it and its limits. Its files
-  // cannot be mounted into a container, which gets limits of its own.
+  // Inside a job, keep the job's own guard: a second one would replace it and its limits. A
+  // container gets limits of its own, because the outer guard's files cannot be mounted into it.
   if (is_inner) {
     guard.guarded_->not_enforced = text("the limits of the surrounding job apply");
     if (!job.strict) return guard;
@@ -91,7 +91,8 @@ Result<Guard> Guard::begin(Isolation wanted, IsolatedJob job, const std::string&
     const MpsLimits limits = mps_limits(job, wanted == Isolation::kMps);
     if (!limits.memory.empty()) set_in(environment, kMpsMemory, limits.memory);
     guard.threads_percent_ = limits.threads;
-    // If the guard also took turns, the job would get a share of its share.
+    // MPS already limits the share. If the guard also took turns, the job would get only a share of
+    // its share.
     if (limits.threads) {
       set_in(environment, kMpsThreads, std::to_string(*limits.threads));
       guarded.share_permille.reset();
@@ -191,7 +192,8 @@ void Guard::look_for_unguarded(const run::Sampler::Held& held) {
   std::optional<guard::LiveJob> job;
   for (const run::MemoryUser& user : held.users) {
     if (user.pid <= 0) continue;
-    // Read it after the driver's list, because a process registers before it takes memory.
+    // Read the counters after the driver's list, because a process registers before it takes
+    // memory.
     if (!job) job = guard::live_job(setup_->live());
     if (!job || !guard::lacks_guard(*job, user.pid)) continue;
     const auto pid = static_cast<pid_t>(user.pid);

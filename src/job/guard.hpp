@@ -55,12 +55,12 @@ class Guard {
   std::map<std::int64_t, Unguarded> unguarded_;  // by pid
   bool is_strict_ = false;
   std::chrono::steady_clock::time_point
-      ask_again_;                        // when to ask the broker again what `berth resize` granted
-  std::optional<guard::Wish> wish_;      // how long to wait for the broker
-  std::map<int, std::int64_t> sampled_;  // the newest sample that was used, by device
-  bool is_required_ = false;             // the job does not start without the guard
-  std::string method_;                   // model::Guarded::method
-  std::optional<int> threads_percent_;   // model::Guarded::threads_percent
+      ask_again_;                    // when to ask the broker again which limits it granted
+  std::optional<guard::Wish> wish_;  // a request of `berth resize` that has not been answered yet
+  std::map<int, std::int64_t> sampled_;       // time of the newest sample that was used, by device
+  bool is_required_ = false;                  // the job does not start without the guard
+  std::string method_;                        // model::Guarded::method
+  std::optional<int> threads_percent_;        // model::Guarded::threads_percent
   std::vector<model::GuardedDevice> limits_;  // as requested
   std::optional<guard::Setup> setup_;
   guard::TraceKeeper trace_;

@@ -10,10 +10,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// Time limit of a call, because this process also has to forward signals.
+/// Time limit of a call to the broker, because this process also has to forward signals.
 constexpr milliseconds kAtMost(500);
 constexpr seconds kAgain(30);
-/// Ranks that hang may use the processor for a moment.
+/// Report the end of a hang only after this time, because ranks that hang may use the processor for
+/// a moment.
 constexpr seconds kOver(30);
 
 }  // namespace

@@ -20,7 +20,7 @@ class HangReport {
   HangReport(const run::Supervision* supervision, std::optional<client::Lease>& lease)
       : supervision_(supervision), lease_(lease) {}
   /// Looks at the supervisor's record once a second. While the ranks hang, tells the broker every
-  /// 30 s, because it forgets that when it restarts.
+  /// 30 s, because a broker that restarts forgets about the hang.
   void look(Clock::time_point now);
 
  private:
@@ -29,7 +29,7 @@ class HangReport {
   const run::Supervision* supervision_;
   std::optional<client::Lease>& lease_;
   std::string hang_, told_;  // "": none
-  struct stat seen_ = {};    // the record's file when it was read
+  struct stat seen_ = {};    // status of the record's file when the record was last read
   Clock::time_point next_{}, told_at_{}, hung_at_{};
 };
 

@@ -83,7 +83,7 @@ Status check_mig(const IsolatedJob& job) {
   if (parted != job.snapshot.devices.end())
     return missing("E1068", text("the job did not get a MIG partition, but a whole GPU"),
                    fmt::format("berth run --isolation mig --devices {}:0 -- …", parted->index));
-  // The driver says whether MIG is on only for GPUs that have it.
+  // `mig_enabled` has a value only for GPUs that support MIG.
   const auto able =
       std::find_if(job.snapshot.devices.begin(), job.snapshot.devices.end(),
                    [](const model::Device& one) { return one.mig_enabled.has_value(); });
@@ -95,7 +95,8 @@ Status check_mig(const IsolatedJob& job) {
       fmt::format("sudo nvidia-smi -i {0} -mig 1\nsudo nvidia-smi mig -i {0} -lgip", able->index));
 }
 
-/// Whether the control daemon runs. Its pid file stays behind if it is killed.
+/// Whether MPS's control daemon runs. If the daemon was killed, its pid file remains, so check that
+/// the process exists.
 bool is_alive(const std::string& folder) {
   struct stat pipe {};
   if (::stat((folder + "/control").c_str(), &pipe) != 0) return false;

@@ -22,7 +22,7 @@ enum class Isolation : unsigned char { kAuto, kNone, kGuard, kMps, kMig, kDriver
 [[nodiscard]] std::string_view word_of(Isolation method);
 
 /// Asks the broker not to set the driver's limits if the user chose another method or --spill.
-/// `driver`: of the machine on which the job will run.
+/// `driver`: the driver of the machine on which the job will run.
 void set_driver_limits(model::Request& request, Isolation wanted, const model::Driver& driver);
 
 /// Asks for a MIG partition with --isolation mig, if a GPU of the machine has MIG enabled and the
@@ -35,7 +35,7 @@ struct IsolatedJob {
   const model::Placement& placement;
   const model::Snapshot& snapshot;
   bool in_container = false;
-  std::string group;         // its control group, of root's broker; "": none
+  std::string group;         // the job's control group, which root's broker created; "": none
   std::string nvml_library;  // "": the driver is not called
   std::string mps_folder;    // where MPS's control daemon has its pipes
   bool strict = false;       // --strict
@@ -50,13 +50,15 @@ struct IsolatedJob {
 /// limits of a surrounding job apply. Fails with kUnavailable (E1096).
 [[nodiscard]] Status check_spill(Isolation wanted, const IsolatedJob& job, bool is_inner);
 
-/// The folder of MPS's pipes, as the driver finds it.
+/// The folder of MPS's pipes, as the driver finds it. `variable`: the value of
+/// CUDA_MPS_PIPE_DIRECTORY.
 [[nodiscard]] std::string mps_folder(const std::string& variable);
 struct MpsLimits {
   std::string memory;          // CUDA_MPS_PINNED_DEVICE_MEM_LIMIT; "": no limit
   std::optional<int> threads;  // CUDA_MPS_ACTIVE_THREAD_PERCENTAGE
 };
-/// The limits that MPS must enforce. `time`: also the share or the cap, unless the job needs turns.
+/// The limits that MPS must enforce. `time`: whether MPS also limits the share or the cap. It does
+/// not if the job needs turns.
 [[nodiscard]] MpsLimits mps_limits(const IsolatedJob& job, bool time);
 
 }  // namespace berth::job

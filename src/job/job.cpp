@@ -106,14 +106,16 @@ void settle_outcome(const Plan& plan, run::Ending& ending) {
   ending.interrupted = false;
 }
 
-/// Returns how often the kernel denied the job access to a device of others.
+/// Ends the lease. Returns how often the kernel denied the job access to devices that it does not
+/// have.
 std::uint64_t end_lease(Plan& plan, const Result<run::Ending>& ending) {
   if (!plan.lease) return 0;
   if (!ending) return plan.lease->end(outcome_of(ending.error()));
   return plan.lease->end(ending->outcome, {ending->cpu, ending->peak_rss_bytes}, ending->stuck);
 }
 
-// Another start, after a failure that may need other devices or variables.
+// The following functions start the job again, after a failure that may need other devices or
+// variables.
 
 struct LastStart {
   Machine& machine;
@@ -209,8 +211,8 @@ std::optional<FailedTry> look_at_failure(const Spec& spec, const Plan& plan, con
   return why;
 }
 
-/// Corrects the class of a job that had to end, as far as this can be known beside its own signals.
-/// A job that saved its state may have ended with any exit code.
+/// Corrects the class of the last try if the broker or a shutdown ended the job. The exit code does
+/// not show that, because a job that saved its state may have ended with any exit code.
 void say_who_ended(Plan& plan, model::Tries& tries) {
   constexpr milliseconds kAtMost(500);
   model::Try& last = tries.all.back();
@@ -328,7 +330,7 @@ Result<int> perform(const Spec& asked, Machine& machine, const Caller& caller,
   if (!start) return std::move(start).error();
   auto& ending = (*start)->ending;
 
-  // Outcome: the lease ends at the same time.
+  // Outcome: end the lease and report the outcome to the broker.
   const std::uint64_t refusals = end_lease(*plan, ending);
   const model::Report& begun = (*start)->begun;
   if (!ending) {
@@ -359,7 +361,7 @@ Result<int> perform(const Spec& asked, Machine& machine, const Caller& caller,
     return report;
   };
   caller.report(report_of_run);
-  // Inside another job, that job's report is kept, and not this one.
+  // A job inside another job stores no report, because the outer job stores one.
   if (plan->lease && plan->lease->is_ours() && ending->wall >= run::kWatchFrom)
     plan->lease->keep_report(caller.stored_report(report_of_run), kMostToKeepReport);
   if (caller.ended) caller.ended(ending->outcome, earlier.wall + ending->wall);

@@ -27,12 +27,12 @@ struct Caller {
   std::function<void(const MakeReport&)> report;
   /// Returns the report in the form that the broker stores.
   std::function<std::string(const MakeReport&)> stored_report;
-  /// Only inside a queued job: stores its tries for the next one, which is in another lease. False
-  /// if that fails.
+  /// Called only inside a queued job: stores its tries for the next try, which runs in another
+  /// lease. Returns false if that fails.
   std::function<bool(const run::EarlierTries&)> keep_tries;
-  /// The job has ended, and report() has been called.
+  /// Called when the job has ended, after report().
   std::function<void(const model::Outcome&, std::chrono::milliseconds wall)> ended;
-  /// The command could not be started, or its keeper was lost.
+  /// Called instead of report() if the command could not be started, or its keeper was lost.
   std::function<void(const MakeReport&, const Error&)> report_no_start;
 };
 

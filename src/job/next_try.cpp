@@ -26,7 +26,7 @@ const Device* device_of(int index, const model::Snapshot& snapshot) {
   return found == snapshot.devices.end() ? nullptr : &*found;
 }
 
-/// A device that has become unusable: "GPU 2: lost". "" if it has not.
+/// Describes a device that has become unusable: "GPU 2: lost". "" if the device is still usable.
 std::string fault_of(int index, const model::Snapshot& before, const model::Snapshot& after) {
   const Device* was = device_of(index, before);
   const Device* is = device_of(index, after);
@@ -102,7 +102,7 @@ FailedTry failed_try(const model::Try& last, const std::vector<int>& placed,
   FailedTry failed;
   failed.kind = last.kind;
   failed.met_own_limit = refusals > 0;
-  // The class of frameworks for a device's memory is OutOfMemoryError.
+  // A MemoryError is about host memory. For a device's memory, frameworks raise OutOfMemoryError.
   static constexpr std::array<std::string_view, 4> kHost{"oom_kill", "bad_alloc",
                                                          "ArrayMemoryError", "DefaultCPUAllocator"};
   failed.lacked_host_memory = placed.empty() || last.evidence.starts_with("MemoryError") ||
@@ -119,7 +119,8 @@ NextTry next_try(const FailedTry& failed, const model::Request& request,
   if (failed.kind == TryClass::kDeviceFault) {
     if (!failed.may_move) return {};
     const auto without = units_of(failed.devices, after);
-    // Other jobs may have the other devices now. This job then waits for them.
+    // Check what the machine could offer without other jobs. If they have the other devices now,
+    // this job waits for them.
     const auto could = policy::demand_of(request_without(request, without), after, {});
     if (!could || could->devices == 0 || without.empty()) return {};
     return {TryChange::kOtherDevice, without};

@@ -24,10 +24,9 @@ struct FailedTry {
   std::vector<int> devices;         // Device::index of the devices of the rank that failed
 };
 
-/// What the devices and the guard show about the last try of `tries`, whatever its output says: a
-/// device that failed meanwhile, or memory that was refused to a program that prints no Python
-/// exception. Corrects the try's class and evidence. `refusals`: of the guard. Returns the devices
-/// that failed.
+/// Corrects the class and the evidence of the last try, whatever its output says: a device failed
+/// meanwhile, or memory was refused to a program that prints no Python exception. `refusals`: how
+/// often the guard refused memory. Returns the devices that failed.
 std::vector<int> correct_class(model::Try& last, const model::Snapshot& before,
                                const model::Snapshot& after, const std::vector<int>& devices,
                                std::uint64_t refusals);
@@ -50,7 +49,7 @@ struct NextTry {
 [[nodiscard]] std::uint64_t memory_of_others(const std::vector<int>& devices,
                                              const model::Snapshot& after);
 
-/// The next value of BERTH_BATCH_SCALE: half of it.
+/// The next value of BERTH_BATCH_SCALE: half of the current one.
 [[nodiscard]] double smaller_scale(double scale);
 /// The variable that asks the program for a smaller batch.
 inline constexpr const char* kBatchScale = "BERTH_BATCH_SCALE";

@@ -91,7 +91,7 @@ TEST_CASE("memory that others hold is waited for, if no free device has more") {
   CHECK(memory_of_others({0}, snapshot) == 0);
   CHECK(next_try(failed_on({0}, TryClass::kOutOfMemory), {}, snapshot, {}).change ==
         TryChange::kSmallerBatch);
-  // With another card free, it moves instead.
+  // If another card is free, the job moves to that card instead.
   auto two = cards({24, 24});
   take_memory(two, 0, 20);
   CHECK(next_try(failed_on({0}, TryClass::kOutOfMemory), {}, two, {}).change ==
@@ -133,7 +133,7 @@ TEST_CASE("a device that was lost meanwhile decides the class, not the text") {
   auto other = ended(TryClass::kUserError);
   static_cast<void>(correct_class(other, before, after, {0}, 0));
   CHECK(other.kind == TryClass::kUserError);
-  // It was lost before the job began, so the job did not use it.
+  // The device was lost before the job began, so the job did not use it.
   auto old = ended(TryClass::kUserError);
   static_cast<void>(correct_class(old, after, after, {1}, 0));
   CHECK(old.kind == TryClass::kUserError);

@@ -22,7 +22,8 @@ bool is_held(const Placed& placement) {
   return !placement && placement.error().id == "E0412";
 }
 
-/// Other jobs have the devices, or the lease around this job has fewer.
+/// Whether there are too few devices now: other jobs have them, or the lease around this job has
+/// fewer.
 bool has_too_few(const Placed& placement) {
   return is_held(placement) || (!placement && placement.error().id == "E0421");
 }
@@ -68,7 +69,7 @@ void read_ledger(const Spec& spec, Machine& machine, const Note& note, Plan& pla
        error.hint.empty() ? std::vector<std::string>() : std::vector{error.hint});
 }
 
-/// The job has waited for GPUs as long as --or-cpu-after allows.
+/// Moves the job to the CPU, because it has waited for GPUs as long as --or-cpu-after allows.
 void turn_to_cpu(const Spec& spec, const Note& note, Plan& plan) {
   plan.request = policy::on_cpu(plan.request);
   plan.turned_after = spec.job.or_cpu_after;
@@ -95,9 +96,8 @@ Placed place_planned(const Plan& plan) {
   return placement;
 }
 
-/// Without a broker nothing reports that a device has become free, so this looks again
-/// periodically. A broker whose disk is full cannot give leases, but it still knows those that it
-/// gave.
+/// Without a lease, nothing reports that a device has become free, so this function looks again
+/// periodically. A broker whose disk is full gives no leases, but it still knows the existing ones.
 Placed place_without_lease(const Spec& spec, Machine& machine, const Note& note, Placed could,
                            Plan& plan) {
   const auto begun = std::chrono::steady_clock::now();

@@ -23,8 +23,8 @@ struct Plan {
   std::optional<client::Lease> lease;  // nullopt: the job uses the CPU, or there is no broker
   model::Placement placement;
   model::Environment environment;
-  std::optional<std::chrono::milliseconds>
-      turned_after;  // it runs on the CPU because its GPUs were not free for this long
+  // how long the job waited for its GPUs before it moved to the CPU; nullopt: it did not move
+  std::optional<std::chrono::milliseconds> turned_after;
   std::optional<model::EngineJob> engine;  // set if a cluster's scheduler assigned the devices
   std::vector<std::string> container;      // the words that start its container; empty: it has none
   std::shared_ptr<run::Supervision> supervision;  // for a job with ranks; else nullptr

@@ -87,7 +87,8 @@ void continue_tries(Spec& spec, Plan& plan) {
   again.change = had.change;
   again.batch_scale = had.batch_scale;
   again.waited = milliseconds(std::max<std::int64_t>(0, unix_now() - had.ended_unix_milliseconds));
-  // The broker gives it the same devices if no others are left.
+  // If no other devices are left, the broker gives the job the same devices again. Then the try
+  // changes nothing.
   if (had.change == model::TryChange::kOtherDevice &&
       (devices.empty() || is_any_of(devices, had.without, plan.snapshot)))
     again.change = model::TryChange::kNothing;

@@ -15,9 +15,10 @@
 
 namespace berth::job {
 
-/// Whether this is such a `berth run`, and the job may get other devices.
+/// Whether this `berth run` runs inside a queued job, and the job may get other devices.
 [[nodiscard]] bool may_go_back(const Spec& spec, const Plan& plan, const Caller& caller);
-/// What the job asked of the queue, without the devices that it avoids already.
+/// The request of the queued job. Request::without lists the devices that the job already avoids,
+/// because a try has failed on them.
 [[nodiscard]] model::Request wish_in_queue(const Plan& plan);
 
 /// What all tries so far used together.

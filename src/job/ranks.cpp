@@ -37,7 +37,8 @@ model::Request request_for_ranks(model::Request request, const SupervisionWish& 
   else
     wanted.gpus = wish.ranks->count * each;
   auto enough = policy::place(wanted, snapshot);
-  // Other jobs may have some of the devices now; the ranks wait for as many as the machine has.
+  // Request at most as many GPUs as the machine has. Other jobs may have some of them now; the
+  // ranks wait for those.
   while (wish.ranks->oversubscribe && *wanted.gpus > 1 && !policy::demand_of(wanted, snapshot, {}))
     --*wanted.gpus;
   if (wish.ranks->oversubscribe) enough = policy::place(wanted, snapshot);
@@ -119,7 +120,8 @@ Result<std::shared_ptr<run::Supervision>> supervision_of(const SupervisionWish& 
   auto made = std::make_shared<run::Supervision>();
   made->record = run::make_record();
   made->most_tries = wish.retries + 1;
-  // On several nodes, the other nodes would have to start again too.
+  // The front may change devices only for a job on one node. Otherwise, the other nodes would have
+  // to start again too.
   made->leaves_changes_to_front = wish.retries > 0 && wish.node.count == 1;
   made->backoff_least = wish.backoff_least;
   made->backoff_most = wish.backoff_most;

@@ -43,8 +43,8 @@ struct SupervisionWish {
 /// this machine has no usable GPU.
 [[nodiscard]] model::Request request_for_ranks(model::Request request, const SupervisionWish& wish,
                                                const model::Snapshot& snapshot);
-/// Writes the commands in the hint of a refusal with --ranks instead of --gpus. Leaves out those
-/// with --memory, which is for one device.
+/// Replaces --gpus by --ranks in the commands that the hint of a refusal suggests. Leaves out
+/// commands with --memory, which is for one device.
 [[nodiscard]] Error with_ranks_in_hint(Error refusal, const SupervisionWish& wish);
 /// For --ranks MIN:MAX: how to continue without some of the devices of the placement.
 [[nodiscard]] std::function<std::vector<run::RankSpec>(const std::vector<int>& lost)> fewer_ranks(

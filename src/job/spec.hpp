@@ -21,11 +21,11 @@ struct Spec {
   policy::EnvironmentOptions environment;
   std::optional<engines::ContainerWish> container;  // nullopt: no container
   Isolation isolation = Isolation::kAuto;           // --isolation, on a shared GPU
-  bool strict = false;                              // --strict: nothing runs beyond the limits
-  bool may_wait = true;                             // wait for devices that other jobs have
-  bool dry_run = false;                             // only make the plan
-  std::optional<run::EarlierTries> earlier;         // tries of a queued job in earlier leases
-  bool quiet = false;                               // the supervisor prints no messages
+  bool strict = false;   // --strict: do not run anything that the guard cannot limit
+  bool may_wait = true;  // wait for devices that other jobs have
+  bool dry_run = false;  // only make the plan
+  std::optional<run::EarlierTries> earlier;  // tries of a queued job in earlier leases
+  bool quiet = false;                        // the supervisor prints no messages
 
   /// A dry run does not wait: it shows what is free now.
   [[nodiscard]] bool waits() const { return may_wait && !dry_run; }

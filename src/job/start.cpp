@@ -64,7 +64,8 @@ model::Report report_of(const Spec& spec, const Plan& plan) {
   return report;
 }
 
-/// Whether the kernel restricted the job to its devices, and whether that was required.
+/// Adds to the report whether the kernel restricted the job to its devices, and whether that was
+/// required.
 void add_access(model::Report& report, const Plan& plan, const std::optional<Error>& trouble,
                 std::uint64_t refusals) {
   if (plan.lease) report.access = plan.lease->access();

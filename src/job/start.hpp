@@ -1,5 +1,5 @@
-// One start of a job: its processes, what limits them and what is sampled, until none is left. A
-// job starts more than once if a retry needs other devices or variables.
+// One start of a job: its processes, their limits and their samples, until none of the processes is
+// left. A job starts more than once if a retry needs other devices or variables.
 #pragma once
 
 #include <chrono>

@@ -27,7 +27,8 @@ struct MainActivity {
   double runs = 0;     // how long its main thread ran, or waited for a core
   double on_disk = 0;  // how long its main thread waited in the kernel, for example for a disk
   double waits_for_workers = 0;  // how long it waited while a process below it ran
-  double workers = 0;            // the number of processes below it, multiplied by the seconds
+  // process-seconds: the sum of the time for which each process below it was observed
+  double workers = 0;
   // like `workers`, but only processes that ran while it waited for them
   double busy_workers = 0;
 

@@ -12,8 +12,8 @@ namespace {
 
 using model::Bottleneck;
 
-constexpr double kMostly = 0.7;         // part of the time in which the main thread runs
-constexpr double kWaits = 0.3;          // part of the time that is worth a finding
+constexpr double kMostly = 0.7;         // the main thread runs for at least this part of the time
+constexpr double kWaits = 0.3;          // a wait for a smaller part of the time is not reported
 constexpr double kDeviceIsBusy = 0.8;   // part of the time
 constexpr double kMemoryIsBusy = 0.6;   // part of the time
 constexpr double kLinkIsBusy = 0.4;     // part of its bandwidth
@@ -53,7 +53,7 @@ class Search {
  private:
   void add(const char* kind, std::string sentence, std::string change) {
     const auto is_same = [&](const Bottleneck& one) { return one.kind == kind; };
-    // Several devices of a job usually have the same bottleneck.
+    // Report a bottleneck once, because several devices of a job usually have the same one.
     if (std::any_of(result_.found.begin(), result_.found.end(), is_same)) return;
     result_.found.push_back({kind, std::move(sentence), std::move(change)});
   }
@@ -63,7 +63,7 @@ class Search {
   }
   [[nodiscard]] double main_runs() const { return seen_.main.part(seen_.main.runs); }
 
-  /// A rank that runs while most of the ranks sleep.
+  /// Looks for a rank that runs while most of the ranks sleep.
   bool look_at_ranks() {
     if (seen_.ranks.size() < 2) return false;
     auto ranks = seen_.ranks;
@@ -87,7 +87,8 @@ class Search {
         text("a larger quota, or as many threads as it allows: {}", "--threads"));
   }
 
-  /// Threads that could run had no core, although the job may use enough of them.
+  /// Looks for threads that were ready to run but had no core, although the job may use enough
+  /// cores.
   void look_at_shared_cores() {
     if (!seen_.runnable || !seen_.cpu_seconds || seen_.quota_part > 0) return;
     const double used = *seen_.cpu_seconds / seen_.wall_seconds;
@@ -100,7 +101,7 @@ class Search {
         text("cores of its own: {}", "berth run --cpus N"));
   }
 
-  /// The main process waits, and its workers run.
+  /// Looks for a main process that waits while its workers run.
   bool look_at_input() {
     const MainActivity& main = seen_.main;
     const double waits = main.part(main.waits_for_workers);
@@ -232,7 +233,8 @@ class Search {
     const double share = *device.share_permille / 1000.0;
     const double used = *device.own_seconds / seen_.wall_seconds;
     const double waited = *device.waited_seconds / seen_.wall_seconds / seen_.mains;
-    // A job that is alone gets all of the time, whatever its share is.
+    // A job that got less than its share, or hardly waited, was not limited by its share. A job
+    // that is alone gets all of the time, whatever its share is.
     if (used < 0.85 * share || waited < kWaits / 2) return false;
     add("share",
         text("it used {} of the time of {}, waited {} for its turn while other jobs had it, and "

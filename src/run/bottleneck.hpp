@@ -25,9 +25,9 @@ struct DeviceEvidence {
   DeviceStrain strain;
   // number of launches and copies of the job, which the guard counts
   std::optional<std::uint64_t> launches, copies;
-  std::optional<double> own_seconds;  // device time that the guard counted for it
+  std::optional<double> own_seconds;  // device time that the guard counted for the job
   std::optional<int> share_permille;  // the share that the guard enforced
-  // for which it waited for its turn, while other jobs had the device
+  // how long the job waited for its turn while other jobs had the device
   std::optional<double> waited_seconds;
 };
 
@@ -41,10 +41,11 @@ struct Evidence {
   std::optional<double> disk_bytes;
   double quota_part = 0;  // the part of the periods in which the CPU quota stopped the group
   std::vector<RankActivity> ranks;
-  bool has_reference_blas = false;  // its only BLAS is the one without optimised code
-  bool registers_stacks = false;    // `berth stacks` shows where its Python code is
-  bool has_number = true;           // it is a job of the broker
-  bool device_unused = false;       // the job had a device, but was never seen to use it
+  // the only BLAS library of the job is the reference BLAS, which is not optimised
+  bool has_reference_blas = false;
+  bool registers_stacks = false;  // `berth stacks` can show the stacks of its Python code
+  bool has_number = true;         // the broker manages the job, so it has a number
+  bool device_unused = false;     // the job had a device, but was never seen to use it
   std::vector<DeviceEvidence> devices;
 };
 

@@ -28,8 +28,8 @@ int receive_record(int fd, void* bytes, std::size_t size) {
   ssize_t n = 0;
   do {
     n = ::recv(fd, bytes, size, MSG_DONTWAIT);
-    // ECONNRESET: the other side closed without reading one of our records. It is reported once;
-    // records that it sent before are still in the queue.
+    // ECONNRESET: the other side closed without reading one of our records. The kernel reports this
+    // once. Records that the other side sent before are still in the queue.
   } while (n < 0 && (errno == EINTR || errno == ECONNRESET));
   if (n == static_cast<ssize_t>(size)) return 1;
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;

@@ -12,7 +12,7 @@
 
 namespace berth::run {
 
-/// From the keeper.
+/// From the keeper. The comment of each kind tells which of `pid`, `value` and `words` it sets.
 struct Event {
   enum class Kind : std::uint32_t {
     kStarted,     // pid: the workload runs its command
@@ -20,10 +20,12 @@ struct Event {
     kUnpinned,    // value: errno of sched_setaffinity; the workload runs anyway
     kStopped,     // value: the signal that stopped the workload
     kContinued,
-    kExited,    // value: its wait status; its remaining processes are being ended
-    kStuck,     // pid: a process that could not be ended, because it waits in the kernel
-    kLeft,      // pid, words: a remaining process that will be ended
-    kFinished,  // value: processes that could not be ended; sums over all reaped processes
+    kExited,  // value: its wait status; its remaining processes are being ended
+    kStuck,   // pid: a process that could not be ended, because it waits in the kernel
+    kLeft,    // pid, words: a remaining process that will be ended
+    // value: number of processes that could not be ended; also sets the CPU time and peak memory of
+    // all reaped processes
+    kFinished,
   };
   Kind kind = Kind::kStarted;
   std::int32_t pid = 0;
@@ -36,7 +38,7 @@ struct Event {
 
 /// From the front: send this signal to the workload.
 struct Order {
-  std::int32_t signal = 0;  // 0: none; the front handled a kStopped and runs (again)
+  std::int32_t signal = 0;  // 0: no signal to send; the front handled a kStopped and runs (again)
   std::int32_t seen_by_group =
       0;  // the front's process group received it, so a workload in that group has it already
   std::int32_t queued = 0;  // sent by sigqueue(), with `value`
@@ -46,7 +48,8 @@ struct Order {
 
 /// The first record from the front.
 struct Greeting {
-  std::int32_t signal_probe = -1;  // its pid; the front can receive signals now
+  // pid of the signal probe; the record also tells that the front can receive signals now
+  std::int32_t signal_probe = -1;
 };
 
 struct Channel {

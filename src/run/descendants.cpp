@@ -83,7 +83,7 @@ std::string command_of(pid_t pid) {
 
 std::vector<Relative> descendants_except(const std::vector<pid_t>& spared) {
   std::vector<Relative> found = descendants(::getpid());
-  // Parents come before their children, so one pass also spares the children.
+  // Parents come before their children, so one pass finds all descendants of the spared processes.
   std::unordered_set<pid_t> kept(spared.begin(), spared.end());
   for (const Relative& one : found)
     if (kept.contains(one.stat.parent)) kept.insert(one.pid);

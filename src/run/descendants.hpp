@@ -1,5 +1,5 @@
-// The processes below one: found in /proc by their parents, signalled through pidfds, so that a
-// reused pid is never signalled.
+// The descendants of a process. They are found in /proc by their parents, and signalled through
+// pidfds, so that a process that reuses a pid is never signalled.
 #pragma once
 
 #include <signal.h>
@@ -40,11 +40,11 @@ struct Relative {
 /// Our descendants, except `spared` and their descendants.
 [[nodiscard]] std::vector<Relative> descendants_except(const std::vector<pid_t>& spared);
 
-/// What sigqueue(3) sends from this process, for pidfd_send_signal(2).
+/// The siginfo_t that sigqueue(3) would send from this process. Pass it to pidfd_send_signal(2).
 [[nodiscard]] siginfo_t queued_signal(int signal, int value);
 
-/// Returns the number of processes that belong to another user and could not be signalled. `value`:
-/// sent with the signal, as by sigqueue(3).
+/// Sends the signal to all of the processes. Returns how many could not be signalled because they
+/// belong to another user. `value`: sent with the signal, as by sigqueue(3).
 int signal_all(const std::vector<Relative>& processes, int signal,
                std::optional<int> value = std::nullopt);
 

@@ -74,9 +74,9 @@ std::uint64_t DeviceSeries::counter_at_start(std::uint64_t millijoules,
   return *early_millijoules_ + static_cast<std::uint64_t>(grown * part);
 }
 
-// The driver updates the counter in steps of 10 ms to 100 ms. It restarts at zero when the driver
-// is reloaded or the device is reset. Energy used before that is lost, and the remaining value is
-// not the job's energy.
+// The driver updates the counter in steps of 10 ms to 100 ms. The counter restarts at zero when the
+// driver is reloaded or the device is reset. Energy used before that is lost, and the remaining
+// value is not the job's energy.
 void DeviceSeries::add_counter(std::uint64_t millijoules, std::int64_t unix_milliseconds) {
   if (!first_millijoules_) first_millijoules_ = counter_at_start(millijoules, unix_milliseconds);
   if (last_millijoules_) {
@@ -89,8 +89,8 @@ void DeviceSeries::add_counter(std::uint64_t millijoules, std::int64_t unix_mill
   counter_time_ = unix_milliseconds;
 }
 
-// For devices without a counter. On most of them the driver's power is the mean of the last second,
-// so samples every half second miss nothing.
+// Adds up the energy of a device without a counter. On most such devices, the driver's power is the
+// mean of the last second, so samples every half second miss nothing.
 void DeviceSeries::add_power(std::uint64_t milliwatts, std::int64_t unix_milliseconds) {
   // If the first sample comes after the job's start, it also covers the time since the start.
   if (!last_milliwatts_ && start_ && unix_milliseconds > *start_) {

@@ -52,7 +52,7 @@ class DeviceSeries {
   /// Adds a last sample that was taken after the job's end. Only its energy counts.
   void finish(const inventory::DeviceSample& sample) { add_energy(sample); }
 
-  /// `without_sample`: the reason to give if there was no sample.
+  /// How much the device was used. `without_sample`: why this is unknown if there was no sample.
   [[nodiscard]] model::DeviceUse use(model::Absence without_sample) const;
   /// The memory of the job's own processes, since the job's start.
   [[nodiscard]] const MemorySeries& memory() const { return memory_; }
@@ -95,7 +95,8 @@ class DeviceSeries {
   std::int64_t counter_time_ = 0, last_sample_ = 0;
   // the energy counter decreased, or rose by more than any device can use
   bool counter_jumped_ = false;
-  std::optional<double> power_millijoules_;  // if the device has no energy counter
+  // energy computed from the power, if the device has no energy counter
+  std::optional<double> power_millijoules_;
   std::optional<std::uint64_t> last_milliwatts_;
   std::int64_t last_time_ = 0;
   model::Absence no_load_ = model::Absence::kTooShort, no_energy_ = model::Absence::kTooShort;

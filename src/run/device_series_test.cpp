@@ -120,7 +120,8 @@ TEST_CASE("a counter that moves in steps counts neither as constant nor as jumpi
     return series.use(Absence::kNoAnswer).energy_millijoules;
   };
   CHECK(add(1'000'000, 1000).why == Absence::kTooShort);
-  CHECK_FALSE(add(1'000'000, 1010));             // no step yet: no energy is known, and it is not 0
+  // the counter has not changed yet, so the energy is unknown, not 0
+  CHECK_FALSE(add(1'000'000, 1010));
   CHECK(add(1'070'000, 1020).value == 70'000U);  // a step of 100 ms at 700 W, seen after 10 ms
   CHECK(add(1'070'000, 1030).value == 70'000U);
 }

@@ -15,7 +15,8 @@
 namespace berth::run {
 namespace {
 
-constexpr std::uint64_t kMostSymbolBytes = 64 << 20;  // total of all symbol tables of a file
+// most bytes of all symbol tables of a file together
+constexpr std::uint64_t kMostSymbolBytes = 64 << 20;
 constexpr std::size_t kMostHeaders = 4096;
 constexpr std::size_t kSymbolsAtOnce = 4096;
 
@@ -64,7 +65,7 @@ class SymbolSearch {
               [](const Wanted& a, const Wanted& b) { return a.address < b.address; });
   }
 
-  /// Returns false if there is no more to do.
+  /// Looks up the wanted addresses in a symbol table. Returns false if there is nothing more to do.
   bool look_in(const Elf64_Shdr& table, const Elf64_Shdr& strings) {
     if (table.sh_entsize != sizeof(Elf64_Sym)) return true;
     std::vector<Elf64_Sym> symbols;
@@ -93,7 +94,7 @@ class SymbolSearch {
     while (last != wanted_.end() && last->address - symbol.st_value < symbol.st_size) ++last;
     if (first == last) return;
     const std::string name = plain_name(name_at(file_, strings, symbol.st_name));
-    // Count every name, because even a name that is not needed costs a read.
+    // Subtract the cost of every name, because reading even an unneeded name takes time.
     left_ -= std::min<std::uint64_t>(left_, kNameCost);
     if (name.empty()) return;
     for (auto one = first; one != last; ++one) names_[one->at] = name;

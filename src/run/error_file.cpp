@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// PyTorch writes it as text.
+/// The time of the error. PyTorch writes it as text.
 std::optional<std::int64_t> time_in(const Json& object) {
   const auto at = object.is_object() ? object.find("timestamp") : object.end();
   if (!object.is_object() || at == object.end()) return std::nullopt;

@@ -43,7 +43,8 @@ std::string pipe_path(const std::string& stem, int rank) {
   return dump_path(stem, rank) + ".pipe";
 }
 
-/// False: the rank has no pipe, or no process reads it.
+/// Asks a rank for its dump by a byte in its pipe. False: the rank has no pipe, or no process reads
+/// it.
 bool ask(const std::string& path) {
   struct stat about = {};
   const Descriptor pipe(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
@@ -59,7 +60,8 @@ std::optional<model::Collective> last_collective(std::string_view dump) {
   if (!pickle) return std::nullopt;
   const Pickle::Value* const entries = pickle->find(pickle->root(), "entries");
   if (entries == nullptr || entries->kind != Kind::kList) return std::nullopt;
-  const Pickle::Value* found = nullptr;  // entries are in the order of their start
+  // entries are sorted by start time, so the first incomplete one is the oldest
+  const Pickle::Value* found = nullptr;
   for (const std::uint32_t index : entries->items) {
     const Pickle::Value& entry = pickle->at(index);
     if (entry.kind != Kind::kDict) continue;

@@ -126,7 +126,8 @@ class ForkServerLoop {
     channel_ = -1;
   }
 
-  /// No other process waits for keepers; the jobs' files record how jobs ended.
+  /// Reaps ended keepers, because no other process waits for them. Their exit status is not needed:
+  /// the jobs' files record how the jobs ended.
   void reap() {
     signalfd_siginfo ignored;
     while (::read(signals_.get(), &ignored, sizeof ignored) > 0) {
@@ -137,7 +138,7 @@ class ForkServerLoop {
       std::erase(watches_, pid);
       const bool in_order = std::erase(keepers_, pid) == 0 || (WIFEXITED(status) != 0);
       constexpr int kMostSweeps =
-          500;  // processes that remain after so many are stuck in the kernel
+          500;  // processes that remain after this many sweeps are stuck in the kernel
       if (!in_order) sweeps_ = kMostSweeps;
     }
   }

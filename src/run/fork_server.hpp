@@ -37,7 +37,7 @@ class ForkServer {
   [[nodiscard]] Result<Descriptor> restart();
   Standby standby_;
   Descriptor channel_;
-  rlimit files_;  // the jobs' limit of open files, even if we have raised our own
+  rlimit files_;  // limit of open files for the jobs; this process may have raised its own limit
   WriteReport write_;
 };
 

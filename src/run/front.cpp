@@ -298,7 +298,8 @@ class Front {
             one.stat.parent == self && ::waitpid(one.pid, nullptr, WNOHANG | __WALL) == one.pid;
         (is_gone ? reaped : none) = is_gone;
       }
-      // After a child was reaped, its own children become ours. They may be missing in the list.
+      // After a child was reaped, its children become ours. The list may lack some of them, so scan
+      // again.
       if (!reaped) return none;
     }
   }

@@ -21,7 +21,7 @@ class Watcher {
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
   virtual ~Watcher() = default;
-  /// The keeper exists, and waits. Called only for a job that gets its own control group.
+  /// The keeper has been forked, and waits. Called only for a job that gets its own control group.
   virtual void born(pid_t) {}
   /// The command runs; all of the job's processes are below `keeper`.
   virtual void started(pid_t keeper, pid_t workload) = 0;
@@ -41,7 +41,7 @@ struct Ending {
   std::chrono::milliseconds wall{0}, cpu{0};
   std::uint64_t peak_rss_bytes = 0;     // peak of the largest reaped process
   int left = 0;                         // processes that could not be ended
-  std::vector<model::ProcessId> stuck;  // those of them that wait in the kernel
+  std::vector<model::ProcessId> stuck;  // the processes among these that wait in the kernel
   std::vector<model::LeftBehind> left_behind;
   model::CheckpointSignal checkpoint;
   int pin_error = 0;         // errno if the CPU affinity could not be set

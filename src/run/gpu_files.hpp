@@ -12,12 +12,13 @@ namespace berth::run {
 
 struct GpuFiles {
   std::set<std::string, std::less<>> files;  // shared libraries, with the paths in /proc/PID/maps
-  std::set<std::string, std::less<>> nodes;  // device nodes of a GPU or TPU that only work needs
+  // device nodes of a GPU or TPU that programs open only to compute, not to monitor
+  std::set<std::string, std::less<>> nodes;
   std::set<std::string, std::less<>>
-      gpu_nodes;            // "/dev/nvidia0": work needs it, and monitoring opens it too
+      gpu_nodes;            // "/dev/nvidia0": programs open it to compute, but also to monitor
   bool has_driver = false;  // a library through which programs use NVIDIA's GPUs is loaded
   static constexpr std::size_t kMost =
-      8192;  // of each kind, so that a hostile program cannot fill our memory
+      8192;  // most entries of each set, so that a hostile program cannot fill our memory
 };
 
 /// Adds the files in a /proc/PID/maps text.
@@ -25,8 +26,8 @@ void add_maps(std::string_view maps, GpuFiles& gpu_files);
 /// Adds the target of one /proc/PID/fd link.
 void add_descriptor(std::string_view target, GpuFiles& gpu_files);
 
-/// Whether only work on a device needs this node: NVIDIA's unified memory (NVML does not use it),
-/// AMD's and Intel's compute and render nodes, WSL's /dev/dxg, TPUs.
+/// Whether programs open this node only to use a device, not to monitor it: NVIDIA's unified memory
+/// (NVML does not use it), AMD's and Intel's compute and render nodes, WSL's /dev/dxg, TPUs.
 [[nodiscard]] bool is_work_node(std::string_view path);
 /// Whether the path is one of NVIDIA's nodes. A CUDA program opens these even if it only checks for
 /// a GPU.

@@ -9,13 +9,14 @@
 
 namespace berth::run {
 
-/// 0 if the kernel does not count them.
+/// How many processes the kernel has killed for lack of memory; 0 if the kernel does not count
+/// them.
 [[nodiscard]] std::uint64_t oom_kills();
 
-/// The kernel hands out the quota again in each period, usually of 0.1 s.
+/// The kernel renews the CPU quota in each period, usually of 0.1 s.
 struct QuotaPeriods {
-  std::uint64_t all = 0;      // in which a process of the group could run
-  std::uint64_t stopped = 0;  // in which the quota was used up
+  std::uint64_t all = 0;      // periods in which a process of the group could run
+  std::uint64_t stopped = 0;  // periods in which the quota was used up
 };
 
 [[nodiscard]] QuotaPeriods parse_quota_periods(std::string_view cpu_stat);

@@ -23,7 +23,8 @@ std::uint64_t number_behind(const std::string& text, std::string_view key) {
   return at == std::string::npos ? 0 : std::strtoull(text.c_str() + at + key.size(), nullptr, 10);
 }
 
-/// `sockets`: gets those of the processes; nullptr: not wanted.
+/// Adds what a process and its descendants have used. `sockets` receives the numbers of their
+/// sockets; nullptr: not wanted.
 void add_movement(pid_t pid, Movement& sum, std::set<std::uint64_t>* sockets, int depth) {
   constexpr int kDeepest = 4;
   const std::string stat = slurp(proc(pid, "stat")).value_or("");

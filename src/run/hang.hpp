@@ -18,7 +18,7 @@ namespace berth::run {
 /// The state of one rank, after no rank has been active for a while.
 struct RankState {
   int rank = 0;
-  bool has_ended = false;  // with exit code 0; others may wait for it
+  bool has_ended = false;  // exited with code 0; other ranks may still wait for it
   std::string stack;       // in faulthandler's format
   std::string waits_in;
   std::string native = {};  // as native_lines
@@ -47,8 +47,9 @@ struct RankCollective {
 
 /// A collective that some ranks have begun, and that does not end.
 struct StuckCollective {
-  std::vector<int> odd_ranks;  // the ranks that are not in it; empty: all are
-  bool is_slow = false;        // an odd rank is busy, so it may come yet
+  // the ranks that are not in this collective; empty: all ranks are in it
+  std::vector<int> odd_ranks;
+  bool is_slow = false;  // an odd rank is busy, so it may still join the collective
   /// False: it is not known whether the GPUs have begun the collective, so they may still compute
   /// what comes before it.
   bool is_started = false;
@@ -58,16 +59,16 @@ struct StuckCollective {
 [[nodiscard]] std::optional<StuckCollective> find_stuck_collective(
     const std::vector<RankCollective>& before, const std::vector<RankCollective>& now);
 
-/// What a process and its children have used so far: processor time; bytes read and written, or
-/// brought to memory by page faults; bytes over TCP.
+/// What a process and its children have used so far: processor time; bytes that were read, written,
+/// or loaded by page faults; bytes over TCP.
 struct Movement {
   std::uint64_t cpu_ticks = 0, bytes = 0;
   std::optional<std::uint64_t> network_bytes;  // nullopt: not asked for, or not known
 };
 [[nodiscard]] Movement movement_of(pid_t pid);
-/// With the bytes over TCP, which takes longer. Ask for them before judging that a process does
-/// nothing. `without_ports`: connections to and from these do not count; ranks that wait for each
-/// other ask at MASTER_PORT a hundred times a second.
+/// Like movement_of(), but with the bytes over TCP, which takes longer. Call it before judging that
+/// a process does nothing. `without_ports`: connections to and from these ports do not count,
+/// because waiting ranks query MASTER_PORT a hundred times a second.
 [[nodiscard]] Movement movement_with_network(pid_t pid,
                                              const std::set<std::uint16_t>& without_ports);
 /// After this time without activity, ask for the network as well.

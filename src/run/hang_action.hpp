@@ -1,5 +1,5 @@
-// What to do about a hang, besides reporting it: the values of --hang-action. Defaults of the
-// options about hangs and retries.
+// What to do about a hang, besides reporting it: the values of --hang-action. Also has the defaults
+// of the options about hangs and retries.
 #pragma once
 
 #include <chrono>

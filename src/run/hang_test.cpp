@@ -81,7 +81,7 @@ TEST_CASE("a rank that never connects is named, and that it has not connected") 
   REQUIRE(slow);
   CHECK(berth::model::hang_sentence(*slow).find("rank 1 has not connected and is busy at") !=
         std::string::npos);
-  // One of them waits in a later collective, so all have connected.
+  // Rank 1 waits in a later collective, so all ranks have already connected.
   CHECK_FALSE(find_hang({{0, false, stack(connect, 12), ""}, {1, false, stack(kReduce, 7), ""}})
                   ->is_connecting);
 }

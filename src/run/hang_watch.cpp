@@ -23,7 +23,7 @@ constexpr milliseconds kAnswer(3'000);
 constexpr milliseconds kAskAgain(9'000);
 /// A collective that the GPUs have begun hangs if it lasts this long.
 constexpr milliseconds kStuckSeen(9'000);
-/// The same if the GPUs may not have begun the collective yet.
+/// A collective that the GPUs may not have begun yet hangs if it lasts this long.
 constexpr milliseconds kUnknownSeen(60'000);
 /// If no rank is active for this long, inspect the ranks' stacks.
 constexpr milliseconds kHangSeen(10'000);
@@ -157,8 +157,8 @@ bool HangWatch::has_moved_since_last_look(const std::vector<WatchedRank>& ranks,
   return moved;
 }
 
-/// Some ranks are busy, and the others have waited for long. The job does not hang, but the user
-/// may want to know.
+/// Finds busy ranks for which the others have waited for long. Such a job does not hang, but the
+/// user may want to know about it.
 std::optional<model::HangSeen> HangWatch::slow_rank(const std::vector<WatchedRank>& ranks,
                                                     Time now) {
   std::vector<int> idle;

@@ -28,9 +28,9 @@ class HangWatch {
   using Time = Clock::time_point;
 
   /// A new try of the job begins. `stack_folder`: where the ranks write their Python stacks.
-  /// `flight_stem`: of the files of PyTorch's flight recorder; "": it is not on.
+  /// `flight_stem`: start of the paths of the flight recorder's files; "": the recorder is not on.
   void begin(std::string stack_folder, std::string flight_stem, Time now);
-  /// The ports at which the ranks meet. What they ask there is no progress.
+  /// The ports at which the ranks meet. Traffic on these ports is not counted as progress.
   void set_meeting_ports(std::set<std::uint16_t> ports) { meeting_ports_ = std::move(ports); }
   /// When look() is due.
   [[nodiscard]] Time next_look() const;
@@ -74,9 +74,9 @@ class HangWatch {
   std::vector<int> slow_seen_;     // idle ranks whose stacks were inspected while others were busy
   Time written_{};                 // when a rank last wrote output
   Time asked_{}, asked_before_{};  // the last two times when the recorders were asked
-  bool is_asked_ = false;          // their answers have not been read yet
-  std::vector<RankCollective> collectives_;        // their last answers
-  std::optional<Time> stuck_since_;                // since when the answers are the same
+  bool is_asked_ = false;          // the recorders' answers have not been read yet
+  std::vector<RankCollective> collectives_;  // their last answers
+  std::optional<Time> stuck_since_;          // since when the recorders have given the same answers
   bool is_stuck_ = false, is_stuck_slow_ = false;  // what was reported of it
 };
 

@@ -29,7 +29,7 @@ constexpr const char kDump[] =
     "\206\161\013\130\005\000\000\000\163\164\141\164\145\161\014\130\007\000\000\000\163\164"
     "\141\162\164\145\144\161\015\165\141\163\056";
 
-/// Until the watch sees this process active in `time`.
+/// Uses the CPU until the watch must see this process as active in the period `time`.
 void work(seconds time) {
   const Movement begun = movement_of(::getpid());
   while (!has_moved(begun, movement_of(::getpid()), static_cast<double>(time.count() + 1))) {

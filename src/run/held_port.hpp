@@ -14,9 +14,9 @@ struct HeldPort {
   std::uint16_t number = 0;
 };
 
-/// Port `wanted`; 0: any free one.
+/// Reserves the port `wanted`; 0: any free port.
 [[nodiscard]] HeldPort hold_port(std::uint16_t wanted = 0);
-/// Port `wanted`. Fails if another socket has bound it, even one that does not listen.
+/// Reserves the port `wanted`. Fails if another socket has bound it, even one that does not listen.
 [[nodiscard]] HeldPort hold_unused_port(std::uint16_t wanted);
 
 }  // namespace berth::run

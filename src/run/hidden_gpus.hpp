@@ -22,7 +22,7 @@ class HiddenGpus {
   /// All GPUs of the snapshot are hidden from the job.
   HiddenGpus(inventory::Sources sources, const model::Snapshot& snapshot);
 
-  /// Starts to query the driver if the job's files give a reason for that.
+  /// Starts to query the driver if the files that the job has opened show that it may use a GPU.
   void look(const GpuFiles& files);
   /// A descriptor that becomes readable when the driver has answered; -1: the driver is not asked.
   [[nodiscard]] int descriptor() const { return driver_ ? driver_->descriptor() : -1; }

@@ -29,7 +29,8 @@ Result<std::string> make_below(const std::string& runtime, std::vector<std::stri
     if (is_new) made.push_back(folder);
   }
   folder += "/" + std::to_string(::getpid());
-  remove_job_folder(folder);  // of a front that was killed together with its keeper
+  // The folder may be left from a front with the same pid that was killed together with its keeper.
+  remove_job_folder(folder);
   if (::mkdir(folder.c_str(), 0700) != 0)
     return Error{ErrorCode::kUnavailable, "E0514",
                  text("cannot use the folder {}: {}", printable(folder), error_words(errno)), ""};

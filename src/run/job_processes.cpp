@@ -21,7 +21,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::uint64_t kMostThreadsOfProcess = 1 << 16;
-constexpr std::size_t kMostMaps = 8 << 20;  // bytes; known libraries are mapped below that
+// most bytes of a maps file to read; the known libraries come before that
+constexpr std::size_t kMostMaps = 8 << 20;
 
 std::vector<pid_t> list_pids(const std::string& proc) {
   std::vector<pid_t> pids;
@@ -74,7 +75,8 @@ std::vector<std::int64_t> JobProcesses::pids() const {
   return pids;
 }
 
-/// Docker names the control group of a container by its id.
+/// Whether the process is in the job's container. Docker names the control group of a container by
+/// the container's id.
 bool JobProcesses::is_in_container(pid_t pid) const {
   if (container_id_.empty()) return false;
   const auto groups = slurp(proc_ + "/" + std::to_string(pid) + "/cgroup");
@@ -187,7 +189,7 @@ void JobProcesses::count_runnable(Clock::time_point now) {
     }
   }
   if (!seen_.empty()) ++counts_;
-  constexpr std::uint64_t kOften = 40;  // in a long job, a mean needs fewer samples
+  constexpr std::uint64_t kOften = 40;  // after this many counts, the mean needs fewer samples
   const milliseconds interval(counts_ < kOften ? 250 : 1000);
   count_at_ = now + std::max<Clock::duration>(interval, 100 * (Clock::now() - begin));
 }
@@ -206,8 +208,9 @@ void JobProcesses::read_disk_bytes(pid_t pid, Member& member) {
   member.disk_bytes = bytes;
 }
 
-/// False if it has ended. The kernel walks all pages of the process for PSS, so this is done
-/// rarely; in between, the ratio of PSS to RSS is assumed to be constant.
+/// Measures the PSS of a process; false if the process has ended. The kernel walks all pages of the
+/// process for this, so it is done rarely. In between, the ratio of PSS to RSS is assumed to be
+/// constant.
 bool JobProcesses::weigh(pid_t pid, Member& member, Clock::time_point now) {
   const auto begin = processor_time();
   constexpr std::size_t kMostBytes = 4096;

@@ -33,8 +33,8 @@ class JobProcesses {
   /// Covers the processes of a container as well. The file will contain its id.
   void also_of(std::string container_id_file) { id_file_ = std::move(container_id_file); }
   void look(Clock::time_point now);
-  /// Counts the threads of the last look's processes that run, unless it did so a moment ago. Uses
-  /// at most 1 % of our time.
+  /// Counts the running threads of the processes in the last look. Does nothing if it counted a
+  /// moment ago. Uses at most 1 % of our time.
   void count_runnable(Clock::time_point now);
 
   [[nodiscard]] bool contains(std::int64_t pid) const;
@@ -44,13 +44,13 @@ class JobProcesses {
   /// The longest time for which the files and nodes of a process were not inspected. A process
   /// whose size does not change is inspected only once a second.
   [[nodiscard]] Clock::duration longest_uninspected() const { return longest_uninspected_; }
-  /// The largest sum of one look. If there are several processes, shared pages are divided among
-  /// the processes that share them (PSS).
+  /// The largest memory in one look: the sum over the job's processes. If there are several
+  /// processes, shared pages are divided among the processes that share them (PSS).
   [[nodiscard]] std::uint64_t peak_memory_bytes() const { return peak_memory_bytes_; }
-  /// The sum of the last look; 0: no process was left.
+  /// The memory in the last look; 0: no process was left.
   [[nodiscard]] std::uint64_t memory_bytes() const { return memory_bytes_; }
-  /// The sum is PSS of several processes. Otherwise it is the RSS of one process, or of processes
-  /// that may not be inspected.
+  /// Whether the peak is the PSS of several processes. Otherwise it is the RSS of one process, or
+  /// of processes that may not be inspected.
   [[nodiscard]] bool peak_is_pss() const { return peak_is_pss_; }
   /// In the last look.
   [[nodiscard]] const std::vector<SeenProcess>& seen() const { return seen_; }
@@ -70,10 +70,11 @@ class JobProcesses {
   struct Member {
     std::uint64_t virtual_bytes = 0;  // size at the last inspection
     std::optional<Clock::time_point> inspected;
-    Clock::time_point soonest{}, latest{};  // next inspection, if its size has changed or not
-    std::optional<double> own_part;         // PSS divided by RSS, at the last PSS measurement
+    // when to inspect it again: if its size has changed, and if not
+    Clock::time_point soonest{}, latest{};
+    std::optional<double> own_part;  // PSS divided by RSS, at the last PSS measurement
     Clock::time_point weigh_at{};
-    std::optional<std::uint64_t> disk_bytes;  // when it was last seen to wait for a disk
+    std::optional<std::uint64_t> disk_bytes;  // disk bytes when it was last seen to wait for a disk
   };
   [[nodiscard]] bool weigh(pid_t pid, Member& member, Clock::time_point now);
   void find_members();

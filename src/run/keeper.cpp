@@ -1,8 +1,8 @@
 // The order of steps matters. The workload must stay in the front's session and process group, so
 // that the terminal treats it as if it had been started directly. A child inherits both from its
-// parent. So the keeper forks the workload while it is in them itself. Then it moves to its own
-// session, where it remains parent and subreaper. The workload starts its command only after that,
-// so that a signal for its group does not also reach the keeper.
+// parent. So the keeper forks the workload while the keeper itself is still in both. Then the
+// keeper moves to its own session, where it remains parent and subreaper. The workload starts its
+// command only after that, so that a signal for its group does not also reach the keeper.
 //
 // A signal for the group may arrive at any of these steps. If it arrives before the keeper was
 // forked, only the front receives it, and passes it on. If it arrives before the keeper has left
@@ -45,8 +45,8 @@ using std::chrono::milliseconds;
 constexpr std::uint64_t kNotPassedOn =
     1ULL << (SIGCHLD - 1) | 1ULL << (SIGPIPE - 1) | 1ULL << (SIGCONT - 1);
 
-/// A signal that ends a program which does not handle it. A warning that must be passed on does not
-/// count.
+/// Whether this signal is an order to end the program: it kills a program without a handler. A
+/// warning that must be passed on to the job does not count.
 bool is_order_to_end(const Order& order) {
   if (order.queued != 0 && static_cast<int>(order.value) == kPassOn) return false;
   return order.signal == SIGTERM || order.signal == SIGINT || order.signal == SIGHUP ||
@@ -219,7 +219,8 @@ class Keeper {
       std::memcpy(&value, &order.value, sizeof value);
       ::sigqueue(workload_, order.signal, value);
     } else if (order.seen_by_group != 0 && group == workload_) {
-      // the workload has its own process group, which corresponds to ours
+      // The workload has its own process group. The signal was sent to the front's whole group, so
+      // send it to the workload's whole group.
       ::kill(-workload_, order.signal);
     } else {
       ::kill(workload_, order.signal);
@@ -241,7 +242,7 @@ class Keeper {
     static_cast<void>(reap_all());
   }
 
-  /// True if there are no children, so no processes below us.
+  /// Reaps ended children. Returns true if there are no more children, so no processes below us.
   bool reap_all() {
     for (;;) {
       int status = 0;
@@ -348,7 +349,8 @@ class Keeper {
     }
   }
 
-  /// True if the job is to end faster, because the user sent a second signal.
+  /// Waits for the end of processes. Returns true if the job must end faster, because the user sent
+  /// a second signal.
   bool wait_for_end(milliseconds most) {
     std::array<pollfd, 2> waits{
         {{child_events_.get(), POLLIN, 0}, {front_alive_ ? channel_.get() : -1, POLLIN, 0}}};
@@ -378,8 +380,9 @@ class Keeper {
   pid_t workload_ = -1;
   bool front_alive_ = true, ended_ = false, not_started_ = false, stopped_ = false,
        told_to_end_ = false, exited_ = false;
-  int stops_told_ = 0;       // reported and not yet acknowledged
-  std::uint64_t early_ = 0;  // bit N-1: the workload has signal N; the front will report it later
+  int stops_told_ = 0;  // number of stops reported to the front and not yet acknowledged
+  // bit N-1: the workload has already received signal N; the front will report it later
+  std::uint64_t early_ = 0;
   std::int64_t cpu_microseconds_ = 0, peak_rss_kib_ = 0;
 };
 

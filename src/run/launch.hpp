@@ -33,13 +33,13 @@ struct Launch {
   // The keeper waits for the front before it starts anything, because it must be moved to the job's
   // control group first.
   bool enclosed = false;
-  // For a job that runs for an absent user; otherwise these are inherited.
+  // The following values are for a queued job, whose user may be absent. Other jobs inherit them.
   std::string folder;  // working folder
   std::optional<mode_t> mask;
   model::Limits limits;             // to set before the start
-  std::optional<Credentials> user;  // to switch to; only root can switch to another user
+  std::optional<Credentials> user;  // user to switch to before the start; only root can
   std::string group;                // folder of the control group to enter before that; "": none
-  std::string job_files;            // of a queued job: the prefix of its files' names (queued.hpp)
+  std::string job_files;            // prefix of the names of a queued job's files (queued.hpp)
   std::vector<std::string> locks;   // lock files of its devices: the keeper takes shared locks
   std::vector<std::string> units;   // the job's devices (policy::unit_id), to sample them
   // For the report of a queued job: its name, the variables that were set, and why it got its
@@ -47,8 +47,9 @@ struct Launch {
   std::string name;
   std::vector<model::Setting> settings;
   std::vector<std::string> reasons;
-  std::string job_record;  // of a queued job, stored in its files; contains no NUL
-  // Between SIGTERM and SIGKILL, if the job is cancelled or times out.
+  // the broker's record of a queued job, stored in the job's files; contains no NUL
+  std::string job_record;
+  // The time between SIGTERM and SIGKILL, if the job is cancelled or times out.
   std::chrono::milliseconds grace = model::kDefaultGrace;
   model::Warning checkpoint;  // --checkpoint-signal; signal 0: none
   std::string on_end;         // a shell command to run after the job; "": none
@@ -78,8 +79,9 @@ struct Inherited {
 void block_signals(Inherited& inherited);
 /// Undoes block_signals(). A signal that is pending has its effect now.
 void unblock_signals(const Inherited& inherited);
-/// Waits, after block_signals(). Ends early if a signal arrives that asks the job to end, and
-/// returns it; otherwise returns 0. The terminal can stop and continue this process meanwhile.
+/// Waits for `duration`. Call it after block_signals(). Ends early if a signal arrives that asks
+/// the job to end, and returns it; otherwise returns 0. The terminal can stop and continue this
+/// process meanwhile.
 [[nodiscard]] int wait_unless_told_to_end(const Inherited& inherited,
                                           std::chrono::milliseconds duration);
 /// Pending blocked signals; bit N-1 is signal N.

@@ -6,16 +6,20 @@
 namespace berth::run {
 namespace {
 
-constexpr std::size_t kParts = 25;              // the last one is ignored: processes end in it
-constexpr std::size_t kTail = 12;               // the parts that are examined
+// number of parts of a run; the last one is ignored, because processes end in it
+constexpr std::size_t kParts = 25;
+constexpr std::size_t kTail = 12;               // how many parts at the end of the run are examined
 constexpr double kLeastRise = 8.0 * (1 << 20);  // bytes
 constexpr double kLeastRisePart = 0.005;        // part of the memory
-constexpr double kLeastThird = 0.2;  // each third of the tail must have this part of the rise
+// the memory must rise in each third of the tail by at least this fraction of the whole rise
+constexpr double kLeastThird = 0.2;
 // The rate in the last third, divided by that in the first. If it is lower, the memory levels off.
 constexpr double kLeastLastRate = 0.7;
-// The memory may fall by at most this part of the rise, from one part of the run to a later one.
+// From one part of the run to a later one, the memory may fall by at most this fraction of the
+// rise.
 constexpr double kMostFall = 0.3;
-constexpr double kMostDistance = 0.15;  // largest distance from the line, as a part of the rise
+// largest distance of a value from the line, as a fraction of the rise
+constexpr double kMostDistance = 0.15;
 
 struct Line {
   double start = 0, slope = 0;  // the value at part 0; the rise in each part

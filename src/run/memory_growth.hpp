@@ -9,8 +9,9 @@
 
 namespace berth::run {
 
-/// The smallest reading of each interval. The number of intervals is limited, so they are longer in
-/// a long run. The smallest reading is used because garbage collectors and caches give memory back.
+/// The smallest reading of each interval. The number of intervals is limited, so a long run has
+/// longer intervals. The smallest reading is used because garbage collectors and caches give memory
+/// back.
 class MemorySeries {
  public:
   void add(double seconds, std::uint64_t bytes);

@@ -130,7 +130,7 @@ std::vector<Place> places_of(const NativeThread& thread, const std::vector<Mappi
   for (const std::uint64_t value : values) {
     if (places.size() >= kMostCandidates) break;
     const Mapping* in = mapping_of(code, value);
-    // The return address points behind the call instruction, so look up the byte before it.
+    // The return address points after the call instruction, so look up the byte before it.
     if (in != nullptr && is_after_call(memory.get(), value))
       places.push_back({in, value - 1, false});
   }
@@ -228,7 +228,7 @@ struct Found {
   NativeFrame frame;
 };
 
-/// Ignores an incomplete last line.
+/// Parses the child's answer, except an incomplete last line.
 std::vector<Found> found_in(std::string_view answer) {
   std::vector<Found> found;
   answer = answer.substr(0, answer.rfind('\n') == answer.npos ? 0 : answer.rfind('\n'));

@@ -22,10 +22,10 @@ struct NativeThread {
   pid_t pid = 0, thread = 0;
 };
 
-/// For each of these threads its frames, innermost first, at most 16. There are none if the thread
-/// runs or may not be read. Callers are found only on x86-64. A read of another process's memory or
-/// files may never return (FUSE, userfaultfd). So a child process reads them, and what it has not
-/// found within `patience` is omitted.
+/// Returns at most 16 frames of each of these threads, innermost first; none if the thread runs or
+/// may not be read. Callers are found only on x86-64. A read of another process's memory or files
+/// may never return (FUSE, userfaultfd). So a child process reads them, and what it has not found
+/// within `patience` is omitted.
 [[nodiscard]] std::vector<std::vector<NativeFrame>> native_stacks(
     const std::vector<NativeThread>& threads, std::chrono::milliseconds patience);
 /// "libc.so.6 clock_nanosleep": one line per frame.

@@ -16,7 +16,8 @@ namespace berth::run {
 namespace {
 
 constexpr std::size_t kMostFileBytes = 16 << 20;
-constexpr std::size_t kMostFiles = 64;  // processes of one rank that use NCCL
+// most files of one rank; each process of the rank that uses NCCL writes one
+constexpr std::size_t kMostFiles = 64;
 constexpr std::size_t kLongestLogLine = 4096;
 constexpr std::size_t kMostLinks = 4096;
 constexpr std::size_t kMostChannels = 256;  // most channels of one link
@@ -57,10 +58,11 @@ std::string short_transport(std::string_view words) {
   constexpr std::size_t kLongest = 40;
   constexpr std::array<std::string_view, 3> kDetails{"read", "CE", "Shared"};
   std::string out;
-  words = words.substr(0, words.find(" comm "));  // RCCL names the communicator
+  words = words.substr(0, words.find(" comm "));  // RCCL adds the name of the communicator
   for (std::string_view part : split(words, '/')) {
     part = trim(part.substr(0, part.find_first_of("([")));
-    const bool is_direction = out.starts_with("SHM");  // "SHM/direct/CE": both ends matter
+    // "SHM/direct/CE" has a word for each end, so keep both
+    const bool is_direction = out.starts_with("SHM");
     if (part.empty() || is_number(part)) continue;
     if (!is_direction && std::find(kDetails.begin(), kDetails.end(), part) != kDetails.end())
       continue;

@@ -15,23 +15,25 @@ namespace berth::run {
 /// One channel from one rank to another: "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM".
 struct NcclChannel {
   int from = 0, to = 0, channel = 0, connection = 0;
-  std::string transport;  // without the number of the network device: "NET/IB/GDRDMA"
+  // the transport, without the number of the network device: "NET/IB/GDRDMA"
+  std::string transport;
 };
-/// nullopt: the line has another form.
+/// Parses a line of NCCL's log. nullopt: the line does not describe a channel.
 [[nodiscard]] std::optional<NcclChannel> parse_nccl_channel(std::string_view line);
 
 /// Sums up the logs of ranks; add() each file, then read the result.
 class NcclLogs {
  public:
   void add(int rank, std::string_view log);
-  /// nullopt: no file had a line of NCCL.
+  /// The summary of all files. nullopt: no file had a line of NCCL.
   [[nodiscard]] std::optional<model::NcclSeen> result() const;
 
  private:
   struct Link {
     int from = 0, to = 0;
     std::string transport;
-    std::vector<std::pair<int, int>> channels;  // sorted; both ends of a network connection log it
+    // sorted and without duplicates, because both ends of a network connection log each channel
+    std::vector<std::pair<int, int>> channels;
   };
   void add_channel(NcclChannel channel);
   bool has_lines_ = false;

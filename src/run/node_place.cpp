@@ -47,7 +47,8 @@ std::uint16_t port_of_job(const Variables& variables) {
   return static_cast<std::uint16_t>(12'000 + place * kApart);
 }
 
-/// The batch script itself, outside of srun, is always the only task.
+/// The number of Slurm tasks; nullopt outside of srun, because the batch script itself is always
+/// the only task.
 std::optional<int> tasks_of_slurm(const Variables& variables) {
   if (value_of(variables, "SLURM_STEP_ID").empty()) return std::nullopt;
   for (const char* name : {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"})
@@ -74,8 +75,8 @@ Result<NodePlace> in_slurm(const Variables& variables, int tasks) {
   return place;
 }
 
-/// The domain that /etc/hosts gives this pod: ".train.default.svc.cluster.local". "" without a
-/// headless service; pods cannot find each other then.
+/// The domain that /etc/hosts gives this pod: ".train.default.svc.cluster.local". "" if there is no
+/// headless service; then pods cannot find each other.
 std::string domain_of(std::string_view hosts, const std::string& host) {
   for (const std::string_view line : split(hosts, '\n'))
     for (std::string_view word : split(line, '\t'))

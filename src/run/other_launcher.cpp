@@ -96,7 +96,7 @@ const KnownOption* find_option(const std::string& launcher, std::string word) {
   return found == kOptions.end() ? nullptr : &*found;
 }
 
-/// The launcher's options, sorted by what `berth run` needs instead.
+/// The launcher's options, grouped by what `berth run` needs instead.
 struct Reading {
   Words needless, options, program;
   bool is_whole = true;  // every option was known and has an equivalent in `berth run`

@@ -17,8 +17,8 @@
 namespace berth::run {
 namespace {
 
-// Programs such as `less` show this line too, so it is written into the file. Readers recognize a
-// hole as ours by its end.
+// This line is written into the file, because programs such as `less` show it too. Readers
+// recognize a gap as ours if the text before it ends with this mark.
 constexpr std::string_view kMark = "the rest up to the end of this gap was removed]\n";
 constexpr std::uint64_t kStep = 64 << 10;  // a multiple of the block size of every file system
 
@@ -59,7 +59,8 @@ Result<std::uint64_t> limit_output(const std::string& path, std::uint64_t most) 
   if (!file || ::fstat(file.get(), &before) != 0 || !S_ISREG(before.st_mode)) return 0U;
   if (bytes_on_disk(before) <= most) return 0U;
   std::uint64_t begin = std::max(kStep, most / 8 / kStep * kStep);
-  // A part that was removed before grows: a file has one gap, also if `most` changes.
+  // If a part was removed before, extend that gap. So a file has only one gap, even if `most`
+  // changes.
   if (const off_t gap = ::lseek(file.get(), 0, SEEK_HOLE);
       gap > 0 && is_removed_from(file.get(), gap))
     begin = std::min(begin, static_cast<std::uint64_t>(gap));
@@ -80,7 +81,7 @@ Result<std::uint64_t> limit_output(const std::string& path, std::uint64_t most) 
 }
 
 std::int64_t skip_removed(int file, std::int64_t at) {
-  // A gap may have grown over a reader, so `at` may be inside of it.
+  // While a reader was at `at`, the gap may have grown beyond this position.
   const off_t gap = ::lseek(file, 0, SEEK_HOLE);
   if (gap < 0 || gap > at || !is_removed_from(file, gap)) return at;
   return std::max<std::int64_t>(at, ::lseek(file, gap, SEEK_DATA));

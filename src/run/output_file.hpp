@@ -12,9 +12,10 @@
 
 namespace berth::run {
 
-/// If the file uses more disk space than `most`, removes all but its first eighth of `most` and its
-/// last half. Returns the bytes of disk space that this freed; 0 if it had to do nothing, or if
-/// there is no such file. Fails with kUnsupported (E1074: the file system cannot remove a part).
+/// If the file uses more disk space than `most`, removes its middle: the first `most`/8 bytes and
+/// the last `most`/2 bytes stay. Returns the bytes of disk space that this freed; 0 if it had to do
+/// nothing, or if there is no such file. Fails with kUnsupported (E1074: the file system cannot
+/// remove a part).
 [[nodiscard]] Result<std::uint64_t> limit_output(const std::string& path, std::uint64_t most);
 
 struct OutputPart {

@@ -42,7 +42,7 @@ Descriptor connected(std::uint16_t port) {
   return made;
 }
 
-/// On loopback only: other machines have no reason to connect.
+/// Listens on loopback only, because other machines have no reason to connect.
 Descriptor listening(std::uint16_t& port) {
   Descriptor made(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_in address = loopback(port);
@@ -99,13 +99,15 @@ pollfd PortRelay::wish(int fd, const Way& in, const Way& out) {
   pollfd made{fd, 0, 0};
   if (!in.has_ended && in.bytes.size() < kMostBytes) made.events |= POLLIN;
   if (!out.bytes.empty()) made.events |= POLLOUT;
-  // If nothing is requested, poll() reports a closed connection again and again.
+  // Even if no events are requested, poll() keeps reporting a closed connection. So ignore the
+  // descriptor.
   if (made.events == 0) made.fd = -1;
   return made;
 }
 
 void PortRelay::add_waits(std::vector<pollfd>& waits) const {
-  // If a waiting connection cannot be accepted, poll() reports it again and again.
+  // poll() keeps reporting a connection that cannot be accepted. So ignore the listeners for a
+  // while after accept() failed.
   const bool pauses = accept_again_.has_value();
   for (const Listener& one : listeners_)
     waits.push_back({pauses ? -1 : one.socket.get(), POLLIN, 0});

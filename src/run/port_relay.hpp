@@ -43,7 +43,7 @@ class PortRelay {
   };
   struct Connection {
     Descriptor rank;       // from the rank
-    Descriptor rank_zero;  // to rank 0; -1: it does not listen yet
+    Descriptor rank_zero;  // connection to rank 0; -1: rank 0 does not listen yet
     std::uint16_t target = 0;
     Way up, down;
     bool is_broken = false;
@@ -63,7 +63,8 @@ class PortRelay {
   std::list<Connection> connections_;
   std::optional<Clock::time_point> waiting_since_;
   Clock::time_point next_try_{};
-  std::optional<Clock::time_point> accept_again_;  // after accept() failed for lack of descriptors
+  // when to accept again, after accept() failed for lack of descriptors
+  std::optional<Clock::time_point> accept_again_;
 };
 
 }  // namespace berth::run

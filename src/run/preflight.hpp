@@ -11,7 +11,8 @@
 
 namespace berth::run {
 
-/// The command of each rank; empty if `command` is not Python, so that its PyTorch is not known.
+/// The command of each rank. Empty if `command` is not Python, because the PyTorch that it uses is
+/// then unknown.
 [[nodiscard]] std::vector<std::string> preflight_command(const std::vector<std::string>& command);
 
 /// What one rank found out, from the last line of its output. A rank that printed none failed.
@@ -24,7 +25,8 @@ namespace berth::run {
 /// A translated sentence for users.
 [[nodiscard]] std::string preflight_sentence(const model::Preflight& preflight);
 
-inline constexpr std::chrono::seconds kPreflightLimit{30};  // for importing PyTorch and for meeting
+// time limit for importing PyTorch and for meeting
+inline constexpr std::chrono::seconds kPreflightLimit{30};
 inline constexpr std::chrono::seconds kPreflightMeets{15};  // for each step
 
 }  // namespace berth::run

@@ -41,7 +41,8 @@ using std::chrono::milliseconds;
 
 constexpr int kNotStarted = 125;
 
-// The largest part of the status file to read: its two lines and the broker's record.
+// Sizes in the status file: of its first line, of its two lines together, and at most of the
+// broker's record.
 constexpr std::size_t kKeeperBytes = 64, kStatusBytes = 256;
 constexpr std::size_t kMostRecord = 1U << 20U;
 
@@ -72,7 +73,8 @@ Descriptor claim(const std::string& job_files, const std::string& job_record) {
   return {};
 }
 
-/// Standard input has been /dev/null since the fork server started.
+/// Redirects the output to the log. Standard input has been /dev/null since the fork server
+/// started.
 bool use_log(const std::string& job_files, const std::optional<Credentials>& user) {
   const Descriptor log(::open(log_of(job_files).c_str(),
                               O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -199,7 +201,7 @@ class LoneKeeper {
     for (int signal = 1; signal <= 64; ++signal)
       if ((launch.limits.blocked.value_or(0) >> (signal - 1) & 1) != 0)
         ::sigaddset(&inherited.mask, signal);
-    // Not for --on-end, which comes later.
+    // Only the job gets these descriptors; --on-end, which is started later, does not.
     if (its_report_) inherited.descriptors.push_back(its_report_.get());
     if (its_report_ && its_tries_) inherited.descriptors.push_back(its_tries_.get());
     std::sort(inherited.descriptors.begin(), inherited.descriptors.end());
@@ -356,7 +358,7 @@ class LoneKeeper {
   /// When to start the watch; nullopt: it has started, or the job has none.
   std::optional<Clock::time_point> watch_at_;
   pid_t workload_ = -1;
-  int status_ = SIGKILL;  // this value stays if the end of --on-end was not seen
+  int status_ = SIGKILL;  // SIGKILL remains if the end of the command was not seen
   std::int64_t cpu_microseconds_ = 0, peak_rss_kib_ = 0;
   bool ended_ = false, told_to_end_ = false, goes_back_ = false;
 };

@@ -1,7 +1,8 @@
 // What the next try of a queued job must know of the earlier ones. A try that needs other devices
-// runs in another lease, and so in another `berth run` inside the job. The keeper gives each of
-// them an unnamed file with what the one before it has written, and stores it in JOBS/N.tries when
-// the job goes back to the queue. So nothing of it goes through the broker or its journal.
+// runs in another lease, and so in another `berth run` inside the job. The keeper gives each `berth
+// run` an unnamed file with the tries that the one before it has written. When the job goes back to
+// the queue, the keeper stores the tries in JOBS/N.tries. So the tries do not go through the broker
+// or its journal.
 #pragma once
 
 #include <chrono>
@@ -30,11 +31,11 @@ struct EarlierTries {
   std::chrono::milliseconds wall{0}, cpu{0};
   std::uint64_t peak_rss_bytes = 0;
   std::vector<model::DeviceUse> devices;
-  std::chrono::milliseconds device_wall{0};  // of the starts that had devices
-  double held_seconds = 0;                   // multiplied by the number of devices
+  std::chrono::milliseconds device_wall{0};  // wall time of the starts that had devices
+  double held_seconds = 0;  // wall time of each start, multiplied by the number of its devices
 };
 
-/// nullopt if there was no earlier try.
+/// Reads the earlier tries; nullopt if there was none.
 [[nodiscard]] std::optional<EarlierTries> read_earlier_tries(const Descriptor& file);
 /// Stores the tries, and marks the job as one that goes back to the queue when it ends. False if
 /// they cannot be stored.
@@ -46,7 +47,7 @@ struct EarlierTries {
 [[nodiscard]] std::string tries_of(const std::string& job_files);
 /// An unnamed file with the content of JOBS/N.tries, to be inherited; -1 if there can be none.
 [[nodiscard]] Descriptor open_tries_for(const std::string& job_files);
-/// If write_next_try() was called, stores the tries in JOBS/N.tries. Returns whether that was so.
+/// If write_next_try() was called, stores the tries in JOBS/N.tries. Returns whether it was called.
 [[nodiscard]] bool keep_tries(const Descriptor& file, const std::string& job_files);
 
 }  // namespace berth::run

@@ -56,7 +56,7 @@ TEST_CASE("the tries of one start are there at the next, and only if the job goe
   CHECK(keep_tries(first, files));
 
   const Descriptor second = open_tries_for(files);
-  CHECK_FALSE(keep_tries(second, files));  // it has not asked for another one
+  CHECK_FALSE(keep_tries(second, files));  // the second try has not asked for another one
   const auto back = read_earlier_tries(second);
   REQUIRE(back);
   REQUIRE(back->tries.all.size() == 1);

@@ -63,8 +63,8 @@ model::Report base_report(const Launch& launch, const WatchEnd& end) {
   return report;
 }
 
-/// The devices of this machine. For a job on the CPU the driver is not asked, unless there are no
-/// GPUs on the bus: under WSL only the driver knows them.
+/// The devices of this machine. For a job on the CPU, does not ask the driver, unless there are no
+/// GPUs on the bus: under WSL, only the driver knows the GPUs.
 model::Snapshot look_for(const Launch& launch, const inventory::Sources& sources) {
   inventory::Options options;
   options.processes = options.holders = false;
@@ -123,8 +123,9 @@ Descriptor start_watch(const Launch& launch, pid_t workload, const WriteReport& 
   Descriptor ours(ends[0]);
   Descriptor its(ends[1]);
   const pid_t keeper = ::getpid();
-  // CLONE_PARENT makes it the keeper's sibling. glibc does not know about this child, so it only
-  // forks again; then the second child's parent is the subreaper above us, too.
+  // CLONE_PARENT makes the new process a sibling of the keeper. glibc does not know about a child
+  // made in this way, so the child only forks again. The parent of this second child is then also
+  // the subreaper above us.
   const auto between = static_cast<pid_t>(
       ::syscall(SYS_clone, CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
   if (between < 0) return {};

@@ -1,6 +1,6 @@
 // Samples a queued job, and writes its report to JOBS/N.report. This is a process of its own, not
-// below the keeper, so that it is neither counted nor ended as a process of the job. Jobs that end
-// within half a second never have one: its fork would cost more than they do.
+// below the keeper, so that it is neither counted nor ended as a process of the job. It is not
+// started for a job that ends within half a second, because the fork would cost more than the job.
 #pragma once
 
 #include <sys/types.h>
@@ -25,7 +25,7 @@ using WriteReport = std::function<std::string(const MakeReport&)>;
 struct WatchEnd {
   std::int32_t status = 0;        // wait status of its command
   std::int32_t by_itself = 1;     // 0: Berth ended the job
-  std::int64_t milliseconds = 0;  // from its start to its end
+  std::int64_t milliseconds = 0;  // from the job's start to its end
   std::int64_t cpu_microseconds = 0;
   std::int64_t peak_rss_kib = 0;
   model::CheckpointSignal checkpoint = {};

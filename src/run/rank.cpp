@@ -61,7 +61,7 @@ Rank* failed_first(std::vector<Rank>& ranks) {
   Rank* found = nullptr;
   const auto is_better = [](const Rank& a, const Rank& b) {
     if (only_lost_a_peer(a) != only_lost_a_peer(b)) return only_lost_a_peer(b);
-    // A rank may take long to end after its error.
+    // Compare the times of the errors, because a rank may take long to end after its error.
     if (a.error && b.error && a.error->when && b.error->when && *a.error->when != *b.error->when)
       return *a.error->when < *b.error->when;
     return *a.ended < *b.ended;

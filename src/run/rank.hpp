@@ -34,7 +34,7 @@ struct Rank {
   std::uint64_t written = 0;  // bytes of output
   std::string error_path;     // its TORCHELASTIC_ERROR_FILE
   std::string error_text;     // what it wrote there
-  std::string nccl_stem;      // of the files of NCCL's log; "": not asked for
+  std::string nccl_stem;      // start of the paths of NCCL's log files; "": not asked for
   std::optional<ErrorFile> error;
   bool was_ended_by_us = false, is_unkillable = false;
 
@@ -42,16 +42,17 @@ struct Rank {
   [[nodiscard]] bool has_failed() const { return ended && status != 0; }
   /// What the rank has written to its error file so far.
   [[nodiscard]] std::string text_of_error_file() const;
-  /// Takes over its error file when it has ended. `keeps_file`: the file stays.
+  /// Reads the rank's error file when the rank has ended. `keeps_file`: the file stays.
   void read_error_file(bool keeps_file);
 };
 
-/// Whether a rank that ended only lost its connection to another rank.
+/// Whether a rank failed only because it lost its connection to another rank.
 [[nodiscard]] bool only_lost_a_peer(const Rank& rank);
 /// The rank that failed first, as far as that is known; nullptr if none has failed by itself.
 [[nodiscard]] Rank* failed_first(std::vector<Rank>& ranks);
 
-/// For the report. `is_first`: it failed first. `is_stopped`: the job was ended on purpose.
+/// How the rank ended, for the report. `is_first`: this rank failed first. `is_stopped`: the job
+/// was ended on purpose.
 [[nodiscard]] model::RankEnd end_of(const Rank& rank, const RankSpec& spec, bool is_first,
                                     bool is_stopped);
 /// Whether the rank did not end by itself: a signal or Berth ended it.

@@ -14,8 +14,8 @@ class RankLines {
   /// The lines that these bytes complete, each with the prefix and a newline. Lines longer than
   /// kLongest bytes are split.
   [[nodiscard]] std::string add(std::string_view bytes);
-  /// The text after the last newline, as a line; "" if there is nothing new. For prompts, progress
-  /// bars, and at the end.
+  /// The text after the last newline, as a line; "" if there is nothing new. Use it for prompts and
+  /// progress bars, and at the end of the output.
   [[nodiscard]] std::string take_rest();
   [[nodiscard]] bool has_rest() const { return !rest_.empty(); }
 

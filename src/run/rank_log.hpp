@@ -10,7 +10,8 @@
 
 namespace berth::run {
 
-/// Disk space for the log of one rank in one try. The help of --log-limit and docs/run.md name it.
+/// Disk space for the log of one rank in one try. The help of --log-limit and docs/run.md contain
+/// this number.
 inline constexpr std::uint64_t kLogLimit = std::uint64_t{1} << 30;
 
 class RankLog {

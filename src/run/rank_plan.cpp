@@ -31,7 +31,8 @@ Error not_divisible(std::size_t devices, const RankWish& wish) {
                       ranks)};
 }
 
-/// Moves up to `count` of `from` that are in `wanted` to the result, in order.
+/// Removes up to `count` cores from `from` and returns them in order. Takes only cores that are in
+/// `wanted`, unless it is nullptr.
 Cpus take(Cpus& from, std::size_t count, const Cpus* wanted) {
   Cpus taken;
   for (auto at = from.begin(); at != from.end() && taken.size() < count;) {

@@ -39,12 +39,13 @@ struct Meeting {
   std::string address;                   // address of rank 0
   std::uint16_t port = 0, jax_port = 0;  // on it; 0: none is free
   std::vector<std::string> workers;  // "host:port" of each rank, for TensorFlow; empty: not known
-  std::uint16_t relay_port = 0;      // where the ranks above 0 connect; 0: directly to rank 0
+  // port to which the ranks above 0 connect; 0: they connect directly to rank 0
+  std::uint16_t relay_port = 0;
 };
 
-/// The variables by which ranks find each other: MASTER_ADDR and MASTER_PORT; for JAX the variable
-/// that it reads, and those that its users read by convention; for TensorFlow TF_CONFIG with one
-/// worker per rank.
+/// The variables by which ranks find each other: MASTER_ADDR and MASTER_PORT; TF_CONFIG for
+/// TensorFlow, with one worker per rank; the variable that JAX reads, and those that JAX programs
+/// read by convention.
 void add_meeting(const Meeting& meeting, int rank, int world_size,
                  std::map<std::string, std::string>& variables);
 

@@ -63,7 +63,7 @@ TEST_CASE("more ranks than devices share them only with --oversubscribe, and see
     CHECK(rank.variables.at("WORLD_SIZE") == "3");
     CHECK(rank.threads == 2);
   }
-  // With enough devices it changes nothing.
+  // If there are enough devices, `oversubscribe` changes nothing.
   const auto enough = plan_ranks(wish, on({0, 1, 2}), machine(), variables("0,1,2", 6));
   REQUIRE(enough);
   CHECK(enough->front().variables.count("CUDA_VISIBLE_DEVICES") == 0);

@@ -14,7 +14,8 @@
 
 namespace berth::run {
 
-/// Buffers bytes for standard output or error. Their reader may be slow or gone.
+/// Buffers bytes for standard output or error, because the process that reads them may be slow or
+/// gone.
 class Sink {
  public:
   explicit Sink(int fd) : fd_(fd) {}
@@ -47,7 +48,7 @@ class RankStream {
 
   /// Makes the pipe. `its_end` is for the rank.
   [[nodiscard]] bool open(Descriptor& its_end);
-  /// Shows the output. `raw`: unchanged, not in lines with a prefix.
+  /// Shows the output in lines with a prefix, or unchanged after set_raw(true).
   void show(Sink& to) { to_ = &to; }
   void set_raw(bool raw) { raw_ = raw; }
 

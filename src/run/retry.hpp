@@ -8,15 +8,16 @@
 
 namespace berth::run {
 
-/// An error in the program would only occur again, so it is not retried.
+/// Whether another try may succeed. An error in the program would occur again, so it is not
+/// retried.
 [[nodiscard]] bool is_worth_a_retry(model::TryClass kind, HangAction on_hang);
 
 /// Whether the next try may need other devices or variables than this one had. Then the front
 /// decides about it, because only the front can see the devices and take another lease.
 [[nodiscard]] bool may_need_changes(model::TryClass kind);
 
-/// The pause before try `number`, from 2. It doubles each time, up to `most`, with a random part,
-/// so that jobs that failed together do not restart together.
+/// The pause before try `number`, which is at least 2. It doubles each time, up to `most`, with a
+/// random part, so that jobs that failed together do not restart together.
 [[nodiscard]] std::chrono::milliseconds pause_before_try(int number,
                                                          std::chrono::milliseconds least,
                                                          std::chrono::milliseconds most);

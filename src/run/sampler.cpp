@@ -225,7 +225,8 @@ void Sampler::say_how(model::Report& report) const {
   }
   // The time from the last look to the end was not observed either.
   auto unseen = std::max<Clock::duration>(longest_gap_, start_ + report.wall - last_look_);
-  // Without the driver's list, only the files and nodes of its processes show the use of a GPU.
+  // Without the driver's list, only the files and nodes of the job's processes show the use of a
+  // GPU.
   if (hidden_) unseen = std::max(unseen, processes_->longest_uninspected());
   const auto gap = std::chrono::ceil<milliseconds>(unseen).count();
   report.how_often = text_n("checked once; not observed for up to {1} ms",

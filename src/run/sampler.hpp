@@ -56,9 +56,10 @@ class Sampler : public Watcher {
   /// Fills in what limited the job. Call it last: it uses the rest of the report.
   void fill_bottlenecks(model::Report& report, const model::Snapshot& snapshot) const;
 
-  static constexpr std::chrono::milliseconds kInterval{100};        // between samples of /proc
-  static constexpr std::chrono::milliseconds kCalmInterval{250};    // after the first 10 s
-  static constexpr std::chrono::milliseconds kDeviceInterval{500};  // between samples of devices
+  static constexpr std::chrono::milliseconds kInterval{100};      // between samples of /proc
+  static constexpr std::chrono::milliseconds kCalmInterval{250};  // after the first 10 s
+  // time between two samples of the devices
+  static constexpr std::chrono::milliseconds kDeviceInterval{500};
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -88,7 +89,7 @@ class Sampler : public Watcher {
   std::optional<Activity> activity_;
   std::map<std::string, QuotaPeriods> quota_before_;
   Clock::time_point start_{}, due_{}, sysfs_due_{}, last_look_{};
-  Clock::duration longest_gap_{0};  // between two samples of /proc, since the start
+  Clock::duration longest_gap_{0};  // longest time between two samples of /proc since the start
   int driver_samples_ = 0;          // number of samples of NVIDIA devices since the start
   int samples_before_nodes_ = 0;    // driver samples before the first NVIDIA node was seen
   bool nodes_seen_ = false;

@@ -24,7 +24,8 @@ struct Answer {
   std::uint64_t seen = 0;      // bit N-1: signal N came since the last answer
 };
 
-/// Answers questions, which are sequence numbers.
+/// The probe's main loop. A request is a sequence number; the answer contains the signals that came
+/// since the last answer.
 [[noreturn]] void stand_by(pid_t front, int channel) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::prctl(PR_SET_NAME, kSignalProbeName);

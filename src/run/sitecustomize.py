@@ -9,7 +9,7 @@ def _listen(known=[]):
     import signal
     number = signal.SIGRTMIN + 7
     if signal.getsignal(number) is not signal.SIG_DFL and not known:
-        return  # the program's parent had a use for it
+        return  # the program's parent ignores or uses this signal
     path = os.path.join(os.environ["BERTH_STACKS"], "%d.txt" % os.getpid())
     file = open(path, "w")
     # Keep the file object: faulthandler has only the number of the descriptor.

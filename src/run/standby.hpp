@@ -1,6 +1,6 @@
-// Standby: a small process that is forked while ours has one thread. It forks a replacement when
-// one of our helper processes is killed. By then this process has several threads, so its own child
-// could inherit a locked lock and wait for ever.
+// Standby: a small process that is forked while this process has only one thread. It forks a
+// replacement when one of our helper processes is killed. By then this process has several threads,
+// so its own child could inherit a locked lock and wait for ever.
 #pragma once
 
 #include <functional>

@@ -136,7 +136,8 @@ class Supervisor {
   [[nodiscard]] bool may_try_again() const {
     if (is_stopped_ || is_warned_ || tries_.all.empty()) return false;
     const model::TryClass kind = tries_.all.back().kind;
-    // With fewer ranks the job continues on the devices of its lease.
+    // If the job may continue with fewer ranks, the supervisor uses the remaining devices of the
+    // lease.
     const bool is_here = kind == model::TryClass::kDeviceFault && plan_.fewer;
     if (plan_.leaves_changes_to_front && may_need_changes(kind) && !is_here) return false;
     return is_worth_a_retry(kind, plan_.hang_action);
@@ -190,7 +191,7 @@ class Supervisor {
     choose_other_ranks();
   }
 
-  /// The ranks of --stdin-rank and --tee may no longer exist.
+  /// Changes the ranks of --stdin-rank and --tee that no longer exist.
   void choose_other_ranks() {
     const int count = world_size();
     if (input_rank_ >= count) {
@@ -350,14 +351,15 @@ class Supervisor {
     one.nccl = logs.result();
   }
 
-  /// A rank that has written its error file, but takes long to end.
+  /// Whether a running rank has written its error file, but takes long to end.
   [[nodiscard]] bool has_error_of_running_rank() const {
     return std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
       return rank.is_running() && parse_error_file(rank.text_of_error_file());
     });
   }
 
-  /// `berth run` may itself have a TORCHELASTIC_ERROR_FILE, from torchx or a script of the user.
+  /// Writes the first error to the TORCHELASTIC_ERROR_FILE of `berth run` itself, if torchx or a
+  /// script of the user has set one.
   void pass_error_on() {
     std::string path;
     for (const std::string& one : launch_.environment)
@@ -542,9 +544,11 @@ class Supervisor {
     if (!is_handled) say(not_sent_sentence(signal));
   }
 
-  /// Until a rank executes its command, it has all signals blocked, as if it handled them.
+  /// Waits until the ranks execute their commands. Until then, a rank has all signals blocked, as
+  /// if it handled them.
   void wait_for_exec() const {
-    constexpr int kMost = 1000;  // milliseconds; a rank may be a `berth` itself
+    // milliseconds; a limit, because the rank's command may be `berth` itself
+    constexpr int kMost = 1000;
     const auto is_waiting = [](const Rank& rank) {
       return rank.is_running() && is_berth(rank.pid);
     };

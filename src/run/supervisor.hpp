@@ -34,7 +34,8 @@ struct Supervision {
   /// The ranks that remain without these devices (Device::index); empty: too few remain. nullptr:
   /// the number of ranks is fixed.
   std::function<std::vector<RankSpec>(const std::vector<int>& lost)> fewer;
-  NodePlace node;  // of a job on several nodes; rank R here has number node.rank * ranks + R
+  // for a job on several nodes: this node; rank R here has number node.rank * ranks + R
+  NodePlace node;
   std::vector<int> shown;  // ranks whose output is shown; empty: all
   int input_rank = 0;      // the rank that has standard input
   std::string log_folder;  // folder for one log file per rank; "": none

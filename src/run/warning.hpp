@@ -55,11 +55,11 @@ class Checkpoint {
   /// until SIGTERM; 0 also if no process handles the signal.
   std::chrono::milliseconds send();
   /// How to end a job: time to save, then SIGTERM and this grace time. Sends the signal, and
-  /// continues stopped processes, so that they can save. `has_ended` is read until the end.
+  /// continues stopped processes, so that they can save. The plan keeps a reference to `has_ended`.
   [[nodiscard]] EndingPlan plan_of_end(std::chrono::milliseconds grace, const bool& has_ended);
   [[nodiscard]] bool is_wanted() const { return wish_.signal != 0; }
   [[nodiscard]] int signal() const { return wish_.signal; }
-  /// The command has ended, or gets SIGTERM now. Only the first call counts.
+  /// Call it when the command has ended, or when it gets SIGTERM. Only the first call counts.
   void finish(bool by_itself);
   [[nodiscard]] const model::CheckpointSignal& result() const { return result_; }
 

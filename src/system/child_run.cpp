@@ -66,8 +66,9 @@ void wait_for(const Stream& out, const Stream& err, int milliseconds) {
 }  // namespace
 
 ChildResult run_child(const ChildRun& run, const std::atomic<bool>& is_stopped) {
-  constexpr int kTurn = 20;        // milliseconds
-  constexpr int kMostParts = 100;  // after its end: a process that it started may still write
+  constexpr int kTurn = 20;  // milliseconds
+  // how often to read after the program's end, because a process that it started may still write
+  constexpr int kMostParts = 100;
   Stream out, err;
   const Descriptor input = file_with(run.input);
   const Descriptor file = run.file.empty() ? Descriptor() : file_with(run.file);

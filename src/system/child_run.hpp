@@ -11,10 +11,11 @@ namespace berth::system {
 struct ChildRun {
   std::string program;  // a path, or a name that is looked up in PATH
   std::vector<std::string> words;
-  std::string input = {};           // its stdin
-  std::chrono::seconds longest{0};  // after this, it and the processes it started are killed
-  std::size_t most_bytes = 0;       // kept of stdout, and of stderr; the rest is discarded
-  std::vector<std::string> variables = {};  // "NAME=value", besides this program's
+  std::string input = {};  // its stdin
+  // time limit; then the program and the processes that it started are killed
+  std::chrono::seconds longest{0};
+  std::size_t most_bytes = 0;  // how much of stdout, and of stderr, is kept; the rest is discarded
+  std::vector<std::string> variables = {};  // "NAME=value": added to this program's variables
   std::string file = {};  // what the program finds in /dev/fd/3; "": there is none
 };
 

@@ -94,7 +94,8 @@ Container container_by_files(const ContainerView& view) {
   if (mounts.docker) return {"docker", "/proc/self/mountinfo"};
   for (const char* socket : {"/dev/lxd/sock", "/dev/incus/sock"})
     if (view.exists(socket)) return {"lxc", socket};
-  // In a container, systemd stores the name that the container's manager passed to it in this file.
+  // In a container, systemd writes the name of the container's manager to this file, as the manager
+  // gave it.
   const std::string systemd = view.read("/run/systemd/container").value_or("");
   if (std::string kind = known(trim(systemd)); !kind.empty())
     return {std::move(kind), "/run/systemd/container"};

@@ -1,4 +1,4 @@
-// The part of the CPU's device that changes.
+// The readings of the CPU's device that change over time.
 #pragma once
 
 #include "base/file.hpp"

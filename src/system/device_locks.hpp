@@ -27,8 +27,8 @@ class DeviceLocks {
   /// Locks those of the units that no other broker has locked; returns the rest. A lock file that
   /// cannot be opened does not block its device.
   [[nodiscard]] std::vector<std::string> take(const std::vector<std::string>& units);
-  /// Releases all locks except those of these units. If only the holders of leases still lock one
-  /// of them, shares that lock.
+  /// Releases all locks except those of these units. For a unit without a lock of this broker,
+  /// takes a shared lock; this fails only if another broker has locked the unit exclusively.
   void keep(const std::vector<std::string>& units);
 
  private:

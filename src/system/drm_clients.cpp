@@ -23,8 +23,8 @@ bool is_folder(const std::string& path) {
   return ::access((path + "/.").c_str(), F_OK) == 0;
 }
 
-/// The descriptors of a process that are DRM files. After the time `end`, no more are checked, and
-/// the remaining ones are returned, too.
+/// The descriptors of a process that are DRM files. After the time `end`, returns the remaining
+/// descriptors without checking them.
 std::vector<std::string> drm_descriptors(const std::string& process, Clock::time_point end) {
   const std::string folder = process + "/fd";
   std::vector<std::string> names = list_folder(folder, kMostDescriptors);

@@ -11,8 +11,8 @@
 
 namespace berth::system {
 
-/// For every GPU that a job can get: /dev/nvidiaN, its /dev/dri/card* and renderD*, and for
-/// partitions /dev/nvidia-caps/*. Omits devices with unknown nodes.
+/// The nodes of every GPU that a job can get: /dev/nvidiaN, its /dev/dri/card* and renderD*, and
+/// for partitions /dev/nvidia-caps/*. Omits devices with unknown nodes.
 [[nodiscard]] model::GpuNodes gpu_nodes(const Roots& roots,
                                         const std::vector<model::Device>& devices);
 

@@ -67,8 +67,8 @@ void collect_nodes(DIR* descriptors, const Prefixes& prefixes, Clock::time_point
   }
 }
 
-/// For a zombie whose main thread has no descriptors left: other threads may still run, or be stuck
-/// while exiting.
+/// Searches the threads of a zombie whose main thread has no descriptors left. Other threads may
+/// still run, or be stuck while exiting.
 void collect_from_threads(int process, const Prefixes& prefixes, Clock::time_point end,
                           std::vector<std::string>& nodes) {
   const Folder threads = open_folder(process, "task");

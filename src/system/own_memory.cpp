@@ -14,7 +14,7 @@ namespace {
 int release_pages(dl_phdr_info* object, std::size_t, void*) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   if (std::string_view(object->dlpi_name).starts_with("linux-"))
-    return 0;  // the kernel's vDSO has no file
+    return 0;  // the vDSO has no file, so its pages could not be loaded again
   for (int i = 0; i < object->dlpi_phnum; ++i) {
     const ElfW(Phdr)& part = object->dlpi_phdr[i];
     // Only unmodified pages of a file can be loaded again with the same content.

@@ -3,8 +3,8 @@
 
 namespace berth::system {
 
-/// Makes all threads share one heap. By default each thread gets its own, with up to 1 MB of pages
-/// in use. Call it before the second thread starts.
+/// Makes all threads share one heap. By default, each thread gets its own heap, with up to 1 MB of
+/// pages in use. Call it before the second thread starts.
 void use_one_heap();
 
 /// Frees what only the start of the program needed: unused heap memory, and the pages of code and

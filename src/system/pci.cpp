@@ -167,11 +167,11 @@ bool sleeps(const std::string& folder) {
   return read_line(folder + "/power_state") == "D3cold";
 }
 
-/// The bridges above a device, from where the link in `folder` leads:
+/// The bridges above a device, from the target of the link `folder`:
 /// "../../../devices/pci0000:00/0000:00:01.0/0000:01:00.0" → "pci0000:00/0000:00:01.0". "" if the
 /// tree has a plain folder, as recorded ones do.
 std::string path_above(const std::string& folder) {
-  constexpr std::size_t kLongest = 256;  // 18 bridges; machines have up to 6
+  constexpr std::size_t kLongest = 256;  // room for 18 bridges; machines have up to 6
   std::string target;
   if (const auto link = link_target(folder)) target = printable(*link);
   const auto begin = target.find("/pci");

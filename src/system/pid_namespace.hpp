@@ -34,7 +34,7 @@ struct LocalPid {
 class PidTranslator {
  public:
   explicit PidTranslator(const Roots& roots);
-  /// For a view that is already known: `berth sim` starts its processes in this process's
+  /// Uses a view that is already known: `berth sim` starts its processes in this process's
   /// namespace.
   PidTranslator(const Roots& roots, PidView view);
   [[nodiscard]] PidView view() const { return view_; }

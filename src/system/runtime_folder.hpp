@@ -21,8 +21,8 @@ namespace berth::system {
 [[nodiscard]] std::string state_folder();
 
 /// Creates a folder that only this user can write to, or checks an existing one. Sets `made` if it
-/// created the folder. Fails with kUnavailable (E0514). `choose`: the start of a command that sets
-/// another folder.
+/// created the folder. Fails with kUnavailable (E0514). `choose`: for the error's hint, the start
+/// of a command that chooses another folder.
 [[nodiscard]] Status make_private_folder(const std::string& path, bool& made,
                                          const std::string& choose = "export BERTH_RUNTIME_DIR=");
 

@@ -5,7 +5,7 @@
 
 namespace berth::system {
 
-/// Asks systemd. False also if it does not answer in this time, or does not run here.
+/// Asks systemd. Also returns false if systemd does not answer in this time, or does not run here.
 [[nodiscard]] bool is_machine_stopping(std::chrono::seconds at_most = std::chrono::seconds(5));
 
 }  // namespace berth::system

@@ -13,9 +13,9 @@ struct Start {
   std::string program;  // a path, or a name that is looked up in PATH
   std::vector<std::string> words;
   std::vector<std::string> variables =
-      {};                  // "NAME=value": in addition, or instead of this program's
+      {};  // "NAME=value": added to this program's variables, or replaces one of them
   int out = -1, err = -1;  // descriptors that become 1 and 2
-  int in = -1;             // becomes 0; -1: an empty stdin
+  int in = -1;             // descriptor that becomes 0; -1: an empty stdin
   int more = -1;           // becomes 3
   bool is_daemon = false;  // start it in its own session, in the root folder
 };

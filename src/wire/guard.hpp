@@ -20,7 +20,7 @@ inline constexpr std::uint32_t kMaxDevices = 16, kMaxProcesses = 512;
 inline constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
 
 struct DeviceLimit {
-  unsigned char uuid[16];      // as cuDeviceGetUuid returns it; kNamedDevice: two words
+  unsigned char uuid[16];      // as cuDeviceGetUuid returns it; with kNamedDevice: two words
   std::uint64_t memory_bytes;  // kNoLimit: no limit
   std::uint32_t permille;      // share of the device's time; 0: no share requested
   std::uint32_t flags;         // Flag
@@ -78,9 +78,11 @@ struct Counters {
   // Managed memory beyond the quota. spilled: what this process has now. spilled_peak: the largest
   // amount of the whole job, as this process saw it at its own allocations.
   std::uint64_t spilled, spilled_peak;
-  // Prefetches of that memory when a turn began, their bytes, and nanoseconds of device time.
+  // Prefetches of this managed memory at the beginning of turns: their number, their bytes, and
+  // nanoseconds of device time.
   std::uint64_t prefetches, prefetched, prefetching;
-  std::uint64_t waited;  // nanoseconds for which another job had the device, and this one waited
+  // nanoseconds for which this process waited while another job had the device
+  std::uint64_t waited;
   std::uint64_t unused[1];
 };
 static_assert(sizeof(Counters) == 192);
@@ -111,9 +113,9 @@ struct Usage {
   std::uint32_t places;  // places ever used
   std::uint64_t reserved;
   std::uint64_t peak[kMaxDevices];  // largest sum over the processes so far
-  std::uint32_t started;            // processes with the guard that initialised CUDA
+  std::uint32_t started;            // number of processes with the guard that initialised CUDA
   std::uint32_t trouble;            // Trouble: why the guard could not enforce something
-  std::uint32_t unlimited;          // processes that could not read the limits
+  std::uint32_t unlimited;          // number of processes that could not read the limits
   std::uint32_t unused[7];
   std::uint32_t names;    // 1: unknown_name is being written or was written
   char unknown_name[60];  // not necessarily terminated
@@ -197,8 +199,8 @@ inline std::uint64_t spilled_of(const Usage& usage, std::uint32_t device) {
 /// The memory of the living processes, to compare with what the driver reports.
 struct Tally {
   std::uint64_t used = 0;
-  std::uint64_t kept = 0;     // the driver keeps at most this much more for streams
-  std::uint64_t spilled = 0;  // any part of it may be on the device
+  std::uint64_t kept = 0;     // upper bound of the freed memory that the driver keeps for streams
+  std::uint64_t spilled = 0;  // memory beyond the quota; any part of it may be on the device
   std::uint64_t events = 0;   // grows with each allocation and free
   std::uint32_t processes = 0;
 };

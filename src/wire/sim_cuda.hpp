@@ -21,7 +21,7 @@ inline constexpr std::uint32_t kCudaVersion = 4, kCudaDevices = 16, kCudaProcess
 /// A position in a queue, to find out when the work before it is done.
 struct CudaMark {
   std::uint64_t at;    // work before it, in nanoseconds since the queue began
-  std::uint64_t when;  // CLOCK_MONOTONIC in nanoseconds; 0: not yet
+  std::uint64_t when;  // when that work was done (CLOCK_MONOTONIC in nanoseconds); 0: not yet
 };
 
 /// For NVML's utilization: the newest sample period with work, its busy nanoseconds, and those of
@@ -125,8 +125,8 @@ inline std::uint64_t cuda_memory_used(const CudaShared& shared, std::uint32_t de
   return sum;
 }
 
-/// Whether a process in this group (below the mount) is in the limited group (the full path), or in
-/// a group below it.
+/// Whether the process is in the limited control group, or in a group below it. The process has its
+/// group's path below the mount; the limit has the full path.
 inline bool is_limited(const CudaLimit& limit, const CudaProcess& process) {
   const std::size_t length = strnlen(process.group, kCudaGroup),
                     whole = strnlen(limit.group, kCudaGroup);
@@ -190,8 +190,8 @@ inline std::uint64_t kernels_in(const CudaQueue& queue) {
   return part < 1000 ? part : 1000;
 }
 
-/// There was work from `from` to `to`, and not earlier than in the last call; `permille` of that
-/// was kernels.
+/// Adds work that ran from `from` to `to`, which must not be before the time of the last call.
+/// `permille` of this time was spent on kernels.
 inline void add_busy(CudaSamples& samples, std::uint64_t from, std::uint64_t to,
                      std::uint64_t permille) {
   const std::uint64_t newest = (to - 1) / kCudaSample, begin = newest * kCudaSample;
@@ -205,7 +205,7 @@ inline void add_busy(CudaSamples& samples, std::uint64_t from, std::uint64_t to,
   if (from < begin) samples.before += (begin - (from > earlier ? from : earlier)) * permille / 1000;
 }
 
-/// Percent of the last whole sample period with kernels.
+/// The percentage of the last complete sample period in which kernels ran.
 inline std::uint32_t cuda_utilization(const CudaSamples& samples, std::uint64_t now) {
   const std::uint64_t sample = now / kCudaSample;
   const std::uint64_t busy = sample == samples.newest       ? samples.before

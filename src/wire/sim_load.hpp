@@ -187,7 +187,7 @@ class Moment {
     const std::uint32_t sum = device_.base_load + activity(ended_too);
     return sum < 100 ? sum : 100;
   }
-  /// Between 70 % of the mean load and the mean load.
+  /// The utilization at a time. It varies between 70 % and 100 % of the mean load.
   [[nodiscard]] std::uint32_t utilization_at(std::uint32_t load, std::uint64_t time) const {
     return load * (700 + wave(view_.state().seed, index_, time) * 3 / 10) / 1000;
   }

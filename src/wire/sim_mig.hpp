@@ -15,7 +15,8 @@ namespace berth::wire::sim {
 inline constexpr std::uint64_t kMigMagic = 0x47494d4854524542;  // "BERTHMIG"
 inline constexpr std::uint32_t kMigVersion = 1, kMigInstances = 8;
 
-/// A GPU instance. `used` is written last when it is made, and first when it is removed.
+/// A GPU instance. Set `used` last when the instance is made, and clear it first when the instance
+/// is removed.
 struct MigInstance {
   std::uint32_t used, id;
   std::uint32_t profile;  // its position among the profiles of the device

@@ -138,9 +138,10 @@ struct MigProfile {
   std::uint64_t memory;
   std::uint32_t number, id;  // NVML_GPU_INSTANCE_PROFILE_…; the driver's id
   std::uint32_t slices, multiprocessors;
-  std::uint32_t size, starts;  // memory slices that it takes; how many places there are for it
-  std::uint32_t start[8];      // the first memory slice of each place
-  char name[32];               // "1g.10gb"
+  // the number of memory slices that it takes; the number of positions where it can start
+  std::uint32_t size, starts;
+  std::uint32_t start[8];  // the first memory slice of each position
+  char name[32];           // "1g.10gb"
 };
 static_assert(offsetof(MigProfile, start) == 32 && sizeof(MigProfile) == 96);
 
@@ -184,12 +185,13 @@ struct State {
 static_assert(offsetof(State, init_time) == 56 && offsetof(State, driver_present) == 72);
 static_assert(offsetof(State, machine) == 144 && sizeof(State) == 272);
 
-/// Followed by calls[functions], wakes[devices] (64 bits each) and gone[processes] (32 bits each).
-/// All atomic.
+/// This struct is followed by calls[functions], wakes[devices] (64 bits each) and gone[processes]
+/// (32 bits each). All of them are accessed atomically.
 struct Shared {
   std::uint64_t magic;
   std::uint32_t version, functions, devices, processes;
-  /// Numbers the registrations for Xids and the first deliveries of Xids, in their order.
+  /// The last number given to a registration for Xids, or to the first delivery of an Xid. The
+  /// numbers show the order of these events.
   std::uint64_t xid_order = 0;
   std::uint64_t xid_taken[kMaxFaults] = {};  // number of the first delivery of each fault; 0: none
 };

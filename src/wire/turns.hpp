@@ -43,14 +43,16 @@ struct Turns {
   std::uint32_t version;
   std::uint32_t places;  // places ever used
   std::uint64_t unused[6];
-  std::uint32_t holder;  // a place + 1; 0: none. A futex.
+  // number (place + 1) of the holder; 0: none. Waiting processes use it as a futex.
+  std::uint32_t holder;
   std::uint32_t waiters;
-  std::uint32_t last;  // the place + 1 that got the newest turn
+  std::uint32_t last;  // number (place + 1) of the process that got the newest turn
   std::uint32_t unused_too;
   std::uint64_t now[3];  // per Class: Place::had of the process that got the newest turn
   std::uint64_t more[3];
   Place place[kPlaces];
-  // When another process took the turn of each place, because its process paused; 0: it did not.
+  // For each place: when another process took the turn from its process, because that process
+  // paused; 0: none did.
   std::uint64_t lost[kPlaces];
   // Managed memory that the process of each place has moved to the device (--spill).
   std::uint64_t moved[kPlaces];

@@ -47,7 +47,8 @@ void take_topology(const Topology& topology, model::Device& device) {
     device.vendor_index = static_cast<std::uint32_t>(i);
     device.architecture = architecture_of(node.gfx_target_version);
     if (node.unique_id != 0) device.uuid = fmt::format("GPU-{:016x}", node.unique_id);
-    // Older kernels show a CPU and its integrated graphics as one node.
+    // A node with CPU cores is an integrated GPU: older kernels show the CPU and its graphics as
+    // one node.
     device.memory_unified = node.cpu_cores_count != 0;
     return;  // partitions of a card share its address; the first partition is used
   }
@@ -83,8 +84,8 @@ void read_memory(const std::string& folder, model::Device& device) {
   auto total = sysfs::number(folder + "/mem_info_vram_total");
   auto used = sysfs::number(folder + "/mem_info_vram_used");
   if (device.memory_unified) {
-    // Only little memory is reserved for it at boot. Programs mostly use memory borrowed from the
-    // host.
+    // Add the host memory that the GPU can use. Integrated graphics has little memory of its own,
+    // reserved at boot, so programs mostly use host memory.
     total = sum(total, sysfs::number(folder + "/mem_info_gtt_total"));
     used = sum(used, sysfs::number(folder + "/mem_info_gtt_used"));
   }

@@ -95,7 +95,7 @@ struct CUmemPoolProps {
   unsigned char reserved[53];
 };
 static_assert(sizeof(CUmemPoolProps) == 88);
-/// Attributes 1 to 3 say how a pool uses memory again.
+/// Attributes 1 to 3, which are not used here, control how a pool reuses memory.
 inline constexpr int CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4;
 
 struct CUDA_ARRAY_DESCRIPTOR {

@@ -34,7 +34,7 @@ class Activity {
   [[nodiscard]] std::optional<model::Absence> open(Look& look);
 
   const Api& api_;
-  bool is_asked_ = false;                      // whether the device supports GPM
+  bool is_asked_ = false;  // the driver was asked whether the device supports GPM
   std::optional<model::Absence> unsupported_;  // why it does not
   std::array<nvmlGpmSample_t, 2> samples_{};   // the last sample and the one before
   std::optional<Look::Clock::time_point> sampled_at_;

@@ -97,7 +97,8 @@ TEST_CASE("the activity of a chip's parts needs two samples, and says its window
     sm = 4294967295.0;
     CHECK(test.parts(1).sm_active_percent.why == Absence::kFailed);
     sm = 60;
-    // After a failed sample, the older one would give a mean over an unknown time.
+    // A failed sample also discards the older one, because a mean since then would cover an unknown
+    // time.
     sampled = NVML_ERROR_UNKNOWN;
     CHECK(test.parts(1).sm_active_percent.why == Absence::kFailed);
     sampled = NVML_SUCCESS;

@@ -41,7 +41,7 @@ struct Confidential {
 };
 [[nodiscard]] Confidential read_confidential(const Api& api);
 
-/// NVML_P2P_STATUS_… of the direction that is worse.
+/// The peer-to-peer status of two devices (NVML_P2P_STATUS_…), for the worse of the two directions.
 [[nodiscard]] Answer read_peer(Look& look, nvmlDevice_t other);
 
 }  // namespace berth::nvml

@@ -305,7 +305,7 @@ double power_window(const Device& device) {
   return name.empty() ? -1 : is_instant ? 0 : 1;
 }
 
-/// If the driver has no average power, the power at this moment.
+/// The average power. If the driver does not report it, the power at this moment.
 Reading<std::uint64_t> power_of(Look& look, const Device& device) {
   auto power = number<std::uint64_t>(look, look.api.DeviceGetPowerUsage, kMilliwatts);
   if (power || power.why != Absence::kNotSupported) return power.over(power_window(device));

@@ -49,7 +49,8 @@ TEST_CASE("a platform that hangs is given up at the deadline") {
 }
 
 TEST_CASE("a platform that makes progress gets more time") {
-  const auto report = ask_fake("slow", 1s);  // it takes longer, nearly all of it in naps
+  // the platform takes longer than that, and sleeps nearly all of the time
+  const auto report = ask_fake("slow", 1s);
   CHECK(!report.error);
   CHECK(report.devices.size() == 1);
 }

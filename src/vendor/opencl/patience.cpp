@@ -27,7 +27,7 @@ Patience::Patience(pid_t parent, std::chrono::steady_clock::time_point start,
       until_(start + std::max(deadline - kWindow, 0ms)),
       deadline_(deadline) {}
 
-/// Looks at the child, or at the parent before it has started the child.
+/// Reads the state of the child, or of the parent if the parent has not started the child yet.
 Patience::Seen Patience::look() const {
   Seen seen;
   const auto children = slurp(fmt::format("/proc/{0}/task/{0}/children", parent_));

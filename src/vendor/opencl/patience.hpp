@@ -17,8 +17,8 @@ class Patience {
            std::chrono::milliseconds deadline);
   /// When to call renew().
   [[nodiscard]] std::chrono::steady_clock::time_point until() const { return until_; }
-  /// False: give up. At the latest, that is after ten times the deadline, or if the process had the
-  /// deadline as CPU time.
+  /// False: give up. This happens at the latest after ten times the deadline, or when the process
+  /// has used as much CPU time as the deadline.
   [[nodiscard]] bool renew(std::chrono::steady_clock::time_point now);
 
  private:
