@@ -36,7 +36,9 @@ class Arrays {
 
  private:
   struct Array {
-    std::set<model::JobId> jobs, going, in_line, aside;  // going: jobs that have not ended
+    /// going: jobs that have not ended; in_line: jobs in the queue or running; aside: jobs that
+    /// wait because of the array's limit
+    std::set<model::JobId> jobs, going, in_line, aside;
     bool is_good = true;
   };
   std::map<model::JobId, Array> arrays_;

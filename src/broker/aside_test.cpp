@@ -1,4 +1,4 @@
-// Devices of a job that has ended, although a process of it cannot be killed.
+// Tests the devices that are set aside because a process of an ended job cannot be killed.
 #include <doctest/doctest.h>
 
 #include "broker/broker.hpp"
@@ -21,7 +21,7 @@ TEST_CASE("a device with a process that cannot be killed is given to nobody unti
   CHECK(broker.closed().aside.size() == 2);
   const JobId two = submit(broker, wants(1, 2), 2);
   CHECK(broker.start_what_fits(at(3)).empty());
-  // A look at the machine does not change that; nor does a broker that starts later.
+  // The units stay aside after a new snapshot, and also after a restart of the broker.
   broker.see(gpus(2), {});
   CHECK(broker.start_what_fits(at(4)).empty());
   Broker restarted = on(gpus(2));

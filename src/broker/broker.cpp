@@ -62,13 +62,15 @@ std::string Broker::needs_partition(JobId id) const {
   return std::any_of(ledger_.rooms.begin(), ledger_.rooms.end(), is_room) ? unit : "";
 }
 
-// The queue still counts the job on the GPU, which is where its partition's memory comes from.
+// The queue continues to count the job's memory on the GPU, because the partition takes its memory
+// from that GPU.
 void Broker::set_partition(JobId id, const model::Partition& partition) {
   Job& job = jobs_.at(id);
   model::Grant& grant = job.grants.front();
   for (model::Device& device : snapshot_.devices) {
     if (device.uuid != grant.unit) continue;
-    // A removed partition at the same place had the same uuid, and the snapshot may still show it.
+    // The snapshot may still show a removed partition that had the same place and therefore the
+    // same uuid.
     std::erase_if(device.partitions,
                   [&](const model::Partition& one) { return one.uuid == partition.uuid; });
     device.partitions.push_back(partition);
@@ -167,7 +169,7 @@ void Broker::restore_drained(std::vector<std::string> units,
   close_drained();
 }
 
-/// Lists each unit once, in the order of the machine.
+/// Lists each unit once, in the order in which the machine lists them.
 std::vector<std::string> Broker::drained_or_lent() const {
   std::vector<std::string> all;
   for (const std::string& unit : units_)
@@ -195,7 +197,7 @@ void Broker::close_drained() {
             [&](const std::string& a, const std::string& b) { return place(a) < place(b); });
   std::erase_if(ledger_.holdings,
                 [&](const model::Holding& one) { return one.job == 0 && one.user.empty(); });
-  // A holding with job 0 belongs to no job, so place() gives its unit to none.
+  // A holding with job 0 belongs to no job, so place() gives this unit to no job.
   for (const std::string& unit : units_)
     if (lent_.contains(unit) || std::find(drained_.begin(), drained_.end(), unit) != drained_.end())
       ledger_.holdings.push_back({0, "", unit, 0});
@@ -403,7 +405,7 @@ void Broker::restore(const Job& job, Now now) {
     return;
   }
   if (!demand) {
-    // The machine has changed and can never run this job, so it does not wait any longer.
+    // The machine has changed and can never run this job. So the job fails instead of waiting.
     kept.state = JobState::kFailed;
     kept.why = demand.error().message;
     kept.ended_unix_milliseconds = now.unix_milliseconds;
@@ -455,7 +457,8 @@ Status Broker::hold(JobId id, bool held, Caller caller, Now now) {
     leave_line(job, now);
   } else {
     pending_.at(id).queued = now.steady;
-    pending_.at(id).pauses = false;  // its user does not want it to wait any longer
+    // The user released the job, so it does not wait for the end of its pause.
+    pending_.at(id).pauses = false;
     paused_.erase(id);
     job.pause = std::chrono::milliseconds(0);
     if (!waits_for_another(job)) stand_in_line(job);
@@ -536,8 +539,8 @@ bool Broker::start(const policy::Start& start, Now now) {
   model::Request request = least;
   if (request.gpus_most) request.gpus = static_cast<int>(start.devices.size());
   auto placement = policy::place(request, snapshot_, ledger_);
-  // The queue compares only numbers, so place() may refuse. It may still accept the smallest number
-  // of devices.
+  // The queue compares only numbers, so place() may refuse this number of devices. It may still
+  // accept the smallest number that the job allows.
   if (!placement && request.gpus_most) placement = policy::place(least, snapshot_, ledger_);
   if (!placement) return false;
   job.grants.clear();
@@ -578,7 +581,7 @@ void Broker::set_owners(JobId id, std::vector<model::ProcessId> owners) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end() || found->second.owners == owners) return;
   found->second.owners = std::move(owners);
-  // For a queued job, the owners are stored in its job folder.
+  // The owners of a queued job are stored in its job folder, so its journal record does not change.
   if (!found->second.queued) changed_.insert(id);
 }
 
@@ -657,7 +660,8 @@ void Broker::end(JobId id, JobState state, std::optional<model::Outcome> outcome
       job = std::move(again);
       return put_back(job, *demand, std::move(why), now);
     }
-    state = JobState::kFailed;  // the machine has changed and can never run it again
+    // The machine has changed and can never run this job again.
+    state = JobState::kFailed;
     why = demand.error().message;
   }
   job.state = state;
@@ -671,7 +675,7 @@ void Broker::end(JobId id, JobState state, std::optional<model::Outcome> outcome
   ended(job, now);
 }
 
-/// A job that waits again enters the queue.
+/// Puts a job that must wait again into the queue.
 void Broker::put_back(Job& job, const policy::Demand& demand, std::string why, Now now) {
   job.why = std::move(why);
   changed_.insert(job.id);
@@ -738,8 +742,8 @@ model::Request Broker::wish_of(const Job& job) {
   return request;
 }
 
-/// What the job needs. If the machine no longer has enough other devices, it avoids none. A job
-/// that accepts the CPU gets it at once if the machine has no device for it.
+/// What the job needs. A job avoids the devices on which it failed, unless the machine has too few
+/// other devices. If no device is left and the job accepts the CPU, it gets the CPU at once.
 Result<policy::Demand> Broker::demand_of(Job& job) const {
   auto demand = policy::demand_of(wish_of(job), snapshot_, units_, ledger_);
   const bool wants_device = job.request.gpus != 0;
@@ -759,11 +763,12 @@ JobId Broker::enter(Job job, const policy::Demand& demand, Now now) {
   job.id = next_++;
   job.state = job.state == JobState::kHeld ? JobState::kHeld : JobState::kWaiting;
   job.submitted_unix_milliseconds = now.unix_milliseconds;
-  if (demand.devices == 0)
-    job.request = policy::on_cpu(job.request);  // so that it does not count as a GPU job
+  // Otherwise this job would count as a GPU job.
+  if (demand.devices == 0) job.request = policy::on_cpu(job.request);
   const bool is_listed = all_jobs_.size() == jobs_.size();
   const Job& kept = jobs_.emplace(job.id, std::move(job)).first->second;
-  if (is_listed) all_jobs_.push_back(&kept);  // this job has the highest number
+  // This job has the highest number, so the list stays sorted.
+  if (is_listed) all_jobs_.push_back(&kept);
   if (kept.task) arrays_.add(kept);
   remember_key(kept);
   pending_[kept.id] = {demand, now.steady};

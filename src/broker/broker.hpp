@@ -30,7 +30,8 @@ using model::Job;
 using model::JobId;
 using model::JobState;
 
-/// The caller's clocks: the monotonic one for durations, the wall clock for people.
+/// The caller's clocks: the monotonic clock for durations, the wall clock for times that people
+/// read.
 struct Now {
   policy::Instant steady{0};
   std::int64_t unix_milliseconds = 0;
@@ -43,11 +44,11 @@ struct Caller {
   std::string name = {};  // "": the broker itself
 };
 
-/// Changes to a job. A member without a value is not changed. Most members are only for waiting
-/// jobs.
+/// Changes to a job. A member without a value is not changed. Most members can only be changed
+/// while the job waits.
 struct Changes {
   std::optional<int> priority, gpus;
-  std::optional<std::uint64_t> memory_bytes;  // on a shared device; also for a running job
+  std::optional<std::uint64_t> memory_bytes;  // of a job on a shared device; also if it runs
   std::optional<int> share_permille;          // also for a running job
   std::optional<std::chrono::milliseconds> time_limit;  // 0: no limit
   std::optional<std::vector<JobId>> after, after_any, after_not_ok;
@@ -93,9 +94,10 @@ class Broker {
   /// The uuid of the GPU on which a partition must be made for a job that has just started; "":
   /// none. Then call set_partition() or put_back().
   [[nodiscard]] std::string needs_partition(JobId id) const;
-  /// Gives the job this partition. Before, the job only had free memory for a partition on the GPU.
+  /// Gives the job this partition. Until this call, the job only has a lease on memory of the GPU.
   void set_partition(JobId id, const model::Partition& partition);
-  /// The partition cannot be made. The job waits again, until the machine has changed.
+  /// Call it if the partition cannot be made. The job then waits again until the machine has
+  /// changed.
   void put_back(JobId id, Now now);
 
   /// Call it before end(): these processes of the job could not be killed. Its units are set aside,
@@ -116,18 +118,18 @@ class Broker {
   void skip_numbers(JobId highest) { next_ = std::max(next_, highest + 1); }
   /// Sets id, state and time of the job and queues it. Fails as policy::demand_of, and with
   /// kNotFound (E0901: a job in `after` does not exist) and kRefused (E0937: the user has too many
-  /// jobs; E0938: more than the user may have).
+  /// jobs; E0938: the job needs more than the user may have).
   [[nodiscard]] Result<JobId> submit(Job job, Now now);
   /// Submits one copy of the job per index. Returns the array's id; its jobs have the ids after it.
   [[nodiscard]] Result<JobId> submit_array(const Job& job, const model::ArrayRange& range, Now now);
-  /// Moves jobs to the CPU that have waited for a GPU as long as they allow, and that fit there.
+  /// Moves jobs to the CPU if they have waited for a GPU for the time that they allow, and if they
+  /// fit there.
   void turn_to_cpu(Now now);
   /// Starts what fits, in the order of the queue. Returns the ids of the started jobs.
   [[nodiscard]] std::vector<JobId> start_what_fits(Now now);
   /// Replaces the processes that keep the job's lease valid.
   void set_owners(JobId id, std::vector<model::ProcessId> owners);
-  /// Records what keeps the job from using other devices, and the control group for this ("":
-  /// none).
+  /// Records how the job is kept from using other devices, and its control group ("": none).
   void set_access(JobId id, model::Access access, std::string group);
   void set_refusals(JobId id, std::uint64_t refusals);
   /// Records that a running job is being ended, so that a restarted broker knows it.
@@ -138,8 +140,9 @@ class Broker {
   /// failure. Fails with kInvalidArgument (E0993: it does not run, or was not queued), and with
   /// kNoDevice (E0994: no device of the machine would be left for it).
   [[nodiscard]] Status set_next_try(JobId id, model::QueuedTry next);
-  /// Queues the jobs whose pause before the next try was over when the last look at the machine
-  /// began, at `looked`. An older look may not show the memory that made the last try fail.
+  /// Queues the jobs whose pause before the next try had ended at `looked`, the time when the
+  /// newest snapshot of the machine was started. An older snapshot may not show the memory that
+  /// made the last try fail.
   void end_pauses(policy::Instant looked);
   /// When the pause of this job before its next try is over; nullopt: it does not pause.
   [[nodiscard]] std::optional<policy::Instant> pauses_until(JobId id) const;
@@ -203,7 +206,7 @@ class Broker {
   struct Pending {
     policy::Demand demand;
     policy::Instant queued{0};
-    bool pauses = false;  // until Job::pause is over, after `queued`
+    bool pauses = false;  // the job waits for the end of Job::pause, which began at `queued`
   };
   [[nodiscard]] Result<Job*> changeable(JobId id, Caller caller);
   [[nodiscard]] bool waits_for_another(const Job& job) const;
@@ -248,18 +251,22 @@ class Broker {
   std::vector<model::AsideUnit> aside_;
   policy::Queue queue_;
   std::map<JobId, Job> jobs_;
-  mutable std::vector<const Job*> all_jobs_;  // the jobs of jobs_, or empty after a job was removed
+  /// All jobs in jobs_, sorted by number. A removed job empties the list; all_jobs() then fills it
+  /// again.
+  mutable std::vector<const Job*> all_jobs_;
   UserLoad user_load_;
-  std::map<JobId, Pending> pending_;            // waiting jobs, in the queue or not
-  std::map<JobId, std::set<JobId>> followers_;  // jobs that wait for a job, by that job
+  std::map<JobId, Pending> pending_;  // waiting jobs, in the queue or not
+  /// The key is a job; the value is the set of jobs that depend on it.
+  std::map<JobId, std::set<JobId>> followers_;
   std::set<JobId> changed_, passed_over_;
-  std::set<JobId> paused_;    // waiting jobs that are not in the queue before their pause is over
-  std::set<JobId> may_turn_;  // jobs that have waited long enough to move to the CPU
+  std::set<JobId> paused_;    // waiting jobs that enter the queue after their pause
+  std::set<JobId> may_turn_;  // waiting jobs that move to the CPU after Job::or_cpu_after
   Arrays arrays_;
   std::vector<JobId> over_;  // ended jobs whose followers must still be processed
   bool following_ = false;
   void remember_key(const Job& job);
-  std::map<std::pair<std::uint32_t, std::string>, JobId> keys_;  // keys of submissions, by user
+  /// The job of each submission; the key is the user and the key of the submission.
+  std::map<std::pair<std::uint32_t, std::string>, JobId> keys_;
   JobId next_ = 1;
 };
 

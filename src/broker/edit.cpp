@@ -39,8 +39,8 @@ bool is_only_size(const Changes& changes) {
          (changes.memory_bytes || changes.share_permille);
 }
 
-/// A job may depend only on older jobs, so that no two jobs can wait for each other. `next` is
-/// unused.
+/// A job may depend only on older jobs, so that no two jobs can wait for each other. `next`: the
+/// number of the next job, which no job has yet.
 Status check_older(const Job& job, JobId next) {
   for (const auto* list : {&job.after, &job.after_any, &job.after_not_ok})
     for (const JobId other : *list)
@@ -52,7 +52,8 @@ Status check_older(const Job& job, JobId next) {
   return Done{};
 }
 
-/// `memory_bytes`: more memory than the job has; 0: only its share would grow.
+/// The error if a running job cannot get more of its device. `memory_bytes`: the requested memory;
+/// 0: only a larger share was requested.
 Error cannot_grow(const std::string& number, std::uint64_t memory_bytes,
                   const policy::Queue::Room& room) {
   constexpr std::uint64_t kMiB = 1ULL << 20U;

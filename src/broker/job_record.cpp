@@ -26,8 +26,8 @@ constexpr std::array<std::string_view, 10> kChanges{
     "after",         "after_any", "after_not_ok",
     "first",         "swap",      "memory_bytes",
     "share_permille"};
-// client::Lease sends its job's whole record with these calls, so the broker must accept the keys
-// that every record has: the last five of both lists.
+// client::Lease sends the whole record of its job with the calls `owners` and `end`. So both lists
+// end with the five keys that every record has.
 constexpr std::array<std::string_view, 6> kOwners{"owners",  "id",    "uid",
                                                   "request", "state", "submitted"};
 constexpr std::array<std::string_view, 9> kEnd{
@@ -155,7 +155,7 @@ void take_ending(const Json& json, Job& job) {
   if (!signal.empty()) {
     std::int64_t before = 0;
     take(json, "signal_before_milliseconds", before);
-    // 0 is not a signal, so check_numbers() rejects a name that is unknown.
+    // An unknown name becomes 0, which is not a signal, so check_numbers() rejects it.
     job.warning = {model::warning_signal(signal).value_or(0), std::chrono::milliseconds(before)};
     take(json, "signal_at_any_end", job.warning->at_any_end);
   }
@@ -351,7 +351,7 @@ Status check_key(const Job& job) {
   return not_within("key", text("at most {} letters, digits, - and _", kLongest));
 }
 
-/// Rejects a name that verbs would read as a number, a range or a list of jobs.
+/// Rejects a name that commands would read as a number, a range or a list of jobs.
 Status check_name(const std::string& name) {
   const bool has_letter = std::any_of(name.begin(), name.end(), [](char c) {
     return std::string_view("0123456789-_[]%:").find(c) == std::string_view::npos;

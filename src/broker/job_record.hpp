@@ -44,7 +44,7 @@ struct UnitCall {
 [[nodiscard]] std::string record_of(const model::QueuedTry& next);
 /// Fails with kInvalidArgument (E0904, E0104).
 [[nodiscard]] Result<model::QueuedTry> next_try_of(std::string_view body);
-/// The body of the call `hang`: a sentence about what the job's ranks hang in; "": they do not
+/// The body of the call `hang`: a sentence that says where the job's ranks hang; "": they do not
 /// hang.
 [[nodiscard]] std::string hang_record(const std::string& sentence);
 /// Fails with kInvalidArgument (E0904).

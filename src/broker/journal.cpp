@@ -90,7 +90,8 @@ Error not_opened(const std::string& file, sqlite3* database) {
   }
 }
 
-/// For example, the home folder of a service's user does not exist.
+/// The error for a folder that cannot be created, for example because a service's user has no home
+/// folder.
 Error not_made(const std::string& folder, int problem) {
   if (problem != EACCES && problem != EPERM && problem != EROFS) return unwritable(folder, problem);
   return {ErrorCode::kUnavailable, "E0907",
@@ -155,8 +156,7 @@ std::string_view bytes_of(sqlite3_value* value) {
 
 /// record_sum(kind, key, revision, bytes) in SQL.
 void sum_in_sql(sqlite3_context* context, int /*count*/, sqlite3_value** values) {
-  // Read the bytes as they are stored, before anything converts a value to a number and replaces
-  // it.
+  // Read the stored bytes first, because reading a value as a number would make SQLite convert it.
   const std::string kind(bytes_of(values[0])), key(bytes_of(values[1]));
   ::sqlite3_result_int64(
       context, record_sum(kind, key, ::sqlite3_value_int64(values[2]), bytes_of(values[3])));

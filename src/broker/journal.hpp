@@ -46,9 +46,9 @@ class Journal {
   [[nodiscard]] Status set_value(std::string_view key, std::string_view value);
   /// Waits until everything written is on the disk. May be called from another thread.
   void sync() const;
-  /// Moves a large WAL into the database. Other requests wait about 20 ms for this, so if the
-  /// broker is busy (not `is_quiet`), the WAL may grow larger before. Do not call it while
-  /// answering.
+  /// Moves a large WAL into the database. Other requests wait about 20 ms for this. So if the
+  /// broker is busy (not `is_quiet`), it only does so once the WAL is much larger. Do not call it
+  /// while answering.
   void tidy(bool is_quiet);
   /// Makes one copy a day, FOLDER/copies/journal-DAY.db, and keeps the newest few. Call it every
   /// second: each call copies a part. The journal is also copied to this folder before its format

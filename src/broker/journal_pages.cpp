@@ -60,7 +60,8 @@ class WalReader {
     if (!is_header_good) {
       wal_.is_damaged = true;
       if (is_page_size(page_size)) wal_.page_size = page_size;
-      big_endian_ = false;  // as SQLite writes it on this platform
+      // SQLite computes the checksums in the byte order of this platform.
+      big_endian_ = false;
     }
     if (!is_page_size(wal_.page_size)) return;
     count_ = (bytes.size() - kWalHeader) / frame_size();
@@ -97,8 +98,8 @@ class WalReader {
   [[nodiscard]] std::uint64_t salts_in(std::size_t i) const {
     return big_endian(bytes_, at_of(i) + 8, 8);
   }
-  /// Whether the frame belongs to the current generation. Frames of an earlier one have other
-  /// salts. Two flipped bits are allowed.
+  /// Whether the frame belongs to the current generation. Frames of an earlier generation have
+  /// different salts. Tolerates two flipped bits in the salts.
   [[nodiscard]] bool is_of_this_file(std::size_t i) const {
     return std::popcount(salts_in(i) ^ salts_) <= 2;
   }
@@ -181,16 +182,16 @@ class Pages {
     const auto type = static_cast<std::uint8_t>(bytes[head]);
     if (type == kInner || type == kIndexLeaf || type == kIndexInner) return;
     const std::size_t cells = big_endian(bytes, head + 3, 2);
-    // Search the whole page: not only the counted cells, and even if the page claims not to be a
-    // leaf, because these fields may be damaged. Whether bytes are a row is decided by their
-    // checksum.
+    // Search the whole page, because the page's type and its number of cells may be damaged. A row
+    // is recognised by its checksum.
     bool is_damaged = type != kLeaf;
     for (std::size_t i = 0, at = head + 8; at + 2 <= size_ && i < size_ / 8; ++i, at += 2) {
       const std::size_t cell = big_endian(bytes, at, 2);
       const bool is_live = i < cells && type == kLeaf, is_place = cell > at && cell < size_;
       if (!is_live && !is_place) break;
       auto record = is_place ? read_cell(bytes, cell) : std::nullopt;
-      if (!record) record.emplace();  // a row that exists but cannot be read
+      // The row exists but cannot be read, so record that a row is damaged here.
+      if (!record) record.emplace();
       record->is_live = is_live;
       is_damaged = is_damaged || (is_live && !record->is_good);
       if (record->is_good || is_live) found.push_back(*std::move(record));

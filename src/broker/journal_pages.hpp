@@ -20,7 +20,7 @@ struct Wal {
     std::size_t at = 0;                 // offset of the page in the file
   };
   std::uint32_t page_size = 0;
-  std::vector<Frame> frames;  // up to the last complete transaction
+  std::vector<Frame> frames;  // the frames up to the last complete transaction
   /// SQLite would not read all frames. Frames of an unfinished transaction do not count as damage.
   bool is_damaged = false;
   std::size_t readable = 0;  // number of frames SQLite would read
@@ -45,7 +45,8 @@ struct StoredRecord {
   std::int64_t sum = 0;
   std::string bytes;
   bool is_good = false;  // the record matches its checksum
-  bool is_live = false;  // its page counts this row; otherwise the row may be an old version
+  /// The page lists this row as existing. If false, the row may be an old version.
+  bool is_live = false;
 };
 /// Rows on every page that looks like part of a table, even if no page of the tree points to it.
 [[nodiscard]] std::vector<StoredRecord> records_in(std::string_view image, std::uint32_t page_size);

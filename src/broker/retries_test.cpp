@@ -31,7 +31,7 @@ Job queued(int devices, std::uint32_t uid = 1) {
   return job;
 }
 
-/// Ends the job for its next try, which must not get the devices it has.
+/// Ends the job so that it gets a next try, which must not get the devices of this try.
 void fail(Broker& broker, JobId id, int seconds, std::chrono::milliseconds pause = 0ms) {
   QueuedTry next{2, "device fault", {}, pause};
   for (const auto& grant : broker.job(id)->grants) next.without.push_back(grant.unit);
@@ -85,7 +85,7 @@ TEST_CASE("the other devices are waited for, and meanwhile the job can be cancel
   CHECK(broker.job(id)->state == JobState::kWaiting);
   CHECK(broker.job(id)->last_outcome->exit_code == 1);
   CHECK_FALSE(broker.job(id)->outcome);
-  // The device itself is free for others.
+  // Other jobs can get the device on which the job failed.
   const JobId third = submit(broker, queued(1, 3), 3);
   CHECK(broker.start_what_fits(at(3)) == std::vector{third});
   CHECK(unit(broker, third) == failed);
@@ -108,7 +108,7 @@ TEST_CASE("a job is outside the queue until its pause is over, also after a rest
   CHECK(broker.start_what_fits(at(3)).empty());
   CHECK(broker.next_pause_end() == at(12).steady);
   CHECK(broker.pauses_until(id) == at(12).steady);
-  // It keeps no other job from starting.
+  // A job that pauses does not prevent other jobs from starting.
   const JobId other = submit(broker, queued(2, 2), 3);
   CHECK(broker.start_what_fits(at(3)) == std::vector{other});
   broker.end(other, JobState::kDone, {}, "", at(4));

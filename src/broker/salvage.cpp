@@ -227,7 +227,7 @@ bool needs_salvage(const std::string& file, const std::string& copies, std::int6
   const auto lock = locked(file);
   if (!lock) return false;
   const Files files = read_files(file);
-  // If the database is missing or empty, SQLite deletes its WAL.
+  // If the database is missing or empty, SQLite would delete its WAL and lose these records.
   const bool is_passed_over =
       files.wal.is_damaged || (files.database.empty() && !files.wal.frames.empty());
   return is_passed_over &&

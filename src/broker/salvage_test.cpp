@@ -253,7 +253,7 @@ TEST_CASE("a lost journal comes back from its newest copy, whose jobs count as o
 TEST_CASE("the next broker completes an interrupted salvage") {
   const Killed killed;
   killed.restore();
-  // The new database is complete, and the old WAL still exists.
+  // A salvage was interrupted: the new database is complete, and the old WAL still exists.
   put(killed.folder.path + "/journal.db.salvaged", killed.database);
   { REQUIRE(Journal::open(killed.folder.path)); }
   CHECK_FALSE(fs::exists(killed.folder.path + "/journal.db.salvaged"));

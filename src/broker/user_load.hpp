@@ -1,5 +1,5 @@
-// UserLoad: how much of the broker's memory the unfinished jobs of each user take. All users share
-// this memory, so there is a limit for each user.
+// UserLoad: counts how much of the broker's memory the unfinished jobs of each user take. All users
+// share this memory, so there is a limit for each user.
 #pragma once
 
 #include <cstddef>

@@ -158,7 +158,8 @@ Result<Client> Client::connect(const std::string& socket, std::chrono::milliseco
   if (made < 0 && errno == EAGAIN) return stuck(socket, 0);
   if (made < 0)
     return unreachable(socket, error_code(errno, asio::error::get_system_category()).message());
-  auto parts = std::make_unique<Parts>();  // ten system calls, so only if there is a broker
+  // This takes ten system calls, so do it only if there is a broker.
+  auto parts = std::make_unique<Parts>();
   parts->path = socket;
   parts->socket.assign(asio::local::stream_protocol(), made);
   ucred other = {};

@@ -14,8 +14,9 @@ namespace berth::client {
 
 struct Response {
   int status = 0;
-  std::string body;                       // JSON
-  std::optional<std::int64_t> next = {};  // of a part of a file: the offset of the next part
+  std::string body;  // JSON
+  /// If the body is a part of a file: the offset of the next part.
+  std::optional<std::int64_t> next = {};
 };
 
 /// Time limit for answers that only depend on the broker, and not on a driver.

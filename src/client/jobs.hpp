@@ -26,9 +26,9 @@ namespace berth::client {
 /// The job in an answer, or the broker's error. Fails with kUnavailable (E1140) if the answer is
 /// neither.
 [[nodiscard]] Result<model::Job> job_in(const Response& response);
-/// The jobs of a list or of an array, or a single job.
+/// The jobs in an answer: those of a list or an array, or a single job.
 [[nodiscard]] Result<std::vector<model::Job>> jobs_in(const Response& response);
-/// The closed units in an answer with jobs.
+/// The units that get no new jobs, from an answer with jobs.
 [[nodiscard]] model::ClosedUnits closed_in(const Response& response);
 /// The broker's notices to users in an answer with jobs, for example that its journal cannot be
 /// written.

@@ -103,7 +103,7 @@ Result<model::Ledger> ledger_now() {
 
 Result<Lease> Lease::ask(const Job& job, IfNone if_none, const std::string& program) {
   // If the broker disconnects before it answers, it is unknown whether the job is in the journal.
-  // By the key, the next broker recognises the job.
+  // The key lets the next broker recognise the job.
   Job keyed = job;
   keyed.key = new_key();
   Following following;

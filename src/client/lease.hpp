@@ -24,8 +24,8 @@ class Lease {
   struct Wishes {
     model::Job job;  // with its request, name, command (for display only) and limits
     bool may_wait = true;
-    /// Called once, after a second of waiting. The error says who holds the devices, and its hint
-    /// which request would work now.
+    /// Called once, after a second of waiting. The error says who holds the devices. Its hint is a
+    /// request that would work now.
     std::function<void(const Error&)> on_waiting;
   };
 
@@ -63,7 +63,8 @@ class Lease {
   [[nodiscard]] bool is_enclosed() const { return ours_ && !job_.group.empty(); }
   /// The folder of the job's control group, also if this process already runs in it; "": none.
   [[nodiscard]] const std::string& group() const { return job_.group; }
-  /// What prevents access to other devices, for this process or the keeper that entered.
+  /// How the job is kept from using other devices: by the kernel, or only by variables. This
+  /// applies to this process, or to the keeper after enter().
   [[nodiscard]] model::Access access() const { return job_.access; }
   /// The job's memory and share of a device, which `berth resize` may have changed in the broker.
   /// nullopt: the broker does not answer within that time. Never waits longer and never starts a
@@ -97,10 +98,10 @@ class Lease {
   /// After end(): gives the broker the report, as output::stored_report, for `berth report`. Gives
   /// up after `at_most`, because the job's user waits for the prompt.
   void keep_report(const std::string& stored, std::chrono::milliseconds at_most);
-  /// Ends the lease in the keeper's process, a fork of the lease's owner that has been killed: the
-  /// job is lost, and its devices are set aside. Uses a connection of its own.
+  /// Ends the lease from the keeper, which is a forked child of the lease's owner, after that owner
+  /// was killed. The job counts as lost, and its devices are set aside. Opens a new connection.
   void end_without_front(const std::vector<model::ProcessId>& stuck) const;
-  /// After end(): a sentence why the broker ended the job; "" if it did not end it.
+  /// After end(): a sentence that says why the broker ended the job; "" if it did not end it.
   [[nodiscard]] std::string ended_because() const;
   /// The outcome that the broker gives a job that was cancelled or exceeded its time limit.
   [[nodiscard]] std::optional<model::Outcome> outcome_if_told_to_end() const;
@@ -120,7 +121,8 @@ class Lease {
   void share_locks();
 
   std::optional<Client> client_;
-  std::string socket_;                  // the expected path, if there is no broker
+  /// The path of the broker's socket; if there is no broker, the path that one would use.
+  std::string socket_;
   std::string program_ = kThisProgram;  // starts a broker
   model::Job job_;
   std::vector<Descriptor>

@@ -35,7 +35,8 @@ void take_name(const Json& from, const char* key, Enum last, Enum& into) {
     if (model::name(static_cast<Enum>(value)) == word) into = static_cast<Enum>(value);
 }
 
-/// Reads a reason. Even a reason that this version does not know means that the value is absent.
+/// Reads the reason why a value is absent. An unknown reason of a newer broker also means that the
+/// value is absent.
 void take_absence(const Json& from, const char* key, std::optional<model::Absence>& into) {
   if (const auto found = from.find(key); found == from.end() || found->is_null()) return;
   into = model::Absence::kFailed;

@@ -25,13 +25,14 @@ enum class IfNone {
 /// (E0921).
 [[nodiscard]] Result<Client> reach(IfNone if_none, const std::string& program = kThisProgram);
 
-/// Asks the broker of this folder to end, so that this process can take its place. It agrees if it
-/// was started to end when idle, as `berth run` starts it. Fails as Client::connect and
-/// Client::call, and with the broker's refusal (E1089; E0911: it is of an earlier release).
+/// Asks the broker of this folder to end, so that this process can take its place. The broker
+/// agrees if it is one that exits when idle, such as a broker that `berth run` started. Fails as
+/// Client::connect and Client::call, and with the broker's refusal (E1089; E0911: it is of an
+/// earlier release).
 [[nodiscard]] Status ask_to_hand_over(const std::string& state_folder);
 
-/// A command that shows the jobs of this user's own broker, if this process reached the system
-/// broker because that one was started later. "": the own broker has no unfinished jobs.
+/// `reached` may be a system broker that was started after this user's own broker. If the own
+/// broker still has unfinished jobs, returns a command that shows them; otherwise "".
 [[nodiscard]] std::string left_with_own(const Client& reached);
 
 /// Reconnects after the broker at that socket disconnected. Waits for the system broker, which may

@@ -33,9 +33,9 @@ struct Allocation {
                                        const model::Request& request,
                                        const model::Snapshot& snapshot);
 
-/// Limits the request to the allocation. Without device options, it becomes all devices of the
-/// allocation, or the CPU if it has none. With --gpus N it becomes the first N. Fails with kRefused
-/// (E1010) if there are fewer.
+/// Limits the request to the allocation. A request without device options gets all devices of the
+/// allocation, or the CPU if the allocation has no devices. A request with --gpus N gets the first
+/// N. Fails with kRefused (E1010) if there are fewer.
 [[nodiscard]] Result<model::Request> within(const Allocation& allocation,
                                             const model::Request& request);
 /// "Slurm job 7", for messages.

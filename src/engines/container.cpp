@@ -237,7 +237,8 @@ Result<ContainerCommand> container_command(const ContainerWish& wish, const Cont
       append(devices, {"-e", one});
   } else {
     const bool docker = wish.engine == ContainerEngine::kDocker;
-    // Podman's container is our descendant, so it inherits the cores.
+    // A container of podman is a descendant of this process, so it inherits the process's cores.
+    // Docker needs an option.
     model::Environment own = environment;
     if (!docker) own.cpus.clear();
     devices = policy::container_words(

@@ -35,15 +35,15 @@ struct ContainerMount {
 struct ContainerPlace {
   std::string name;       // name of the container
   std::string folder;     // the caller's working folder
-  std::string user;       // "1000:1000" for docker, which starts as root otherwise; "" unchanged
-  std::string id_file;    // docker writes the container's id there; "" nowhere
+  std::string user;       // "1000:1000" for docker, which would start as root; "": the default
+  std::string id_file;    // docker writes the container's id to this file; "": no file
   bool terminal = false;  // stdin and stdout are terminals
   bool has_init = false;  // the engine has a small init that passes on signals
   bool repeats = false;  // the command may be started again while an earlier container still exists
   bool strict = false;   // --strict: CUDA must not start without the guard
   std::uint64_t job = 0;   // the lease, which the hook of `berth container` recognises; 0: none
   std::string token;       // secret: proves to the hook that the job's user starts the container
-  std::string sim_folder;  // folder of the simulated machine; "" it is real
+  std::string sim_folder;  // folder of the simulated machine; "": the machine is real
   std::vector<ContainerMount> guard;  // the guard's files; empty: the job has none
 };
 
@@ -52,7 +52,7 @@ inline constexpr const char* kGuardFolder = "/run/berth";
 /// "JOB:TOKEN", in the environment of the engine and of the container.
 inline constexpr const char* kJobVariable = "BERTH_CONTAINER_JOB";
 
-/// The program of an engine in PATH: of `wanted`, else of the first that is installed. `in_path`
+/// Finds the engine `wanted` in PATH, or the first installed engine if none is wanted. `in_path`
 /// returns the path of a program, or "". Fails with kNotFound (E1100).
 [[nodiscard]] Result<ContainerWish> find_engine(
     const std::optional<std::string>& wanted,
@@ -69,9 +69,9 @@ inline constexpr const char* kJobVariable = "BERTH_CONTAINER_JOB";
 [[nodiscard]] bool has_cdi_devices(const std::string& root);
 
 struct ContainerCommand {
-  std::vector<std::string> words;      // the words that start the container
+  std::vector<std::string> words;      // the command line that starts the container
   std::vector<std::string> variables;  // NAME=value to add to the engine's own environment
-  std::vector<std::string> remove;     // words that remove the container, if it still exists
+  std::vector<std::string> remove;  // command line that removes the container, if it still exists
 };
 
 /// Fails with kInvalidArgument (E1103) if a path cannot be mounted.

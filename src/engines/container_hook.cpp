@@ -195,7 +195,7 @@ Result<std::string> with_runtime(std::string_view daemon, const std::string& pro
   if (const Json* all = member(json, "runtimes"); all != nullptr && !was.empty())
     if (const Json* one = member(*all, was.c_str()))
       if (const std::string path = word(member(*one, "path")); !path.empty()) next = path;
-  // Docker writes these words into a script without quotes.
+  // Docker writes these arguments into a script without quoting them, so each must be a plain word.
   Json words{"container", "runtime", "--next", next};
   if (!was.empty()) {
     words.push_back("--was");

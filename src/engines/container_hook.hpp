@@ -25,7 +25,7 @@ struct HookState {
 struct GivenGpus {
   bool all = false;
   std::vector<std::uint32_t> minors;  // minor numbers of the device files /dev/nvidiaN
-  std::vector<std::string> names;     // words in NVIDIA_VISIBLE_DEVICES: indices and uuids
+  std::vector<std::string> names;     // items in NVIDIA_VISIBLE_DEVICES: indices and uuids
   std::uint64_t job = 0;              // the job to which the container claims to belong; 0: none
   std::string token;                  // the token that proves it; "": it has none
 

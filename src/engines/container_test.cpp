@@ -55,7 +55,7 @@ struct Job {
   }
 };
 
-/// Whether `words` has these in a row.
+/// Whether `words` contains all of `row` as consecutive elements.
 bool has(const Words& words, const Words& row) {
   return std::search(words.begin(), words.end(), row.begin(), row.end()) != words.end();
 }

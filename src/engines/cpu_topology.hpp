@@ -18,8 +18,8 @@ struct CpuTopology {
 
 /// Reads the topology; nullopt if /sys does not have it.
 [[nodiscard]] std::optional<CpuTopology> read_cpu_topology(const Roots& roots);
-/// Slurm's cores for these CPUs, both in the kernel's list format. "" if one of them is unknown, or
-/// if these are all cores of the machine, because Cores= is then not needed.
+/// Converts a list of CPUs to a list of Slurm's core numbers; both have the kernel's list format.
+/// "" if a CPU is unknown. "" also if the result is all cores, because Cores= is then not needed.
 [[nodiscard]] std::string cores_near(const CpuTopology& topology, const std::string& cpus);
 
 }  // namespace berth::engines

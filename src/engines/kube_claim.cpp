@@ -61,7 +61,8 @@ Json attributes_of(const KubeUnit& unit, const std::string& nvlink_group) {
            {"pciAddress", {{"string", unit.pci.substr(0, 64)}}}};
   if (unit.numa) all["numa"] = {{"int", *unit.numa}};
   if (!nvlink_group.empty()) all["nvlinkGroup"] = {{"string", nvlink_group.substr(0, 64)}};
-  // Kubernetes defines this name, so that a claim can ask for a GPU and a network card of one root.
+  // Kubernetes defines this name, so that a claim can request a GPU and a network card of the same
+  // PCIe root.
   if (const std::string root = unit.pci_path.substr(0, unit.pci_path.find('/'));
       !root.empty() && root.size() <= 64)
     all["resource.kubernetes.io/pcieRoot"] = {{"string", root}};
@@ -93,7 +94,8 @@ Json taint_of(const KubeUnit& unit) {
   return taint;
 }
 
-/// Whether another queue or program may give the unit away, so that no toleration opens it.
+/// Whether another queue or program may allocate this unit. Then no claim gets it, even a claim
+/// that tolerates the taint.
 bool is_closed(const KubeUnit& unit) {
   return unit.fault == kOwnQueueFault || unit.fault == kOtherPluginFault;
 }
@@ -192,7 +194,7 @@ bool is_same_naming(const ClaimDevice& held, const KubeUnit& unit, const SliceSe
   if (held.pool != settings.node) return false;  // the node was renamed
   if (!is_shared(unit, settings.shares))
     return !parts->share && held.share.empty() && !held.memory_bytes;
-  // The server counts the free memory of a divided GPU, for any number of claims.
+  // The API server counts the memory of a divided GPU, so a claim may have any size.
   if (settings.consumable) return !parts->share && held.memory_bytes;
   return parts->share && *parts->share < settings.shares &&
          held.memory_bytes == share_of(unit, settings.shares);

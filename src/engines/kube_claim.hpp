@@ -66,8 +66,8 @@ struct PublishedSlice {
 /// Whether a device of these slices has a taint.
 [[nodiscard]] bool has_tainted(const std::vector<Slice>& slices);
 /// A ResourceSlice to create with dryRun=All. The API server's answer shows whether it keeps
-/// allowMultipleAllocations and taints. Without the first, a divided GPU would be given away whole;
-/// without the second, an unhealthy one would be given away.
+/// allowMultipleAllocations and taints. If it drops allowMultipleAllocations, one claim would get a
+/// whole divided GPU. If it drops taints, a claim would get an unhealthy GPU.
 [[nodiscard]] std::string trial_slice(const Slice& slice);
 /// Read the API server's answer to a trial slice. nullopt: it cannot be read.
 [[nodiscard]] std::optional<bool> keeps_divided(const std::string& json);
@@ -97,8 +97,8 @@ struct Claim {
                                      const std::string& pool);
 
 /// A new claim with the memory of each share. The memory stays the same even if `--shares` changes
-/// later. Fails with kNotFound (E1031) if a device is not offered, and with kUnavailable (E1032) if
-/// a part of a GPU has no size, or a GPU that is shared was given away whole.
+/// later. Fails with kNotFound (E1031: a device is not offered) and with kUnavailable (E1032: a
+/// part of a GPU has no size, or a shared GPU was allocated as a whole).
 [[nodiscard]] Result<Claim> sized_claim(Claim claim, const std::vector<KubeUnit>& units,
                                         const KubeConfig& config);
 /// What the containers of a claim with known sizes get. Fails as kube_answer() does.
@@ -114,7 +114,7 @@ struct Claim {
 /// The CDI file of a claim, version 0.5.0.
 [[nodiscard]] std::string claim_cdi_file(const std::string& uid, const KubeAnswer& answer);
 
-/// Writes the claim for the journal, and reads it. Fails with kUnavailable (E0969).
+/// Convert a claim to a line of the journal and back. Fails with kUnavailable (E0969).
 [[nodiscard]] std::string claim_line(const Claim& claim, const std::vector<std::string>& cdi);
 struct JournalledClaim {
   Claim claim;

@@ -227,7 +227,7 @@ TEST_CASE("a claim's containers get its GPU and the limit that it consumed") {
   REQUIRE(answer);
   CHECK(answer->limits.at(units[0].uuid) == 6 * kGiB);
   CHECK(answer->variables.at("NVIDIA_VISIBLE_DEVICES") == units[0].uuid);
-  // Two parts of one GPU in one claim are one limit.
+  // If a claim has two parts of one GPU, their limits are added.
   Claim twice = *claim;
   twice.devices.push_back(twice.devices[0]);
   CHECK(claim_answer(twice, units, config)->limits.at(units[0].uuid) == 12 * kGiB);
@@ -250,7 +250,8 @@ TEST_CASE("the answer to a trial shows whether the API server divides GPUs") {
   CHECK_FALSE(has_divided(resource_slices(two_gpus(), settings(4, false))));
   CHECK_FALSE(has_divided(resource_slices(two_gpus(), settings(0, true))));
   Json trial = Json::parse(trial_slice(slices[0]));
-  CHECK(trial["metadata"]["name"] != slices[0].name);  // a slice with this name may exist
+  // The server refuses a name that already exists.
+  CHECK(trial["metadata"]["name"] != slices[0].name);
   CHECK(trial["spec"]["nodeName"] == "node1");
   CHECK(keeps_divided(trial.dump()) == true);
   trial["spec"]["devices"][0].erase("allowMultipleAllocations");

@@ -20,7 +20,8 @@ using Json = nlohmann::json;
 constexpr std::string_view kShareMark = "::";
 constexpr const char* kInside = "/run/berth";
 constexpr const char* kDomain = "berth.dev/";
-constexpr std::uint64_t kMostSteps = 4096;  // of one GPU; the kubelet gets the list in one message
+// Per GPU. The limit keeps the list small, because the kubelet gets it in one message.
+constexpr std::uint64_t kMostSteps = 4096;
 
 /// Changes a MIG profile into a valid resource name, which may contain only letters, digits, "-",
 /// "_" and ".": "1g.10gb.me" for "1g.10gb+me".
@@ -61,7 +62,7 @@ const KubeUnit* unit_of(const std::vector<KubeUnit>& units, std::string_view id)
   return nullptr;
 }
 
-/// The equal parts in which a unit is offered. A count of 0: as a whole.
+/// The equal parts in which a unit is offered. A count of 0: the unit is offered as a whole.
 struct Parts {
   int count = 0;
   std::optional<std::uint64_t> bytes;  // memory of each
@@ -71,7 +72,7 @@ bool is_divided(const KubeUnit& unit, const KubeConfig& config) {
   return unit.profile.empty() && (config.shares > 0 || config.memory_step_bytes > 0);
 }
 
-/// Without parts if the unit has less memory than one step, or its memory is not known.
+/// The unit has no parts if it has less memory than one step, or if its memory is not known.
 Parts parts_of(const KubeUnit& unit, const KubeConfig& config) {
   if (!is_divided(unit, config)) return {};
   if (config.shares > 0) return {config.shares, share_of(unit, config.shares)};
@@ -325,8 +326,8 @@ std::vector<std::string> preferred(const std::vector<KubeUnit>& units,
     std::vector<std::string> near;
     for (const std::string& id : available)
       if (groups[at][id] == *group) near.push_back(id);
-    // All GPUs of a group of the nearest grade are equally near. They differ only in their NUMA
-    // node.
+    // Inside the group, prefer GPUs of one group of the next nearer grade. In a group of the
+    // nearest grade, all GPUs are equally near, so prefer GPUs of one NUMA node.
     Groups& inner = at == 0 ? groups.back() : groups[at - 1];
     return packed(near, required, size, [&](const std::string& id) { return inner[id]; });
   }

@@ -23,23 +23,24 @@ struct KubeUnit {
   std::vector<model::NvLinkPeer> nvlink_peers;
   std::optional<std::uint32_t> minor;
   std::optional<int> numa;
-  std::optional<std::uint64_t> memory_bytes;  // healthy, so jobs may use it
+  std::optional<std::uint64_t> memory_bytes;
   bool healthy = true;
   std::string why;    // if it is unhealthy: the reason for people; otherwise ""
   std::string fault;  // the reason as a word for programs: "no-answer", "memory-errors", "xid-79"
-  bool unguarded = false;  // a pod uses memory of a share without the guard
+  bool unguarded = false;  // a program in a pod with a share uses memory without the guard
 };
 
 enum class KubePass : unsigned char {
   kEnv,    // NVIDIA_VISIBLE_DEVICES, for NVIDIA's container runtime
-  kCdi,    // names of nvidia.com/gpu, for a runtime with CDI
+  kCdi,    // CDI names such as nvidia.com/gpu=…, for a runtime with CDI
   kNodes,  // only device nodes, so the image must contain the driver's libraries
 };
 
 struct KubeConfig {
   int shares = 0;  // number of shares of each whole GPU; 0: GPUs are not shared
   KubePass pass = KubePass::kEnv;
-  std::uint64_t memory_step_bytes = 0;  // offers memory of whole GPUs in steps of this; 0: does not
+  /// The memory of whole GPUs is offered in steps of this size; 0: memory is not offered.
+  std::uint64_t memory_step_bytes = 0;
 };
 
 /// An allocatable device.
@@ -96,8 +97,8 @@ struct KubeAnswer {
   std::map<std::string, std::uint64_t> limits;  // limit in bytes by uuid, which the guard enforces
 };
 
-/// Fails with kNotFound (E1031) if `ids` is empty or an id was not offered, and with kUnavailable
-/// if a device is unhealthy (E1032), or if steps of memory are of more than one GPU (E1039).
+/// Fails with kNotFound (E1031: `ids` is empty, or an id was not offered) and with kUnavailable
+/// (E1032: a device is unhealthy; E1039: the steps of memory belong to more than one GPU).
 [[nodiscard]] Result<KubeAnswer> kube_answer(const std::vector<std::string>& ids,
                                              const std::vector<KubeUnit>& units,
                                              const KubeConfig& config);

@@ -99,7 +99,7 @@ Result<PodState> pod_state(const std::string& json) {
       state.waiting = joined(reason, json_text(waiting, "message"));
       state.is_hopeless = is_final(reason);
     }
-  // The kubelet refuses a pod: "UnexpectedAdmissionError".
+  // The kubelet has refused the pod, for example with "UnexpectedAdmissionError".
   if (const std::string reason = json_text(status, "reason"); !reason.empty())
     state.waiting = joined(reason, json_text(status, "message"));
   return state;

@@ -1,5 +1,5 @@
-// `berth k8s verify`: the pod that tries to break its quota, and what its state says. Pure: kubectl
-// is called elsewhere.
+// `berth k8s verify`: makes a pod that tries to exceed its quota, and interprets its state. Pure:
+// kubectl is called elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -68,8 +68,9 @@ enum class VerifyProblem : unsigned char {
   kNotStarted,
   kNoDevice,  // the container runs without a device
   kNoGuard,   // the container has a device and a quota, and no guard
-  kNoQuota,   // whole GPUs have no limit; a share must have one
-  kBroken,    // the quota is not enforced
+  /// The container has no limit, although a share must have one; only whole GPUs have none.
+  kNoQuota,
+  kBroken,  // the quota is not enforced
 };
 [[nodiscard]] const char* name_of(VerifyProblem problem);
 [[nodiscard]] VerifyProblem problem_of(const InsideReport& report, bool is_share);

@@ -18,17 +18,17 @@ inline constexpr std::string_view kOwnQueueMark = "berth: in Berth's own queue";
 /// The state of both queues.
 struct Ledgers {
   int gpus = 0, lent = 0;  // Berth gives a lent GPU to no new job
-  int leases = 0;          // jobs of Berth's queue that still have one
+  int leases = 0;          // jobs of Berth's queue that still have a GPU
   NodeState node = {};     // in the other scheduler
 };
 
 enum class LendStep : unsigned char {
   kDone,
   kCloseBerth,    // mark the GPUs as lent
-  kWaitForBerth,  // until its jobs have ended
+  kWaitForBerth,  // wait until Berth's jobs on these GPUs have ended
   kOpenOther,     // in Slurm: resume the node, or restore the reason of the person who drained it
   kCloseOther,    // in Slurm: drain the node
-  kWaitForOther,  // until its jobs have ended
+  kWaitForOther,  // wait until the other scheduler's jobs have ended
   kOtherUnknown,  // the scheduler does not answer: its jobs may still run
   kOpenBerth,     // the GPUs get jobs again
 };

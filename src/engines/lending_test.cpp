@@ -55,8 +55,8 @@ TEST_CASE("a random walk with crashes at every point never has a GPU in both que
     Ledgers now{4, 4, 0, {}};
     for (int turn = 0; turn < 60; ++turn) {
       const bool lend = one_in(2);
-      // Each command may be killed before any step, and between two GPUs. The next command may be
-      // the opposite one.
+      // Each command may be killed before any step, and between two GPUs. The next command may lend
+      // or reclaim.
       const bool to_the_end = one_in(4);
       for (int step = 0; step < 40 && (to_the_end || !one_in(6)); ++step) {
         switch (lend ? step_to_lend(now) : step_to_take_back(now)) {

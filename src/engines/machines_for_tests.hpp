@@ -1,4 +1,4 @@
-// Machines for the tests of this room.
+// Machines for the tests in this folder.
 #pragma once
 
 #include <optional>

@@ -1,6 +1,6 @@
 // Another program on a Kubernetes node that gives its NVIDIA GPUs to pods: NVIDIA's device plugin,
 // which the GPU Operator installs and which owns nvidia.com/gpu, or NVIDIA's driver for claims.
-// Neither knows what Berth gives away, so beside one of them Berth gives away nothing.
+// Neither knows which GPUs Berth has allocated. So while one of them runs, Berth allocates none.
 #pragma once
 
 #include <map>
@@ -22,7 +22,8 @@ class OtherPlugins {
  public:
   enum class Part : unsigned char { kDevicePlugin, kDriver };
   /// `kubelet`: "/var/lib/kubelet". `devices`: the folder of device plugins in it. `own`: the part
-  /// of Berth that looks. The driver also yields to Berth's own device plugin.
+  /// of Berth that uses this object. If it is the driver, Berth's own device plugin also counts as
+  /// another program.
   OtherPlugins(std::string kubelet, std::string devices, Part own)
       : kubelet_(std::move(kubelet)), devices_(std::move(devices)), own_(own) {}
 
@@ -37,8 +38,8 @@ class OtherPlugins {
   Part own_;
 };
 
-/// Marks the units that pods already have as another resource. `pods`: "default/train" by the id of
-/// the device ("GPU-1", "MIG-1", "GPU-1::3").
+/// Marks as unhealthy the units that pods already have through another resource. `pods` maps the id
+/// of a device ("GPU-1", "MIG-1", "GPU-1::3") to its pod ("default/train").
 void mark_held_elsewhere(std::vector<KubeUnit>& units,
                          const std::map<std::string, std::string>& pods);
 

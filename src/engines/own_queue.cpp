@@ -49,7 +49,7 @@ Result<std::vector<std::string>> OwnQueue::units() const {
 }
 
 Status OwnQueue::make_folder(const std::string& command) const {
-  std::error_code ignored;  // make_private_folder() then fails, too
+  std::error_code ignored;  // if this fails, make_private_folder() reports the error
   std::filesystem::create_directories(std::filesystem::path(state_).parent_path(), ignored);
   bool made = false;
   return system::make_private_folder(state_, made, command + " --state ");

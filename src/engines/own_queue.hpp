@@ -21,8 +21,9 @@ class OwnQueue {
   explicit OwnQueue(std::string state) : state_(std::move(state)) {}
 
   /// Creates the state folder for this user alone. An existing one keeps its permissions, and is
-  /// refused if others may write to it, because they could replace its files. `command`: the one
-  /// that uses it, for the hint. Fails with kUnavailable (E0514).
+  /// refused if others may write to it, because they could replace its files. `command`: the
+  /// command that uses the folder; the hint of the error contains it. Fails with kUnavailable
+  /// (E0514).
   [[nodiscard]] Status make_folder(const std::string& command) const;
   /// The units that are closed for pods. Fails with kUnavailable (E1081) if the file cannot be read
   /// or is damaged: then any unit may be closed.

@@ -84,7 +84,7 @@ TEST_CASE("an existing folder keeps its permissions, and one that others may wri
     CHECK(OwnQueue(found).make_folder("berth k8s dra"));
     CHECK(mode(found) == kept);
   }
-  for (const unsigned open : {01777U, 0775U}) {  // the first is that of /tmp
+  for (const unsigned open : {01777U, 0775U}) {  // 01777 is the mode of /tmp
     fs::permissions(found, fs::perms(open));
     const auto refused = OwnQueue(found).make_folder("berth k8s dra");
     REQUIRE_FALSE(refused);

@@ -1,4 +1,4 @@
-// What a Slurm job leaves on its GPUs: its processes, and memory; and the line about it for
+// Finds what a Slurm job left on its GPUs (processes and memory), and makes a line about it for
 // AdminComment. Pure.
 #pragma once
 
@@ -22,11 +22,12 @@ namespace berth::engines {
                                                              const std::vector<int>& numbers,
                                                              std::uint32_t uid);
 
-/// What is still on the GPUs: "GPU 1: python3 (pid 812), 3.00 GiB without a process"; "" nothing.
-/// Graphics and less than 1 GiB without a process do not count: a driver takes that itself.
+/// What is still on the GPUs: "GPU 1: python3 (pid 812), 3.00 GiB without a process"; "": nothing.
+/// Graphics processes do not count. Memory without a process only counts from 1 GiB, because the
+/// driver itself uses less than that.
 [[nodiscard]] std::string left_on(const model::Snapshot& snapshot, const std::vector<int>& numbers);
 
-/// The reason for Slurm, and whether a text is such a reason.
+/// Makes the reason for Slurm, and tells whether a text is such a reason.
 [[nodiscard]] std::string left_reason(const std::string& left, std::uint64_t job);
 [[nodiscard]] bool is_left_reason(std::string_view reason);
 
@@ -35,7 +36,8 @@ struct JobEnd {
   int ended = 0;  // orphans that were ended
   std::string left, unfit;
 };
-/// "berth: gpus=0,1 orphans_ended=2 left=none health=ok": words of NAME=VALUE for programs.
+/// The comment as NAME=VALUE pairs for programs: "berth: gpus=0,1 orphans_ended=2 left=none
+/// health=ok".
 [[nodiscard]] std::string job_comment(const JobEnd& end);
 /// Whether the job's AdminComment may be replaced, because it is empty or was written by Berth.
 /// `shown`: `scontrol show job N --oneliner`.

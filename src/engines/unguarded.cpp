@@ -35,7 +35,8 @@ void note_running(const std::string& state, const std::vector<std::string>& slot
   std::string text;
   for (const std::string& slot : slots) text += slot + "\n";
   const std::string path = state + kRunning;
-  // If it cannot be written, the older list stays, and more is counted.
+  // If the file cannot be written, the old list stays, and counted_in_pods() may also count pods
+  // that have ended.
   if (slurp(path) != text) static_cast<void>(replace_file(path, text, 0600));
 }
 
@@ -48,7 +49,7 @@ std::vector<guard::CountedUse> counted_in_pods(const std::string& state) {
       if (std::string_view(part) == "/slots" && running && !is_new(folder) &&
           ("\n" + *running).find("\n" + name + "\n") == std::string::npos)
         continue;
-      // Claims of whole GPUs have no counters.
+      // The result is empty for a claim of whole GPUs, which has no counters.
       auto counted = guard::counted_in_container(folder);
       if (counted) all.insert(all.end(), counted->begin(), counted->end());
     }

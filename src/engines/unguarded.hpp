@@ -1,7 +1,7 @@
-// Programs in pods that use a GPU without the guard, so that their share is not enforced: static
-// programs, those for musl, and those that clear LD_PRELOAD. Berth's pod cannot see processes of
-// other pods, but the driver tells how much memory of a GPU is in use, and the guard counts its own
-// programs.
+// Programs in pods that use a GPU without the guard, so that their share is not enforced:
+// statically linked programs, programs for musl, and programs that clear LD_PRELOAD. Berth's pod
+// cannot see processes of other pods. But the driver reports how much memory of a GPU is in use,
+// and the guard counts the memory of its programs.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,13 @@ namespace berth::engines {
 /// "GPU-1::3" → "GPU-1--3".
 [[nodiscard]] std::string slot_name(const std::string& id);
 
-/// Stores which slots belong to devices that pods have. The counters of a pod that was killed stay
-/// until its device is given again, and would hide what a program without the guard uses.
+/// Stores which slots belong to devices that pods have. The counters of a killed pod stay until
+/// another pod gets its device. If they were counted, they would hide the memory of a program
+/// without the guard.
 void note_running(const std::string& state, const std::vector<std::string>& slots);
 
-/// The counters of all containers that got a share: STATE/slots/*, STATE/claims/*. Without slots of
-/// pods that have ended, if note_running() has stored which run.
+/// The counters of all containers that got a share: STATE/slots/*, STATE/claims/*. If
+/// note_running() has stored which slots are in use, leaves out the slots of pods that have ended.
 [[nodiscard]] std::vector<guard::CountedUse> counted_in_pods(const std::string& state);
 
 /// Sets KubeUnit::unguarded if at least 1 GiB more memory is in use than the programs with the

@@ -40,9 +40,9 @@ TEST_CASE("what a pod counted that has ended is not expected any more") {
   const std::string slot = slot_name(uuid + "::3"), folder = made + "/slots/" + slot;
   CHECK(slot == uuid + "--3");
   REQUIRE(guard::files_for_container(folder, made + "/lib", {{uuid, kGiB}}));
-  CHECK(counted_in_pods(made).size() == 1);  // nobody says which pods run
+  CHECK(counted_in_pods(made).size() == 1);  // no list of running pods was stored yet
   note_running(made, {});
-  CHECK(counted_in_pods(made).size() == 1);  // the pod has just been given its share
+  CHECK(counted_in_pods(made).size() == 1);  // the share was just allocated, so it still counts
   const timespec old[2]{{1'700'000'000, 0}, {1'700'000'000, 0}};
   REQUIRE(::utimensat(AT_FDCWD, (folder + "/usage").c_str(), old, 0) == 0);
   CHECK(counted_in_pods(made).empty());

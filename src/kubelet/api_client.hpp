@@ -26,7 +26,7 @@ struct ApiAnswer {
   std::optional<std::chrono::seconds> retry_after;
 };
 
-/// The server's own words: the message of a `Status` object, or the beginning of the answer.
+/// The server's message in an answer: that of a `Status` object, or the beginning of the body.
 [[nodiscard]] std::string words_of(const ApiAnswer& answer);
 
 /// The error E0969 for an answer with an unexpected status. `what`: the call, or the kind of

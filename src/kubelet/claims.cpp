@@ -24,8 +24,8 @@ Error cannot_write(const std::string& path, int number) {
           text("{} cannot be written: {}", path, error_words(number)), "df -h " + path};
 }
 
-/// Writes the whole file or nothing. It does not wait for the disk, because after a power failure
-/// the kubelet prepares all claims again, and a damaged entry of the journal is moved aside.
+/// Writes the whole file or nothing. It does not wait for the disk. After a power failure, the
+/// kubelet prepares all claims again, and a damaged entry of the journal is moved aside.
 Status write_file(const std::string& path, const std::string& bytes, mode_t mode) {
   if (!replace_file(path, bytes, mode)) return cannot_write(path, errno);
   return Done{};
@@ -114,7 +114,7 @@ Result<engines::JournalledClaim> Claims::prepare(
   auto claim = engines::sized_claim(*std::move(fetched), units, config_);
   if (!claim) return std::move(claim).error();
   const std::scoped_lock hold(lock_);
-  // `berth k8s reclaim` must wait until the journal has the claim.
+  // While this lock is held, `berth k8s reclaim` waits. So it sees this claim in the journal.
   const engines::OwnQueue own(folders_.state);
   const auto held = own.hold();
   if (!held) return held.error();

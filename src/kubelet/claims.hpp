@@ -1,5 +1,6 @@
-// The claims that are prepared on this node: a journal, CDI files and the guard's files. Prepared
-// claims survive a restart. Preparing or removing a claim again changes nothing. Thread-safe.
+// Keeps the claims that are prepared on this node, in a journal, CDI files and files of the guard.
+// Prepared claims survive a restart. Preparing or removing a claim again changes nothing.
+// Thread-safe.
 #pragma once
 
 #include <functional>
@@ -14,7 +15,7 @@
 namespace berth::kubelet {
 
 struct ClaimFolders {
-  std::string state = "/var/lib/berth/kubernetes";  // claims/UID.json, claims/UID/
+  std::string state = "/var/lib/berth/kubernetes";  // contains claims/UID.json and claims/UID/
   std::string cdi = "/var/run/cdi";
   std::string kubelet = "/var/lib/kubelet";
 };
@@ -27,8 +28,8 @@ class Claims {
   /// entry is moved aside, and its claim is prepared again.
   [[nodiscard]] Status open();
   /// `fetch`: the ResourceClaim from the API server; not called for a claim that is prepared.
-  /// `is_given_up`: the caller no longer waits, and may unprepare the claim. Then nothing is
-  /// written, and it fails with kUnavailable (E0969).
+  /// `is_given_up`: the caller no longer waits, and may unprepare the claim. If it returns true,
+  /// prepare() writes nothing and fails with kUnavailable (E0969).
   [[nodiscard]] Result<engines::JournalledClaim> prepare(
       const std::string& uid, const std::vector<engines::KubeUnit>& units,
       const std::function<Result<engines::Claim>()>& fetch,
@@ -36,13 +37,13 @@ class Claims {
   /// Succeeds for a claim that is not prepared.
   [[nodiscard]] Status unprepare(const std::string& uid);
   [[nodiscard]] std::size_t count() const;
-  /// What the prepared claims hold.
+  /// The devices of all prepared claims.
   [[nodiscard]] std::vector<engines::ClaimDevice> devices() const;
 
  private:
   [[nodiscard]] std::string journal(const std::string& uid) const;
   [[nodiscard]] std::string cdi_file(const std::string& uid) const;
-  /// The guard's files and the CDI file. Returns what the journal keeps.
+  /// Writes the guard's files and the CDI file. Returns the claim's entry for the journal.
   [[nodiscard]] Result<engines::JournalledClaim> write_files(
       const engines::Claim& claim, const std::vector<engines::KubeUnit>& units) const;
 

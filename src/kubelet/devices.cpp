@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::size_t kMostLine = 8 << 20;
 
-/// The fields of the units that the kubelet gets. Changes of other fields are not reported.
+/// The fields of the units that are sent to the kubelet, as text. Changes of other fields need no
+/// new message.
 std::string told(const std::vector<engines::KubeUnit>& units) {
   return engines::units_line(units);
 }

@@ -94,8 +94,8 @@ class DraDriver::Service final : public wire::DRAPlugin::Service {
     return engines::claim_in(answer->body, one.uid(), settings_.node);
   }
 
-  /// All containers of the claim get all of its devices, so the first device of each request
-  /// carries the names.
+  /// All containers of the claim get all of its devices. So only the first device of each request
+  /// lists the CDI names.
   static void fill(const engines::JournalledClaim& entry, wire::NodePrepareResourceResponse& out) {
     std::set<std::string> requests;
     for (const engines::ClaimDevice& device : entry.claim.devices) {
@@ -135,7 +135,7 @@ class DraDriver::Registration final : public pluginregistration::Registration::S
       log("registered", {{"driver", engines::kDraDriver}});
     else
       log("not_registered", {{"error", status->error()}, {"id", "E1035"}});
-    // A kubelet deletes the slices when it starts.
+    // The kubelet deletes the slices when it starts, so publish them again.
     publisher_.look_again();
     return grpc::Status::OK;
   }
@@ -172,7 +172,7 @@ Status DraDriver::listen() {
   auto server = serve(socket_of(settings_), *service_);
   if (!server) return std::move(server).error();
   service_->server = *std::move(server);
-  // The kubelet calls as soon as it sees this socket.
+  // Serve on this socket last, because the kubelet calls the driver as soon as this socket exists.
   registration_ = std::make_unique<Registration>(settings_, *publisher_);
   auto second = serve(registration_of(settings_), *registration_);
   if (!second) return std::move(second).error();

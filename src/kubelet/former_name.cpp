@@ -47,7 +47,8 @@ void FormerName::forget() {
 void FormerName::remove_slices(const ApiClient& api, const NodeFacts& now) {
   if (former_.empty()) return;
   const auto before = read_node(api, former_);
-  // Without its node, Kubernetes deletes the slices.
+  // If the node of that name no longer exists, Kubernetes deletes its slices. If it is another
+  // machine, the slices are not ours.
   if (before ? before->machine.empty() || before->machine != now.machine
              : before.error().id == "E1076")
     return forget();

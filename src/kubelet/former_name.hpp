@@ -1,5 +1,6 @@
 // A node that is renamed keeps its ResourceSlices under its former name until Kubernetes deletes
-// that node. They describe the same GPUs, so the driver remembers its node's name and removes them.
+// that node. These slices describe the same GPUs as the new ones. So the driver stores the name of
+// its node, and removes the slices of the former name.
 #pragma once
 
 #include <string>

@@ -101,7 +101,8 @@ Status add_pods(const std::string& kubelet, Json& held) {
   return Done{};
 }
 
-/// A device was given less than `settle` ago, so the kubelet may not list its pod yet.
+/// Adds the devices that were allocated less than `settle` ago, because the kubelet may not list
+/// their pods yet.
 void add_recent(const std::string& folder, milliseconds settle, Json& held) {
   for (const std::string& name : list_folder(folder)) {
     struct stat status = {};
@@ -172,8 +173,8 @@ Result<std::string> held_devices(const HeldSettings& settings) {
   Json held = Json::array();
   const std::string claims = settings.state + "/claims", given = given_in(settings.state);
   if (auto done = add_claims(claims, held); !done) return std::move(done).error();
-  // Read the time before asking the kubelet. If a device becomes old in between, the kubelet's
-  // answer already contains it.
+  // Call add_recent() before asking the kubelet. If a device stops counting as recent in between,
+  // the kubelet's answer already contains it.
   add_recent(given, settings.settle, held);
   std::error_code ignored;
   const bool has_claims_alone =

@@ -1,5 +1,5 @@
-// Which devices of this node pods have: from the journal of claims, and from the kubelet's list of
-// pods. `berth k8s reclaim` waits until there are none.
+// Which devices of this node are allocated to pods, from the journal of claims and the kubelet's
+// list of pods. `berth k8s reclaim` waits until there are none.
 #pragma once
 
 #include <chrono>

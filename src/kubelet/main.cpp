@@ -1,6 +1,6 @@
 // `berth-k8s`: the program that `berth k8s device-plugin` and `berth k8s dra` start. It offers this
 // machine's GPUs to the kubelet, and registers again after each restart of the kubelet. It has the
-// same options as the verb, which has already checked them.
+// same options as these commands, which have already checked them.
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -47,7 +47,7 @@ struct Options {
   DraSettings driver;
 };
 
-/// Reads an option of `dra`. Returns false if the word or its value is unknown.
+/// Reads an option of `dra`. Returns false if the option or its value is unknown.
 bool read_driver_option(const std::string& word, const std::string& value, Options& options) {
   DraSettings& driver = options.driver;
   if (word == "--node")
@@ -78,7 +78,7 @@ void set_kubelet(const std::string& given, Options& options) {
   settings.folder = is_above ? given + "/device-plugins" : given;
 }
 
-/// Reads the options. Returns false for an unknown word.
+/// Reads the options. Returns false for an unknown option.
 bool read(const std::vector<std::string>& words, Options& options) {
   std::string given_folder;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -161,7 +161,8 @@ int observe(const Options& options) {
   engines::XidHold hold(kLooksUntilWell);
   XidEvents events;
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  // In a container the parent is process 1, so only the number shows whether it still lives.
+  // End if the parent has exited already. In a container the parent may be process 1, so compare
+  // the pid with the parent's, not with 1.
   if (::getppid() != options.parent) return 0;
   inventory::Options how;
   how.processes = false;
@@ -181,8 +182,8 @@ int observe(const Options& options) {
   }
 }
 
-/// For `berth k8s lend` and `reclaim`, and for metrics: prints what pods have, or why that is not
-/// known.
+/// For `berth k8s lend` and `reclaim`, and for metrics: prints which devices pods have, or why that
+/// is not known.
 int print_held(const Options& options) {
   const auto held =
       options.pods
@@ -262,8 +263,8 @@ class Daemon {
     log("ends");
     return 0;
   }
-  /// Called by the observer's thread of this process, because gRPC may not be used where the
-  /// drivers are queried.
+  /// Called by the observer's thread in this process. The process that queries the drivers cannot
+  /// do it, because it forks and so may not use gRPC.
   void restrict_to_free(std::vector<engines::KubeUnit>& units) const {
     const PluginSettings& own = options_.settings;
     using Part = engines::OtherPlugins::Part;
@@ -322,7 +323,8 @@ class Daemon {
     is_waiting_ = is_absent;
   }
 
-  /// Registers with the kubelet. If this fails, it is reported once and repeated at the next tick.
+  /// Registers with the kubelet. If this fails, reports that once, and tries again at the next
+  /// tick.
   void enter(const Kubelet& kubelet) {
     for (const auto& plugin : plugins_) {
       if (kubelet == known_ && plugin->has_socket()) continue;
@@ -356,7 +358,7 @@ class Daemon {
   Kubelet known_;
   std::uint64_t looked_ = 0;  // the version of the devices whose resources have servers
   std::string said_;
-  bool is_waiting_ = false;  // said that there is no kubelet
+  bool is_waiting_ = false;  // the absence of the kubelet was reported
 };
 
 int main_of(const std::vector<std::string>& words) {

@@ -92,8 +92,8 @@ class Plugin::Service final : public v1beta1::DevicePlugin::Service {
 
   grpc::Status Allocate(grpc::ServerContext*, const v1beta1::AllocateRequest* request,
                         v1beta1::AllocateResponse* response) override {
-    // `berth k8s reclaim` waits until the answer is sent. After that, it sees that the devices are
-    // given.
+    // While this lock is held, `berth k8s reclaim` waits. So it sees that these devices are
+    // allocated.
     const engines::OwnQueue own(settings_.state);
     const auto held = own.hold();
     if (!held) return refuse(held.error());

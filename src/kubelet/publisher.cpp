@@ -110,7 +110,8 @@ Status Publisher::write(const engines::Slice& slice, std::uint64_t generation, s
   is_stale = answer->status == 409 || answer->status == 404;
   if (is_stale) return Done{};
   if (answer->status >= 300) return refused("ResourceSlice", *answer, kGetSlices);
-  // A server of another version answered the trial, so the slice is replaced at once.
+  // This API server has dropped the field. The trial was answered by a server of another version,
+  // which keeps it. So the slice is replaced at once.
   if (engines::has_divided({slice}) && engines::keeps_divided(answer->body) == false) {
     use_single_shares();
     is_stale = true;
@@ -146,8 +147,9 @@ Result<bool> Publisher::is_kept(const std::vector<engines::Slice>& slices,
   return false;
 }
 
-/// This is decided before anything is written. A server without a feature drops its field, and then
-/// the scheduler would allocate a divided GPU as a whole, or an unhealthy one.
+/// Finds out which features the API server has, before any slice is written. A server without a
+/// feature drops its field. Then the scheduler would allocate a divided GPU as a whole, or an
+/// unhealthy one.
 Status Publisher::find_features(const std::vector<engines::KubeUnit>& units) {
   const auto all = engines::resource_slices(units, {node_, "", shares_});
   if (!consumable_ && engines::has_divided(all)) {

@@ -1,5 +1,6 @@
-// Publishes this node's GPUs as ResourceSlices and repairs them. The kubelet deletes them when it
-// starts, and half a minute after the driver's socket has closed, so they are compared regularly.
+// Publishes this node's GPUs as ResourceSlices. The kubelet deletes the slices when it starts, and
+// half a minute after the driver's socket was closed. So they are compared regularly and published
+// again if needed.
 #pragma once
 
 #include <condition_variable>
@@ -25,7 +26,8 @@ class Publisher {
   ~Publisher();
   Publisher(const Publisher&) = delete;
   Publisher& operator=(const Publisher&) = delete;
-  /// The kubelet has (re)registered the driver: compares several times in the next minute.
+  /// Call it when the kubelet has registered the driver. The slices are then compared several times
+  /// in the next minute.
   void look_again();
 
  private:
@@ -39,7 +41,8 @@ class Publisher {
   /// keeps taints.
   [[nodiscard]] Result<std::vector<engines::Slice>> wanted();
   [[nodiscard]] Status find_features(const std::vector<engines::KubeUnit>& units);
-  /// Whether the server keeps the feature that `has` finds: tries one slice.
+  /// Whether the API server keeps the field of a feature. Sends a trial slice that has the field;
+  /// `has` looks for it in a slice.
   [[nodiscard]] Result<bool> is_kept(const std::vector<engines::Slice>& slices,
                                      std::optional<bool> (*has)(const std::string& json));
   void use_single_shares();
@@ -57,7 +60,7 @@ class Publisher {
   mutable std::mutex lock_;
   std::condition_variable changed_;
   bool ending_ = false;
-  int looks_ = 0;            // quick comparisons that are left
+  int looks_ = 0;            // number of quick comparisons that remain
   std::uint64_t asked_ = 0;  // calls of look_again()
   /// Whether the API server keeps allowMultipleAllocations; nullopt: not asked yet.
   std::optional<bool> consumable_;

@@ -12,9 +12,8 @@ namespace berth::policy {
 
 /// The rules for a job: of the nodes of GPUs, it may open only those of its own units and their
 /// vendors' control nodes. No rule concerns other nodes, or devices that no job can get (the
-/// graphics of a server's management controller). nullopt if the nodes of a unit are unknown,
-/// because a job that cannot open its own device would be worse than one that only variables
-/// restrict.
+/// graphics of a server's management controller). nullopt if the nodes of a unit are unknown. Then
+/// only variables restrict the job, which is better than a job that cannot open its own device.
 [[nodiscard]] std::optional<std::vector<model::NodeRule>> node_rules(
     const model::Snapshot& snapshot, const model::GpuNodes& nodes,
     const std::vector<std::string>& units);

@@ -22,7 +22,7 @@ bool may_open(const std::vector<NodeRule>& rules, NodeNumber node) {
 }
 
 constexpr NodeNumber kNull{1, 3}, kControl{195, 255}, kModeset{195, 254}, kUvm{511, 0},
-    kKfd{234, 0}, kScreen{226, 0};  // the graphics of a board's management controller
+    kKfd{234, 0}, kScreen{226, 0};  // kScreen: graphics of a server's management controller
 
 GpuNodes nodes_of(const model::Snapshot& machine) {
   GpuNodes nodes;

@@ -30,8 +30,8 @@ bool computes(const model::DeviceProcess& process) {
   return process.kind.compute || process.kind.mps || !process.kind.graphics;
 }
 
-/// A process may run on any partition if its partition is unknown. Then this partition counts as
-/// busy if enough of its own memory is in use.
+/// Whether a partition is busy. If a process's partition is unknown, the process may run on any of
+/// them. Then this one counts as busy if enough of its memory is in use.
 bool partition_busy(const Device& device, const Partition& part, const model::Snapshot& snapshot,
                     const model::Ledger& ledger) {
   if (device.processes_unknown) return true;
@@ -81,8 +81,8 @@ Obstacle obstacle_of(const Device& device, bool is_busy) {
   return Obstacle::kNone;
 }
 
-/// The device as a place for a partition that does not exist yet. As long as no job asks for that
-/// (leave_out_excluded), it has no partition.
+/// A candidate for a partition that does not exist yet. It has the obstacle kNoPartition until
+/// leave_out_excluded() finds that the job can use such a partition.
 Candidate room_on(const Device& device, const model::MigRoom& room) {
   Candidate candidate;
   candidate.device = &device;
@@ -195,7 +195,8 @@ std::uint64_t load(const Candidate& c, std::optional<std::uint64_t> need) {
   return c.device->readings.memory_used_bytes.value_or(0) / (256 * kMiB);
 }
 
-/// Among equally free partitions, the largest is first. Whole devices are all equal here.
+/// A sort key that puts the largest of equally free partitions first. It is equal for all whole
+/// devices.
 std::uint64_t smallness(const Candidate& c) {
   const std::uint64_t size =
       c.partition == nullptr ? 0 : c.partition->memory_total_bytes.value_or(0) / kMiB;
@@ -261,7 +262,7 @@ class Links {
 
 using Set = std::vector<std::size_t>;  // positions in the pool
 
-/// The seed and the devices that are added to it one by one, each time the device that is nearest
+/// Starts with the seed and adds devices one by one. Each time it adds the device that is nearest
 /// to all devices chosen so far. Fewer than `count` if the pool has no more of this vendor.
 Set with_companions(std::size_t seed, const std::vector<Candidate>& pool, const Links& links,
                     std::size_t count, std::optional<std::uint64_t> need) {

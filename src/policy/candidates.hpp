@@ -33,9 +33,10 @@ struct Candidate {
   const model::Device* device = nullptr;
   const model::Partition* partition = nullptr;  // nullptr: the candidate is the whole device
   Obstacle obstacle = Obstacle::kNone;
-  bool busy = false;                        // a process computes on it, or a job has a lease
-  bool strangers = false;                   // a foreign process computes on it
-  const model::MigRoom* room = nullptr;     // a partition can be made on the device for the job
+  bool busy = false;       // a process computes on it, or a job has a lease
+  bool strangers = false;  // a foreign process computes on it
+  /// If set, a partition can be made on the device for the job.
+  const model::MigRoom* room = nullptr;
   const model::Holding* lease = nullptr;    // the first lease on it; nullptr: none
   std::optional<std::uint64_t> free_bytes;  // memory that is neither in use nor promised to jobs;
                                             // nullopt: the device does not report it
@@ -58,8 +59,8 @@ struct Candidate {
 
 /// Leaves out what the request excludes: the devices in Request::without, and whole devices if the
 /// job must have a MIG partition and names no device. If the machine has no partition and no room
-/// for one, whole devices remain, and the caller says what is missing. Only such a job with a
-/// memory size can use rooms.
+/// for one, whole devices remain, and the caller reports what is missing. Only a job that must have
+/// a MIG partition and requests a memory size can use the rooms for new partitions.
 void leave_out_excluded(std::vector<Candidate>& all, const model::Request& request);
 
 /// A whole device as a candidate, whatever its kind.
@@ -84,8 +85,8 @@ void leave_out_excluded(std::vector<Candidate>& all, const model::Request& reque
 /// A note on how variables limit the choice: "CUDA_VISIBLE_DEVICES=0 was set and allows only GPU
 /// 0"; "" if they exclude no candidate.
 [[nodiscard]] std::string narrowed(const Visible& visible, const std::vector<Candidate>& all);
-/// The user's command with `options` instead of its own ones, for hints: "berth run --cpu …",
-/// "berth env --cpu".
+/// The user's command with these options instead of its own, for hints: "berth run --cpu …", "berth
+/// env --cpu".
 [[nodiscard]] std::string call_with(const model::Request& request, std::string_view options);
 /// The obstacle in words: "it is lost", "its compute mode is prohibited", …
 [[nodiscard]] std::string sentence(Obstacle obstacle);

@@ -13,8 +13,8 @@ namespace berth::policy {
 /// Docker's --gpus, or CDI names for docker 25 and podman.
 enum class ContainerTool { kDocker, kCdi };
 
-/// --gpus '"device=0,1"' or --device nvidia.com/gpu=0, the device nodes of other vendors, and -e
-/// for each variable that has the same meaning inside the container.
+/// The arguments: --gpus '"device=0,1"' or --device nvidia.com/gpu=0, the device nodes of other
+/// vendors, and -e for each variable that has the same meaning inside the container.
 [[nodiscard]] std::vector<std::string> container_words(const model::Environment& environment,
                                                        const model::Placement& placement,
                                                        const model::Snapshot& snapshot,

@@ -26,7 +26,8 @@ struct Job {
   Instant queued{0};
   milliseconds length{0};
   int devices = 1;
-  bool has_limit = false;  // the limit is twice its length, as people set limits
+  /// Whether the job has a time limit. It is twice `length`, because users set generous limits.
+  bool has_limit = false;
 };
 
 struct Day {

@@ -34,8 +34,8 @@ std::uint64_t taken_by_strangers(const Candidate& candidate, const model::Snapsh
   return used - std::min(used, by_jobs);
 }
 
-/// Without leases: only the partitions that Berth makes. `empty`: as if nothing else were on the
-/// devices.
+/// Copies only what the ledger says about partitions that Berth makes, without any lease. `empty`:
+/// as if the devices were not in use.
 model::Ledger only_mig(const model::Ledger& ledger, bool empty) {
   model::Ledger out;
   out.rooms = ledger.rooms;
@@ -108,8 +108,8 @@ Pool pool_of(const model::Snapshot& snapshot, const model::Ledger& ledger,
     slot.usable = may_be_had && !slot.lent;
     slot.in_use = with_jobs[i].strangers;
     slot.memory_bytes = used[i].capacity_bytes.value_or(0);
-    // The queue subtracts what jobs have, also on partitions that were made for them. place()
-    // decides whether one more fits.
+    // The queue subtracts jobs' memory, also that of partitions made for them. On a GPU where Berth
+    // makes partitions, place() decides whether another one fits.
     if (used[i].room == nullptr)
       slot.memory_taken_bytes = taken_by_strangers(used[i], snapshot, ledger);
   }

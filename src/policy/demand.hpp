@@ -27,10 +27,10 @@ namespace berth::policy {
                            const std::vector<std::string>& drained = {},
                            const std::vector<std::string>& lent = {});
 
-/// What the request needs at the same time. `allowed` are the units that it may choose from: the
-/// named and visible ones, of the vendor that has most of these. Fails as place() does if waiting
-/// cannot help: E0411, E0413 to E0420. The only part of the ledger that counts is the partitions
-/// that Berth makes.
+/// What the request needs at the same time. `allowed`: the units that are visible, and named if the
+/// request names units. If the request needs several devices, all are of the vendor that has most
+/// of them. Fails as place() does if waiting cannot help: E0411, E0413 to E0420. The only part of
+/// the ledger that counts is the partitions that Berth makes.
 [[nodiscard]] Result<Demand> demand_of(const model::Request& request,
                                        const model::Snapshot& snapshot,
                                        const std::vector<std::string>& units,

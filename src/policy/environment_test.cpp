@@ -36,7 +36,7 @@ const Setting* find(const Environment& environment, const std::string& name) {
   return nullptr;
 }
 
-/// "set 0,1", "keep 3", "unset ", or "nothing".
+/// What happens to the variable: "set 0,1", "keep 3", "unset ", or "nothing".
 std::string shown(const Environment& environment, const std::string& name) {
   const Setting* setting = find(environment, name);
   if (setting == nullptr) return "nothing";

@@ -14,9 +14,10 @@ using model::Vendor;
 enum class Build : unsigned char { kNone, kCpu, kCuda, kRocm, kXpu };
 
 /// A row of the table. `files`: parts of paths; any of them identifies the library. `cuda`, `rocm`,
-/// `xpu`: parts of paths; if the program has loaded one, this build can use such a device. "": no
-/// file shows it. `on_VENDOR_…`: advice for a GPU of that vendor, …`cpu` for a build that cannot
-/// use the GPU, …`gpu` for a build that can but did not. All advice are msgids; "": no advice.
+/// `xpu`: parts of paths; a program that has loaded such a file has a build for these devices. "":
+/// no file shows this. `on_VENDOR_…`: advice for a GPU of that vendor, …`cpu` for a build that
+/// cannot use the GPU, …`gpu` for a build that can but did not. Each advice is a msgid; "": no
+/// advice.
 struct Row {
   const char* name;
   std::array<std::string_view, 3> files;

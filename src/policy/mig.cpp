@@ -85,7 +85,8 @@ std::string why_busy(const model::Device& device, const model::Snapshot& snapsho
   }
   for (const model::Holding& one : ledger.holdings) {
     if (!is_unit_of(one.unit, device) || (beside_jobs && is_made(one.unit, ledger))) continue;
-    // A holding without a job closes the card. Skip it here, because place() checks it itself.
+    // A holding without a job means that no job may get the card. Skip it here, because place()
+    // checks this itself.
     if (one.job != 0) return text("job {} uses it", one.job_words());
   }
   return "";

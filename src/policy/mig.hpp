@@ -42,8 +42,8 @@ struct MigRemoval {
   Step step = Step::kForget;
   std::uint32_t instance = 0, compute = 0;
 };
-/// `card`: as the driver shows it now, so it also works after a crash in any step. Removes only
-/// what the record says that Berth made.
+/// `card`: as the driver reports it now. So the removal also continues after a crash in any step.
+/// Removes only what the record says that Berth made.
 [[nodiscard]] MigRemoval next_removal(const model::MadePartition& made, const model::MigCard& card);
 
 }  // namespace berth::policy

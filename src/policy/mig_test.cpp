@@ -72,7 +72,8 @@ TEST_CASE("a partition goes where it leaves the most places for others") {
   MigCard card = h100();
   CHECK(choose_partition(card, kGiB)->place == MigPlacement{6, 1});
   card.instances = {{7, 19, {6, 1}, {0}}};
-  // Beside it, not in the half that a large one could still get.
+  // The new partition goes into the same half, so that a large partition can still get the other
+  // half.
   CHECK(choose_partition(card, kGiB)->place.start >= 4);
   card.instances = {{1, 9, {4, 4}, {0}}, {7, 19, {0, 1}, {0}}};
   CHECK(choose_partition(card, 10 * kGiB)->place == MigPlacement{2, 2});
@@ -110,7 +111,7 @@ TEST_CASE("only a drained card has room, unless its other jobs are on partitions
   ledger.made = {"MIG-aaaa1111"};
   CHECK(room_of(h100(), snapshot, ledger, false).now_bytes == 0);
   CHECK(room_of(h100(), snapshot, ledger, true).now_bytes == 81152 * kMiB);
-  // The administrator made it, so the card is in use.
+  // Now the partition counts as one that the administrator made, so the card is in use.
   ledger.made.clear();
   CHECK(room_of(h100(), snapshot, ledger, true).now_bytes == 0);
   snapshot.processes.clear();

@@ -168,8 +168,8 @@ Result<Candidates> all_named(const Search& search, const std::vector<Unit>& unit
   return chosen;
 }
 
-/// Devices that only OpenCL lists. No variable selects them and jobs cannot lease them, but the
-/// guard limits memory and time on them, so a job may have a part of both.
+/// Devices that only OpenCL lists. No variable selects them, and jobs cannot lease them. But the
+/// guard limits memory and time on them, so a job may request a part of both.
 std::optional<Result<Candidates>> by_opencl(const Search& search, const std::vector<Unit>& units) {
   if (!search.request.memory_bytes || search.request.gpus) return std::nullopt;
   Candidates chosen;
@@ -206,8 +206,8 @@ Result<Candidates> by_name(const Search& search, const std::vector<Unit>& units)
   return chosen;
 }
 
-/// The most GPUs that one job can have on this machine; 1 if there are none, so that the error says
-/// so.
+/// The most GPUs that one job can have on this machine; 1 if there are no GPUs: then the request
+/// for one GPU fails with the right error.
 int all_of(const Search& search) {
   std::map<model::Vendor, int> whole;
   for (const Candidate& c : visible_of(search))
@@ -297,7 +297,8 @@ Result<model::Placement> place(const model::Request& request, const model::Snaps
   std::vector<const model::Device*> devices;
   for (const Candidate& c : *chosen) devices.push_back(c.device);
   const model::DeviceLink weakest = model::weakest_link(devices);
-  // XGMI links of AMD's GPUs are not read, and may be the better connection.
+  // Only for NVIDIA: XGMI links of AMD's GPUs are not read, and may be better than the known
+  // connection.
   if (devices.size() > 1 && devices.front()->vendor == model::Vendor::kNvidia &&
       weakest.connection != model::Connection::kSame &&
       weakest.connection != model::Connection::kUnknown)
@@ -326,8 +327,8 @@ Result<model::Placement> place_leased(const model::Request& request,
   named.all_gpus.reset();
   named.gpus.reset();
   auto placement = place(units.empty() ? request : named, snapshot);
-  // For a lease without a GPU, keep the reasons of this placement only if it also uses the CPU;
-  // otherwise place the request on the CPU.
+  // The lease has no GPU. If this placement failed or has a GPU, place the request on the CPU.
+  // Otherwise keep the placement, because it has the reasons for using the CPU.
   if (units.empty() && (!placement || !placement->devices.empty()))
     placement = place(on_cpu(request), snapshot);
   if (placement && !affinity.empty()) {

@@ -30,9 +30,9 @@ namespace berth::policy {
                                                     const std::vector<std::string>& units,
                                                     const std::string& affinity,
                                                     const model::Snapshot& snapshot);
-/// A device is busy if a process computes on it, if its processes could not be read, or if graphics
-/// or unattributed memory take max(1 GiB, 10 % of its memory). Less memory, as a desktop needs,
-/// does not make it busy. Use by jobs of the ledger does not count.
+/// A device is busy if a process computes on it, or if its processes could not be read. It is also
+/// busy if graphics or unattributed memory take max(1 GiB, 10 % of its memory). Less memory, as a
+/// desktop needs, does not make it busy. Use by jobs of the ledger does not count.
 [[nodiscard]] bool busy(const model::Device& device, const model::Snapshot& snapshot,
                         const model::Ledger& ledger = {});
 

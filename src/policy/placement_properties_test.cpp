@@ -101,7 +101,7 @@ TEST_CASE("on any machine a placement keeps its promises") {
 
 namespace {
 
-/// The requests that the commands in a hint make, with the variables of `from`.
+/// Parses the commands in a hint, and returns their requests, with the variables of `from`.
 std::vector<Request> commands_of(const std::string& hint, const Request& from) {
   std::vector<Request> commands;
   Request base;

@@ -94,7 +94,7 @@ std::string counted(int count, const std::string& name) {
 Error none_here(const Search& search) {
   const model::Driver& driver = search.snapshot.driver;
   const bool broken = driver.state == "error" || driver.state == "no answer";
-  // A driver that fails may hide devices.
+  // If the driver has failed, there may be devices that it does not list.
   std::string message =
       broken ? text("no GPU of this machine can be used") : text("there is no GPU on this machine");
   std::map<std::string, int> not_managed, out_of_reach;

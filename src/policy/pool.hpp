@@ -1,5 +1,6 @@
-// What is left of a machine for leases, as plain numbers, and whether a demand fits. Pure. place()
-// chooses the best of several devices; the queue only needs to know whether and when a job fits.
+// The resources of a machine that are free for leases, as plain numbers, and whether a demand fits.
+// Pure. place() chooses the best of several devices; the queue only needs to know whether and when
+// a job fits.
 #pragma once
 
 #include <compare>

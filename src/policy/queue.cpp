@@ -52,7 +52,8 @@ std::string_view name(Obstruction why) {
   return "";
 }
 
-/// Iterates over the waiting jobs in service order: always the best of the first jobs of all lines.
+/// Iterates over the waiting jobs in the order in which they may start. Each step takes the best of
+/// the first jobs of all lines (User::lines).
 class Queue::Walk {
  public:
   Walk(const Queue& queue, Instant now) : queue_(queue), now_(now) {
@@ -183,7 +184,8 @@ bool Queue::resize(JobId id, std::uint64_t memory_bytes, int share_permille, Ins
   demand.memory_bytes = memory_bytes;
   demand.share_permille = share_permille;
   take(beside, demand, job.devices);
-  // A job may always reduce its part, even if the device is overcommitted in the meantime.
+  // Check only increases: a job may always reduce its part, even if the device has become
+  // overcommitted.
   for (const int at : job.devices) {
     const Slot& slot = beside.devices.at(static_cast<std::size_t>(at));
     if (memory_bytes > job.demand.memory_bytes && slot.memory_taken_bytes > slot.memory_bytes)
@@ -329,15 +331,15 @@ void Queue::leaves(JobId id) {
   if (entry != running_.end()) entry->second.leaving = true;
 }
 
-/// Whether the job would start. `blocked` is an earlier job that would not, and has the
-/// reservation; nullptr: none.
+/// Whether the job would start. `blocked`: an earlier job that cannot start, and that has the
+/// reservation; nullptr: there is none.
 bool Queue::starts(const WaitingJob& job, const WaitingJob* blocked, const Scene& scene,
                    Instant now) const {
   auto first = blocked == nullptr ? std::nullopt : reserve(blocked->demand, now, &scene);
   return look(job, first, now, &scene).obstruction == Obstruction::kNothing;
 }
 
-/// The fewest of these running jobs that have to end.
+/// The smallest set of these running jobs that must end so that `wanted` can start.
 Queue::Preemption Queue::fewest(const WaitingJob& wanted, const WaitingJob* blocked, Scene scene,
                                 const std::vector<const RunningJob*>& newest, Instant now) const {
   std::vector<const RunningJob*> chosen;
@@ -361,7 +363,8 @@ Queue::Preemption Queue::fewest(const WaitingJob& wanted, const WaitingJob* bloc
 }
 
 std::optional<Queue::Preemption> Queue::preemption(Instant now) const {
-  Scene soon{pool_, {}};  // when the jobs that have been told to end have ended
+  // The machine after the end of the jobs that were told to end.
+  Scene soon{pool_, {}};
   std::vector<const RunningJob*> newest;
   for (const auto& [id, job] : running_) {
     if (job.leaving) {
@@ -375,7 +378,7 @@ std::optional<Queue::Preemption> Queue::preemption(Instant now) const {
   std::sort(newest.begin(), newest.end(), [](const RunningJob* a, const RunningJob* b) {
     return std::tie(a->started, a->id) > std::tie(b->started, b->id);
   });
-  Scene at_most = soon;  // if all preemptible jobs ended
+  Scene at_most = soon;  // the machine if all preemptible jobs had ended
   for (const RunningJob* one : newest) {
     give_back(at_most.pool, one->demand, one->devices);
     at_most.ended.insert(one->id);

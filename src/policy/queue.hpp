@@ -27,8 +27,8 @@ namespace berth::policy {
 
 using JobId = std::uint64_t;
 
-/// The tier of jobs that may be ended for others: always the last ones, because otherwise such a
-/// job would start again on the device that it had to leave.
+/// The tier of jobs that may be ended for others. It always comes last. Otherwise such a job would
+/// start again on the device that it had to leave.
 inline constexpr int kPreemptibleTier = -2;
 
 /// `tier` comes before fair share. A job of tier -1 comes after all other jobs until it has waited
@@ -52,13 +52,13 @@ struct RunningJob {
   std::optional<std::chrono::milliseconds> time_limit = {};
   Instant started{0};
   bool preemptible = false;
-  bool leaving = false;  // it has been told to end
+  bool leaving = false;  // the job was told to end
 };
 
 struct UserRules {
   double weight = 1;
-  std::optional<int> most_devices = {};  // most devices that the user has at a time
-  std::optional<int> most_jobs = {};     // most jobs of the user that run at the same time
+  std::optional<int> most_devices = {};  // the most devices that the user may have at a time
+  std::optional<int> most_jobs = {};     // the most jobs that the user may run at a time
 };
 
 struct QueueRules {
@@ -93,7 +93,7 @@ class Queue {
   /// See FairShare::set_ahead.
   void set_ahead(int user, double seconds, Instant now) { shares_.set_ahead(user, seconds, now); }
 
-  /// Adds a job that waits since WaitingJob::queued.
+  /// Adds a waiting job. It may have waited already, since WaitingJob::queued.
   void add(const WaitingJob& job);
   /// Removes a waiting job; false if it is not waiting.
   bool remove(JobId id, Instant now);
@@ -115,7 +115,7 @@ class Queue {
   [[nodiscard]] Room room_for(JobId id) const;
   /// The job to start now; nullopt: none. Call it again after started().
   [[nodiscard]] std::optional<Start> next(Instant now) const;
-  /// The running job has been told to end, so its devices become free soon.
+  /// Call it when a running job was told to end, so its devices will become free soon.
   void leaves(JobId id);
   /// The first waiting job that is not preemptible and could start if preemptible jobs ended, and
   /// these jobs: as few as possible, those that started last. The job that has the reservation is

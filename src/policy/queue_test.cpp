@@ -111,8 +111,8 @@ TEST_CASE("While all users wait, weights decide their shares") {
     running = start_all(queue, now);
     for (const JobId id : running) of_the_heavy += id % 2 == 0 ? 1 : 0;
   }
-  CHECK(of_the_heavy >=
-        230);  // of 320 jobs; the heavy user's weight is three quarters, which are 240
+  // The heavy user has three quarters of the weight, which is 240 of 320 jobs.
+  CHECK(of_the_heavy >= 230);
   CHECK(of_the_heavy <= 250);
 }
 
@@ -177,7 +177,9 @@ TEST_CASE("A device that the big job will not need is given to jobs without a ti
   queue.add(job(1, 0, 2, hours(2)));
   REQUIRE(start_all(queue, seconds(0)) == Ids{1});
   queue.add(job(2, 1, 3));
-  queue.add(job(3, 2, 1));  // leaves one of two devices free; job 1 will return a second one
+  // Two devices are free. Job 2 waits for three until job 1 returns two more, so job 3 can have
+  // one.
+  queue.add(job(3, 2, 1));
   CHECK(start_all(queue, seconds(0)) == Ids{3});
 }
 
@@ -403,20 +405,21 @@ TEST_CASE(
   for (const JobId id : Ids{1, 2, 3}) queue.add(preemptible(id, 0, 1));
   queue.add(job(4, 1, 1));
   CHECK(start_all(queue, seconds(0)) == Ids{4, 1, 2, 3});
-  CHECK_FALSE(queue.preemption(seconds(1)));  // nobody waits
+  CHECK_FALSE(queue.preemption(seconds(1)));  // no job waits
 
   queue.add(job(5, 1, 2));
   const auto found = queue.preemption(seconds(2));
   REQUIRE(found);
   CHECK(found->for_job == 5);
   CHECK(found->jobs == Ids{3, 2});
-  // While these two end, no further job must end.
+  // While these two jobs are ending, no other job is preempted.
   queue.leaves(3);
   queue.leaves(2);
   CHECK_FALSE(queue.preemption(seconds(2)));
   queue.ended(3, seconds(3));
   queue.add(preemptible(3, 0, 1));
-  CHECK_FALSE(queue.next(seconds(3)));  // it does not take back the device that it left
+  // The preempted job does not get back the device that it had.
+  CHECK_FALSE(queue.next(seconds(3)));
   queue.ended(2, seconds(3));
   CHECK(start_all(queue, seconds(3)) == Ids{5});
 }
@@ -428,7 +431,7 @@ TEST_CASE("No job ends for a job that would still not fit, or for a preemptible 
   CHECK(start_all(queue, seconds(0)) == Ids{2, 1});
   queue.add(preemptible(3, 1, 1));
   CHECK_FALSE(queue.preemption(seconds(1)));
-  queue.add(job(4, 1, 2));  // job 2 would still have one of the devices
+  queue.add(job(4, 1, 2));  // even without the preemptible job, job 2 would have one of the devices
   CHECK_FALSE(queue.preemption(seconds(1)));
 }
 
@@ -438,7 +441,7 @@ TEST_CASE("A later job makes a preemptible one end if the first could not start 
   queue.add(preemptible(2, 0, 1));
   queue.add(preemptible(3, 0, 1));
   CHECK(start_all(queue, seconds(0)) == Ids{1, 2, 3});
-  queue.add(job(4, 2, 3));  // job 1 has one of the devices for an hour
+  queue.add(job(4, 2, 3));  // job 1 will have one of the devices for an hour
   CHECK_FALSE(queue.preemption(seconds(1)));
   SUBCASE("a job that has ended by then") {
     queue.add(job(5, 2, 1, minutes(10)));

@@ -22,8 +22,9 @@ constexpr std::array<Row, 6> kPools{{
     {"/libtbb-", "TBB"},
 }};
 
-/// The first row that fits a file names it. Debian and Fedora name the way of threading in the
-/// folder or in the file. NumPy's and SciPy's wheels have an OpenBLAS with POSIX threads each.
+/// The first row that matches a file determines its name. On Debian and Fedora, the name of the
+/// folder or file tells which kind of threads the library uses. The wheels of NumPy and SciPy each
+/// contain an OpenBLAS with POSIX threads.
 constexpr std::array<Row, 18> kBlas{{
     {"/openblas-openmp/", "OpenBLAS (OpenMP)"},
     {"/openblas-serial/", "OpenBLAS (one thread)"},

@@ -113,9 +113,8 @@ Reading read_list(const std::vector<const Device*>& devices, std::string_view va
     }
     reading.units.push_back(*unit);
   }
-  if (devices.empty())
-    reading.ignored
-        .clear();  // the missing device is the real problem, so do not report the ignored token
+  // The missing device is the real problem, so do not report the ignored token.
+  if (devices.empty()) reading.ignored.clear();
   return reading;
 }
 
@@ -191,8 +190,8 @@ void read_amd(Visible& visible, const model::Request& request, const model::Snap
 /// Reads ZE_AFFINITY_MASK, "0,1.0". The part after a dot is a tile of the device. Numbers past the
 /// end are ignored (Level Zero specification, affinity mask).
 void read_intel(Visible& visible, const std::string& value, const model::Snapshot& snapshot) {
-  if (value.empty() || value == "default")
-    return;  // For Level Zero, this means that there is no mask.
+  // Level Zero treats these values like an unset variable.
+  if (value.empty() || value == "default") return;
   const auto devices = devices_of(snapshot, Vendor::kIntel);
   Reading reading;
   for (const std::string_view token : tokens_of(value)) {

@@ -1,7 +1,7 @@
 // What the caller's environment allows: the devices in CUDA_VISIBLE_DEVICES and the variables of
 // other vendors, read as the vendor's runtime reads them. Pure. If any such variable is set, jobs
-// choose only from the devices it names. Vendors whose variable is not set are then excluded, but
-// TPUs that the user names are not, because a variable of GPUs does not restrict TPUs.
+// choose only from the devices it names. Vendors whose variable is not set are then excluded. TPUs
+// that the user names are not excluded, because a variable of GPUs does not restrict TPUs.
 #pragma once
 
 #include <map>

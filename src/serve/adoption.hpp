@@ -19,7 +19,7 @@ struct UnknownFiles {
   std::vector<model::JobId> aside;  // moved: their files are not readable; ascending
   std::string folder;               // contains the moved files
   std::vector<model::JobId>
-      alone;                 // files not readable, but the job still runs, so they stay; ascending
+      alone;  // their files are not readable, but stay, because the job still runs; ascending
   model::JobId highest = 0;  // highest number in the folder, known or not
 };
 

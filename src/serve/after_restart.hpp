@@ -1,5 +1,5 @@
-// What a restart of the machine or a damaged journal means for jobs. Decided from the journal's
-// records and the files of the jobs; changes only the given records.
+// Decides what happens to jobs after a restart of the machine or after damage to the journal. Uses
+// the journal's records and the files of the jobs, and changes only the given records.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +20,15 @@ namespace berth::serve {
 [[nodiscard]] std::optional<model::Outcome> outcome_before_restart(const model::Job& job,
                                                                    const Launcher& launcher);
 
-/// Puts jobs back into the queue that ran during the shutdown and have --requeue, or were about to
-/// go back anyway. Returns their ids.
+/// Puts these jobs back into the queue: jobs with --requeue that ran during the shutdown, and jobs
+/// that were going back to the queue anyway. Returns their ids.
 [[nodiscard]] std::vector<model::JobId> put_back(std::vector<model::Job>& jobs,
                                                  const Launcher& launcher,
                                                  std::int64_t now_unix_milliseconds);
 
 struct Mended {
   std::set<model::JobId> changed;
-  std::vector<model::JobId> held;  // those of these jobs that are held, ascending
+  std::vector<model::JobId> held;  // jobs in `changed` that are held; ascending
 };
 /// A damaged journal yields an older state of some jobs. If a job was started, its files say what
 /// became of it. Without files, the job may have been cancelled or held since then, so it is held.
@@ -38,7 +38,7 @@ struct Mended {
 struct Told {
   std::string sentence, hint;
 };
-/// The notice for users about it (E0945).
+/// The notices for users about a salvaged journal (E0945).
 [[nodiscard]] std::vector<Told> words_of(const broker::Salvage& salvaged,
                                          const std::vector<model::JobId>& held);
 

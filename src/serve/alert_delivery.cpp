@@ -249,7 +249,8 @@ void AlertDelivery::push(Lane& lane, AlertEvent event) {
 
 void AlertDelivery::add(const watch::AlertWatch::Changes& changes, const std::vector<Alert>& active,
                         std::int64_t unix_milliseconds, const watch::LogPosition& log) {
-  const bool is_log_new = !log.boot.empty() && log != log_;  // only this thread changes log_
+  // No lock is needed to read log_, because only this thread changes it.
+  const bool is_log_new = !log.boot.empty() && log != log_;
   if (changes.begun.empty() && changes.ended.empty() && !changes.is_longer && !is_log_new) return;
   {
     const std::lock_guard hold(mutex_);
@@ -292,7 +293,7 @@ void AlertDelivery::work(Lane& lane) {
     hold.lock();
     is_first = is_done;
     if (is_done) {
-      // A full queue may have dropped the event in the meantime.
+      // Remove the event, unless it was already dropped in the meantime because the queue was full.
       const auto& front = lane.waiting.front();
       if (front.unix_milliseconds == event.unix_milliseconds && front.kind == event.kind &&
           front.alert.rule == event.alert.rule && front.alert.place == event.alert.place &&

@@ -1,7 +1,7 @@
 // Delivers alerts to the commands and webhooks of the settings. Each target has its own thread, so
 // that a slow target does not delay the others. A file stores the active and the waiting alerts,
-// and how much of the kernel log was read, so that a restarted daemon neither delivers an alert
-// twice nor forgets one.
+// and how much of the kernel log was read. So a restarted daemon neither delivers an alert twice
+// nor forgets one.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@
 
 namespace berth::serve {
 
-/// One attempt. Fails with kUnavailable (E0960).
+/// Makes one attempt to deliver the event. Fails with kUnavailable (E0960).
 [[nodiscard]] Status deliver(const AlertTarget& target, const AlertEvent& event,
                              const std::atomic<bool>& is_stopped);
 

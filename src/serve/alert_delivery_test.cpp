@@ -95,7 +95,8 @@ TEST_CASE("an alert reaches the terminal of a process on the device, and nobody 
   REQUIRE(::pipe(ready.data()) == 0);
   const pid_t process = ::fork();
   if (process == 0) {
-    ::setsid();  // so that it becomes the controlling terminal of this process
+    // In a new session, the terminal that is opened next becomes the controlling terminal.
+    ::setsid();
     const bool is_open = ::open(name.data(), O_RDWR) >= 0;
     if (::write(ready[1], is_open ? "1" : "0", 1) == 1) ::pause();
     ::_exit(0);

@@ -1,5 +1,5 @@
-// Turns an alert into the form in which it is delivered: a sentence, a JSON document, the words of
-// a command, or the request for a webhook. Pure.
+// Turns an alert into the form in which it is delivered: a sentence, a JSON document, the arguments
+// of a command, or the request for a webhook. Pure.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ struct AlertTarget {
   [[nodiscard]] bool wants(const watch::Alert& alert) const;
   /// "command", "webhook" or "terminal".
   [[nodiscard]] const char* kind() const;
-  /// For people, without the parts of a URL that may be secret: "https://hooks.example" or "mail".
-  /// If targets differ only in such parts, their number in the file is added:
+  /// A name for people, without the parts of a URL that may be secret: "https://hooks.example" or
+  /// "mail". If targets differ only in such parts, their number in the file is added:
   /// "https://hooks.example ([[alerts]] number 2)".
   [[nodiscard]] std::string shown() const;
   /// Identifies the target. Equal for targets with the same command or URL, severity and form.
@@ -65,7 +65,7 @@ struct AlertEvent {
 [[nodiscard]] std::string_view name(AlertEvent::Kind kind);
 [[nodiscard]] std::string sentence_of(const AlertEvent& event);
 [[nodiscard]] std::string document_of(const AlertEvent& event);
-/// The words of the target's command, with {text}, {document}, {rule}, {severity}, {event} and
+/// The arguments of the target's command, with {text}, {document}, {rule}, {severity}, {event} and
 /// {host} replaced.
 [[nodiscard]] std::vector<std::string> command_for(const AlertTarget& target,
                                                    const AlertEvent& event);

@@ -42,7 +42,8 @@ Result<std::vector<model::ProcessId>> owners_of(const Job& submitted, const Call
     owners.push_back({one.pid, *ticks});
   }
   if (owners.empty() && !submitted.queued) {
-    // Over TCP the pid is our own, because the calling process is unknown.
+    // Over TCP the calling process is unknown. The peer then has the pid of this process, which
+    // cannot own a lease.
     if (call.peer.pid == ::getpid()) return not_theirs(call.peer.pid);
     const auto& ticks = call.peer.start_ticks;
     if (!ticks || (uid_of(call.peer.pid) != call.peer.uid && call.peer.uid != 0))
@@ -186,7 +187,8 @@ void Api::submit(const Call& call, const Answer& answer) {
   const auto range = model::parse_array_range(is_array ? std::string_view(*submitted->array)
                                                        : std::string_view("1"));
   if (!range) return answer.send(refusal(range.error()));
-  // The answer to the first submission may have been lost.
+  // The key is known, so this call repeats a submission whose answer may have been lost. Return the
+  // same job.
   if (const auto before = execution_.broker().submitted(call.peer.uid, submitted->job.key)) {
     changed_.push_back({*before, asker(call, answer)});
     return;
@@ -297,7 +299,7 @@ void Api::keep_waiting(JobId id, const Call& call, const Answer& answer) {
   waiting_.emplace(id, asker(call, answer));
 }
 
-/// What a waiting job waits for. Which jobs are before it is public.
+/// Sends what a waiting job waits for. All users may see which jobs come before it.
 void Api::outlook(JobId id, const Answer& answer) {
   const Job* job = execution_.broker().job(id);
   if (job == nullptr) return answer.send(refusal(no_such_job(id)));
@@ -349,7 +351,7 @@ void Api::log(JobId id, const Call& call, const Answer& answer) {
   answer.send(std::move(reply));
 }
 
-/// What a job used and what limited it.
+/// Sends the report of a job: what it used and what limited it.
 void Api::report(JobId id, const Call& call, const Answer& answer) {
   const Job* job = execution_.broker().job(id);
   if (job == nullptr) return answer.send(refusal(no_such_job(id)));

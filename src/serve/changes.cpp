@@ -54,7 +54,7 @@ std::optional<std::int64_t> last_record(const Recorded& recorded, std::int64_t f
   return last;
 }
 
-/// Under load, some readings come late, so a few missing ones are no silence.
+/// Under load, some readings come late, so a few missing readings do not count as silence.
 std::optional<Silence> silence_of(const watch::DeviceHistory& device, const Recorded& recorded,
                                   std::int64_t from, std::int64_t to) {
   constexpr std::int64_t kLeastMoments = 5;
@@ -113,7 +113,8 @@ std::vector<ConditionChange> conditions_between(const Recorded& recorded,
     if (is_before) before += row.amount;
     if (is_after) after += row.amount;
   }
-  // The periods may differ in length.
+  // Seconds of conditions are converted to seconds per minute, because the periods may differ in
+  // length.
   const auto known = [](const std::string& what, double amount,
                         double seconds) -> std::optional<double> {
     if (!is_enough(seconds)) return std::nullopt;

@@ -19,8 +19,8 @@ struct Windows {
 
 struct ConditionChange {
   std::string what;  // "throttle:hw_thermal", "lost", "no_answer", "xid:79"
-  /// A condition: for how many seconds of a minute it held, as a mean. An Xid: how often it
-  /// occurred in the whole period. nullopt: not known.
+  /// For a condition: the seconds per minute during which it held, averaged over the period. For an
+  /// Xid: how often it occurred in the whole period. nullopt: not known.
   std::optional<double> before, after;
 };
 struct ProcessChange {
@@ -39,13 +39,14 @@ struct Silence {
 struct DeviceChanges {
   std::string key, name;
   int index = -1;
-  std::optional<Silence> silent_before, silent_after;  // nullopt: it has readings, or none ever
-  watch::Moment before, after;                         // means
+  /// Nullopt: the device has readings, or has never had any.
+  std::optional<Silence> silent_before, silent_after;
+  watch::Moment before, after;  // means
   /// How many seconds of the whole minutes before and after were recorded. Conditions and processes
   /// are computed from these seconds; if they are less than a minute, both are unknown.
   double recorded_before = 0, recorded_after = 0;
   std::vector<ConditionChange> conditions;
-  std::vector<ProcessChange> processes;  // new ones and ended ones
+  std::vector<ProcessChange> processes;  // processes that are new or have ended
 };
 
 /// Whether a device has readings at the end of one period, and none at the end of the other.

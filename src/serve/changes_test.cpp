@@ -94,14 +94,16 @@ TEST_CASE("conditions of periods of unequal length are compared by the minute") 
   changes = changes_between(recorded, {600, 900, 900, 950})[0];
   REQUIRE(changes.conditions.size() == 1);
   CHECK(changes.conditions[0].before == 30);
-  CHECK_FALSE(changes.conditions[0].after);  // not a whole minute: not known
+  // The period has no whole minute, so this is not known.
+  CHECK_FALSE(changes.conditions[0].after);
   CHECK(changes.processes.empty());
 }
 
 TEST_CASE("seconds that were not recorded do not count as seconds without the condition") {
   Recorded recorded{{device_with(1, 1)}, {used_at(1080, "runs")}, {}};
   auto& moments = recorded.devices[0].moments;
-  // The broker ran for 90 s of the five minutes before: throttled all the time.
+  // In the five minutes before, the broker ran for 90 s, and the device was throttled during all of
+  // them.
   std::erase_if(moments, [](const auto& one) { return one.first < 810; });
   recorded.conditions = {{780, "GPU-1", "throttle:hw_thermal", 30},
                          {840, "GPU-1", "throttle:hw_thermal", 60},
@@ -151,7 +153,8 @@ TEST_CASE("a device whose last readings are missing while another has some is si
   recorded.devices[1].key = "cpu";
   auto& moments = recorded.devices[0].moments;
   CHECK_FALSE(has_other_state(changes_between(recorded, kWindows)[0]));
-  // Readings after the boundary and before the loss have the same mean as before.
+  // Remove the readings after the loss. The readings between the boundary and the loss have the
+  // same mean as those before.
   std::erase_if(moments, [](const auto& one) { return one.first >= 930; });
   recorded.conditions = {{900, "GPU-1", "lost", 30}, {960, "GPU-2", "no_answer", 60}};
   auto changes = changes_between(recorded, kWindows);

@@ -176,7 +176,8 @@ class Daemon {
     rest();
   }
 
-  /// A job whose pause is over is placed by a look that began after it.
+  /// Takes a new snapshot when the pause of a job ends, because the job is placed only with a
+  /// snapshot that began after its pause.
   void look_after_pauses() {
     const auto ends = execution_.broker().next_pause_end();
     if (ends && *ends <= now().steady) look();
@@ -201,12 +202,13 @@ class Daemon {
 
   void take(Call call, const Answer& answer) {
     last_call_ = now().steady;
-    // Answers even while a slow driver delays the snapshot.
+    // Answer this call even while a slow driver delays the snapshot.
     if (call.method == "GET" && call.path == "/v1/ping")
       return answer.send({200, "{\"schema\":1,\"ok\":true}\n"});
     if (feed_.act(call, answer)) return;
     if (is_restored_) execution_.mind_clock();
-    // The last snapshot may contain the measurement, so take another before the job is placed.
+    // If a measurement of an idle device was just ended, the last snapshot may still show its
+    // process. So take a new one before the job is placed.
     if (call.method == "POST" &&
         idle_bench_.give_way(std::chrono::steady_clock::time_point(last_call_)))
       seen_at_ = policy::Instant{-1'000'000};
@@ -227,8 +229,8 @@ class Daemon {
     api_.act(call, answer);
   }
 
-  /// `berth serve` by hand replaces a broker that would end when it is idle. Jobs go on, and
-  /// clients connect again, as after SIGTERM.
+  /// A user who runs `berth serve` replaces a broker that would exit when idle. As after SIGTERM,
+  /// jobs continue and clients reconnect.
   void hand_over(const Answer& answer) {
     if (options_.for_all || options_.idle_seconds == 0)
       return answer.send(refusal(another_serves(options_.state_folder, ::getpid())));
@@ -314,7 +316,7 @@ class Daemon {
   asio::steady_timer tick_, limits_;
   asio::thread_pool syncing_;
   std::function<void()> ready_;
-  std::vector<std::pair<Call, Answer>> held_;  // until there is a snapshot
+  std::vector<std::pair<Call, Answer>> held_;  // calls that wait for the first snapshot
   std::size_t look_through_at_ = 64;           // check for disconnected clients at this size
   policy::Instant seen_at_{-1'000'000}, look_began_{0}, forgot_at_{-1'000'000},
       last_call_ = now().steady;
@@ -324,7 +326,8 @@ class Daemon {
   WatchFeed feed_{loop_, options_.sources, options_.version,
                   [this] { return queue_numbers(execution_.broker().jobs(), execution_.now()); },
                   options_.settings.alert_rules};
-  Observer observer_;  // last: its thread must end before the members it reports to
+  // Declared last, because its thread must end before the members that it reports to.
+  Observer observer_;
 };
 
 /// Each client needs a connection and each job a handle, so the usual limit of 1024 files is too
@@ -345,7 +348,8 @@ Status run_daemon(const DaemonOptions& options, const std::function<void()>& rea
                  "sudo berth serve --system"};
   auto journal = broker::Journal::open(options.state_folder);
   if (!journal) return std::move(journal).error();
-  // Must come before the fork server is forked, which inherits our control group.
+  // Must come before the fork server is forked, because the fork server inherits the control group
+  // of this process.
   std::optional<Fence> fence;
   std::optional<ForeignProcesses> foreign_processes;
   if (options.for_all && !options.groups.empty()) {

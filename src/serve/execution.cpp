@@ -100,7 +100,8 @@ void Execution::enclose(JobId id) {
                           model::job_number(job), group.error().message));
     return;
   }
-  // A lease has no process in its group yet, unless an earlier broker moved one there.
+  // For a lease, no process is in the group yet, so the kernel does not restrict it. Exception: an
+  // earlier broker has moved a process there.
   const bool is_inside = job.queued || job.access == model::Access::kKernel;
   broker_.set_access(id, is_inside ? model::Access::kKernel : model::Access::kVariable,
                      *std::move(group));
@@ -132,7 +133,8 @@ void Execution::end(JobId id, JobState state, const std::optional<model::Outcome
                     std::string why) {
   if (fence_) broker_.set_refusals(id, fence_->release(id));
   partitions_.release(id);
-  // If the job ended while no broker was running, its status file has the time.
+  // If the job ended while no broker was running, use the end time in its status file. A difference
+  // of less than a second is ignored.
   constexpr std::int64_t kWhile = 1000;
   broker::Now at = now();
   if (const auto ended = outcome ? launcher_.ended_at(id) : std::nullopt;
@@ -158,7 +160,7 @@ bool Execution::settle() {
     partitions_.make(started);
     if (fault_) return false;
     for (const JobId id : started)
-      if (!broker_.job(id)->queued) enclose(id);  // queued jobs: when launched
+      if (!broker_.job(id)->queued) enclose(id);  // queued jobs are enclosed when they are launched
     for (const auto& [id, why] : broker_.to_preempt(now())) stop(id, {JobState::kWaiting, why, ""});
     others_.keep(leased_units());
     const auto changed = broker_.changed();
@@ -223,12 +225,13 @@ Result<JobId> Execution::submit_array(const broker::Submission& asked,
   return broker_.submit_array(asked.job, range, now());
 }
 
-/// Saves the launch record before the job, in a separate write, so that the broker can continue if
-/// the disk is too full for the record.
+/// Saves the launch record before the job, in a separate write. So the broker can continue if the
+/// disk is too full for the record.
 Status Execution::keep_launch(const broker::Submission& asked, const Peer& peer) {
   const JobId id = broker_.next_id();
   last_launch_ = {id, serve::launch_of(asked, peer)};
-  is_dirty_ = true;  // even if the job is then refused, so that the WAL does not grow forever
+  // Set this even if the job is then refused; otherwise the WAL would never be shortened.
+  is_dirty_ = true;
   return journal_.keep_launch(id, run::record_of(last_launch_.second));
 }
 
@@ -345,7 +348,7 @@ void Execution::give_back(JobId id, const std::optional<model::Outcome>& outcome
                           const model::JobUsage& usage,
                           const std::vector<model::ProcessId>& stuck) {
   set_aside(id, stuck);
-  // The keeper of the job reports these processes, because `berth run` was killed.
+  // A call without an outcome comes from the keeper of a job whose `berth run` was killed.
   if (!outcome && !stuck.empty()) {
     end_lost(id);
     return watches_.forget(id);
@@ -430,8 +433,8 @@ void Execution::end_aside() {
 /// keepers may have been started; then the first one still has the job.
 void Execution::keeper_gone(const Job& job) {
   const JobId id = job.id;
-  // On shutdown the machine sends SIGTERM to jobs, and to us a moment later. Wait before treating
-  // it as an end of the job itself.
+  // When the machine shuts down, it sends SIGTERM to jobs, and to this broker a moment later. So
+  // wait before treating this as the end of the job itself.
   if (!job.told_to_end && launcher_.was_told_to_end(id)) {
     constexpr milliseconds kMoment(1000);
     const auto since = told_by_others_.try_emplace(id, now().steady).first->second;
@@ -443,7 +446,8 @@ void Execution::keeper_gone(const Job& job) {
     set_aside(id, launcher_.stuck(id));
     const bool is_good = outcome->kind == model::OutcomeClass::kOk;
     auto how = how_stopped(id, {is_good ? JobState::kDone : JobState::kFailed, ""});
-    // The job ended by itself, before the broker could end it for another job.
+    // The broker wanted to end the job for another one, but the job ended by itself before. So it
+    // does not go back to the queue.
     if (how.state == JobState::kWaiting && !launcher_.was_told_to_end(id))
       how = {is_good ? JobState::kDone : JobState::kFailed, "", ""};
     const bool is_told = job.told_to_end && job.told_to_end->state != JobState::kWaiting;
@@ -495,7 +499,8 @@ void Execution::stop(JobId id, const model::ToldToEnd& how) {
     return;
   }
   const Job* job = broker_.job(id);
-  // A job that is being ended for another one may be cancelled meanwhile.
+  // The job was being ended for another one, and would then wait again. Now it was cancelled or
+  // must end for good, so record that.
   if (stopped_.contains(id) && job != nullptr && job->told_to_end &&
       job->told_to_end->state == JobState::kWaiting && how.state != JobState::kWaiting)
     broker_.tell_to_end(id, how);
@@ -520,7 +525,7 @@ void Execution::mind_time() {
   stop_what_is_over_its_limit();
   end_aside();
   broker_.turn_to_cpu(now());
-  // The time limit also applies while the journal cannot be written.
+  // Jobs over their time limit are ended even if the journal cannot be written.
   if (!settle()) tell_stopped();
 }
 
@@ -640,7 +645,8 @@ void Execution::adopt_unknown(std::vector<Job>& jobs, const std::vector<JobId>& 
   highest_ = std::max(found.highest,
                       static_cast<JobId>(std::max<std::int64_t>(
                           0, to_number(journal_.value(kHighest).value_or("0")).value_or(0))));
-  // A newer Berth may be able to read these, so they stay, and their numbers are not reused.
+  // A newer Berth may be able to read these records. So they stay in the journal, and their job
+  // numbers are not reused.
   if (!unreadable.empty()) {
     highest_ = std::max(highest_, unreadable.back());
     notice("E0945",
@@ -765,7 +771,7 @@ std::vector<Error> Execution::notices() const {
   return all;
 }
 
-/// For the broker's log and for everyone who lists jobs.
+/// Adds a notice, which appears in the broker's log and when users list jobs.
 void Execution::notice(std::string id, std::string sentence, std::string hint) {
   notes_.push_back(sentence);
   notices_.add(now().unix_milliseconds, std::move(id), std::move(sentence), std::move(hint));

@@ -35,7 +35,7 @@
 
 namespace berth::serve {
 
-/// The monotonic clock for durations, the wall clock for people.
+/// The monotonic clock for durations, and the wall clock for times that people read.
 [[nodiscard]] broker::Now now();
 
 class Execution {
@@ -76,7 +76,7 @@ class Execution {
   /// The queue's time, and the wall-clock time for job records.
   [[nodiscard]] broker::Now now() const { return {serve::now().steady, clock_.now()}; }
 
-  /// `began`: when the look at the machine began. Jobs whose pause was over by then are queued.
+  /// `began`: when the snapshot was started. Jobs whose pause was over by then are queued.
   void see(Look look, policy::Instant began);
   /// Whether the system broker runs, so that this broker starts nothing.
   [[nodiscard]] bool gives_way() const { return others_.gives_way(); }
@@ -96,11 +96,12 @@ class Execution {
   /// Returns the array's id. Fails as submit().
   [[nodiscard]] Result<model::JobId> submit_array(const broker::Submission& asked,
                                                   const model::ArrayRange& range, const Peer& peer);
-  /// Returns the errors of Broker::cancel. A running job is told to end.
+  /// Cancels a waiting job, or tells a running job to end. Fails as Broker::cancel.
   [[nodiscard]] Status cancel(model::JobId id, broker::Caller caller);
-  /// Like Broker::withdraw, if one of the job's own processes asks. Leaves no trace of the job.
+  /// Like Broker::withdraw, but only for a call from one of the job's own processes. Also deletes
+  /// what was stored about the job.
   [[nodiscard]] std::optional<model::Job> withdraw(model::JobId id, const Peer& peer);
-  /// Returns the errors of Broker::hold.
+  /// Holds or releases a waiting job. Fails as Broker::hold.
   [[nodiscard]] Status hold(model::JobId id, bool held, broker::Caller caller);
   void set_owners(model::JobId id, const std::vector<model::ProcessId>& owners);
   /// Moves processes of this user into the job's control group; they become owners of the lease.
@@ -110,34 +111,36 @@ class Execution {
   /// Stops or resumes giving new jobs to a unit, or lends it or takes it back, and saves that at
   /// once. Fails as Broker::drain, Broker::lend, Journal::write.
   [[nodiscard]] Status drain(const broker::UnitCall& device, bool drained);
-  /// Returns the errors of Broker::edit.
+  /// Changes a job. Fails as Broker::edit.
   [[nodiscard]] Status edit(model::JobId id, const broker::Changes& changes,
                             const broker::Caller& caller);
   /// Submits a copy of this job. Fails as submit(), and with kNotFound (E0517).
   [[nodiscard]] Result<model::JobId> rerun(model::JobId id, const broker::Caller& caller);
-  /// Returns the errors of Broker::set_next_try.
+  /// Does the same as Broker::set_next_try, and fails as it does.
   [[nodiscard]] Status set_next_try(model::JobId id, model::QueuedTry next);
-  /// The owner of a lease ends it.
+  /// Ends a lease at the request of its owner.
   void give_back(model::JobId id, const std::optional<model::Outcome>& outcome,
                  const model::JobUsage& usage, const std::vector<model::ProcessId>& stuck = {});
 
-  /// `berth run` says that the job's ranks hang; "": they do not.
+  /// Stores a report of `berth run` about where the job's ranks hang; "": they do not hang.
   void set_hang(model::JobId id, std::string sentence) {
     hangs_.set(id, std::move(sentence), now().steady);
   }
-  /// The running jobs whose ranks hang, as `berth run` said within the last two minutes.
+  /// The running jobs whose ranks hang, according to reports of `berth run` in the last two
+  /// minutes.
   [[nodiscard]] watch::ReportedHangs hangs();
 
   // Called periodically.
 
   /// See Fence::keep.
   [[nodiscard]] std::vector<std::string> keep_fences();
-  /// The daemon ends because the machine shuts down. See let_jobs_save().
+  /// Call it when the daemon ends because the machine shuts down. See let_jobs_save() in
+  /// shutdown.hpp.
   void let_jobs_save();
-  /// The daemon ends; jobs continue to run.
+  /// Call it when the daemon ends; jobs continue to run.
   void leave() const;
-  /// When a job next reaches its time limit or the warning before it (mind_time() is due then), or
-  /// the end of its pause (a look is due).
+  /// The next time when a job reaches its time limit or the warning before it, or the end of its
+  /// pause. Then call mind_time(), or for a pause take a new snapshot.
   [[nodiscard]] std::optional<policy::Instant> next_limit() const;
   /// Ends jobs over their time limit, and moves jobs to the CPU that have waited long enough.
   void mind_time();
@@ -149,7 +152,7 @@ class Execution {
   void limit_output();
   /// Deletes jobs that ended long ago, and the oldest ones above the limits, with their output.
   void forget_old();
-  /// Whether something was written but not yet synced. Reading it clears it.
+  /// Whether something was written but not yet synced. A call of this function clears that.
   [[nodiscard]] bool is_dirty() { return std::exchange(is_dirty_, false); }
   /// May be called from another thread.
   void sync() const { journal_.sync(); }
@@ -210,15 +213,17 @@ class Execution {
   OtherBrokers others_{options_};
   Watches watches_;
   std::function<void(const std::set<model::JobId>&)> changed_;
-  /// The launch record used last. Jobs of an array share it, and most other jobs start at once.
+  /// A cache of the launch record used last. Jobs of an array share one record, and most other jobs
+  /// start as soon as they are submitted.
   std::pair<model::JobId, run::Launch> last_launch_;
   std::deque<model::JobId> to_launch_;
   StoppedJobs stopped_;
   std::map<model::JobId, policy::Instant>
       told_by_others_;  // running jobs that another process told to end, and since when
-  std::vector<model::JobId> to_tell_;    // send SIGTERM once that is in the journal
-  std::vector<model::JobId> to_notify_;  // tell the user that the job ended
-  std::vector<model::JobId> to_warn_;  // signal before the time limit, once that is in the journal
+  std::vector<model::JobId> to_tell_;    // jobs that get SIGTERM after the journal has recorded it
+  std::vector<model::JobId> to_notify_;  // jobs whose users must be told that they have ended
+  /// Jobs that get the signal before their time limit, after the journal has recorded it.
+  std::vector<model::JobId> to_warn_;
   std::optional<Error> fault_;
   bool is_ahead_ = false;  // the state contains changes that the journal refused
   bool is_dirty_ = false;

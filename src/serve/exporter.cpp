@@ -47,7 +47,8 @@ class Exporter {
     sampling.xids = true;
     sampling.pcie_throughput = options_.metrics.dialect == watch::Dialect::kNvidiaSmi;
     sampling.on_frame = [this](const watch::FramePtr& frame) {
-      constexpr std::uint64_t kStarted = 4;  // everything that a frame needs has run
+      // By this frame, all code that a frame needs has run once.
+      constexpr std::uint64_t kStarted = 4;
       if (frame->number == kStarted) system::release_startup_memory();
       asio::post(loop_, [this, frame] { frame_ = frame; });
     };
@@ -97,7 +98,8 @@ class Exporter {
   watch::FramePtr frame_;
   std::size_t connections_ = 0;
   unsigned port_ = 0;
-  asio::io_context loop_{1};  // connections live in it and use the members above
+  // Declared after these members, because the connections that it owns use them.
+  asio::io_context loop_{1};
   tcp::acceptor acceptor_{loop_};
   asio::steady_timer again_{loop_};
   asio::signal_set signals_{loop_, SIGTERM, SIGINT};

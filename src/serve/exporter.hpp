@@ -17,7 +17,8 @@ struct ExporterOptions {
   std::string token;  // "": no token needed
   std::chrono::milliseconds interval{1000};
   watch::MetricsOptions metrics;
-  std::string kubelet = "/var/lib/kubelet";  // "": pods are not asked for
+  /// The folder of the kubelet, which knows the pods; "": metrics do not contain pods.
+  std::string kubelet = "/var/lib/kubelet";
   inventory::Sources sources;
 };
 

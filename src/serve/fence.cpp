@@ -30,7 +30,9 @@ using system::DeviceFilter;
 
 constexpr const char* kFilterName = "berth_job";
 constexpr std::string_view kJob = "job-";
-constexpr const char* kOwn = "/broker";  // beside the jobs, if the broker had to move
+// The broker's own group, beside those of the jobs. The broker enters it if it was started in
+// user.slice.
+constexpr const char* kOwn = "/broker";
 
 Error unsupported(const std::string& why) {
   return {ErrorCode::kUnsupported, "E0940", why, ""};
@@ -87,7 +89,8 @@ bool is_still_ours(const std::string& place, const std::string& mark) {
   return n <= 0 || std::string_view(bytes.data(), static_cast<std::size_t>(n)) == mark;
 }
 
-/// An exiting broker removes its folder, and the next one creates a new one with the same name.
+/// Whether the folder is still the one that `open` refers to. An exiting broker removes its folder,
+/// and the next broker creates a new folder with the same name.
 bool is_that(const std::string& folder, const Descriptor& open) {
   struct stat named = {}, held = {};
   return ::stat(folder.c_str(), &named) == 0 && ::fstat(open.get(), &held) == 0 &&
@@ -197,8 +200,8 @@ Result<std::string> Fence::enclose(const model::Job& job, const model::Snapshot&
   const auto rules = policy::node_rules(snapshot, nodes_, units);
   if (!rules) return unsupported(text("the device nodes of job {} are not known", job.id));
   const ControlGroup mine = group(job.id);
-  // If a job number is used again, the new group has the path of the old one. Stop removing the old
-  // one, because that would remove the new group.
+  // If a job number is used again, its new group has the same path as the old group. So do not
+  // remove the old group any more: that would remove the new one.
   std::erase_if(dying_, [&](const ControlGroup& one) { return one.folder() == mine.folder(); });
   if (auto made = mine.make(); !made) return std::move(made).error();
   auto filter = DeviceFilter::load(*rules, {}, kFilterName);
@@ -234,7 +237,8 @@ Status Fence::admit(JobId job, const model::ProcessId& process, std::uint32_t us
                  ""};
   pollfd gone{handle.get(), POLLIN, 0};
   if (::poll(&gone, 1, 0) == 0) return Done{};
-  // The process died in the meantime. If another one got its pid, move that one back.
+  // The process died in the meantime, so another process with its pid may have been moved. Move
+  // that one back.
   static_cast<void>(before.enter(static_cast<pid_t>(process.pid)));
   return not_theirs();
 }

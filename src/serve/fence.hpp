@@ -25,10 +25,10 @@ namespace berth::serve {
 class Fence {
  public:
   /// `name`: the name of the folder of groups. If the broker is a systemd service with a delegated
-  /// group, the folder is inside that group; otherwise it is at the top, outside all sessions. A
-  /// place where an earlier broker of this state folder left jobs is kept. If another broker uses
-  /// the place, a number is added to the name. Moves this process out of user.slice. Fails with
-  /// kUnsupported (E0940) if that is impossible here.
+  /// group, the folder is inside that group; otherwise it is at the top, outside all sessions. If
+  /// an earlier broker of this state folder left jobs at a place, that place is used again. If
+  /// another broker uses the place, a number is added to the name. Moves this process out of
+  /// user.slice. Fails with kUnsupported (E0940) if that is impossible here.
   [[nodiscard]] static Result<Fence> open(const Roots& roots, const std::string& name,
                                           const std::string& state_folder);
 
@@ -39,14 +39,14 @@ class Fence {
   /// folder. Fails with kUnsupported (E0940), also if the nodes of its devices are unknown.
   [[nodiscard]] Result<std::string> enclose(const model::Job& job, const model::Snapshot& snapshot);
   [[nodiscard]] bool has_group(model::JobId job) const;
-  /// Moves a process into the group; its future children follow. It must run entirely as `user`.
-  /// Fails with kPermissionDenied (E0912), kUnsupported (E0941).
+  /// Moves a process into the group; its future children follow. All user ids of the process must
+  /// be `user`. Fails with kPermissionDenied (E0912), kUnsupported (E0941).
   [[nodiscard]] Status admit(model::JobId job, const model::ProcessId& process,
                              std::uint32_t user) const;
   /// Kills all processes of the job. Returns how often the kernel denied it a device.
   std::uint64_t release(model::JobId job);
-  /// Ends processes that an earlier broker left of finished jobs. Returns running jobs that this
-  /// broker does not know. They are not ended.
+  /// Ends the remaining processes of finished jobs of an earlier broker. Does not end running jobs
+  /// that this broker does not know, and returns them.
   [[nodiscard]] std::vector<model::JobId> clean_up(
       const std::function<std::optional<bool>(model::JobId)>& runs);
   /// Restores filters that were removed, and deletes groups whose processes have died. Returns

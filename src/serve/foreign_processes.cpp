@@ -22,7 +22,8 @@ namespace {
 
 constexpr const char* kFilterName = "berth_enforce";
 constexpr std::chrono::seconds kLookToWarn(10);
-constexpr std::size_t kEntryBytes = 1 << 20;  // a group may have thousands of members
+// The buffer for a group entry, which may list thousands of members.
+constexpr std::size_t kEntryBytes = 1 << 20;
 
 Error wrong(const std::string& what, const char* hint) {
   return {ErrorCode::kInvalidArgument, "E0942", what, hint};

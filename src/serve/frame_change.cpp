@@ -61,7 +61,8 @@ bool is_list_of_rows(std::string_view value) {
 
 /// The part of a row that identifies its process: the members up to its pid. "": the row has none.
 std::string_view process_of(std::string_view row) {
-  constexpr std::string_view kKey = "\"host_pid\":";  // inside a text, its quotes are escaped
+  // A string value cannot contain this key, because its quotes would be escaped.
+  constexpr std::string_view kKey = "\"host_pid\":";
   const std::size_t at = row.find(kKey);
   if (at == std::string_view::npos || row.substr(at + kKey.size()).starts_with("null")) return {};
   return row.substr(0, row.find_first_of(",}", at));
@@ -96,7 +97,7 @@ std::optional<std::string> row_change(std::string_view before, std::size_t from,
   return change.size() == empty ? "" : change + "}";
 }
 
-/// nullopt: the whole list must be sent.
+/// The rows that differ between two lists. nullopt: the whole list must be sent.
 std::optional<std::string> rows_change(std::string_view before, std::string_view after) {
   const auto old = parts_of(before), now = parts_of(after);
   if (old.size() != now.size()) return std::nullopt;

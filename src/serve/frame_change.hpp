@@ -1,5 +1,6 @@
-// What differs between two documents of `berth top --json`, as a document for the event stream.
-// Most values of a machine do not change within a second, so they are not sent again. Pure.
+// Makes a document for the event stream that contains what differs between two documents of `berth
+// top --json`. Most values of a machine do not change within a second, so they are not sent again.
+// Pure.
 #pragma once
 
 #include <string>

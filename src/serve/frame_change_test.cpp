@@ -100,7 +100,7 @@ TEST_CASE("a process that moved in the order is not sent again") {
   CHECK(change["processes_changed"][1] == Json{{"row", 1}, {"from", 0}});
   CHECK(change["processes_changed"][0]["memory_bytes"] == 4096);
   CHECK_FALSE(change["processes_changed"][0].contains("command"));
-  // One ended and another one began.
+  // One process ended and another one began.
   after.processes[1].host_pid = after.processes[1].pid = 300;
   CHECK(check(before, after)["processes_changed"][1]["pid"] == 300);
 }

@@ -65,7 +65,7 @@ void add_device(model::Snapshot& snapshot, const guard::LiveJob& job, std::size_
 /// The most jobs of one user whose counters are read.
 constexpr std::size_t kMostJobs = 256;
 
-/// Opens files with the rights of a user for as long as it lives, in this thread only.
+/// While this object exists, the current thread opens files with the rights of a user.
 class AsUser {
  public:
   explicit AsUser(uid_t uid) { ::setfsuid(uid); }

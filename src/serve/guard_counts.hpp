@@ -9,7 +9,8 @@
 
 namespace berth::serve {
 
-/// Adds a job's counters to its processes and its lease. `uid`: only to processes of this user.
+/// Adds a job's counters to its processes and its lease. With `uid`, only to processes of this
+/// user.
 void add_guard_counts(model::Snapshot& snapshot, const guard::LiveJob& job,
                       std::optional<std::uint32_t> uid = {});
 

@@ -1,5 +1,5 @@
-// HangReports: jobs whose ranks hang, as their `berth run` reported. It repeats the report every
-// 30 s.
+// HangReports: jobs whose ranks hang, as their `berth run` reported. `berth run` repeats its report
+// every 30 s.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@ namespace berth::serve {
 
 class HangReports {
  public:
-  /// "": the ranks do not hang.
+  /// `sentence`: where the ranks hang; "": they do not hang.
   void set(model::JobId id, std::string sentence, policy::Instant now) {
     if (sentence.empty())
       reports_.erase(id);
@@ -24,8 +24,8 @@ class HangReports {
       reports_[id] = {std::move(sentence), now};
   }
 
-  /// The reports of the last two minutes about running jobs. `job` returns nullptr if there is no
-  /// such job.
+  /// The reports of the last two minutes about running jobs. `job` finds a job by its id, and
+  /// returns nullptr if there is none.
   [[nodiscard]] watch::ReportedHangs recent(
       const std::function<const model::Job*(model::JobId)>& job, policy::Instant now) {
     constexpr std::chrono::minutes kKept(2);

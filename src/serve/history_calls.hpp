@@ -11,8 +11,9 @@
 
 namespace berth::serve {
 
-/// What `?since=24h&step=5m` asks for at this time. Without a step there are about 300 points, and
-/// never more than 1500. Fails with kInvalidArgument (E0919, or E0101 for a duration).
+/// The period and the step that a query such as `?since=24h&step=5m` means at this time. Without a
+/// step there are about 300 points, and never more than 1500. Fails with kInvalidArgument (E0919,
+/// or E0101 for a duration).
 [[nodiscard]] Result<Period> period_of(const std::map<std::string, std::string>& query,
                                        std::int64_t now);
 

@@ -37,7 +37,7 @@ model::Snapshot machine(int cards) {
 struct FakeBench {
   std::mutex mutex;
   std::condition_variable changed;
-  std::vector<std::string> devices;  // that were measured, in order
+  std::vector<std::string> devices;  // the measured devices, in order
   bool may_end = false;
   int stopped = 0;
 
@@ -77,7 +77,7 @@ struct Test {
     unix_milliseconds += 120'000;
     idle.see(snapshot, leased, is_waited, now, unix_milliseconds);
   }
-  /// Looks until the measurement that runs is over and the next one has begun.
+  /// Calls see() until this number of measurements have begun.
   void see_until(std::size_t count, const model::Snapshot& snapshot) {
     for (;;) {
       see(snapshot);

@@ -28,7 +28,7 @@ void JobPartitions::see(Look& look) {
   partitions_.correct(look.snapshot);
 }
 
-/// Reports each problem only once, because it may last for a while.
+/// Reports each problem only once, because a problem may last for a while.
 void JobPartitions::notice(const std::string& sentence, const Error& error) {
   if (std::exchange(last_notice_, sentence) != sentence) calls_.notice(sentence, error);
 }
@@ -47,7 +47,7 @@ Status JobPartitions::save(const std::string& record) {
 bool JobPartitions::has_partition(JobId id) {
   const std::string card = broker_.needs_partition(id);
   if (card.empty()) return true;
-  // Another job may have got the last place since the look at the machine.
+  // Another job may have got the last place since the snapshot was taken.
   const auto rooms =
       partitions_.rooms(broker_.snapshot(), without(broker_.ledger(), id), calls_.now().steady);
   const auto room = std::find_if(rooms.begin(), rooms.end(),

@@ -1,5 +1,5 @@
 // JobPartitions: the MIG partitions of running jobs. It tells the broker where a partition can be
-// made, makes one when a job starts on such a GPU, and removes it after the job has ended. The
+// made. It makes one when a job starts on such a GPU, and removes it after the job has ended. The
 // class Partitions keeps the list and calls the driver; this one connects it to the broker and the
 // journal.
 #pragma once
@@ -27,7 +27,7 @@ class JobPartitions {
     Partitions::Keep save;
     /// Reports a problem with MIG to users and to the log.
     std::function<void(const std::string& sentence, const Error& error)> notice;
-    /// A write to the journal failed.
+    /// Called if a write to the journal has failed.
     std::function<void(const Error& error)> fail;
   };
 
@@ -39,14 +39,15 @@ class JobPartitions {
         fence_(fence),
         calls_(std::move(calls)) {}
 
-  /// Takes what the driver showed, and adds the partitions that this look missed to its snapshot.
+  /// Stores what the driver reported about MIG. If partitions were made after the snapshot was
+  /// started, adds them to it.
   void see(Look& look);
   /// Tells the broker where partitions can be made.
   void offer();
   /// Makes the partitions that these jobs need. Jobs that get none wait again and are removed from
   /// `started`.
   void make(std::vector<model::JobId>& started);
-  /// The job has ended: remove() removes its partition.
+  /// Call it when the job has ended; remove() then removes its partition.
   void release(model::JobId job) { partitions_.release(job); }
   /// Whether remove() has something to do now.
   [[nodiscard]] bool has_work() const;
@@ -59,7 +60,7 @@ class JobPartitions {
 
   /// The record, if the journal has an older one.
   [[nodiscard]] std::optional<std::string> unsaved_record() const;
-  /// The journal has this record now.
+  /// Call it when the journal contains this record.
   void saved(std::string record) { saved_ = std::move(record); }
 
  private:

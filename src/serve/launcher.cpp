@@ -39,8 +39,8 @@ std::map<std::string, std::string> variables_of(const std::vector<std::string>& 
   return variables;
 }
 
-/// Only our own resource limits, which we never change. Other settings are those of the submitter:
-/// a job must not depend on the shell that started the broker.
+/// The resource limits of this process, which never change. All other settings come from the
+/// submitter, because a job must not depend on the shell that started the broker.
 const model::Limits& most_of_ours() {
   static const model::Limits kOurs = [] {
     model::Limits ours;
@@ -93,7 +93,7 @@ Result<model::ProcessId> Launcher::start_job(const Job& job, run::Launch launch,
   const auto environment = policy::environment_for(*placement, snapshot, variables, {});
   policy::set_variables(environment, variables);
   for (const char* name : {"BERTH_ARRAY", "BERTH_ARRAY_INDEX", "BERTH_RESTARTS"})
-    variables.erase(name);  // the variable may come from the surrounding job
+    variables.erase(name);  // the variable may have been inherited from another job
   variables["BERTH_JOB"] = std::to_string(job.id);
   if (job.requeue || job.preemptible)
     variables["BERTH_RESTARTS"] = std::to_string(job.restarts + job.preemptions);
@@ -120,7 +120,7 @@ Result<model::ProcessId> Launcher::start_job(const Job& job, run::Launch launch,
 }
 
 std::string Launcher::report(model::JobId job, const std::optional<model::Outcome>& outcome) const {
-  constexpr std::size_t kMost = 16 << 20;  // a report with the stacks of a thousand ranks
+  constexpr std::size_t kMost = 16 << 20;  // enough for the stacks of a thousand ranks
   const auto bytes = slurp_regular(run::report_of(files(job)), kMost);
   return bytes ? output::sound_report(*bytes, outcome) : "";
 }

@@ -17,7 +17,7 @@
 
 namespace berth::serve {
 
-/// What the submitter asked for; the kernel has identified the submitter.
+/// How to start the job, from the request and from what the kernel says about the submitter.
 [[nodiscard]] run::Launch launch_of(const broker::Submission& asked, const Peer& peer);
 
 class Launcher {
@@ -53,7 +53,7 @@ class Launcher {
     return run::ended_at(files(job));
   }
   [[nodiscard]] std::string log(model::JobId job) const { return run::log_of(files(job)); }
-  /// Part of the job's output from a byte on; "": no more yet.
+  /// A part of the job's output, starting at this byte; "": there is no more output yet.
   [[nodiscard]] run::OutputPart output(model::JobId job, std::int64_t from, std::size_t most) const;
   /// What the job used and what limited it, as output::stored_report; "": there is none.
   [[nodiscard]] std::string report(model::JobId job,
@@ -80,7 +80,7 @@ class Launcher {
     return folder_ + "/" + std::to_string(job);
   }
 
-  std::string folder_, locks_;  // job files; device locks ("": none)
+  std::string folder_, locks_;  // the folders of job files, and of device locks ("": none)
   run::ForkServer fork_server_;
 };
 

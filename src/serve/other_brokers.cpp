@@ -27,7 +27,7 @@ void OtherBrokers::find_earlier(const std::vector<std::string>& units,
   std::erase_if(earlier_, [&](const std::string& unit) {
     return std::find(leased_here.begin(), leased_here.end(), unit) != leased_here.end();
   });
-  static_cast<void>(leased(units));  // removes the units that no broker leases
+  static_cast<void>(leased(units));  // removes the units that no other broker leases from earlier_
 }
 
 }  // namespace berth::serve

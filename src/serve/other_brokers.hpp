@@ -18,7 +18,8 @@ class OtherBrokers {
 
   /// Whether the system broker runs, so that this broker starts nothing.
   [[nodiscard]] bool gives_way() const;
-  /// Returns the units that other brokers lease. A user's broker locks the other `units`.
+  /// Returns the units that other brokers lease. If this is a user's broker, it also locks those of
+  /// `units` that no other broker has locked.
   [[nodiscard]] std::vector<std::string> leased(const std::vector<std::string>& units);
   /// Releases the locks of all units that this broker does not lease.
   void keep(const std::vector<std::string>& leased_here) { locks_.keep(leased_here); }

@@ -49,7 +49,7 @@ class OtlpExport {
   OtlpExport(const OtlpExport&) = delete;
   OtlpExport& operator=(const OtlpExport&) = delete;
 
-  /// Whether the interval is over. add() is due then.
+  /// Whether the interval is over, so that add() must be called.
   [[nodiscard]] bool is_due() const;
   /// Never waits. If too many documents wait for the collector, the oldest is dropped.
   void add(std::string metrics);
@@ -70,7 +70,7 @@ class OtlpExport {
   std::condition_variable changed_;
   std::deque<std::string> waiting_;
   std::atomic<bool> is_over_ = false;
-  std::thread thread_;  // last: it uses the other members
+  std::thread thread_;  // declared last, because it uses the other members
 };
 
 }  // namespace berth::serve

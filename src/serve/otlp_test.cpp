@@ -27,7 +27,7 @@ TEST_CASE("metrics as OTLP: gauges, counters as sums, labels with escapes") {
   const auto& resource = document["resourceMetrics"][0];
   CHECK(resource["resource"]["attributes"][2]["value"]["stringValue"] == "box");
   const auto& metrics = resource["scopeMetrics"][0]["metrics"];
-  REQUIRE(metrics.size() == 2);  // one without series is left out
+  REQUIRE(metrics.size() == 2);  // a metric without series is left out
   const auto& points = metrics[0]["gauge"]["dataPoints"];
   REQUIRE(points.size() == 2);
   CHECK(metrics[0]["name"] == "a_ratio");

@@ -19,8 +19,8 @@ using model::MigCard;
 using model::MigStep;
 
 constexpr std::chrono::seconds kClosedFor(30);
-/// How often to try again to remove a partition: at first often, because processes of the job may
-/// still be dying, later rarely.
+/// kQuickTries: how many times the removal of a partition is repeated quickly, because processes of
+/// the job may still be dying. After that, it is repeated rarely.
 constexpr int kQuickTries = 10, kTriesOfUnseen = 3;
 constexpr std::chrono::seconds kSoon(1), kLater(30);
 
@@ -227,7 +227,7 @@ Result<model::Partition> Partitions::carry_out(MadePartition& made, const Keep& 
   if (auto kept = keep(record()); !kept) return std::move(kept).error();
   auto part = inventory::make_compute_instance(library_, made.card, *instance);
   if (!part) return std::move(part).error();
-  // The caller writes this together with the job.
+  // Not written here: the caller writes these values together with the job.
   made.compute = part->compute_instance;
   made.uuid = part->uuid;
   made.name = part->name;
@@ -244,7 +244,7 @@ void Partitions::release(model::JobId job) {
   for (MadePartition& one : all_) {
     if (one.job != job || is_released(one)) continue;
     // Keep the name of a step that was begun but not completed: next_removal() needs it to know
-    // what Berth may have made. A partition is released if no job has it.
+    // what Berth may have made. Each partition without a job is released.
     if (one.step == MigStep::kReady) one.step = MigStep::kRemoveCompute;
     one.job = 0;
     next_try_ = policy::Instant{0};
@@ -280,7 +280,8 @@ Status Partitions::remove(MadePartition& made, const Keep& keep, bool& is_gone) 
     const auto next = *card ? policy::next_removal(made, **card) : policy::MigRemoval{};
     switch (next.step) {
       case Step::kForget:
-        // A call that was cut off, by a kill or a time limit, may still be at work in the driver.
+        // The driver may still be making the partition, if its call was cut off by a kill or a time
+        // limit. So try again a few times before the record is deleted.
         is_gone = made.step != MigStep::kMakeInstance || tries_ >= kTriesOfUnseen;
         return Done{};
       case Step::kLeave:

@@ -35,13 +35,13 @@ class Partitions {
       : library_(std::move(library)), settings_(settings) {}
 
   [[nodiscard]] bool manages() const { return settings_.manages; }
-  /// What the driver showed during a look at the machine.
+  /// Stores what the driver reported about MIG with a snapshot.
   void see(std::vector<model::MigCard> cards) { cards_ = std::move(cards); }
   /// Reads the record of an earlier broker. A malformed record counts as empty.
   void resume(std::string_view record);
   [[nodiscard]] std::string record() const;
-  /// Adds the partition of this job to the record, from which it is missing because the journal was
-  /// damaged.
+  /// Adds the partition of this job to the record. Needed if the journal was damaged, so that the
+  /// record lacks it.
   void adopt(const model::Job& job, const model::Snapshot& snapshot);
 
   [[nodiscard]] std::vector<model::MigRoom> rooms(const model::Snapshot& snapshot,
@@ -51,16 +51,16 @@ class Partitions {
   /// removed ones that the snapshot still shows. A partition may lack its uuid if its broker was
   /// killed.
   [[nodiscard]] std::vector<std::string> made(const model::Snapshot& snapshot) const;
-  /// Adds partitions that a look at the machine missed because it began before they were made.
+  /// Adds the partitions that the snapshot lacks because it was started before they were made.
   void correct(model::Snapshot& snapshot);
 
   /// Makes a partition of at least this size. If a step fails, removes what the earlier steps have
   /// made. Fails with kUnavailable (E1064) and as `keep`.
   [[nodiscard]] Result<model::Partition> make(model::JobId job, const std::string& card,
                                               std::uint64_t need_bytes, const Keep& keep);
-  /// The card gets no more partitions for a while.
+  /// Makes no more partitions on this card for a while.
   void close(const std::string& card, policy::Instant now);
-  /// The job has ended: its partition is to be removed, once that is in the journal.
+  /// Call it when the job has ended. Its partition is removed after the journal has recorded this.
   void release(model::JobId job);
   /// Releases the partitions of jobs that do not run.
   void release_all_but(const std::vector<model::JobId>& running);
@@ -81,8 +81,9 @@ class Partitions {
   MigSettings settings_;
   std::vector<model::MigCard> cards_;
   std::vector<model::MadePartition> all_;
-  std::set<std::string> removed_;  // uuids, until a snapshot no longer shows them
-  std::map<std::string, policy::Instant> closed_until_;  // cards on which a partition failed
+  std::set<std::string> removed_;  // uuids of removed partitions that snapshots may still show
+  /// Cards on which a partition could not be made.
+  std::map<std::string, policy::Instant> closed_until_;
   policy::Instant next_try_{0};
   int tries_ = 0;
 };

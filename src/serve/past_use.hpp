@@ -1,5 +1,5 @@
-// What users have used of the devices lately, stored in the journal for the next broker: the queue
-// prefers users who have used less.
+// How much each user has used the devices lately. The queue prefers users who have used less.
+// Stored in the journal for the next broker.
 #pragma once
 
 #include <chrono>

@@ -14,7 +14,7 @@ TEST_CASE("the past use of users is halved after each half-life") {
   next.resume(use.record());
   CHECK(next.left(1'000, hours(24)) == PastUse::ByUser{{1000, 3600}});
   CHECK(next.left(1'000 + 24 * 3'600'000, hours(24)).at(1000) == doctest::Approx(1800));
-  CHECK(next.left(0, hours(24)).at(1000) == 3600);  // a clock that was set back
+  CHECK(next.left(0, hours(24)).at(1000) == 3600);  // the clock was set back
 }
 
 TEST_CASE("the same past use is not written again, and follows a clock that is set") {

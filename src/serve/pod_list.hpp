@@ -1,6 +1,6 @@
-// PodList: which containers of Kubernetes have which devices, as the kubelet of this node says. It
-// is asked in a thread by `berth-k8s pods`, because gRPC is not a part of this program. There is no
-// thread where the machine has no kubelet.
+// PodList: which Kubernetes containers have which devices, according to this node's kubelet. A
+// thread runs `berth-k8s pods` to ask the kubelet, because this program does not contain gRPC. If
+// the machine has no kubelet, there is no thread.
 #pragma once
 
 #include <atomic>
@@ -22,8 +22,8 @@ inline constexpr const char* kKubeletFolder = "/var/lib/kubelet";
 
 class PodList {
  public:
-  /// Called in a thread of its own, with each list that differs from the one before. An empty list:
-  /// the kubelet does not answer, or no container has a device.
+  /// Called in a separate thread with each list that differs from the previous one. The list is
+  /// empty if the kubelet does not answer, or if no container has a device.
   using Changed = std::function<void(std::vector<watch::DevicePod>)>;
 
   PodList(std::string kubelet, Changed changed);
@@ -39,7 +39,7 @@ class PodList {
   std::mutex mutex_;
   std::condition_variable ending_;
   std::atomic<bool> is_over_ = false;
-  std::thread thread_;  // last: it uses the other members
+  std::thread thread_;  // declared last, because it uses the other members
 };
 
 }  // namespace berth::serve

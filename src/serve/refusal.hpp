@@ -1,4 +1,4 @@
-// Error answers of the API: the error as every verb prints it, with the matching HTTP status.
+// Error answers of the API: the error as every command prints it, with the matching HTTP status.
 #pragma once
 
 #include "base/result.hpp"

@@ -1,4 +1,4 @@
-// Which ended jobs are deleted, so that their number and their output stay within limits.
+// Decides which ended jobs are deleted, so that their number and their output stay within limits.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class Retention {
   struct Files {
     std::string log, report;  // paths
   };
-  /// `most_bytes`: of the output and reports of all ended jobs together.
+  /// `most_bytes`: the limit for the output and reports of all ended jobs together.
   Retention(std::function<Files(model::JobId)> files_of, std::uint64_t most_bytes)
       : files_of_(std::move(files_of)), most_bytes_(most_bytes) {}
 
@@ -28,11 +28,11 @@ class Retention {
   /// For users with too many ended jobs: the time before which these jobs are deleted. Leases count
   /// separately from queued jobs, because they have no results.
   [[nodiscard]] static std::map<broker::UserJobs, std::int64_t> too_many_before(const Jobs& jobs);
-  /// Removes the middle of a running job's output if it is larger than the limit, or than the space
-  /// that is left beside it on the disk. Returns a sentence for people the first time, and then
+  /// Removes the middle of a running job's output if the output is larger than the limit, or larger
+  /// than the free space on the disk. Returns a sentence for people the first time, and then
   /// whenever the number of removed bytes has doubled; otherwise "".
   [[nodiscard]] std::string limit_running(model::JobId running);
-  /// The job is deleted, or its files have changed.
+  /// Call it when a job was deleted or its files have changed.
   void forget(model::JobId id);
 
  private:
@@ -41,7 +41,7 @@ class Retention {
   std::map<model::JobId, std::uint64_t> ended_bytes_;  // files of jobs that ended
   struct Removed {
     std::uint64_t bytes = 0, reported = 0;
-    bool is_refused = false;  // the file system cannot do it; this was reported
+    bool is_refused = false;  // the file system cannot remove parts of a file; this was reported
   };
   std::map<model::JobId, Removed> removed_;  // of running jobs
 };

@@ -24,7 +24,7 @@ Error not_understood(std::string_view key, const std::string& given) {
           text("'{}={}' in the call is not understood", key, printable(given)), ""};
 }
 
-/// "7,9-12": jobs and arrays, as pairs of first and last.
+/// A list of jobs and arrays such as "7,9-12", stored as pairs of first and last number.
 class Numbers {
  public:
   [[nodiscard]] static std::optional<Numbers> parse(std::string_view given) {
@@ -109,7 +109,7 @@ Result<Wanted> wanted_by(const Query& query, std::uint32_t caller, std::int64_t 
 /// Keeps the first job of each group of similar jobs in an array.
 class Groups {
  public:
-  /// True: this job stands for the similar ones after it.
+  /// True if this job is the first of its group. It then represents the similar jobs after it.
   bool is_first(const Job& job) {
     if (!job.task || job.state == JobState::kRunning) return true;
     if (last_ == nullptr || !is_alike(*last_, job)) {
@@ -186,7 +186,8 @@ Result<Selection> select_jobs(const std::vector<const Job*>& jobs, const Query& 
   for (const Job* job : jobs) {
     if (!wanted->takes(*job) || (is_compact && !groups.is_first(*job))) continue;
     if (++count <= limit) out.jobs.push_back(job);
-    // Unfinished jobs come in the order of their ids, so the first ones are enough.
+    // Unfinished jobs are shown in the order of their ids, so only the first `limit` of them are
+    // needed.
     auto& of_rank = by_rank.at(rank_of(*job));
     if (of_rank.size() < limit || model::has_ended(job->state)) of_rank.push_back(job);
   }

@@ -33,7 +33,8 @@ using boost::system::error_code;
 constexpr int kAtOnce = 64;
 // the most data of a refused call that is read and discarded
 constexpr std::size_t kMostThrownAway = 8 << 20;
-/// Calls per turn of the loop; their answers are sent after it.
+/// The most calls that are handled in one turn of the event loop. Their answers are sent after the
+/// turn.
 constexpr int kCallsAtOnce = 16;
 constexpr std::chrono::milliseconds kLongTurn(5);
 
@@ -124,7 +125,8 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     read_header();
   }
 
-  /// The call has begun: these bytes were read elsewhere, from a socket that is not local.
+  /// Continues a call on a TCP connection. `received`: the first bytes of the call, which the
+  /// caller has already read.
   void go_on(std::string_view received) {
     buffer_.commit(asio::buffer_copy(buffer_.prepare(received.size()), asio::buffer(received)));
     is_local_ = false;
@@ -252,8 +254,9 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     });
   }
 
-  /// TCP reports the end of a client only after the data before it. Such a connection has only one
-  /// call. Returns false at the end.
+  /// Over TCP, the end of a connection is only visible after all data before it. So read and
+  /// discard that data; it is not needed, because such a connection has only one call. Returns
+  /// false at the end.
   [[nodiscard]] bool discard() {
     std::array<char, 4096> bytes{};
     const ssize_t n = ::recv(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT);

@@ -25,7 +25,7 @@ class io_context;
 
 namespace berth::serve {
 
-/// From the kernel (SO_PEERCRED), at the time of connect().
+/// The client of a connection, as the kernel reported it (SO_PEERCRED) at the time of connect().
 struct Peer {
   pid_t pid = 0;
   uid_t uid = 0;
@@ -75,10 +75,11 @@ class Answer {
 
 struct Limits {
   std::size_t header_bytes = 8 << 10;
-  std::size_t body_bytes = 4 << 20;  // an environment may have 2 MiB, and more as JSON
+  std::size_t body_bytes = 4 << 20;  // enough for an environment of 2 MiB, which is longer as JSON
   std::size_t connections = 2000;    // in total
   std::size_t connections_a_user = 1200;
-  std::size_t bytes_a_user = 64 << 20;   // memory for calls and answers; one alone may exceed it
+  /// Memory for calls and answers; a single one may exceed this.
+  std::size_t bytes_a_user = 64 << 20;
   std::size_t stream_bytes = 256 << 10;  // unsent bytes for a client of a stream
   int idle_seconds = 60;                 // between two calls
   int slow_seconds = 10;                 // for receiving a call or sending an answer
@@ -89,8 +90,8 @@ class Server {
   using Handle = std::function<void(Call, const Answer&)>;
   /// Called after all received calls were handled, for work that can be done once for many calls.
   using Rest = std::function<void()>;
-  /// For all users of the machine: the kernel identifies each client. Returns the errors of
-  /// SocketFile::make.
+  /// `for_all`: all users of the machine may connect; the kernel identifies each of them. Returns
+  /// the errors of SocketFile::make.
   [[nodiscard]] static Result<std::unique_ptr<Server>> listen(boost::asio::io_context& loop,
                                                               const std::string& path, bool for_all,
                                                               Handle handle, Rest rest,

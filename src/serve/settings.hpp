@@ -18,16 +18,19 @@
 namespace berth::serve {
 
 struct Settings {
-  std::string mode = "observe";     // "observe", "warn", "enforce": for foreign processes
+  /// "observe", "warn" or "enforce": what to do about foreign processes.
+  std::string mode = "observe";
   std::vector<std::string> admins;  // groups whose members may do what root may
   std::vector<std::string> exempt_users, exempt_groups;  // exempt from `mode`
   policy::QueueRules rules;
-  std::chrono::milliseconds keep = std::chrono::hours(7 * 24);  // ended jobs and their output
-  std::uint64_t keep_output_bytes = std::uint64_t{10}
-                                    << 30U;  // in total; the oldest are deleted first
+  /// How long ended jobs and their output are kept.
+  std::chrono::milliseconds keep = std::chrono::hours(7 * 24);
+  /// For the output of all ended jobs; the oldest is deleted first.
+  std::uint64_t keep_output_bytes = std::uint64_t{10} << 30U;
   policy::UserRules everyone;
-  std::map<std::string, policy::UserRules> users;  // rules of users by name, instead of `everyone`
-  std::chrono::milliseconds bench_every{0};        // measure idle devices this often; 0: never
+  /// Rules for some users, by name; `everyone` is for the others.
+  std::map<std::string, policy::UserRules> users;
+  std::chrono::milliseconds bench_every{0};  // measure idle devices this often; 0: never
   MigSettings mig;
   std::vector<AlertTarget> alerts;
   OtlpOptions otlp;
@@ -39,7 +42,7 @@ inline constexpr const char* kSettingsFile = "/etc/berth/berth.toml";
 /// Whose broker reads the settings. Most settings are only for the broker that serves all users.
 enum class Audience : unsigned char { kAllUsers, kOneUser };
 
-/// Returns the errors of TomlTable::read.
+/// Parses a settings file. Fails as TomlTable::read.
 [[nodiscard]] Result<Settings> parse_settings(std::string_view document, const std::string& origin,
                                               Audience audience = Audience::kAllUsers);
 /// A missing file means the defaults, unless it is required. Also fails with kUnavailable (E0925:

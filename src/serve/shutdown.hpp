@@ -10,9 +10,9 @@
 
 namespace berth::serve {
 
-/// Uses `tell` to tell the keepers of these running jobs to end their jobs, and waits until the
-/// jobs have ended, but no longer than the longest time to save. The jobs count as ended by the
-/// machine. Returns how many of their keepers have not ended.
+/// Calls `tell` for each of these running jobs, which tells its keeper to end it. Waits until the
+/// jobs have ended, but no longer than the longest time that a job needs to save. The jobs count as
+/// ended by the machine. Returns how many of their keepers have not ended.
 std::size_t let_jobs_save(const std::map<model::JobId, model::Job>& jobs,
                           const std::function<void(model::JobId)>& tell);
 

@@ -36,7 +36,8 @@ class SocketFile {
       : path_(std::move(path)), lock_(std::move(lock)), socket_(std::move(socket)) {}
 
   std::string path_, link_;
-  Descriptor lock_;  // of path_ + ".lock"; without it we own nothing here
+  /// The lock on path_ + ".lock". Without this lock, the files belong to another broker.
+  Descriptor lock_;
   Descriptor socket_;
 };
 

@@ -16,9 +16,9 @@ class StoppedJobs {
   void remove(model::JobId id) { jobs_.erase(id); }
   void clear() { jobs_.clear(); }
   /// Sends stronger signals to jobs that did not end. A keeper gives the job its grace period and
-  /// then kills it; a lease without a keeper is killed by us. If a keeper is stuck, the front
-  /// passes the signal on. Finally they are killed one by one: the survivor cleans up. Call it
-  /// periodically.
+  /// then kills it; a lease without a keeper is killed by the broker. If a keeper is stuck, the
+  /// front gets SIGTERM and passes it on. After that, front and keeper are killed one at a time, so
+  /// that the remaining one cleans up. Call it periodically.
   void press(policy::Instant now, const broker::Broker& broker, Watches& watches);
 
  private:

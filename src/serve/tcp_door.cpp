@@ -1,5 +1,5 @@
-// Reads and checks a caller's header here, then gives the connection to the server, which treats it
-// like one of our own user at its socket.
+// Reads and checks a caller's header, then gives the connection to the server. The server treats it
+// like a connection of this process's user at its socket.
 #include "serve/tcp_door.hpp"
 
 #include <array>
@@ -56,8 +56,8 @@ std::string_view token_of(const Header& header) {
   return value.substr(kScheme.size());
 }
 
-/// A browser sends the address of the page that makes the call. Only Berth's own page has the
-/// address to which the call goes.
+/// A browser sends the origin of the page that makes the call. Only for Berth's own page is this
+/// the address that the call is sent to.
 bool is_from_other_page(const Header& header) {
   if (header.find(http::field::origin) == header.end()) return false;
   const std::string_view host = field(header, http::field::host);
@@ -196,8 +196,8 @@ class Stranger : public std::enable_shared_from_this<Stranger> {
                             });
   }
 
-  /// The parts of the call that the server needs, in a form that it cannot interpret differently,
-  /// followed by the part of the body that has arrived.
+  /// The checked call as the server will read it: only the needed headers, in a form that has one
+  /// meaning. The part of the body that has arrived follows.
   [[nodiscard]] std::string checked_call() const {
     const Header& header = parser_.get();
     const auto method = header.method_string(), target = header.target();

@@ -14,7 +14,7 @@ namespace berth::serve {
 /// belongs to another user) and kUnavailable (E0914: it cannot be created or read, or is not a
 /// token).
 [[nodiscard]] Result<std::string> token_in(const std::string& file);
-/// Compares two words. The time depends only on their length, not on where they differ.
+/// Compares two tokens. The time depends only on their length, not on where they differ.
 [[nodiscard]] bool is_same_token(std::string_view said, std::string_view token);
 
 }  // namespace berth::serve

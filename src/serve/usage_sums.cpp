@@ -115,7 +115,7 @@ std::vector<UsageSum> usage_sums(const std::vector<UsageRow>& rows, const std::s
   std::vector<UsageSum> sums;
   for (const auto& [name, group] : groups) {
     sums.push_back(group.sum(name));
-    // The sum over several jobs is not useful advice for a single job.
+    // Only a sum of a single job gives useful advice for the next job.
     if (by != "user" && group.jobs.size() == 1) sums.back().next = next_options(sums.back());
   }
   std::stable_sort(sums.begin(), sums.end(), [](const UsageSum& a, const UsageSum& b) {

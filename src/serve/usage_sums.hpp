@@ -1,4 +1,4 @@
-// What users, jobs and programs held and used, beside what they asked for. Pure.
+// How much users, jobs and programs held and used, compared with what they requested. Pure.
 #pragma once
 
 #include <functional>
@@ -18,11 +18,12 @@ struct UsageSum {
   /// the means of minutes (older than a week: hours), weighted by time. nullopt: not known.
   std::optional<double> memory_p95_bytes, utilization_p95_percent;
   int devices = 0;         // devices on which it had processes
-  int unused_devices = 0;  // devices where it is known that they never computed
+  int unused_devices = 0;  // devices that it held but is known never to have used
   std::string next;        // options for the next time: "--memory 8GiB"; "": as before, or unknown
 };
 
-/// Sums of the wanted rows by "user", "job" or "command"; the longest holder first.
+/// Adds up the wanted rows by "user", "job" or "command"; the group that held devices longest is
+/// first.
 [[nodiscard]] std::vector<UsageSum> usage_sums(
     const std::vector<watch::UsageRow>& rows, const std::string& by,
     const std::function<bool(const watch::UsageRow&)>& is_wanted);

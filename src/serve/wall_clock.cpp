@@ -12,11 +12,12 @@ namespace berth::serve {
 namespace {
 
 using Json = nlohmann::json;
-/// A smaller step is a leap second or NTP. The clock then does not count as set.
+/// Milliseconds. A smaller step is a leap second or a correction by NTP, and is ignored.
 constexpr std::int64_t kSet = 1000;
 constexpr std::int64_t kLately = 24LL * 3600 * 1000;
 
-/// Includes suspend; with CLOCK_MONOTONIC a suspended machine would look as if its clock was set.
+/// Includes the time of suspend. With CLOCK_MONOTONIC, the clock would seem to have been set during
+/// suspend.
 std::int64_t since_start() {
   timespec time = {};
   ::clock_gettime(CLOCK_BOOTTIME, &time);

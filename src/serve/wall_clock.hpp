@@ -18,7 +18,7 @@ class WallClock {
   /// Continues the clock that wrote this record, if the machine was not rebooted since.
   void resume(std::string_view record);
   [[nodiscard]] std::string record() const;
-  /// The record was written before the last reboot.
+  /// Whether the record was written before the last reboot.
   [[nodiscard]] bool is_of_another_start(std::string_view record) const;
 
   /// Milliseconds since 1970.
@@ -30,7 +30,8 @@ class WallClock {
   [[nodiscard]] std::int64_t was_set_by() const;
   /// Takes over the machine's current time.
   void follow();
-  /// The clock was set less than a day ago, so either the old or the new time may be wrong.
+  /// Whether the clock was set less than a day ago. If so, either the old or the new time may be
+  /// wrong.
   [[nodiscard]] bool was_set_lately() const;
 
  private:

@@ -304,7 +304,7 @@ void WatchFeed::mind_sampler() {
 }
 
 void WatchFeed::tell_alerts(const watch::AlertWatch::Changes& changes) {
-  // The doctor's result may be different now.
+  // The result of `berth doctor` may be different now, so discard the stored ones.
   if (!changes.begun.empty() || !changes.ended.empty())
     for (auto& [language, one] : diagnoses_) one.reply.reset();
   if (!changes.begun.empty() || !changes.ended.empty())
@@ -325,7 +325,8 @@ void WatchFeed::take(const watch::FramePtr& frame) {
   frame_ = frame;
   const auto before = std::exchange(documents_, {});
   seconds_without_frame_ = 0;
-  constexpr std::uint64_t kQueueEvery = 10;  // it is counted over all jobs
+  // Only for every tenth frame, because queue_() looks at all jobs.
+  constexpr std::uint64_t kQueueEvery = 10;
   if (frame->number % kQueueEvery == 0) longest_wait_ = queue_().longest_wait_seconds;
   tell_alerts(alerts_.add(*frame, longest_wait_, hangs_));
   for (const Asker& one : early_)

@@ -1,6 +1,7 @@
 // The daemon's part of watching: owns the sampler, answers `/metrics`, `/v1/watch`, `/v1/alerts`,
 // `/v1/health`, `/v1/history`, `/v1/usage` and `/v1/doctor`, and serves the web page. The sampler,
-// readings of the history and doctor have threads; the rest runs in the daemon's loop.
+// queries of the history and `berth doctor` run in separate threads. The rest runs in the daemon's
+// loop.
 #pragma once
 
 #include <atomic>
@@ -29,7 +30,7 @@
 
 namespace berth::serve {
 
-/// From the catalogue of Xids.
+/// The description of this Xid in the catalogue of Xids.
 [[nodiscard]] watch::XidWords words_of_xid(int code);
 
 class WatchFeed {
@@ -87,9 +88,9 @@ class WatchFeed {
   std::optional<AlertDelivery> delivery_;
   std::optional<OtlpExport> otlp_;
   std::function<void(const std::string&)> note_;
-  std::list<Asker> early_;      // asked before the first frame
+  std::list<Asker> early_;      // callers that asked before the first frame
   std::list<Asker> listeners_;  // listeners of the stream
-  // documents of this frame for the listeners, by view_of()
+  // documents of this frame for the listeners; the key is their view_of()
   std::map<uid_t, std::string> documents_;
   std::mutex mutex_;  // protects roots_ and asked_
   std::vector<JobRoot> roots_;

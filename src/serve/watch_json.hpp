@@ -1,4 +1,4 @@
-// JSON of history, usage and health, for the verbs and for the API: both print the same documents.
+// JSON of history, usage and health. The commands and the API return the same documents.
 #pragma once
 
 #include <cstddef>

@@ -120,7 +120,7 @@ void Watches::leave(const model::ProcessId& process, JobId job) {
   if (found == watches_.end()) return;
   found->second.jobs.erase(job);
   if (!found->second.jobs.empty()) return;
-  // A process that had a lease often asks for another one.
+  // A process that had a lease often requests another one, so keep its handle for a while.
   constexpr std::size_t kMostIdle = 256;
   idle_.insert(process);
   while (idle_.size() > kMostIdle) forget_idle(*idle_.begin());

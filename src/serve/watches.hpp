@@ -1,4 +1,4 @@
-// Watches: holds the processes that leases depend on by pidfd, so that a reused pid is never
+// Watches: keeps a pidfd for each process that a lease depends on, so that a reused pid is never
 // mistaken for the original process. One handle per process, for all its jobs, because open files
 // are limited. Processes without a handle are checked by look_again().
 #pragma once

@@ -38,7 +38,7 @@ TEST_CASE("an event of a closed descriptor does not make another process look en
   asio::io_context loop;
   Watches watches(loop, [&](berth::model::JobId) { ++gone; });
   // Both streams are readable. The first handler closes the other stream, whose event is already
-  // pending in the loop. The child's pidfd then reuses its number.
+  // pending in the loop. The child's pidfd then reuses the descriptor number of the closed stream.
   std::array<std::optional<Stream>, 2> two{one_to_read(loop), one_to_read(loop)};
   bool is_watched = false;
   for (std::size_t i = 0; i < 2; ++i)

@@ -238,7 +238,8 @@ constexpr std::array<Column, 9> kColumns = {{
     {"age", msgid("age"), 9, true, 4},
 }};
 
-/// The columns that fit beside `least` columns of text. The one that sorts the list stays.
+/// The columns that fit beside `least` columns of text. The column that sorts the list is always
+/// shown.
 template <typename Columns>
 std::vector<bool> fitting(const Columns& columns, const Settings& settings, int width, int least) {
   std::vector<bool> fits(columns.size(), true);
@@ -281,7 +282,7 @@ std::string branch(int depth, bool utf8) {
          (utf8 ? "└ " : "`-");
 }
 
-/// "0", or "0:1" on a partition.
+/// The device of a process: "0", or "0:1" on a partition.
 std::string place_of(const DeviceProcess& process, const model::Snapshot& snapshot) {
   const Device* const device =
       process.partition_uuid.empty() ? nullptr : output::find_device(snapshot, process.device);
@@ -339,7 +340,7 @@ std::string nobody(const watch::Frame& frame) {
              : text("no process is on a device");
 }
 
-/// The selected row, within the list.
+/// The selected row, limited to the rows of the list.
 int row_of(const Settings& settings, std::size_t rows) {
   return std::clamp(settings.row, 0, std::max(0, static_cast<int>(rows) - 1));
 }
@@ -354,7 +355,8 @@ constexpr std::array<Column, 7> kUserColumns = {{
     {"rss", msgid("host"), 10, true, 2},
 }};
 
-/// "+": there is more, because the value of some processes is unknown.
+/// A sum as text. A "+" after it means that the value of some processes is unknown, so the sum is
+/// larger.
 std::string sum_text(const Sum& sum, bool is_bytes) {
   if (!sum.is_known) return "-";
   return (is_bytes ? show_bytes(static_cast<std::uint64_t>(sum.value))
@@ -385,7 +387,7 @@ Line user_line(const UserRow& row, bool is_selected, const std::vector<bool>& fi
   return line;
 }
 
-/// Of the list that the settings choose.
+/// Which columns fit into this width, for the list that the settings choose.
 std::vector<bool> columns_that_fit(const Settings& settings, int width) {
   return settings.by_user ? fitting(kUserColumns, settings, width, 0)
                           : fitting(kColumns, settings, width, output::kLeastText);

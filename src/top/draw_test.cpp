@@ -251,9 +251,9 @@ TEST_CASE("a narrow screen leaves out columns, and cuts neither the command nor 
   CHECK(narrow.find("python3 train_2") != std::string::npos);
   CHECK(narrow.find("960") == std::string::npos);
   CHECK(narrow.find("3.00 MiB") != std::string::npos);
-  settings.sort = "rss";  // the column that sorts the list stays
+  settings.sort = "rss";  // the column that sorts the list is always shown
   CHECK(text_of(draw(frame, {}, settings, 60, 0)).find("960 KiB") != std::string::npos);
-  // A click finds the column that is there.
+  // A click sorts by the column that is shown at that position.
   const auto lines = draw(frame, {}, settings, 60, 24);
   int top = 0;
   while (text_of({lines[static_cast<std::size_t>(top)]}).find("▼") == std::string::npos) ++top;

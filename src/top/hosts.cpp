@@ -18,7 +18,7 @@ namespace {
 using output::Style;
 
 constexpr int kName = 16, kGpus = 4, kUseBar = 8, kMemory = 18;
-constexpr int kLeastBelow = 6;  // lines of the selected machine
+constexpr int kLeastBelow = 6;  // the least number of lines for the selected machine
 
 /// Sums over the GPUs of a machine. A sum is absent if one of its values is absent.
 struct Total {
@@ -137,7 +137,8 @@ std::vector<Line> draw_hosts(const std::vector<HostState>& hosts, std::size_t se
   const int left = std::max(1, height - table.lines());
   auto below = draw(host.frame ? *host.frame : none, host.series, settings, width, left);
   if (!host.frame && !settings.shows_help && below.size() > 1) {
-    // An empty frame would look like a machine without devices.
+    // There is no frame, so show only the name. An empty frame would look like a machine without
+    // devices.
     Line bottom = std::move(below.back());
     below = std::vector<Line>(below.size() - 1);
     put(below[0], width, Style::kBold, printable(host.name));

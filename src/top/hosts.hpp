@@ -14,7 +14,7 @@ struct HostState {
   std::string name;
   watch::FramePtr frame = {};  // nullptr: there is no current frame
   Series series = {};
-  std::string problem = {};  // why there is none; "" if the machine has just been asked
+  std::string problem = {};  // why there is no frame; "" if the first one is still expected
 };
 
 [[nodiscard]] std::vector<Line> draw_hosts(const std::vector<HostState>& hosts,

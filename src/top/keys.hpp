@@ -36,9 +36,9 @@ struct Settings : Kept {
   bool is_clicked = false;    // the last key was a click on the list
   bool wants_signal = false;  // the user wants to send a signal to the process of that row
   std::string question;       // the next key answers it
-  int signal = 0;             // the answer: SIGTERM, SIGKILL; 0: none
+  int signal = 0;             // the signal that the user chose: SIGTERM or SIGKILL; 0: none
   std::string message;        // until the next key
-  bool shows_queue = false;   // jobs instead of processes
+  bool shows_queue = false;   // shows jobs instead of processes
   char job_change = 0;        // for the selected job: 'c' cancel, 'H' hold or release; 0: none
   bool is_confirmed = false;  // cancelling was confirmed
   bool is_paused = false;     // whether a replay is paused

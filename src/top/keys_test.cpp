@@ -142,7 +142,7 @@ TEST_CASE("t and u choose what the list shows, and T goes through the themes") {
   CHECK(press(settings, Key::kCharacter, 't'));
   CHECK(settings.is_tree);
   CHECK_FALSE(settings.by_user);
-  type(settings, "ut");  // from the users to the tree
+  type(settings, "ut");  // "u" shows the users, and "t" then the tree
   CHECK(settings.is_tree);
   type(settings, "t");
   CHECK_FALSE(settings.is_tree);

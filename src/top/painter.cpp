@@ -22,7 +22,8 @@ struct Cell {
 /// cursor.
 constexpr std::size_t kShortGap = 7;
 
-/// The cells of ASCII text at the beginning of `left`, which is most text.
+/// Adds the cells of the ASCII text at the beginning of `left`. Most text is ASCII, so this is the
+/// fast path.
 void add_ascii(std::string_view& left, Style style, std::size_t width, std::vector<Cell>& cells) {
   std::size_t count = 0;
   const std::size_t most = std::min(left.size(), width - cells.size());
@@ -89,7 +90,8 @@ class Work {
   void draw_row(std::size_t row) {
     const bool is_cleared = new_.size() < old_.size() && !terminal_.clear_line.empty();
     if (!is_cleared) new_.resize(std::max(new_.size(), old_.size()));
-    // Unknown: after the last column, a terminal may be on this line or the next.
+    // The cursor's position is unknown: after the last column, it may be on this line or on the
+    // next.
     std::size_t cursor = width_;
     for (std::size_t at = 0; at < new_.size(); ++at) {
       if (new_[at] == (at < old_.size() ? old_[at] : Cell{})) continue;

@@ -24,7 +24,7 @@ struct TerminalWords {
   std::string plain;  // ends every style
   std::array<std::string, 7> styles;  // by output::Style
   bool is_utf8 = true;
-  bool scrolls_at_the_end = false;  // when its last cell is written
+  bool scrolls_at_the_end = false;  // the terminal scrolls when its last cell is written
 };
 
 /// The bytes that draw `after`. `before`: the lines in the terminal; nullptr: not known, so it is

@@ -41,7 +41,7 @@ TEST_CASE("only cells that differ are written, and short gaps are not jumped ove
   CHECK(change({plain("a 10 % b")}, {plain("a 12 % b")}) == "{0,3}2");
   CHECK(change({plain("10 11 12")}, {plain("20 11 22")}) == "{0,0}20 11 2");
   CHECK(change({plain("1 aaaaaaaaaa 1")}, {plain("2 aaaaaaaaaa 2")}) == "{0,0}2{0,13}2");
-  // The gap has another style.
+  // The unchanged cells between the two changes have another style.
   const Line before{{Style::kPlain, "1"}, {Style::kRed, "x"}, {Style::kPlain, "1"}};
   const Line after{{Style::kPlain, "2"}, {Style::kRed, "x"}, {Style::kPlain, "2"}};
   CHECK(change({before}, {after}) == "{0,0}2{0,2}2");

@@ -1,4 +1,4 @@
-// A recording of `berth top`: one document of `berth top --json` a line.
+// A recording of `berth top`: each line is one document of `berth top --json`.
 #pragma once
 
 #include <cstddef>

@@ -44,7 +44,8 @@ extern "C" void note_end(int signal) {
   ended_by = signal;
 }
 
-/// Ctrl-Z. ncurses' own handler would draw its picture afterwards, which is empty.
+/// Ctrl-Z was pressed. ncurses' own handler is not used, because it would draw ncurses' empty
+/// picture when the process continues.
 volatile std::sig_atomic_t stop_asked = 0;
 
 extern "C" void note_stop(int) {

@@ -33,7 +33,7 @@ class Screen {
   Screen& operator=(const Screen&) = delete;
 
   [[nodiscard]] PictureSize size() const;
-  /// The colours from the next drawing on: one of kThemes.
+  /// Sets the colours for the next drawings. `theme`: one of kThemes.
   void paint(const std::string& theme);
   void show(std::vector<Line> lines);
   /// Waits for a key, a resize, a signal, or data on `also` (not read). Returns the pressed keys.
@@ -49,7 +49,7 @@ class Screen {
   TerminalWords words_;
   std::string theme_;
   bool is_whole_ = true;     // draw everything
-  std::vector<Line> shown_;  // in the terminal, of this size
+  std::vector<Line> shown_;  // the lines that the terminal shows, and its size
   PictureSize shown_size_;
   bool is_over_ = false;
 };

@@ -15,8 +15,8 @@ namespace berth::top {
 /// The readings that a graph can show, in the order of kGraphs.
 inline constexpr std::size_t kGraphReadings = 4;
 
-/// In percent: of the total memory, of the power limit, of 100 degrees. Small, as hours of many
-/// devices are kept.
+/// Values in percent: of the total memory, of the power limit, of 100 degrees. One byte per value,
+/// because hours of readings of many devices are kept.
 struct Point {
   std::array<std::int8_t, kGraphReadings> percent;  // -1: unknown
   [[nodiscard]] std::optional<double> value(std::size_t reading) const {

@@ -23,7 +23,9 @@ constexpr auto kSeverities = std::to_array<const char*>({"info", "warning", "cri
 constexpr std::string_view kMemoryPercent = "memory_used_percent";
 constexpr std::size_t kMostRules = 64, kMostName = 40, kMostWords = 200;
 constexpr double kHighest = 1e18;
-constexpr double kOwnSeconds = 10;  // a reading near the limit would alert with every frame
+// The default `seconds` of rules in the settings. Without it, a reading near the limit could begin
+// and end an alert with every frame.
+constexpr double kOwnSeconds = 10;
 
 std::optional<bool> is_slowed_by(const Device& device,
                                  std::initializer_list<std::string_view> reasons) {

@@ -40,9 +40,9 @@ struct AlertRule {
   std::uint64_t bytes = 0;
   const char* words_of_kind = "";  // msgid: the condition of a machine's or a job's rule
   const char* message = nullptr;   // msgid with {} for the index; nullptr: `words`
-  std::string words;               // of the settings; "": made from the reading and the limit
+  std::string words;  // the text in the settings; "": made from the reading and the limit
   bool is_on = true;
-  bool is_changed = false;  // the settings have changed it
+  bool is_changed = false;  // the settings have changed this rule
 
   [[nodiscard]] bool is_of_device() const { return kind == Kind::kState || kind == Kind::kReading; }
   /// Whether the condition holds. nullopt: this is not known now, so an alert neither begins nor
@@ -51,7 +51,7 @@ struct AlertRule {
                                                  const model::Snapshot& snapshot,
                                                  bool is_active) const;
   [[nodiscard]] std::string sentence(int index) const;
-  /// For people: "temperature_celsius above 90, ends at 85".
+  /// The condition as text for people: "temperature_celsius above 90, ends at 85".
   [[nodiscard]] std::string condition() const;
 };
 

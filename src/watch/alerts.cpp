@@ -23,7 +23,7 @@ constexpr std::int64_t kXidMilliseconds = std::int64_t{3600} * 1000;
 struct Part {
   double bytes = 0, share = 0;
   bool is_known = true;
-  AlertOwner owner;  // no user: the uid is not known
+  AlertOwner owner;  // the user is empty if the uid is not known
 };
 
 std::map<int, std::map<std::string, Part>> parts_of(const model::Snapshot& snapshot) {
@@ -61,7 +61,7 @@ bool is_watched(const Device& device) {
          device.kind != model::DeviceKind::kOpenCl && !key_of(device).empty();
 }
 
-/// An alert about a device, without its words.
+/// Makes an alert about a device, without its text.
 Alert alert_about(const AlertRule& rule, const std::string& key, int index) {
   Alert alert;
   alert.rule = rule.name;

@@ -66,7 +66,7 @@ class AlertWatch {
   Changes add_silence(double seconds, std::int64_t unix_milliseconds);
   /// Alerts that an earlier program reported and that may still hold. Call it before add().
   void restore(const std::vector<Alert>& alerts);
-  /// Sorted by rule, device, user.
+  /// The active alerts, sorted by rule, device and user.
   [[nodiscard]] std::vector<Alert> active() const;
   [[nodiscard]] const AlertRules& rules() const { return rules_; }
   [[nodiscard]] std::string severity_of_xid(int code) const;
@@ -84,11 +84,11 @@ class AlertWatch {
     std::string key;  // key_of(), with the uuid if it was ever seen
     int index = -1;
     bool is_down = false;            // lost, or without an answer
-    std::vector<AlertOwner> owners;  // of the last frame in which the device answered
+    std::vector<AlertOwner> owners;  // owners in the last frame in which the device answered
   };
   Known& note_device(const model::Device& device, const std::string& place,
                      std::vector<AlertOwner> owners);
-  /// Begins or ends an alert about a device, or a job (then with place "").
+  /// Begins or ends an alert about a device or a job. For a job, `place` is empty.
   void judge(const Frame& frame, const std::string& place, Alert&& alert, bool holds,
              double seconds, Changes& changes);
   [[nodiscard]] bool is_active(const AlertRule& rule, const std::string& place) const;

@@ -348,7 +348,8 @@ TEST_CASE("a job that waits long is an alert of the machine, and survives a rest
   CHECK(changes.begun.empty());
   CHECK(changes.ended.empty());
   CHECK(later.add(frame_at(4, gpu()), 0).ended.size() == 1);
-  CHECK(later.add(frame_at(100, gpu()), 0).begun.empty());  // the machine is not a lost device
+  CHECK(later.add(frame_at(100, gpu()), 0)
+            .begun.empty());  // an alert about the machine must not count as a lost device
 }
 
 TEST_CASE("a sampler that makes no frames is an alert until the next frame") {
@@ -421,7 +422,7 @@ TEST_CASE("a job that has worked and stands still is reported, for as long as it
   CHECK(begun[0].hint == "berth stacks 7");
   REQUIRE(begun[0].owners.size() == 1);
   CHECK(begun[0].owners[0].uid == 1001);
-  // A broker that was started again has not seen the job work, but knows of the alert.
+  // A restarted broker has not seen the job use a device, but has restored the alert.
   AlertWatch second;
   second.restore(watch.active());
   CHECK(at(second, 0).ended.empty());
@@ -479,7 +480,7 @@ TEST_CASE("a job that berth run says hangs is reported after a minute, although 
   CHECK(begun[0].owners.at(0).pids == std::vector<std::int64_t>{77});
   CHECK(begun[1].job == 8);  // it uses no device
   CHECK(at(62, true, hangs).begun.empty());
-  // The ranks of one make progress again, and the other job has ended.
+  // The ranks of one job make progress again, and the other job has ended.
   CHECK(at(63, true, {}).ended.size() == 2);
   CHECK(watch.active().empty());
   CHECK(at(64, true, {}).begun.empty());

@@ -6,9 +6,10 @@ namespace berth::watch {
 
 namespace {
 
-/// The start costs more than later samples, and happens only once.
+/// Seconds until the first check of the cost, and between later checks. The first period is
+/// ignored, because starting costs more and happens only once.
 constexpr double kStart = 20, kWindow = 30;
-/// If samples were further apart, the use of a device would not be counted.
+/// Seconds. With a longer interval, UsageMeter would not count the use of a device.
 constexpr double kLongestInterval = 8;
 /// A fraction of the budget. Sampling becomes more frequent only if its cost then stays below this.
 constexpr double kWellBelow = 0.7;

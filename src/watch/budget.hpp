@@ -13,7 +13,7 @@ class Budget {
   /// `interval_seconds`: the interval that was asked for. If it is less than a second, sampling may
   /// cost more.
   explicit Budget(double interval_seconds);
-  /// What sampling has cost since its start. Returns true if stretch() has changed.
+  /// Takes the total cost of sampling since its start. Returns true if stretch() has changed.
   bool add(double wall_seconds, double cpu_seconds, double driver_seconds, int devices);
   /// The factor by which the interval must be multiplied.
   [[nodiscard]] int stretch() const { return stretch_; }

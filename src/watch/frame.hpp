@@ -23,7 +23,7 @@ struct Cost {
 
 struct Frame {
   std::uint64_t number = 0;           // 1, 2, …
-  double seconds = 0;                 // monotonic: use differences between frames
+  double seconds = 0;                 // monotonic time; use only differences between frames
   model::Snapshot snapshot;           // the newest readings of every kind
   std::vector<model::XidEvent> xids;  // Xids that were reported since the last frame
   std::shared_ptr<const XidTotals> xid_totals = {};

@@ -1,5 +1,5 @@
-// GuardShares: the share of a device's time that a process of a guarded job had since the last list
-// of processes, from the device time that the guard counts. Pure.
+// GuardShares: computes which share of a device's time a process of a guarded job had since the
+// last process list. Uses the device time that the guard counts. Pure.
 #pragma once
 
 #include <chrono>

@@ -11,7 +11,7 @@
 namespace berth::watch {
 
 enum class Verdict : unsigned char { kOk, kFailed, kNotChecked };
-/// "ok", "failed", "not checked": stable, for JSON.
+/// "ok", "failed" or "not checked". These names are stable, because JSON contains them.
 [[nodiscard]] std::string_view name(Verdict verdict);
 
 struct HealthCheck {

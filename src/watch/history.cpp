@@ -123,7 +123,8 @@ struct History::Parts {
   std::vector<Pending> full;  // full chunks, not written yet
   std::map<std::pair<std::int64_t, UsageKey>, Usage> usage;
   std::map<std::tuple<std::int64_t, std::string, std::string>, double> conditions;
-  std::optional<double> first_seconds, last_seconds;  // the first frame, and the previous frame
+  /// Times of the first frame and of the previous frame.
+  std::optional<double> first_seconds, last_seconds;
   // milliseconds of the last Xids, by device
   std::map<std::pair<std::string, int>, std::int64_t> last_xids;
   std::int64_t written_at = -1, forgot_at = -1;
@@ -171,7 +172,8 @@ struct History::Parts {
     return watched.id == 0 ? nullptr : &watched;
   }
 
-  /// Keeps the values that an earlier daemon has written to the same chunk.
+  /// Reads a chunk that an earlier daemon has written, so that new values are added to it and none
+  /// are lost.
   [[nodiscard]] Chunk stored(std::size_t tier, std::int64_t device, std::int64_t start) {
     get_chunk.bind(1, static_cast<std::int64_t>(tier));
     get_chunk.bind(2, device);
@@ -276,9 +278,9 @@ struct History::Parts {
     return add_condition.run();
   }
 
-  /// The minute in which an Xid is to be counted. nullopt if the Xid was counted already: by an
-  /// earlier daemon, because the kernel log is read from its beginning, or a moment ago, because
-  /// NVML and the kernel log both report it.
+  /// The minute in which an Xid is to be counted. nullopt if the Xid was counted already. An
+  /// earlier daemon may have counted it, because the kernel log is read from its beginning. Or NVML
+  /// and the kernel log both report it.
   std::optional<std::int64_t> minute_of(const model::XidEvent& event, const std::string& device,
                                         const Frame& frame) {
     constexpr std::int64_t kSame = 5000;  // milliseconds

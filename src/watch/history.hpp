@@ -1,6 +1,6 @@
-// History: the machine's readings and its users, in one SQLite file. Readings are kept every second
-// for a day, every ten seconds for a week, every minute for three months. Written data survives
-// kill -9; a power failure may lose the last seconds.
+// History: the machine's readings and its users, in one SQLite file. Keeps one reading per second
+// for a day, one per ten seconds for a week, and one per minute for three months. Written data
+// survives kill -9; a power failure may lose the last seconds.
 #pragma once
 
 #include <cstdint>
@@ -76,7 +76,7 @@ struct ConditionRow {
   std::int64_t from = 0;  // Unix seconds
   std::string device;     // key_of()
   std::string what;       // "throttle:hw_thermal", "lost", "no_answer", "xid:79"
-  double amount = 0;      // seconds; of an Xid, how often
+  double amount = 0;      // for how many seconds it held; for an Xid, how often it occurred
 };
 
 /// Reads while the daemon writes.

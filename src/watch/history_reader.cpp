@@ -81,7 +81,8 @@ std::optional<std::int64_t> HistoryReader::begin() const {
     const auto chunk = chunks.step() ? decode(chunks.text(1)) : std::nullopt;
     for (std::size_t i = 0; chunk && i < chunk->size(); ++i) {
       const std::int64_t time = chunks.number(0) + static_cast<std::int64_t>(i) * kTiers[tier].step;
-      // A mean has the time of its begin, which may be before the first reading in it.
+      // The time of a mean is the start of its interval, which may be before the first reading in
+      // the interval.
       if (has_any((*chunk)[i]) && (!first || time + kTiers[tier].step <= *first)) first = time;
     }
     chunks.reset();

@@ -16,10 +16,11 @@ class JobGrowth {
  public:
   struct Found {
     std::string user;
-    /// nullopt: this is not known now. Decided once in ten minutes.
+    /// Whether the memory grows; decided every ten minutes. nullopt: not known now.
     std::optional<bool> grows;
   };
-  /// By index of the device, and job. Jobs without a process on a device are not in it.
+  /// The key is the index of a device and a job. Jobs without a process on the device are not in
+  /// the map.
   using Jobs = std::map<std::pair<int, std::uint64_t>, Found>;
   Jobs add(const Frame& frame);
 

@@ -8,7 +8,7 @@ namespace berth::watch {
 
 namespace {
 
-/// A job with less has not begun its work.
+/// A job whose largest time share is below this has not begun its work.
 constexpr double kLeastWork = 5;  // percent
 /// How long to remember a job that is on no device.
 constexpr double kRemembered = 12 * 3600.0;

@@ -30,7 +30,7 @@ class JobHangs {
     /// nullopt: not known now, or the job is not known to have used a device before.
     std::optional<bool> is_still;
   };
-  /// By job. Jobs without a process on a device are not in it.
+  /// The key is a job. Jobs without a process on a device are not in the map.
   using Jobs = std::map<std::uint64_t, Found>;
   Jobs add(const Frame& frame);
 

@@ -33,7 +33,7 @@ class Plausibility {
   void check(model::Snapshot& snapshot);
 
  private:
-  std::map<std::string, int> zero_beside_work_;  // consecutive frames, by key_of()
+  std::map<std::string, int> zero_beside_work_;  // number of consecutive such frames, by key_of()
 };
 
 }  // namespace berth::watch

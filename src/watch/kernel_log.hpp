@@ -19,9 +19,9 @@ struct LoggedXid {
 
 class KernelLog {
  public:
-  /// `file`: /dev/kmsg. If it cannot be opened, there are no events. The first take() returns those
-  /// of the last hour. `boot_id`: the file /proc/sys/kernel/random/boot_id. `seen`: what an earlier
-  /// program has read.
+  /// `file`: /dev/kmsg. If it cannot be opened, there are no events. The first take() returns the
+  /// events of the last hour. `boot_id`: the file /proc/sys/kernel/random/boot_id. `seen`: what an
+  /// earlier program has read.
   explicit KernelLog(const std::string& file, const std::string& boot_id = "",
                      const LogPosition& seen = {});
   [[nodiscard]] bool is_open() const { return static_cast<bool>(file_); }

@@ -124,7 +124,7 @@ std::string without_prefix(std::string_view uuid) {
   return std::string(uuid.starts_with("GPU-") ? uuid.substr(4) : uuid);
 }
 
-/// "0000:81:00.0" in the form of NVML and DCGM.
+/// Converts "0000:81:00.0" to the form that NVML and DCGM use.
 std::string long_address(const std::string& address) {
   std::string upper = address;
   for (char& c : upper)
@@ -159,7 +159,7 @@ std::string labels_of(const Device& device, const Frame& frame, Dialect dialect)
   return labels.text();
 }
 
-/// The info metric of each device; join other metrics with it by uuid.
+/// Adds the info metric of each device. Queries can join other metrics with it by uuid.
 void add_info(Writer& out, const Frame& frame, const std::vector<Values>& devices,
               Dialect dialect) {
   const model::Driver& driver = frame.snapshot.driver;
@@ -203,7 +203,7 @@ bool knows_throttling(const Device& device) {
          device.health != model::Health::kAsleep;
 }
 
-/// Not hw_slowdown, which alone also occurs while clocks change.
+/// hw_slowdown is not in this list, because it also occurs alone while clocks change.
 constexpr std::array<std::string_view, 4> kSlowing = {"sw_power_cap", "sw_thermal", "hw_thermal",
                                                       "hw_power_brake"};
 
@@ -263,8 +263,8 @@ void for_each_partition(const std::vector<Values>& devices, Each&& each) {
     for (const model::Partition& partition : one.device->partitions) each(*one.device, partition);
 }
 
-/// Whether a pod's device is the one with this uuid. In a ResourceSlice its name has the letters of
-/// the uuid in lower case; a part of a device has more behind it.
+/// Whether a pod's device is the one with this uuid. The device's name in a ResourceSlice is the
+/// uuid in lower case. The name of a part of a device has a suffix.
 bool has_uuid(const DevicePod& pod, std::string_view uuid) {
   const std::string_view device = pod.device;
   if (uuid.empty() || device.size() < uuid.size()) return false;
@@ -306,8 +306,8 @@ void add_pods(Writer& out, const Frame& frame, const std::vector<Values>& device
   }
 }
 
-/// dcgm-exporter has the container in the labels of its device. Several containers would need
-/// several series of one value, so then there are none.
+/// dcgm-exporter adds the labels of the container to the series of its device. If several
+/// containers have the device, no labels are added, because each value has only one series.
 std::string pod_labels(const std::vector<DevicePod>& pods, std::string_view uuid) {
   const auto found = pods_with(pods, uuid);
   return found.size() == 1 ? "," + *found.begin() : "";
@@ -386,7 +386,8 @@ void add_compute_apps(Writer& out, const Frame& frame, const std::vector<Values>
   const auto each = [&](std::string_view name, auto&& value) {
     out.family(name, "", "gauge", "Compute processes.");
     for (const Values& one : devices) {
-      std::size_t count = 0;  // the list is sorted by memory
+      // The list is sorted by memory, so the first processes are the largest.
+      std::size_t count = 0;
       for (const model::DeviceProcess& process : frame.snapshot.processes) {
         if (process.device != one.device->index || !process.kind.compute || !process.host_pid)
           continue;

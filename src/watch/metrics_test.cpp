@@ -136,7 +136,8 @@ TEST_CASE("a device has at most forty series") {
 
 TEST_CASE("Xids are counted from 0, once for both sources, and have the time of the last") {
   Frame frame = sample_frame();
-  CHECK(render_metrics(frame, {}).find("xid") == std::string::npos);  // nobody reports them
+  // Neither NVML nor the kernel log reports Xids.
+  CHECK(render_metrics(frame, {}).find("xid") == std::string::npos);
   auto totals = std::make_shared<XidTotals>();
   totals->add({"0000:81:00.0", model::kXidsReported, 0}, 1000);
   frame.xid_totals = totals;
@@ -282,7 +283,7 @@ TEST_CASE("containers of Kubernetes are named with their devices, by uuid or by 
   options.dialect = Dialect::kDcgm;
   const std::string labels = "namespace=\"lab\",pod=\"train\",container=\"main\"} ";
   CHECK(render_metrics(frame, options).find(labels + "29\n") != std::string::npos);
-  // Two shares of one GPU: a value of the GPU is not that of one container.
+  // Two containers have shares of one GPU. A value of the GPU then belongs to neither of them.
   options.pods = {{"gpu-abc-s0", "lab", "a", "main"}, {"gpu-abc-s1", "lab", "b", "main"}};
   CHECK(render_metrics(frame, options).find("pod=") == std::string::npos);
   options.dialect = Dialect::kBerth;

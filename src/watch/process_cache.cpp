@@ -26,7 +26,8 @@ std::optional<std::int64_t> key_of(const DeviceProcess& row) {
   return row.host_pid ? row.host_pid : row.pid;
 }
 
-/// How many files of /proc may stay open. A file of a recorded /proc would show an old state.
+/// How many files of /proc may stay open. In a recorded /proc none may, because its files are
+/// replaced, and an open file would show the old state.
 std::size_t most_open(const std::string& proc) {
   constexpr std::size_t kMost = 1024;
   struct statfs about = {};
@@ -47,7 +48,7 @@ ProcessCache::ProcessCache(Roots roots, bool simulated)
 std::optional<system::StatLine> ProcessCache::stat_of(std::int64_t pid) const {
   const auto text = slurp(roots_.proc + "/" + std::to_string(pid) + "/stat", 4096);
   auto stat = text ? system::parse_stat(*text) : std::nullopt;
-  if (stat) stat->name = {};  // the name points into the text
+  if (stat) stat->name = {};  // the name would point into the freed text
   return stat;
 }
 
@@ -63,7 +64,7 @@ std::optional<system::StatLine> ProcessCache::stat_of(Known& known) {
   const ssize_t count = ::pread(known.stat_file.get(), buffer.data(), buffer.size(), 0);
   if (count <= 0) return std::nullopt;
   auto stat = system::parse_stat({buffer.data(), static_cast<std::size_t>(count)});
-  if (stat) stat->name = {};  // the name points into the buffer
+  if (stat) stat->name = {};  // the name would point into the local buffer
   return stat;
 }
 
@@ -88,7 +89,8 @@ bool ProcessCache::refresh(Known& known, Clock::time_point now) {
   const auto stat = stat_of(known);
   if (!stat || stat->start_ticks != known.row.start_ticks) return false;
   const std::chrono::duration<double> passed = now - known.read_at;
-  constexpr double kShortest = 0.2;  // seconds; a kernel tick is 10 ms
+  // Seconds; in less time, a CPU share from ticks of 10 ms is too inaccurate.
+  constexpr double kShortest = 0.2;
   if (known.has_ticks && passed.count() < kShortest) return true;
   const double ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
   if (known.has_ticks && stat->cpu_ticks >= known.cpu_ticks)
@@ -143,7 +145,7 @@ void ProcessCache::fill(std::vector<DeviceProcess>& rows, Clock::time_point now)
 }
 
 void ProcessCache::fill_parents(std::vector<DeviceProcess>& rows) {
-  // Otherwise the driver's pids differ from the pids in /proc.
+  // With the host's /proc in a container, the pids of the rows are not the pids in /proc.
   if (translator_.view() == system::PidView::kHostProc) return;
   std::set<Identity> listed;
   for (const DeviceProcess& row : rows)

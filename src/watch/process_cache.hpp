@@ -34,9 +34,9 @@ class ProcessCache {
     model::DeviceProcess row;  // from /proc
     Descriptor stat_file;      // kept open, if there are enough descriptors
     std::uint64_t cpu_ticks = 0;
-    Clock::time_point read_at, aged_at;  // aged_at: when age_seconds was right
-    int idle = 0;                        // how often in a row nothing had changed
-    int left_out = 0;                    // how often it was not read since
+    Clock::time_point read_at, aged_at;  // aged_at: when age_seconds was computed
+    int idle = 0;                        // number of successive reads without a change
+    int left_out = 0;                    // number of calls since the last read
     bool has_ticks = false, is_used = false;
   };
   using Identity = std::pair<std::int64_t, std::uint64_t>;  // pid, start ticks

@@ -16,7 +16,7 @@ namespace berth::watch {
 class RenderedMetrics {
  public:
   explicit RenderedMetrics(MetricsOptions options) : options_(std::move(options)) {}
-  /// For the frames to come. Not thread-safe.
+  /// Sets the pods for later frames. Not thread-safe.
   void set_pods(std::vector<DevicePod> pods) { options_.pods = std::move(pods); }
   /// Calls `queue`, if set, whenever the text is rendered. Not thread-safe.
   [[nodiscard]] std::shared_ptr<const std::string> text(

@@ -104,7 +104,8 @@ class Sampler::Work {
   }
 
  private:
-  /// Returns true at the end. A device that becomes silent is published at once.
+  /// Waits until `due`, and returns true if the sampler must end. Publishes a frame at once if a
+  /// device becomes silent.
   bool wait_until(Clock::time_point due) {
     for (;;) {
       const auto until = std::min(due, next_silence());
@@ -301,7 +302,7 @@ class Sampler::Work {
     }
   }
 
-  /// Returns true if a device has become silent.
+  /// Marks the devices that have become silent. Returns true if there is one.
   bool mark_silent_devices(Clock::time_point now) {
     bool has_new = false;
     for (Device& device : snapshot_.devices) {
@@ -322,8 +323,8 @@ class Sampler::Work {
     return has_new;
   }
 
-  /// Computes the memory without a process for devices with a new process list. Other devices keep
-  /// the result of the full snapshot.
+  /// Computes how much memory no process accounts for, on devices with a new process list. Other
+  /// devices keep the value of the full snapshot.
   void find_unattributed() {
     std::vector<model::Unattributed> rows;
     for (const Device& device : snapshot_.devices) {
@@ -411,7 +412,7 @@ class Sampler::Work {
   Silence silence_;
   Budget budget_{seconds_of(options_.interval)};
   model::Snapshot snapshot_;
-  std::vector<std::string> notes_;                         // of the last full snapshot
+  std::vector<std::string> notes_;                         // notes of the last full snapshot
   std::map<int, std::vector<model::DeviceProcess>> rows_;  // the driver's lists, by device
   std::unique_ptr<inventory::NvmlSampler> driver_;
   std::optional<inventory::SysfsSampler> sysfs_;

@@ -1,6 +1,6 @@
 // Sampler: one thread that watches the machine and publishes frames. It takes fast readings every
-// second, process lists every two seconds, the other readings every ten, and a full snapshot every
-// minute, which finds new devices and driver errors.
+// second, process lists every two seconds, and the other readings every ten seconds. Every minute,
+// a full snapshot finds new devices and driver errors.
 #pragma once
 
 #include <chrono>
@@ -21,8 +21,10 @@ struct SamplerOptions {
   /// Called in the sampler's thread with each frame; it must not block for long.
   std::function<void(const FramePtr&)> on_frame = {};
   std::chrono::milliseconds initialisation_deadline{30'000};
-  bool xids = false;          // whether frames have Xids, from NVML and the kernel log
-  LogPosition log_seen = {};  // Xids before it are not in the frames; they only have a last time
+  bool xids = false;  // whether frames have Xids, from NVML and the kernel log
+  /// Xids before this position are not in the frames and are not counted. Only the time of the last
+  /// one is kept.
+  LogPosition log_seen = {};
   bool pcie_throughput = false;
   /// Whether to publish the devices first, while /proc is read (Frame::is_early).
   bool early_frame = false;

@@ -173,7 +173,7 @@ TEST_CASE("an Xid that an earlier program has read is in no frame, and is not co
   Sampler sampler(sources, options);
   const FramePtr frame = sampler.wait(0, 60s);
   REQUIRE(frame);
-  if (frame->number == 1) {  // later frames have none
+  if (frame->number == 1) {  // later frames do not have the Xid
     REQUIRE(frame->xids.size() == 1);
     CHECK(frame->xids[0].code == 79);
   }

@@ -14,7 +14,7 @@ constexpr seconds kSilentAfter(2);
 /// snapshots.
 constexpr seconds kFirstAnswer(7);
 constexpr seconds kLongestGap(5);
-/// How much of a long gap is remembered by the next sample.
+/// After each sample, this fraction of the longest gap is still remembered.
 constexpr double kKept = 0.95;
 
 }  // namespace

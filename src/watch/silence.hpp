@@ -17,17 +17,17 @@ class Silence {
   Silence(Clock::duration interval, Clock::duration initialisation);
 
   void set_interval(Clock::duration interval) { interval_ = interval; }
-  /// The driver is initialized again, and then samples its devices.
+  /// Call it when the driver starts to initialize again; sampling follows.
   void begin(Clock::time_point now);
-  /// The driver is initialized.
+  /// Call it when the driver is initialized.
   void ready(Clock::time_point now);
-  /// Nothing samples the devices; only full snapshots read them.
+  /// Call it when the devices are no longer sampled, and only full snapshots read them.
   void stop() { is_sampled_ = false; }
-  /// A sample of this device, whose readings began at `read` and took `took`.
+  /// Call it for each sample of this device. `read`: when reading began; `took`: how long it took.
   void sampled(const std::string& key, Clock::time_point read, Clock::duration took);
-  /// A full snapshot has readings of this device.
+  /// Call it if a full snapshot has readings of this device.
   void seen(const std::string& key, Clock::time_point now);
-  /// This process did not run for `pause`, so no answer could be received.
+  /// Call it if this process did not run for `pause`, so that no answer could be received.
   void add_pause(Clock::duration pause);
 
   [[nodiscard]] Clock::duration age(const std::string& key, Clock::time_point now) const;

@@ -41,7 +41,7 @@ TEST_CASE("a driver that was slow all the time gets more time, but its readings 
   CHECK(silence.is_old("0", last + 2s));
   CHECK_FALSE(silence.is_silent("0", last + 3900ms));
   CHECK(silence.is_silent("0", last + 5s));
-  // It is fast again: after a minute it is trusted as before.
+  // The driver is fast again. After a minute it is trusted as before.
   for (int i = 1; i <= 60; ++i) silence.sampled("0", last + i * kInterval, 3ms);
   CHECK(silence.is_silent("0", last + 60s + 2100ms));
 }

@@ -22,8 +22,9 @@ struct Holder {
   bool is_share_known = true, is_memory_known = true;
 };
 
-/// Some drivers report the use of the whole device for each process on it. The guard measures each
-/// job's own time, so the other shares are at most the rest, and all together are one device.
+/// Some drivers report the use of the whole device for each process on it. The guard measures the
+/// time of each job. So reduces the other shares to what the guarded jobs left, and all shares
+/// together to one device.
 void fit(std::map<UsageKey, Holder>& holders) {
   double guarded = 0, others = 0;
   for (const auto& [key, holder] : holders) {

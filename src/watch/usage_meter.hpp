@@ -25,8 +25,8 @@ struct UsageKey {
 inline constexpr const char* kNoProcess = "(no process)";
 
 struct Usage {
-  double held_seconds = 0;         // with a compute process on the device
-  double used_seconds = 0;         // part of known_seconds, weighted by time share
+  double held_seconds = 0;         // time with a compute process on the device
+  double used_seconds = 0;         // known_seconds multiplied by the time share
   double known_seconds = 0;        // the part of held_seconds in which the time share is known
   double idle_seconds = 0;         // the part of known_seconds in which the time share is 0
   double memory_byte_seconds = 0;  // memory of processes whose memory is known
@@ -40,7 +40,7 @@ struct Usage {
   void add(const Usage& other);
 };
 
-/// The memory that jobs asked for on each of their devices; 0: whole devices.
+/// The memory that each job requested on each of its devices; 0: whole devices. The key is the job.
 using AskedMemory = std::map<std::uint64_t, std::uint64_t>;
 
 class UsageMeter {

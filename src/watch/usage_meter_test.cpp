@@ -60,8 +60,9 @@ TEST_CASE("a user who holds a device without using it is idle, one with unknown 
 }
 
 TEST_CASE("the guard's times go before the driver's shares, and add up to the device") {
-  // Seconds of two guarded users and one without the guard, in one second of the device. The driver
-  // reports the use of the whole device for each of them, as some drivers do.
+  // How many seconds three users used a device during one second. The guard measures lin and zhao,
+  // but not wang. The driver reports the use of the whole device for each of them, as some drivers
+  // do.
   const auto used = [](std::optional<double> lin, std::optional<double> zhao) {
     std::vector rows = {process("lin", 90.0), process("zhao", 90.0), process("wang", 90.0)};
     rows[0].guard_percent = lin;

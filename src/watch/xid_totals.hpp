@@ -12,7 +12,7 @@
 
 namespace berth::watch {
 
-/// How far a program has read the kernel log.
+/// The position up to which a program has read the kernel log.
 struct LogPosition {
   std::string boot;        // each boot numbers its records from 0; "": not known
   std::int64_t last = -1;  // number of the last record that was read; -1: none
@@ -28,7 +28,7 @@ struct XidTotals {
     [[nodiscard]] std::uint64_t count() const { return std::max(counts[0], counts[1]); }
   };
   bool has_kernel_log = false;  // the kernel log has the Xids of every device
-  LogPosition log;              // after the last record with an Xid
+  LogPosition log;              // the position after the last record with an Xid
   /// The key is the PCI address without the function. There is an entry for every device whose Xids
   /// are or were reported by NVML.
   std::map<std::string, std::map<int, Seen>> devices;
