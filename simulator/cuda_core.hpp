@@ -120,9 +120,6 @@ void capture(CUgraph graph, std::uint64_t nanoseconds);
 void wait_for_all(CUdevice device);
 [[nodiscard]] bool all_done(CUdevice device);
 
-/// An address that represents an object of the driver.
-[[nodiscard]] void* find_export(const char* name);
-
 #define NEED_DRIVER() \
   if (!begun()) return CUDA_ERROR_NOT_INITIALIZED
 #define NEED_CONTEXT() \

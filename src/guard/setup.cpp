@@ -366,8 +366,7 @@ Result<Setup> Setup::make(const std::string& job_folder, std::uint64_t job,
                           sizeof(wire::Usage));
       !put)
     return give_up(std::move(put).error());
-  // The container's user is unknown here, so let every user write. On the node, other users cannot
-  // reach the folder.
+  // The container's user is unknown, so all may write. Other users of the node cannot reach it.
   if (keep == Keep::kForContainer)
     for (const MountedFile& one : setup.files())
       if (one.writable && ::chmod(one.source.c_str(), 0666) != 0)

@@ -58,8 +58,7 @@ struct JaxPlugin {
   int cuda_major = 0;
   std::string cuda, cudnn, driver, capability;  // lowest versions; "" no known limit
 };
-/// A release of JAX with wheels for the CUDA major versions `majors`. `built` has, for each of
-/// them, the CUDA version with which the wheel was built.
+/// A release of JAX with wheels for the CUDA major versions `majors`, built with CUDA `built`.
 struct JaxRelease {
   std::string version, python;
   std::vector<int> majors;
