@@ -61,7 +61,7 @@ def _of_tensorflow(tensorflow: Any, seed: int) -> Iterator[Switch]:
 
 
 def reproducible(seed: int = 0) -> Switches:
-    """Sets the switches of the loaded frameworks that make runs repeat. Call it after their import and before the first use of a device.
+    """Sets the switches that make the runs of the loaded frameworks reproducible. Call it after their import and before the first use of a device.
 
     The same program gives the same bits then, with the same versions on the same kind of device. Another kind of device, another number of ranks or
     threads, or other versions may give other bits.

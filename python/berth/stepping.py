@@ -82,7 +82,7 @@ class Steps:
         self._steppers[id(stepper)] = weakref.ref(stepper)
 
     def is_elsewhere(self) -> bool:
-        """Whether the current thread is not the call's thread. A task that the call started in its own thread belongs to the call."""
+        """Whether the current thread is not the call's thread. Everything that runs in the call's thread counts as part of the call."""
         return self._thread != threading.get_ident()
 
     def gradients(self) -> Gradients:

@@ -217,8 +217,8 @@ Error Client::does_not_answer() const {
   return stuck(parts_->path, parts_->broker);
 }
 
-/// Whether the broker answers a ping on a new connection; a broker that is only busy does so at
-/// once.
+/// Whether the broker answers a ping on a new connection. A broker that is busy with our request
+/// does so at once; one that hangs does not.
 bool Client::answers_others() const {
   constexpr std::chrono::milliseconds kSoon(1000);
   auto other = connect(parts_->path, kSoon);

@@ -1,6 +1,6 @@
 // The keeper: parent of the workload and subreaper of all its processes, in its own session, where
-// the terminal sends no signals. It outlives the front, however that ends, and then ends everything
-// below it.
+// the terminal sends no signals. If the front (the `berth run` that the user started) ends for any
+// reason, the keeper goes on, and then ends all processes of the workload.
 #pragma once
 
 #include <sys/types.h>

@@ -20,7 +20,8 @@ class Standby {
   Standby(Standby&&) = default;
   Standby& operator=(Standby&&) = default;
 
-  /// Forks a child that runs the function, and returns this process's end of the child's channel.
+  /// Makes the standby process fork a child, which runs the function given to start(). Returns our
+  /// end of the channel to that child.
   /// Fails with kUnavailable (E0512) if the standby process has ended.
   [[nodiscard]] Result<Descriptor> fork() const;
 

@@ -19,9 +19,9 @@ std::size_t let_jobs_save(const std::map<model::JobId, model::Job>& jobs,
       continue;
     tell(id);
     longest = std::max(longest, job.warning->before + job.grace.value_or(model::kDefaultGrace));
-    // The owners of a terminal job are its front (first) and its keeper. When the job ends, the
-    // front waits for an answer from this broker. So if the broker waited for the front, both would
-    // block.
+    // A job that was started in a terminal has two owners: its front (the `berth run` that the user
+    // started) and its keeper. When the job ends, the front waits for an answer from this broker.
+    // So if the broker waited for the front, both would block.
     const bool has_front = job.owners.size() > 1;
     awaited.insert(awaited.end(), job.owners.begin() + (has_front ? 1 : 0), job.owners.end());
   }

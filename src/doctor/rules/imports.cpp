@@ -83,8 +83,8 @@ void opened_by_name(Examination& look) {
     const auto wheel =
         std::find_if(libraries->begin(), libraries->end(),
                      [&](const CudaLibrary& other) { return other.name == *missing; });
-    // A PyTorch for CUDA would load the wheels' libraries first. If PyTorch is unreadable, it is
-    // unknown whether it is for CUDA.
+    // Report nothing if PyTorch's build cannot be read: a build for CUDA loads the wheels'
+    // libraries first, and then none is missing.
     const auto& torch = look.facts.python.torch;
     if (torch.is_unreadable() || (torch && torch->cuda.is_unreadable())) return;
     Finding& finding = look.found(
@@ -206,7 +206,8 @@ void tensorrt_without_dla(Examination& look) {
   const int l4t = look.facts.machine.l4t.value_or(0);
   const bool made_for_jetpack =
       tensorrt != nullptr && local_part(tensorrt->version).starts_with("jp");
-  // With JetPack 4, TensorRT before 8.2 is left out, because some boards have no DLA.
+  // TensorRT before 8.2 for JetPack 4 is not reported: some of its boards have no DLA (deep
+  // learning accelerator).
   const bool has_accelerator =
       (l4t >= kJetPack5 && l4t <= kJetPack6) ||
       (l4t == kJetPack4 && tensorrt != nullptr && !is_older(tensorrt->version, "8.2"));
