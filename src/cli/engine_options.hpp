@@ -67,7 +67,8 @@ inline constexpr auto kFunctionOwnOptions = std::to_array<Option>({
      "how long a call may wait for a worker, and how long it may then run (default: 60s)"},
     {"--body", "SIZE", "the largest body of a call (default: 10MiB)"},
     {"--listen", "ADDRESS:PORT", "the address to listen on (default: 127.0.0.1:8643)"},
-    {"--token-file", "FILE", "calls must have the token in this file: Authorization: Bearer TOKEN"},
+    {"--token-file", "FILE",
+     "every request must have the header Authorization: Bearer TOKEN, with the token in this file"},
     {"--python", "PATH", "the Python of the workers (default: python3)"},
 });
 inline constexpr auto kFunctionOptions = join(kFunctionOwnOptions, kRequestOptions);

@@ -117,7 +117,8 @@ constexpr auto kRunOnlyOptions = std::to_array<Option>({
 constexpr auto kQueueOptions = std::to_array<Option>({
     {"--queue", nullptr, "queue the job: print its number, and do not wait"},
     {"--after", "JOB,…",
-     "with --queue: start after these jobs succeed; any:7: after it ends; not-ok:7: after it fails",
+     "with --queue: start after these jobs succeed (any:7 = after job 7 ends, not-ok:7 = after job "
+     "7 fails)",
      true},
     {"--on-end", "COMMAND", "run this in a shell after the job, with BERTH_EXIT_CODE set"},
     {"--notify", nullptr,

@@ -116,13 +116,15 @@ Result<Settings> read_settings(const std::string& path, bool required, Audience 
   auto settings = parse_settings(*document, printable(path), audience);
   const bool is_readable = (status.st_mode & (S_IRGRP | S_IROTH)) != 0;
   if (settings && is_readable && !settings->otlp.headers.empty())
-    return unusable(path, text("others may read the headers of [otlp], which may be secret"),
-                    "sudo chmod 600 " + printable(path));
+    return unusable(
+        path, text("other users can read this file, and the headers in [otlp] can contain secrets"),
+        "sudo chmod 600 " + printable(path));
   if (settings && is_readable &&
       std::any_of(settings->alerts.begin(), settings->alerts.end(),
                   [](const AlertTarget& one) { return !one.webhook.empty(); }))
-    return unusable(path, text("others may read its webhooks, whose addresses are secret"),
-                    "sudo chmod 600 " + printable(path));
+    return unusable(
+        path, text("other users can read this file, and the addresses of webhooks are secrets"),
+        "sudo chmod 600 " + printable(path));
   return settings;
 }
 

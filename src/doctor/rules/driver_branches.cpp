@@ -222,7 +222,8 @@ void dropped_by_branch(Examination& look) {
   if (line.empty() && dropped.empty()) return;
   if (branch == 0) branch = 580;
   Finding& finding = look.found(
-      text("the installed driver no longer supports this GPU; its last branch is {}.xx", branch));
+      text("the installed driver no longer supports this GPU; the last branch that does is {}.xx",
+           branch));
   if (!line.empty()) finding.evidence.push_back(quoted_line(line));
   const std::string ignored = log == nullptr ? "" : newest_line(*log, {"will ignore this GPU"});
   if (!ignored.empty() && ignored != line) finding.evidence.push_back(quoted_line(ignored));
