@@ -229,15 +229,12 @@ std::string what_is_missing(const Answer& answer) {
   if (!plan::peak_of_step(m, m.batch.value_or(1) * 2, m.seq))
     return text(
         "There is no estimate for other batch sizes: the program has no DataLoader whose batches "
-        "can "
-        "be made smaller, or it failed with half a batch. Write {{batch}} in place of the batch "
-        "size "
-        "in the command.");
+        "can be made smaller, or it failed with half a batch. Write {{batch}} in place of the "
+        "batch size in the command.");
   if (m.seq && !plan::peak_of_step(m, m.batch, *m.seq * 2))
     return text(
         "There is no estimate for other sequence lengths: the program failed with shorter "
-        "sequences. "
-        "Write {{seq}} in place of the sequence length in the command.");
+        "sequences. Write {{seq}} in place of the sequence length in the command.");
   return {};
 }
 
