@@ -17,9 +17,9 @@ struct CountedUse {
   std::uint32_t processes = 0;
 };
 
-/// Reads how much memory each device's users have. A killed process is counted until a new process
-/// takes over its entry, so the result may be too large, but is never too small. `folder`: has the
-/// files `limits` and `usage`. Fails with kUnavailable (E0520).
+/// Reads how much memory the guard counted on each device. A killed process is counted until a new
+/// one takes over its entry, so the result may be too large, but is never too small. `folder`: has
+/// the files `limits` and `usage`. Fails with kUnavailable (E0520).
 [[nodiscard]] Result<std::vector<CountedUse>> counted_in_container(const std::string& folder);
 
 }  // namespace berth::guard
