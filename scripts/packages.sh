@@ -6,7 +6,8 @@ packages_for() {
   case $1 in
     build) echo g++ cmake ninja-build libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev \
       libsqlite3-dev libncurses-dev libboost-dev python3 python3-polib ;;
-    test) echo doctest-dev clang-14 lld-14 libclang-rt-14-dev clang-format-14 python3-venv ocl-icd-libopencl1 \
+    test_build) echo doctest-dev clang-14 lld-14 ;;
+    test) packages_for test_build; echo libclang-rt-14-dev clang-format-14 python3-venv ocl-icd-libopencl1 \
       pocl-opencl-icd valgrind libopenblas0 python3-torch python3-sklearn debootstrap musl-tools librsvg2-bin ;;
     torch) echo python3-torch ;;
     digits) echo python3-sklearn ;;
@@ -26,6 +27,7 @@ packages_for() {
 why() {
   case $1 in
     build) echo "to build Berth: compiler, CMake, Ninja, libraries (headers, SQLite and ncurses), message catalogues" ;;
+    test_build) echo "to build it for tests and for trying it: clang compiles it in half of the time" ;;
     test) echo "to test it: doctest, sanitizers and libFuzzer (clang, lld), OpenCL on the CPU, PyTorch for the examples, a Debian in a folder, musl, valgrind, and PNG pictures" ;;
     torch) echo "to train the demo's network: this Python has no PyTorch" ;;
     digits) echo "for the handwritten digits that the demo learns" ;;
