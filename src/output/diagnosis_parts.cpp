@@ -22,14 +22,14 @@ std::string joined(const std::vector<std::string>& words) {
 
 /// The evidence on this machine that explains a known message.
 std::string held_against(const KnownMessage& one) {
-  if (!one.shown_by.empty()) return text("explained above: {}", joined(one.shown_by));
+  if (!one.shown_by.empty()) return text("a finding above explains this: {}", joined(one.shown_by));
   if (!one.seen.empty()) return text("this applies here: {}", one.seen);
   if (one.rules.empty()) return "";
   if (!one.not_checked.empty())
     return text("it was not checked whether this applies here ({})", joined(one.not_checked));
   if (one.compared) return std::string(tr("no check on this machine confirms this cause"));
   if (one.rules.front().starts_with("SRC"))
-    return std::string(tr("berth doctor FILE finds the line"));
+    return std::string(tr("berth doctor FILE finds the line that causes it"));
   return std::string(tr("this was not checked here"));
 }
 
@@ -171,7 +171,7 @@ std::string error_text(const model::DiagnosisParts& parts, const model::Diagnosi
         one.line > 0 ? text("line {}: {}", one.line, one.text) : text("near the end: {}", one.text),
         column, terminal);
     const std::string here = held_against(one);
-    out += folded("", text("it usually says: {}", one.means) + (here.empty() ? "" : "; " + here),
+    out += folded("", text("it usually means: {}", one.means) + (here.empty() ? "" : "; " + here),
                   column, terminal);
   }
   return out;

@@ -110,7 +110,7 @@ TEST_CASE("a pasted error that is the first finding is not repeated at the end")
   parts.error = {message};
   const std::string text = output::diagnosis_text(diagnosis, {}, false, parts);
   CHECK(text.starts_with("the pasted error: memory ran out"));
-  CHECK(text.find("it usually says") == std::string::npos);
+  CHECK(text.find("it usually means") == std::string::npos);
   CHECK(text.find("do this") != std::string::npos);
   CHECK(text.ends_with("the error   this was not checked here\n"));
   parts.error->front().compared = true;

@@ -126,8 +126,8 @@ TEST_CASE("an out-of-memory finding shows PyTorch's numbers") {
               "use. Of the allocated memory 12.10 GiB is allocated by PyTorch, and 2.30 GiB is "
               "reserved by PyTorch but unallocated.") ==
         "the GPU's memory ran out: 2.00 GiB was requested and 1.21 GiB was free; other processes "
-        "held 7.5 GiB: berth ps; PyTorch had 2.30 GiB reserved but unused, in pieces that were too "
-        "small: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
+        "held 7.5 GiB (berth ps shows them); PyTorch had 2.30 GiB reserved but unused, in pieces "
+        "that were too small; set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
   CHECK(means("RuntimeError: CUDA out of memory. Tried to allocate 512.00 MiB (GPU 0; 23.65 GiB "
               "total capacity; 20.53 GiB already allocated; 55.06 MiB free; 20.58 GiB reserved in "
               "total by PyTorch)") ==

@@ -79,15 +79,16 @@ MemoryText read_memory_text(std::string_view text) {
            : berth::text("{} was requested", asked->shown);
   const double others = held_by_others(text);
   if (others >= asked->bytes)
-    sentence +=
-        "; " + berth::text("other processes held {:.1f} GiB: berth ps", others / 1073741824.0);
+    sentence += "; " + berth::text("other processes held {:.1f} GiB (berth ps shows them)",
+                                   others / 1073741824.0);
   const auto unused = amount_before(text, " is reserved by pytorch but unallocated");
   // PYTORCH_CUDA_ALLOC_CONF has no effect on Intel GPUs.
   const bool is_xpu = text.find("xpu out of memory") != std::string_view::npos;
   if (unused && unused->bytes >= asked->bytes && !is_xpu)
     sentence +=
-        "; " + berth::text("PyTorch had {} reserved but unused, in pieces that were too small: {}",
-                           unused->shown, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
+        "; " +
+        berth::text("PyTorch had {} reserved but unused, in pieces that were too small; set {}",
+                    unused->shown, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
   return {std::move(sentence), asked->bytes};
 }
 

@@ -90,12 +90,14 @@ void found_over_gpu_build(Examination& look, const Distribution& one, const std:
   Finding& finding =
       look.found(text("{} was installed over {} and has replaced its files: it has no GPU support",
                       named(one), named(*other)));
-  finding.evidence = {one.path, other->path,
-                      text("the library that both contain has the size of {}'s", one.name),
-                      "https://github.com/facebookresearch/faiss/issues/2892"};
-  finding.fix.push_back({uninstall_command(look.facts.python, {one.name, other->name}) + "\n" +
-                             install_command(look.facts.python, {other->name}),
-                         text("reinstalls the GPU build; both write the same files")});
+  finding.evidence = {
+      one.path, other->path,
+      text("the library that both packages contain has the size of {}'s library", one.name),
+      "https://github.com/facebookresearch/faiss/issues/2892"};
+  finding.fix.push_back(
+      {uninstall_command(look.facts.python, {one.name, other->name}) + "\n" +
+           install_command(look.facts.python, {other->name}),
+       text("reinstalls the GPU build, because both packages write the same files")});
 }
 
 void listed_cpu_builds(Examination& look) {
@@ -138,7 +140,7 @@ void listed_cpu_builds(Examination& look) {
         {uninstall_command(look.facts.python, {row.package}) + "\n" +
              install_command(look.facts.python, {wanted},
                              std::string(trim(std::string_view(row.use).substr(blank)))),
-         text("reinstalls the GPU build; both write the same files")});
+         text("reinstalls the GPU build, because both packages write the same files")});
   }
 }
 
@@ -203,15 +205,16 @@ void processor_halves(Examination& look) {
   const Distribution* one = look.see(package);
   // tagged_for_the_processor() reports a version that ends in "cpu".
   if (one != nullptr && local_part(one->version).ends_with("cpu")) return;
-  Finding& finding = look.found(text("{} is built for the CPU only, beside a PyTorch for CUDA {}",
-                                     one == nullptr ? name : named(*one), torch_cuda(look)));
-  finding.evidence = {text("there is {}, but no such file for CUDA", file),
+  Finding& finding =
+      look.found(text("{} is built for the CPU only, although PyTorch is built for CUDA {}",
+                      one == nullptr ? name : named(*one), torch_cuda(look)));
+  finding.evidence = {text("there is {}, but no corresponding file for CUDA", file),
                       look.facts.python.torch->path + ": cuda = " + torch_cuda(look)};
   finding.fix.push_back(
       {"FORCE_CUDA=1 " +
            install_command(look.facts.python, {"--force-reinstall", "--no-deps", "--no-cache-dir",
                                                "--no-build-isolation", name}),
-       text("compiles it with nvcc; or use its wheel for this PyTorch from "
+       text("compiles the package with nvcc; or install its wheel for this PyTorch from "
             "https://data.pyg.org/whl")});
 }
 
@@ -233,13 +236,13 @@ void by_stated_builds(Examination& look) {
     if (build.package == "tensorflow" && is_aarch64(look.facts))
       finding.fix.push_back(
           {"docker run --gpus all nvcr.io/nvidia/tensorflow:25.02-tf2-py3",
-           text("NVIDIA's own build for aarch64: PyPI's wheels for it have no CUDA")});
+           text("uses NVIDIA's own build, because PyPI's wheels for aarch64 have no CUDA")});
     else if (build.package == "tensorflow")
       finding.fix.push_back(
           {install_command(look.facts.python, {"--force-reinstall", "tensorflow[and-cuda]"}),
-           text("the build for the GPU, with CUDA's libraries as wheels")});
+           text("installs the build for the GPU, with CUDA's libraries as wheels")});
     else
-      finding.fix.push_back({"", text("install its build for CUDA")});
+      finding.fix.push_back({"", text("install the package's build for CUDA")});
   }
 }
 
@@ -259,14 +262,14 @@ void llama_cpp(Examination& look) {
   if (!any({"-cpu", "-base"}) || any({"-cuda", "-hip", "-vulkan", "-sycl", "-musa", "-opencl"}))
     return;
   Finding& finding = found_cpu_build(look, *one, false);
-  finding.evidence.push_back(text("none of its libraries is for a GPU: {}",
+  finding.evidence.push_back(text("none of the installed libraries is for a GPU: {}",
                                   fmt::format("{}", fmt::join(*libraries, ", "))));
   finding.fix.push_back(
       {"CMAKE_ARGS=-DGGML_CUDA=on " +
            install_command(look.facts.python, {"--force-reinstall", "--no-cache-dir", "--no-deps",
                                                "llama-cpp-python"}),
-       text(
-           "compiles it here, which needs nvcc; without --no-cache-dir pip reuses the old build")});
+       text("compiles the package here, which needs nvcc; without --no-cache-dir, pip reuses the "
+            "old build")});
 }
 
 /// llama-cpp-python before 0.3 has one library. The libraries to which it links show the backend.
@@ -290,8 +293,8 @@ void older_llama_cpp(Examination& look) {
                    is_older(one->version, "0.2.80") ? "LLAMA_CUBLAS" : "GGML_CUDA") +
            install_command(look.facts.python, {"--force-reinstall", "--no-cache-dir", "--no-deps",
                                                "llama-cpp-python==" + one->version}),
-       text(
-           "compiles it here, which needs nvcc; without --no-cache-dir pip reuses the old build")});
+       text("compiles the package here, which needs nvcc; without --no-cache-dir, pip reuses the "
+            "old build")});
 }
 
 /// Checks llama.cpp from Homebrew or a distribution. Its backends are separate libraries in one
@@ -308,11 +311,12 @@ void ggml_program(Examination& look) {
                                      program->program, seen_gpus(look).front().name));
   // If another framework can use the GPU, perhaps the user does not need this program for it.
   if (has_gpu_framework(look)) finding.severity = Severity::kWarning;
-  finding.evidence.push_back(text("none of its libraries is for a GPU: {}",
+  finding.evidence.push_back(text("none of the installed libraries is for a GPU: {}",
                                   fmt::format("{}", fmt::join(program->libraries, ", "))));
-  finding.fix.push_back({"cmake -B build -DGGML_CUDA=ON && cmake --build build --config Release -j",
-                         text("run this in its source folder; or use a release archive or image "
-                              "built for CUDA or Vulkan: package managers have CPU builds")});
+  finding.fix.push_back(
+      {"cmake -B build -DGGML_CUDA=ON && cmake --build build --config Release -j",
+       text("run this in the program's source folder; or use a release archive or image built for "
+            "CUDA or Vulkan: package managers only have CPU builds")});
 }
 
 void cpu_builds(Examination& look) {
@@ -383,8 +387,9 @@ void other_vendor(Examination& look) {
     finding.evidence.push_back(one.path);
     finding.fix.push_back(
         {uninstall_command(look.facts.python, {one.name}),
-         nvidia ? text("then install the build for CUDA")
-                : text("then install its build for ROCm, as https://rocm.docs.amd.com says")});
+         nvidia
+             ? text("then install the package's build for CUDA")
+             : text("then install the package's build for ROCm: see https://rocm.docs.amd.com")});
     return;
   }
 }
@@ -424,7 +429,7 @@ void headers_older_than_compiler(Examination& look) {
   finding.fix.push_back(
       {install_command(look.facts.python,
                        {fmt::format("cuda-toolkit=={}.*", beginning(toolkit->version))}),
-       text("or wheels of the toolkit's release")});
+       text("or install wheels of the toolkit's version")});
 }
 
 /// The package of FlashInfer on PyPI contains no kernels. It compiles each kernel at first use,
@@ -452,8 +457,8 @@ void flashinfer_without_nvcc(Examination& look) {
            look.facts.python,
            {"flashinfer-cubin==" + one->version, "flashinfer-jit-cache==" + one->version},
            "--extra-index-url https://flashinfer.ai/whl/" + tag_of_cuda(torch_cuda(look))),
-       text("installs its precompiled kernels; or install a CUDA toolkit, or use an image whose "
-            "tag ends in -devel")});
+       text("installs FlashInfer's precompiled kernels; or install a CUDA toolkit, or use an image "
+            "whose tag ends in -devel")});
 }
 
 }  // namespace
@@ -473,7 +478,7 @@ void toolkit_for_building(Examination& look) {
     finding.evidence = {who->path, text("no nvcc in PATH, CUDA_HOME or /usr/local/cuda")};
     finding.fix.push_back(
         {"conda install -c nvidia cuda-nvcc",
-         text("or install the CUDA toolkit of PyTorch's release and set CUDA_HOME to it")});
+         text("or install the CUDA toolkit of PyTorch's CUDA version and set CUDA_HOME to it")});
     return;
   }
   const Toolkit* toolkit = look.see(look.facts.toolchain.building);
@@ -481,9 +486,9 @@ void toolkit_for_building(Examination& look) {
   if (toolkit == nullptr || toolkit->version.empty() || who->name != "deepspeed" ||
       look.see(skip) || version_of(toolkit->version)[0] == version_of(cuda)[0])
     return;
-  Finding& finding = look.found(
-      text("{} compiles with CUDA {}, but PyTorch is built with CUDA {}, which refuses that",
-           named(*who), beginning(toolkit->version), cuda));
+  Finding& finding = look.found(text(
+      "{} compiles with CUDA {}, but PyTorch is built with CUDA {}: the build stops with an error",
+      named(*who), beginning(toolkit->version), cuda));
   finding.evidence = {fmt::format("{}: CUDA {}", toolkit->folder, toolkit->version),
                       look.facts.python.torch->path + ": cuda = " + cuda};
   finding.fix.push_back({"", text("install CUDA toolkit {} next to the other one and set CUDA_HOME "

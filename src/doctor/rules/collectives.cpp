@@ -57,8 +57,8 @@ void offered_peers(Examination& look) {
                       text("driver {} is the first that reports P2P as unsupported", kFixed),
                       "https://github.com/NVIDIA/nccl-tests/issues/117"};
   finding.fix.push_back({"export NCCL_P2P_DISABLE=1", text("until the driver is updated")});
-  finding.fix.push_back({"", text("update the driver to {} or newer: needs root and a reboot, "
-                                  "in a container on the host",
+  finding.fix.push_back({"", text("update the driver to {} or newer (for a container, on the "
+                                  "host); this needs root and a reboot",
                                   kFixed)});
 }
 

@@ -61,11 +61,11 @@ void no_nvvm(Examination& look, const Distribution& numba_cuda) {
       text("{} finds no libnvvm.so, with which it compiles for the GPU", named(numba_cuda)));
   if (!sure) finding.severity = Severity::kWarning;
   finding.evidence = {numba_cuda.path,
-                      text("not in a wheel, in conda, in CUDA_HOME or in /usr/local/cuda")};
+                      text("not found in a wheel, in conda, in CUDA_HOME or in /usr/local/cuda")};
   const std::string major = beginning(nvidia_driver(look).cuda, 1);
   finding.fix.push_back(
       {install_command(look.facts.python, {"numba-cuda[cu" + (major == "13" ? major : "12") + "]"}),
-       text("brings CUDA's compiler as wheels")});
+       text("installs CUDA's compiler as wheels")});
 }
 
 bool compiles_for_gpus(Examination& look) {
@@ -80,15 +80,15 @@ bool toolkit_too_old_for_numba(Examination& look, const Distribution& numba,
                              : !is_older(numba.version, "0.56") ? "10.2"
                                                                 : "";
   if (lowest.empty() || !is_older(beginning(toolkit.version), lowest)) return false;
-  Finding& finding = look.found(text("{} needs CUDA {} or newer, and finds {}", named(numba),
+  Finding& finding = look.found(text("{} needs CUDA {} or newer, but finds CUDA {}", named(numba),
                                      lowest, beginning(toolkit.version)));
   // Numba is often used only for the CPU.
   if (!compiles_for_gpus(look)) finding.severity = Severity::kInfo;
   finding.evidence = {numba.path, fmt::format("{}: CUDA {}", toolkit.folder, toolkit.version),
                       "https://github.com/open-mmlab/OpenPCDet/issues/1386"};
   finding.fix.push_back({install_command(look.facts.python, {"numba==0.53.*"}),
-                         text("the last Numba release that accepts this CUDA; or install a newer "
-                              "toolkit and set CUDA_HOME to it")});
+                         text("installs the last Numba release that accepts this CUDA; or install "
+                              "a newer toolkit and set CUDA_HOME to it")});
   return true;
 }
 
@@ -101,14 +101,14 @@ bool numbapro_unheeded(Examination& look, const Distribution& numba,
     const std::string shown = shown_variable(look, name);
     if (shown.empty()) continue;
     Finding& finding =
-        look.found(text("{} now ignores {}, and finds no NVVM elsewhere", named(numba), name));
+        look.found(text("{} no longer reads {}, and finds no NVVM elsewhere", named(numba), name));
     finding.evidence = {printable(shown), numba.path,
-                        text("not in conda, in CUDA_HOME or in /usr/local/cuda"),
+                        text("not found in conda, in CUDA_HOME or in /usr/local/cuda"),
                         "https://github.com/numba/numba/issues/4979"};
-    finding.fix.push_back(
-        {"export CUDA_HOME=/usr/local/cuda",
-         text("a toolkit folder with nvvm/lib64/libnvvm.so and nvvm/libdevice; if a distribution's "
-              "package has them elsewhere, create links to them in your own folder")});
+    finding.fix.push_back({"export CUDA_HOME=/usr/local/cuda",
+                           text("use a toolkit folder with nvvm/lib64/libnvvm.so and "
+                                "nvvm/libdevice; if a distribution's package has them elsewhere, "
+                                "create links to them in your own folder")});
     if (look.facts.python.is_conda)
       finding.fix.push_back(
           {fmt::format("conda install -p {} cudatoolkit", pasted(look.facts.python.prefix)),
@@ -142,17 +142,17 @@ void ptx_newer(Examination& look) {
   finding.evidence = {numba->path, fmt::format("{}: CUDA {}", toolkit->folder, toolkit->version)};
   if (!driver.version.empty())
     finding.evidence.push_back(
-        text("the driver is {}, made for CUDA up to {}", driver.version, driver.cuda));
+        text("the driver is version {} and supports CUDA up to {}", driver.version, driver.cuda));
   const std::string major = beginning(driver.cuda, 1);
   if (major == "12" || major == "13")
     finding.fix.push_back(
         {install_command(look.facts.python, {"-U", "numba-cuda[cu" + major + "]"}),
-         text("links with nvJitLink, which accepts newer PTX than the driver does, but only of "
-              "CUDA {}",
+         text("Numba then links with nvJitLink, which accepts newer PTX than the driver does, but "
+              "only of CUDA {}",
               major)});
   if (const std::string made = look.knowledge.compatibility().driver_made_for(cuda); !made.empty())
-    finding.fix.push_back({"", text("update the driver to {} or newer: needs root and a reboot, "
-                                    "in a container on the host",
+    finding.fix.push_back({"", text("update the driver to {} or newer (for a container, on the "
+                                    "host); this needs root and a reboot",
                                     made)});
   finding.fix.push_back({"", text("set CUDA_HOME to a toolkit of CUDA {} for Numba", driver.cuda)});
 }
@@ -175,7 +175,7 @@ void gcc_too_new(Examination& look) {
   const Distribution* who = compiles_by_nvcc(look);
   Finding& finding =
       look.found(who != nullptr ? text("gcc {} is newer than gcc {}, the newest that nvcc accepts, "
-                                       "and {} compiles with it",
+                                       "and {} compiles with the newer gcc",
                                        compiler->gcc, limit->newest_gcc, named(*who))
                                 : text("gcc {} is newer than gcc {}, the newest that nvcc accepts: "
                                        "extensions will not compile",
@@ -183,9 +183,10 @@ void gcc_too_new(Examination& look) {
   if (who == nullptr && first_of(look, {"torch"}) == nullptr) finding.severity = Severity::kInfo;
   finding.evidence = {compiler->path, text("{}: gcc versions later than {} are not supported",
                                            limit->header, limit->newest_gcc)};
-  finding.fix.push_back(on_system(look, "compiler",
-                                  text("for the shell that builds; the system's gcc is unchanged"),
-                                  std::to_string(limit->newest_gcc)));
+  finding.fix.push_back(
+      on_system(look, "compiler",
+                text("this applies to the shell in which you build; the system's gcc is unchanged"),
+                std::to_string(limit->newest_gcc)));
   finding.fix.push_back({"", text("use a newer toolkit, whose nvcc accepts newer compilers")});
 }
 
@@ -197,8 +198,8 @@ void headers_clash(Examination& look) {
   const Distribution* who = compiles_by_nvcc(look);
   const std::string cuda = toolkit->version.empty() ? "" : " " + beginning(toolkit->version);
   Finding& finding =
-      look.found(text("nvcc of CUDA{} compiles nothing here: the C library declares {} too, but "
-                      "differently from CUDA's header",
+      look.found(text("nvcc of CUDA{} compiles nothing here: the C library's declaration of {} "
+                      "differs from the one in CUDA's header",
                       cuda, clash->function));
   // Most programs that use PyTorch compile no extensions.
   if (who == nullptr) finding.severity = Severity::kInfo;
@@ -237,14 +238,14 @@ void triton_cannot_compile(Examination& look) {
   finding.evidence.push_back(triton->path);
   if (!*compiler) {
     finding.evidence.push_back(text("no gcc, clang or cc in PATH, and CC is not set"));
-    finding.fix.push_back(on_system(look, "gcc", text("in an image: in its Dockerfile")));
+    finding.fix.push_back(on_system(look, "gcc", text("for an image, add this to its Dockerfile")));
     return;
   }
   const std::string path = look.facts.toolchain.python_header.value_or("Python.h");
   finding.evidence.push_back(fmt::format("{}: {}", path, tr("missing")));
   const std::string version = look.facts.python.version.value_or("3");
-  finding.fix.push_back(
-      on_system(look, "python_headers", text("a Python from conda or uv includes them"), version));
+  finding.fix.push_back(on_system(
+      look, "python_headers", text("a Python from conda or uv includes these headers"), version));
 }
 
 /// Triton writes compiled libraries to its cache. Loading them from a noexec file system fails:
@@ -262,7 +263,7 @@ void triton_cannot_run(Examination& look) {
                       "https://github.com/pytorch/pytorch/issues/123054"};
   finding.fix.push_back(
       {"export TRITON_CACHE_DIR=$HOME/.triton/cache TORCHINDUCTOR_CACHE_DIR=$HOME/.cache/inductor",
-       text("or any folder on another file system; for a container: --tmpfs /tmp:exec")});
+       text("or use any folder on another file system; for a container, add --tmpfs /tmp:exec")});
 }
 
 /// PyTorch compiles extensions with the ninja in PATH. If ninja is installed in an environment, it
@@ -281,7 +282,7 @@ void no_ninja(Examination& look) {
   if (installed)
     finding.fix.push_back(
         {fmt::format("export PATH={}/bin:$PATH", pasted(look.facts.python.prefix)),
-         text("ninja is in that folder; activating the environment also adds it")});
+         text("ninja is in that folder; activating the environment also adds the folder to PATH")});
   else
     finding.fix.push_back({install_command(look.facts.python, {"ninja"}), ""});
 }
@@ -299,16 +300,18 @@ void lock_left(Examination& look) {
         return std::find(kBuilders.begin(), kBuilders.end(), name) != kBuilders.end();
       }))
     return;
-  Finding& finding = look.found(
-      text("the build of an extension has left its lock, and every import waits for it: {}",
-           locks->front()));
+  Finding& finding =
+      look.found(text("an earlier build of an extension has left its lock, and every import waits "
+                      "for this lock: {}",
+                      locks->front()));
   finding.evidence = *locks;
   finding.evidence.push_back(text("no compiler runs now"));
   finding.evidence.emplace_back("https://github.com/openvinotoolkit/nncf/issues/1033");
   std::string command = "rm";
   for (const std::string& one : *locks) command += " " + pasted(one);
   finding.fix.push_back(
-      {command, text("only if no build is running on another machine with the same home folder")});
+      {command,
+       text("do this only if no build is running on another machine with the same home folder")});
 }
 
 void host_compiler(Examination& look) {
@@ -346,8 +349,9 @@ void libcuda_for_triton(Examination& look) {
                      "torch.compile fails",
                      named(*triton)));
   finding.evidence.push_back(triton->path);
-  finding.evidence.push_back(cuda->by.empty() ? text("used: {}", cuda->path)
-                                              : text("used: {}, by {}", cuda->path, cuda->by));
+  finding.evidence.push_back(cuda->by.empty()
+                                 ? text("library in use: {}", cuda->path)
+                                 : text("library in use: {}, by {}", cuda->path, cuda->by));
   if (unknown) {
     finding.fix.push_back({"sudo ldconfig " + pasted(folder),
                            text("adds the folder to the cache; in an image: a file in "
@@ -398,7 +402,7 @@ void ptxas_too_old(Examination& look) {
                              text("makes Triton use the assembler of the installed toolkit")});
     else
       finding.fix.push_back({"export TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas",
-                             text("from a toolkit of CUDA {} or newer", bounds->first)});
+                             text("this must be the ptxas of CUDA {} or newer", bounds->first)});
     finding.fix.push_back({install_command(look.facts.python, {"-U", "torch"}),
                            text("a newer PyTorch includes a newer Triton")});
     return;
@@ -437,7 +441,7 @@ void older_than_tested(Examination& look) {
     if (!is_older(tensorflow->version, "2.14"))
       finding.fix.push_back(
           {install_command(look.facts.python, {"tensorflow[and-cuda]==" + tensorflow->version}),
-           text("installs, as wheels, the CUDA with which this release was tested")});
+           text("installs the CUDA that this release was tested with, as wheels")});
     finding.fix.push_back(
         {"", text("install CUDA {} next to the other one and add its lib64 to LD_LIBRARY_PATH; an "
                   "older ptxas can compile XLA's code wrongly",

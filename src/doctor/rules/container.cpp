@@ -72,8 +72,9 @@ void no_gpu_passed(Examination& look) {
   if ((!partly && !has_no_nodes(look)) || !machine_has_nvidia(look)) return;
   if (masks_gpus(look.facts.process.variable("NVIDIA_VISIBLE_DEVICES"))) return;  // CTR06
   if (partly) {
-    Finding& finding = look.found(
-        text("the container has the driver's nodes, but no GPU's node (/dev/nvidia0, …)"));
+    Finding& finding =
+        look.found(text("the container has the driver's device nodes, but not those of the GPUs "
+                        "(/dev/nvidia0, …)"));
     finding.evidence.push_back(
         fmt::format("{}; {}", look.facts.container.marker, control_nodes(look)));
     finding.fix.push_back(start_with_gpus(kind));
@@ -116,8 +117,8 @@ void filter_not_written(Examination& look) {
   const auto* config = look.see(engines.toolkit_config);
   if (socket == nullptr || config == nullptr || !toml_sets(*config, "no-cgroups", "true")) return;
   Finding& finding =
-      look.found(text("Docker's containers see the GPU's nodes but may not open them: the runtime "
-                      "is configured not to write their device filter"));
+      look.found(text("Docker containers see the GPU's device nodes but may not open them: "
+                      "NVIDIA's runtime is configured not to change the device filter"));
   finding.severity = Severity::kError;
   finding.evidence.push_back(
       fmt::format("/etc/nvidia-container-runtime/config.toml: no-cgroups = true; {}", *socket));
@@ -135,20 +136,21 @@ void job_without_gpu(Examination& look) {
   if (nodes == nullptr || nodes->empty() || !std::all_of(nodes->begin(), nodes->end(), is_filtered))
     return;
   const std::string job = shown_variable(look, "SLURM_JOB_ID");
-  Finding& finding =
-      look.found(job.empty() ? text("a device filter denies this program all GPUs of the machine")
-                             : text("this Slurm job was given no GPU of the machine"));
+  Finding& finding = look.found(
+      job.empty() ? text("a device filter denies this program access to all GPUs of the machine")
+                  : text("this Slurm job was given no GPU of the machine"));
   finding.evidence.push_back(
       fmt::format("open({}): EPERM, mode {:04o}", nodes->front().path, nodes->front().node.mode));
   if (!job.empty()) {
     finding.evidence.push_back(job);
-    finding.fix.push_back({"sbatch --gres=gpu:1 …",
-                           text("or srun, salloc: a job only gets a GPU if it requests one")});
+    finding.fix.push_back(
+        {"sbatch --gres=gpu:1 …",
+         text("srun and salloc have the same option: a job only gets a GPU if it requests one")});
     return;
   }
   finding.fix.push_back(
-      {"cat /proc/self/cgroup", text("shows the origin of the filter: a scheduler's job, a unit "
-                                     "with DeviceAllow, a container")});
+      {"cat /proc/self/cgroup", text("shows where the device filter comes from: a scheduler's job, "
+                                     "a unit with DeviceAllow, a container")});
 }
 
 /// Reports a device filter that denies WSL's only GPU node. NVIDIA's runtime must add this node to
@@ -162,10 +164,11 @@ void wsl_node_filtered(Examination& look) {
   finding.fix.push_back(
       {"sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups=false --in-place\n"
        "sudo systemctl restart docker",
-       text("in Docker's WSL distribution: makes the runtime write the device filter; then restart "
-            "the container")});
-  finding.fix.push_back({"docker run --device /dev/dxg --gpus all IMAGE",
-                         text("for this container only: Docker itself allows the node")});
+       text("run this in the WSL distribution of Docker, so that NVIDIA's runtime writes the "
+            "device filter; then restart the container")});
+  finding.fix.push_back(
+      {"docker run --device /dev/dxg --gpus all IMAGE",
+       text("for this container only: Docker then allows the device node itself")});
 }
 
 void device_filter_lost(Examination& look) {
@@ -189,11 +192,12 @@ void device_filter_lost(Examination& look) {
   if (look.facts.driver.nvml_init) finding.evidence.push_back(nvml_says(look));
   finding.fix.push_back({"", text("restart the container: this restores its device rules until the "
                                   "next systemctl daemon-reload on the machine")});
-  finding.fix.push_back({"sudo nvidia-ctk system create-dev-char-symlinks --create-all",
-                         text("on the machine: a daemon-reload then keeps the rules")});
+  finding.fix.push_back(
+      {"sudo nvidia-ctk system create-dev-char-symlinks --create-all",
+       text("run this on the host: the device rules then survive a daemon-reload")});
   finding.fix.push_back({"grep no-cgroups /etc/nvidia-container-runtime/config.toml",
-                         text("on the machine: 'no-cgroups = true' is only for rootless engines; "
-                              "with other engines, containers then lose the GPU")});
+                         text("run this on the host: 'no-cgroups = true' is only for rootless "
+                              "engines; containers of other engines then lose the GPU")});
 }
 
 void visible_void(Examination& look) {
@@ -312,7 +316,7 @@ void compat_misused(Examination& look) {
       {by_variable ? "export LD_LIBRARY_PATH=$(echo \"$LD_LIBRARY_PATH\" | tr ':' '\\n' | grep "
                      "-v /compat | paste -sd:)"
                    : "grep -l /compat /etc/ld.so.conf.d/*.conf | xargs -r rm; ldconfig",
-       text("removes the compat folder from the loader's folders")});
+       text("removes the compat folder from the library search path")});
   if (!older)
     finding.fix.push_back({"", text("update the machine's driver, or use an image with an older "
                                     "CUDA: compat libraries only work on data centre GPUs")});
@@ -346,17 +350,17 @@ void pod_without_claim(Examination& look) {
   if (!wanted.empty()) finding.evidence.push_back(wanted);
   if (!given)
     finding.fix.push_back({"resources:\n  limits:\n    nvidia.com/gpu: 1",
-                           text("in the container's section of the pod")});
+                           text("add this to the container's section of the pod's manifest")});
   finding.fix.push_back(
-      {"runtimeClassName: nvidia",
-       text("in the pod, if NVIDIA's runtime is not the default of the machine's containerd")});
+      {"runtimeClassName: nvidia", text("add this to the pod's spec if the default runtime of the "
+                                        "host's containerd is not NVIDIA's")});
   if (given)
     finding.fix.push_back(
         {"sudo nvidia-ctk runtime configure --runtime=containerd --set-as-default && sudo "
          "systemctl "
          "restart containerd",
-         text("on the machine, but not for k3s, RKE2 and MicroK8s, which include containerd: makes "
-              "NVIDIA's runtime the default of all pods")});
+         text("run this on the host, except with k3s, RKE2 or MicroK8s, which include containerd: "
+              "all pods then use NVIDIA's runtime by default")});
 }
 
 /// Whether GPUs communicate over the network: between machines, or on one machine if variables
@@ -403,8 +407,8 @@ void ulimits(Examination& look) {
        "/etc/security/limits.d/rdma.conf",
        text("takes effect at the next login")});
   finding.fix.push_back({"sudo systemctl edit slurmd",
-                         text("for a scheduler's jobs, whose service ignores that file: [Service] "
-                              "LimitMEMLOCK=infinity; then restart the service")});
+                         text("for a scheduler's jobs, because its service ignores limits.d: add "
+                              "LimitMEMLOCK=infinity to [Service], then restart the service")});
 }
 
 /// Whether programs in this container need much shared memory: DataLoader workers, ranks on several
@@ -432,9 +436,9 @@ void shm_small(Examination& look) {
   if (!wants_shared_memory(look, *size)) finding.severity = Severity::kInfo;
   finding.evidence.push_back(fmt::format("statvfs(/dev/shm): {} bytes", *size));
   if (kind == "kubernetes")
-    finding.fix.push_back(
-        {"volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 8Gi}}]",
-         text("in the pod, mounted at /dev/shm; it counts towards the pod's memory")});
+    finding.fix.push_back({"volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 8Gi}}]",
+                           text("add this volume to the pod and mount it at /dev/shm; it counts "
+                                "towards the pod's memory")});
   else
     finding.fix.push_back({kind + " run --shm-size=8g IMAGE",
                            text("restart the container like this, or with --ipc=host")});

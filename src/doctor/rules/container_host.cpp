@@ -50,18 +50,18 @@ void char_links(Examination& look) {
   if (engines.toolkit_config && contains(*engines.toolkit_config, "mode = \"cdi\"")) return;
   Finding& finding =
       look.found(text("containers will lose their GPUs at the next systemctl daemon-reload: the "
-                      "links by which systemd finds NVIDIA's nodes are missing"));
+                      "links that systemd needs to find NVIDIA's device nodes are missing"));
   finding.evidence.push_back(
       fmt::format("/dev/char/195:*: {}; {}; {}", tr("missing"), gpus->front().path, *toolkit));
   finding.evidence.push_back(engines.cgroup_v2 ? "/sys/fs/cgroup/cgroup.controllers"
                                                : "native.cgroupdriver=systemd");
-  finding.fix.push_back(
-      {"sudo nvidia-ctk system create-dev-char-symlinks --create-all",
-       text("until the next boot; to make it permanent, run it from a udev rule")});
+  finding.fix.push_back({"sudo nvidia-ctk system create-dev-char-symlinks --create-all",
+                         text("the links last until the next boot; to make them permanent, run "
+                              "this command from a udev rule")});
   finding.fix.push_back(
       {"sudo nvidia-ctk config --set nvidia-container-runtime.mode=cdi --in-place\n"
        "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
-       text("or use CDI: the engine itself then passes the nodes")});
+       text("or use CDI: the container engine then passes the device nodes itself")});
 }
 
 /// Reports a Docker without NVIDIA's container toolkit.
@@ -83,11 +83,11 @@ void docker_without_toolkit(Examination& look) {
   if (engines.daemon_json)
     finding.evidence.push_back(
         fmt::format("/etc/docker/daemon.json: nvidia: {}", named ? "runtimes" : tr("missing")));
-  finding.fix.push_back(
-      on_system_between(look, "container_toolkit", "",
-                        "sudo nvidia-ctk runtime configure --runtime=docker\n"
-                        "sudo systemctl restart docker",
-                        text("from NVIDIA's package source; restarts running containers")));
+  finding.fix.push_back(on_system_between(
+      look, "container_toolkit", "",
+      "sudo nvidia-ctk runtime configure --runtime=docker\n"
+      "sudo systemctl restart docker",
+      text("needs NVIDIA's package source; restarting Docker stops running containers")));
 }
 
 /// The toolkit runs the configured ldconfig in every container with a GPU. If that file does not
@@ -103,7 +103,8 @@ void ldconfig_of_toolkit(Examination& look) {
       fmt::format("/etc/nvidia-container-runtime/config.toml: ldconfig = \"@{}\"", *path));
   finding.fix.push_back(
       {"sudo nvidia-ctk config --set nvidia-container-cli.ldconfig=@/sbin/ldconfig --in-place",
-       text("the path on Debian, Fedora and similar systems; Ubuntu has /sbin/ldconfig.real")});
+       text("this is the path on Debian, Fedora and similar systems; on Ubuntu it is "
+            "/sbin/ldconfig.real")});
 }
 
 /// Up to 1.7, the library can only write the device filters of cgroup v1. On a machine with cgroup
@@ -151,14 +152,14 @@ bool is_rootless_docker(Examination& look) {
 /// Docker is installed.
 void wrong_context(Examination& look, const std::string& by) {
   Finding& finding =
-      look.found(text("docker uses Docker Desktop here, which runs in a virtual machine without "
-                      "the GPU, instead of the machine's own Docker"));
+      look.found(text("the docker command uses Docker Desktop, which runs in a virtual machine "
+                      "without the GPU, not this machine's own Docker"));
   finding.evidence = {*look.facts.container.engines.docker_desktop,
                       by.starts_with('/') ? by + ": \"currentContext\": \"desktop-linux\"" : by,
                       "https://github.com/NVIDIA/nvidia-container-toolkit/issues/814"};
   finding.fix.push_back(
       {by.starts_with('/') ? "docker context use default" : "unset DOCKER_CONTEXT",
-       text("images and containers of the Docker that is used now are not copied")});
+       text("images and containers are not copied from the current Docker to the other one")});
 }
 
 /// With userns-remap, root in a container is an unprivileged user on the host. The toolkit's hook
@@ -170,13 +171,14 @@ void remapped_users(Examination& look) {
   if (settings == nullptr || config == nullptr || !contains(*settings, "\"userns-remap\"") ||
       toml_sets(*config, "mode", "\"cdi\"") || toml_sets(*config, "no-cgroups", "true"))
     return;
-  Finding& finding = look.found(
-      text("this Docker remaps the users of containers, which NVIDIA's hook may not support"));
+  Finding& finding =
+      look.found(text("this Docker uses userns-remap (user namespaces), which NVIDIA's container "
+                      "hook may not support"));
   finding.severity = Severity::kInfo;
   finding.evidence = {"/etc/docker/daemon.json: userns-remap",
                       "https://github.com/NVIDIA/nvidia-container-toolkit/issues/648"};
   finding.fix.push_back({"docker run --userns=host --gpus all IMAGE",
-                         text("if a container with a GPU does not start")});
+                         text("use this if a container with a GPU does not start")});
 }
 
 void docker_flavour(Examination& look) {
@@ -213,7 +215,7 @@ void docker_flavour(Examination& look) {
       look, "docker", snap != nullptr ? "sudo snap remove docker" : "",
       "sudo nvidia-ctk runtime configure --runtime=docker\n"
       "sudo systemctl restart docker",
-      text("images and containers of the Docker that is used now are not copied")));
+      text("images and containers are not copied from the current Docker to the other one")));
 }
 
 void requirement(Examination& look) {
@@ -262,8 +264,8 @@ bool is_shadowed(const CdiSpec& spec, const std::vector<CdiSpec>& all) {
 
 Fix generate_again(const CdiSpec& spec) {
   return {fmt::format("sudo nvidia-ctk cdi generate --output={}", pasted(spec.path)),
-          text("repeat it after every driver update; nvidia-cdi-refresh.service of toolkit 1.18 "
-               "does so automatically")};
+          text("run this again after every driver update; nvidia-cdi-refresh.service of toolkit "
+               "1.18 does so automatically")};
 }
 
 void stale_spec(Examination& look, const CdiSpec& spec) {
@@ -358,7 +360,7 @@ void podman_without_spec(Examination& look) {
   finding.severity = Severity::kWarning;
   finding.evidence = {*engines.podman, fmt::format("/etc/cdi, /run/cdi: {}", tr("missing"))};
   finding.fix.push_back({"sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
-                         text("repeat it after every driver update")});
+                         text("run this again after every driver update")});
 }
 
 void cdi_stale(Examination& look) {
@@ -384,9 +386,10 @@ void spec_too_new(Examination& look, const std::vector<CdiSpec>& specs, const st
   for (const CdiSpec& spec : specs) {
     if (is_shadowed(spec, specs) || spec.version.empty() || !is_older(row->format, spec.version))
       continue;
-    Finding& finding = look.found(
-        text("{} is a CDI spec of format {}, but Podman {} only reads up to {} and ignores it",
-             spec.path, spec.version, podman, row->format));
+    Finding& finding =
+        look.found(text("{} is a CDI spec of format {}, but Podman {} only reads formats up to {} "
+                        "and ignores this spec",
+                        spec.path, spec.version, podman, row->format));
     finding.evidence = {fmt::format("{}: cdiVersion: {}", spec.path, spec.version),
                         fmt::format("/var/lib/dpkg/status: podman {}", podman)};
     if (spec.version == "0.7.0" && contains(spec.kind, "nvidia.com/"))
@@ -394,8 +397,8 @@ void spec_too_new(Examination& look, const std::vector<CdiSpec>& specs, const st
           {fmt::format("sudo nvidia-ctk cdi generate "
                        "--feature-flag=no-additional-gids-for-device-nodes --output={}",
                        pasted(spec.path)),
-           text("omits the nodes' groups, for which the toolkit (1.19 and newer) uses that "
-                "format")});
+           text("leaves out the groups of the device nodes: with them, the toolkit (1.19 and "
+                "newer) needs that format")});
     const auto serves = std::find_if(formats.begin(), formats.end(), [&](const PodmanCdi& one) {
       return !is_older(one.format, spec.version);
     });
@@ -425,14 +428,14 @@ void cdi_path(Examination& look) {
   finding.evidence.push_back(fmt::format("/var/lib/dpkg/status: podman {}", *version));
   if (!specs->empty()) finding.evidence.push_back(specs->front().path);
   finding.fix.push_back({"", text("use Podman {} or later from a newer distribution", first)});
-  finding.fix.push_back({"podman run --runtime /usr/bin/nvidia-container-runtime IMAGE",
-                         text("with the runtime's mode set to cdi in "
-                              "/etc/nvidia-container-runtime/config.toml")});
+  finding.fix.push_back(
+      {"podman run --runtime /usr/bin/nvidia-container-runtime IMAGE",
+       text("also set the runtime's mode to cdi in /etc/nvidia-container-runtime/config.toml")});
 }
 
 constexpr auto kContainerHostRules = std::to_array<Rule>({
     {"CTR03", Layer::kContainer, Severity::kWarning, true,
-     msgid("missing links, without which containers lose their GPUs"), "", char_links},
+     msgid("missing links in /dev/char, so that containers lose their GPUs"), "", char_links},
     {"CTR04", Layer::kContainer, Severity::kError, true,
      msgid("a container engine that cannot pass GPUs"), "", runtime_not_configured},
     {"CTR05", Layer::kContainer, Severity::kError, true,

@@ -63,8 +63,8 @@ std::string ignored_words(const NodeSettings& read) {
   if (!contains(read.text, "nvidia"))
     return read.unread.empty()
                ? ""
-               : text("{} configures NVIDIA's runtime, but the engine here reads {}", read.unread,
-                      read.path);
+               : text("{} configures NVIDIA's runtime, but the container engine reads {}",
+                      read.unread, read.path);
   // containerd 2 gave the plugin another name. It merges all files before it converts old names,
   // and applies the highest version number to all of them:
   // https://github.com/containerd/containerd/pull/12891
@@ -105,10 +105,11 @@ bool node_without_runtime(Examination& look) {
   if (!why.empty()) finding.evidence.push_back(why);
   finding.evidence.push_back(fmt::format("{}; {}: nvidia: {}", *node, read.path, tr("missing")));
   if (contains(read.path, "/k3s/") || contains(read.path, "/rke2/")) {
-    finding.fix.push_back({contains(read.path, "/k3s/") ? "sudo systemctl restart k3s"
-                                                        : "sudo systemctl restart rke2-server",
-                           text("this program detects NVIDIA's runtime at start and writes that "
-                                "file itself; on an agent, the unit is k3s-agent or rke2-agent")});
+    finding.fix.push_back(
+        {contains(read.path, "/k3s/") ? "sudo systemctl restart k3s"
+                                      : "sudo systemctl restart rke2-server",
+         text("k3s and RKE2 detect NVIDIA's runtime at start and write that file themselves; on an "
+              "agent node, the unit is k3s-agent or rke2-agent")});
     return true;
   }
   finding.fix.push_back(
@@ -116,9 +117,10 @@ bool node_without_runtime(Examination& look) {
        "sudo systemctl restart containerd",
        text("or let NVIDIA's GPU operator configure the runtime")});
   if (contains(why, "CRI"))
-    finding.fix.insert(finding.fix.begin(),
-                       {"sudo sed -i '/^ *disabled_plugins/d' " + pasted(read.path),
-                        text("Docker's package of containerd writes that line")});
+    finding.fix.insert(
+        finding.fix.begin(),
+        {"sudo sed -i '/^ *disabled_plugins/d' " + pasted(read.path),
+         text("removes the line with disabled_plugins, which Docker's containerd package writes")});
   return true;
 }
 
@@ -176,16 +178,15 @@ void not_the_default(Examination& look) {
         {fmt::format("echo 'default-runtime: nvidia' | sudo tee -a /etc/rancher/{0}/config.yaml\n"
                      "sudo systemctl restart {1}",
                      rke ? "rke2" : "k3s", rke ? "rke2-server" : "k3s"),
-         text("on an agent, the unit is k3s-agent or rke2-agent")});
+         text("on an agent node, the unit is k3s-agent or rke2-agent")});
   else
     finding.fix.push_back({fmt::format("sudo nvidia-ctk runtime configure --runtime={0} "
                                        "--set-as-default\nsudo systemctl restart {0}",
                                        by_docker ? "docker" : "containerd"),
                            ""});
-  finding.fix.push_back(
-      {install_device_plugin("--set runtimeClassName=nvidia"),
-       text("or set no default, and write runtimeClassName: nvidia into the device "
-            "plugin's pods and all pods with a GPU")});
+  finding.fix.push_back({install_device_plugin("--set runtimeClassName=nvidia"),
+                         text("or keep the default runtime, and set runtimeClassName: nvidia in "
+                              "the device plugin's pods and in all pods with a GPU")});
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ void selinux(Examination& look) {
     return;
   }
   finding.fix.push_back({"sudo setsebool -P container_use_devices true",
-                         text("on the machine: for all of its containers")});
+                         text("run this on the host: it applies to all containers")});
   finding.fix.push_back({"podman run --security-opt label=disable IMAGE",
                          text("for this container only: SELinux no longer confines it")});
 }
@@ -91,11 +91,12 @@ void rootless_groups(Examination& look) {
         look.found(text("the rootless container lost the group that may open {}", one.path));
     finding.evidence.push_back(fmt::format("{}: mode {:04o}, gid {}; open: EACCES", one.path,
                                            one.node.mode, one.node.gid));
-    finding.fix.push_back({"podman run --group-add keep-groups IMAGE",
-                           text("restart the container like this; needs crun as its runtime")});
     finding.fix.push_back(
-        {"sudo setfacl -m u:USER:rw " + pasted(one.path),
-         text("on the machine, because rootless Docker keeps no groups; until the next boot")});
+        {"podman run --group-add keep-groups IMAGE",
+         text("restart the container like this; the option needs the runtime crun")});
+    finding.fix.push_back({"sudo setfacl -m u:USER:rw " + pasted(one.path),
+                           text("rootless Docker keeps no groups: run this on the host instead; it "
+                                "lasts until the next boot")});
     return;
   }
 }
@@ -133,14 +134,14 @@ void lxc_nodes(Examination& look) {
   finding.fix.push_back(
       {"lxc config device add CONTAINER gpu gpu\n"
        "lxc config set CONTAINER nvidia.runtime true\nlxc restart CONTAINER",
-       text("on the machine, with LXD or Incus")});
+       text("run this on the host, for LXD; for Incus, write incus instead of lxc")});
   finding.fix.push_back(
       {"lxc.cgroup2.devices.allow: c 195:* rwm\n"
        "lxc.mount.entry: /dev/nvidiactl dev/nvidiactl none bind,optional,create=file\n"
        "lxc.mount.entry: /dev/nvidia0 dev/nvidia0 none bind,optional,create=file\n"
        "lxc.mount.entry: /dev/nvidia-uvm dev/nvidia-uvm none bind,optional,create=file",
-       text("on the machine, in the container's configuration file; add a line like the first for "
-            "nvidia-uvm's major number (ls -l /dev/nvidia-uvm)")});
+       text("add these lines to the container's configuration file on the host, and another "
+            "'allow' line for nvidia-uvm's major number (ls -l /dev/nvidia-uvm)")});
 }
 
 void lxc_nested(Examination& look) {
@@ -162,8 +163,8 @@ void lxc_nested(Examination& look) {
   finding.fix.push_back(
       {"sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups --in-place\n"
        "sudo systemctl restart docker",
-       text("in the system container (LXC, Incus); the device nodes of the host must be passed to "
-            "it")});
+       text("run this in the system container (LXC, Incus); the host must also pass its device "
+            "nodes to it")});
 }
 
 void lxc(Examination& look) {
@@ -264,8 +265,8 @@ void docker_without_raw_table(Examination& look, const std::map<std::string, std
          "Environment=DOCKER_INSECURE_NO_IPTABLES_RAW=1\\n' | sudo tee "
          "/etc/systemd/system/docker.service.d/raw.conf && sudo systemctl daemon-reload && sudo "
          "systemctl restart docker",
-         text("needs Docker 28.0.2 or newer; or install 27.5.1 and keep it: sudo apt-mark hold "
-              "docker-ce")});
+         text("Docker reads this variable since 28.0.2; or install 27.5.1 and hold it: sudo "
+              "apt-mark hold docker-ce")});
     return;
   }
 }
@@ -287,7 +288,7 @@ void faulty_package(Examination& look) {
         {"sudo apt-get update && sudo apt-get install --only-upgrade "
          "nvidia-container-toolkit nvidia-container-toolkit-base "
          "libnvidia-container-tools libnvidia-container1",
-         text("{} does not have this fault", row.use)});
+         text("release {} does not have this fault", row.use)});
     return;
   }
 }

@@ -132,22 +132,22 @@ void found_newer_ptx(Examination& look, const PtxUser& user, const std::string& 
   Finding& finding = look.found(
       text("the driver accepts PTX of CUDA up to {}, but {} {} compiles with CUDA {}: error 222",
            driver.cuda, user.package, version, compiler.cuda));
-  finding.evidence.push_back(
-      driver.version.empty()
-          ? text("the driver supports CUDA up to {}", driver.cuda)
-          : text("the driver is {}, made for CUDA up to {}", driver.version, driver.cuda));
+  finding.evidence.push_back(driver.version.empty()
+                                 ? text("the driver supports CUDA up to {}", driver.cuda)
+                                 : text("the driver is version {} and supports CUDA up to {}",
+                                        driver.version, driver.cuda));
   finding.evidence.push_back(fmt::format("{}: CUDA {}", compiler.path, compiler.cuda));
   finding.evidence.push_back(user.source);
   if (!compiler.wish.empty())
     finding.fix.push_back(
         {fmt::format("conda install -p {} '{}={}'", pasted(look.facts.python.prefix), compiler.wish,
                      driver.cuda),
-         text("the compiler of the driver's CUDA version; the toolkit in /usr/local does not "
-              "matter")});
+         text("installs the compiler of the driver's CUDA version; the toolkit in /usr/local does "
+              "not matter")});
   const std::string made = look.knowledge.compatibility().driver_made_for(compiler.cuda);
   if (!made.empty())
-    finding.fix.push_back({"", text("update the driver to {} or newer: needs root and a reboot, "
-                                    "in a container on the host",
+    finding.fix.push_back({"", text("update the driver to {} or newer (for a container, on the "
+                                    "host); this needs root and a reboot",
                                     made)});
 }
 
@@ -193,8 +193,8 @@ void older_ptxas_first(Examination& look) {
       is_older(wheel->version, kWritten))
     return;
   Finding& finding =
-      look.found(text("PATH has the ptxas of CUDA {} before the ptxas of JAX's wheels ({}): the "
-                      "first does not accept the PTX of {}",
+      look.found(text("PATH has the ptxas of CUDA {}, which replaces the ptxas of JAX's wheels "
+                      "({}) and rejects the PTX of {}",
                       beginning(first->version), beginning(wheel->version), named(*jax)));
   finding.severity = Severity::kError;
   finding.evidence = {fmt::format("{}/bin/ptxas: CUDA {}", first->folder, first->version),
@@ -202,9 +202,9 @@ void older_ptxas_first(Examination& look) {
   finding.fix.push_back(
       {fmt::format("export PATH=$(echo \"$PATH\" | tr ':' '\\n' | grep -vx {} | paste -sd:)",
                    pasted(first->folder + "/bin")),
-       text("for programs with JAX: JAX then uses the ptxas of its wheels")});
+       text("use this only for programs with JAX: JAX then uses the ptxas of its wheels")});
   finding.fix.push_back(
-      {"", text("or a CUDA toolkit of {} or newer in PATH", beginning(wheel->version))});
+      {"", text("or put a CUDA toolkit of {} or newer in PATH", beginning(wheel->version))});
 }
 
 void no_ptxas(Examination& look) {
@@ -222,13 +222,14 @@ void no_ptxas(Examination& look) {
   Finding& finding =
       look.found(text("{} finds no ptxas, which XLA needs to compile", named(*tensorflow)));
   finding.evidence = {tensorflow->path,
-                      text("not in PATH, in /usr/local/cuda* or in the folder of XLA_FLAGS; "
+                      text("not found in PATH, in /usr/local/cuda* or in the folder of XLA_FLAGS; "
                            "conda's cudatoolkit has none"),
                       "https://github.com/tensorflow/tensorflow/issues/58681"};
   if (look.facts.python.is_conda)
-    finding.fix.push_back({fmt::format("conda install -p {} -c nvidia cuda-nvcc=11.3",
-                                       pasted(look.facts.python.prefix)),
-                           text("contains ptxas, as does conda-forge's cudatoolkit-dev")});
+    finding.fix.push_back(
+        {fmt::format("conda install -p {} -c nvidia cuda-nvcc=11.3",
+                     pasted(look.facts.python.prefix)),
+         text("this package contains ptxas; conda-forge's cudatoolkit-dev also contains it")});
   finding.fix.push_back({install_command(look.facts.python, {"tensorflow==2.10.*"}),
                          text("this release trains without ptxas")});
 }

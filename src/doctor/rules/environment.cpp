@@ -123,17 +123,18 @@ void nvcc_newer(Examination& look) {
     finding.evidence = {fmt::format("{}: CUDA {}", toolkit->folder, toolkit->version)};
     if (!driver.version.empty())
       finding.evidence.push_back(
-          text("the driver is {}, made for CUDA up to {}", driver.version, driver.cuda));
+          text("the driver is version {} and supports CUDA up to {}", driver.version, driver.cuda));
     finding.fix.push_back(
         {"nvcc -arch=native …",
-         text("compiles machine code for this GPU, which a driver of the same major release can "
-              "run; otherwise install CUDA toolkit {} and set CUDA_HOME to it",
+         text("compiles machine code for this GPU, which a driver of the same CUDA major version "
+              "can run; otherwise install CUDA toolkit {} and set CUDA_HOME to it",
               driver.cuda)});
   }
   if (!torch.empty() && is_older(torch, nvcc) && differs(torch)) {
-    Finding& finding = look.found(text(
-        "nvcc is from CUDA {}, but PyTorch is built with CUDA {}: its extensions do not compile",
-        nvcc, torch));
+    Finding& finding =
+        look.found(text("nvcc is from CUDA {}, but PyTorch is built with CUDA {}: PyTorch "
+                        "extensions do not compile",
+                        nvcc, torch));
     finding.severity = Severity::kInfo;
     finding.evidence = {fmt::format("{}: CUDA {}", toolkit->folder, toolkit->version),
                         look.facts.python.torch ? look.facts.python.torch->path : torch};
@@ -156,8 +157,8 @@ void nvcc_path(Examination& look) {
   // Without CUDA_HOME, extensions are compiled by the nvcc in PATH. Report this only for a
   // distribution's nvcc, because users often do not know that it is installed.
   if (!home && !first->starts_with("/usr/bin/") && !first->starts_with("/usr/lib/")) return;
-  Finding& finding =
-      look.found(text("the nvcc in PATH is not the toolkit's: {}, not {}", *first, *other));
+  Finding& finding = look.found(
+      text("the nvcc in PATH is not the CUDA toolkit's own nvcc: {}, not {}", *first, *other));
   finding.evidence.push_back(fmt::format("command -v nvcc → {}", *first));
   finding.evidence.push_back(home ? shown_variable(look, "CUDA_HOME")
                                   : fmt::format("/usr/local/cuda/bin/nvcc → {}", *other));
@@ -277,8 +278,8 @@ void adapters_down(Examination& look, std::string_view value, bool exact) {
       text("{} names {}, but none of its ports is active: NCCL uses plain TCP", name, value));
   finding.evidence = std::move(down);
   finding.evidence.push_back(shown_variable(look, name));
-  finding.fix.push_back(
-      {"ibstat", text("INIT means no subnet manager, DOWN means no cable or no peer")});
+  finding.fix.push_back({"ibstat", text("shows the port's state: INIT means no subnet manager, "
+                                        "DOWN means no cable or no peer")});
 }
 
 /// Checks a value such as "mlx5_0:1,mlx5_1", "=mlx5_0", "^mlx5_3". After "=", names are complete;
@@ -361,7 +362,7 @@ void debug_crutch(Examination& look) {
   slow("CUDA_LAUNCH_BLOCKING", is_on(variable_or_empty(look, "CUDA_LAUNCH_BLOCKING")),
        tr("the program waits for every kernel"));
   slow("NCCL_DEBUG", variable_or_empty(look, "NCCL_DEBUG") == "TRACE",
-       tr("every exchange is logged"));
+       tr("NCCL logs every data exchange"));
   slow("AMD_SERIALIZE_KERNEL",
        !variable_or_empty(look, "AMD_SERIALIZE_KERNEL").empty() &&
            variable_or_empty(look, "AMD_SERIALIZE_KERNEL") != "0",
@@ -403,7 +404,7 @@ void xla_flags(Examination& look) {
       fmt::format("{}/nvvm/libdevice/libdevice.10.bc: {}", *folder, tr("missing")));
   finding.fix.push_back(
       {"find / -name libdevice.10.bc 2>/dev/null",
-       text("set it to the folder that contains nvvm; JAX's wheels need no such flag")});
+       text("set the flag to the folder that contains nvvm; JAX's wheels do not need this flag")});
 }
 
 void bitsandbytes_version(Examination& look) {
@@ -417,8 +418,8 @@ void bitsandbytes_version(Examination& look) {
     return;
   Finding& finding = look.found(
       text("BNB_CUDA_VERSION={} selects a binary that bitsandbytes does not have", wanted));
-  finding.evidence.push_back(
-      text("it needs {}.so; these exist: {}", name, fmt::format("{}", fmt::join(*binaries, ", "))));
+  finding.evidence.push_back(text("bitsandbytes would need {}.so; the existing files are {}", name,
+                                  fmt::format("{}", fmt::join(*binaries, ", "))));
   finding.fix.push_back(
       {"unset BNB_CUDA_VERSION", text("bitsandbytes then uses the binary for PyTorch's CUDA")});
 }
@@ -434,8 +435,8 @@ constexpr auto kEnvironmentRules = std::to_array<Rule>({
     {"ENV10", kLayer, Severity::kWarning, true,
      msgid("a CUDA_HOME without a toolkit, or with an unsuitable one"), "", cuda_home},
     {"ENV11", kLayer, Severity::kWarning, true,
-     msgid("an nvcc or ptxas that is not the toolkit's, or newer than the driver or PyTorch"), "",
-     nvcc_path},
+     msgid("an nvcc or ptxas that is not from the toolkit, or is newer than the driver or PyTorch"),
+     "", nvcc_path},
     {"ENV12", kLayer, Severity::kError, true, msgid("HSA_OVERRIDE_GFX_VERSION for another GPU"), "",
      hsa_override},
     {"ENV13", kLayer, Severity::kError, true, msgid("interfaces that NCCL or Gloo cannot use"),

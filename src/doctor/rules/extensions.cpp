@@ -139,8 +139,8 @@ void advise_its_torch(Examination& look, Finding& finding, const Distribution& o
         torch_install(look, torch_of(look.facts.python, one, built), cuda.empty() ? "" : tag,
                       text("reinstalls the PyTorch that {} was built for", named(one))));
   finding.fix.push_back({install_command(look.facts.python, {"-U", one.name}),
-                         text("installs its newest release and the matching PyTorch; or install "
-                              "its release for PyTorch {} (see its page on PyPI)",
+                         text("installs the package's newest release and the matching PyTorch; or "
+                              "install its release for PyTorch {} (see its page on PyPI)",
                               beginning(look.facts.python.torch->version))});
 }
 
@@ -164,9 +164,7 @@ void extension_built_for(Examination& look, const std::string& name, const std::
   const std::string& torch = look.facts.python.torch->version;
   if (built.torch.empty() || (built.torch == beginning(torch) && !built.other_abi)) return;
   Finding& finding =
-      look.found(text("{} was built for another PyTorch than the {} that is "
-                      "installed",
-                      shown, torch));
+      look.found(text("{} was not built for the installed PyTorch {}", shown, torch));
   finding.evidence.push_back(built.because);
   if (compiled != nullptr)
     advise_its_torch(look, finding, *compiled, built);
@@ -205,13 +203,13 @@ void extension_symbols(Examination& look) {
   for (const MissingSymbol& one : *symbols) {
     if (one.library.find("libc10") == std::string::npos) continue;
     const std::string& torch = look.facts.python.torch->version;
-    Finding& finding = look.found(text(
-        "{} was built for another PyTorch than the {} that is installed", one.wanted_by, torch));
-    finding.evidence.push_back(text("no library of this PyTorch has {}", one.symbol));
+    Finding& finding =
+        look.found(text("{} was not built for the installed PyTorch {}", one.wanted_by, torch));
+    finding.evidence.push_back(text("no library of this PyTorch has the symbol {}", one.symbol));
     finding.evidence.push_back(one.taken);
-    finding.fix.push_back(
-        {"", text("install its release for PyTorch {}, or build it here with --no-build-isolation",
-                  beginning(torch))});
+    finding.fix.push_back({"", text("install the package's release for PyTorch {}, or build the "
+                                    "package here with --no-build-isolation",
+                                    beginning(torch))});
     return;
   }
 }
@@ -241,18 +239,18 @@ void extension_symbols_by_release(Examination& look) {
     });
     const bool other_abi = is_of_other_abi(look.facts.python, one.symbol);
     if (row == rows.end() && !other_abi) continue;
-    Finding& finding =
-        look.found(text("{} was built for another PyTorch than the {} that is installed",
-                        one.wanted_by, torch->version));
+    Finding& finding = look.found(
+        text("{} was not built for the installed PyTorch {}", one.wanted_by, torch->version));
     finding.evidence.push_back(
-        other_abi ? text("it needs {}, which belongs to the other C++ ABI", one.symbol)
-                  : text("this release of PyTorch has no {}", one.symbol));
+        other_abi ? text("the extension needs the symbol {}, which belongs to the other C++ ABI",
+                         one.symbol)
+                  : text("this release of PyTorch has no symbol {}", one.symbol));
     finding.evidence.push_back(torch->path);
     if (row != rows.end()) finding.evidence.push_back(row->source);
     finding.fix.push_back(
         {install_command(look.facts.python,
                          {"--force-reinstall", "--no-deps", "--no-build-isolation", one.package}),
-         text("compiles it for this PyTorch; or use its release for PyTorch {}",
+         text("compiles the package for this PyTorch; or install its release for PyTorch {}",
               beginning(torch->version))});
     advise_successor(look, finding, one.package);
     return;
@@ -270,14 +268,14 @@ void extension_links(Examination& look) {
   for (const LinkedLibrary& one : *links) {
     if (std::find(own->begin(), own->end(), one.name) != own->end()) continue;
     const TorchBuild& torch = *look.facts.python.torch;
-    Finding& finding =
-        look.found(text("{} was built for another PyTorch than the {} that is installed",
-                        one.needed_by, torch.version));
-    finding.evidence = {text("it links to {}, which this PyTorch does not have", one.name),
-                        torch.path};
-    finding.fix.push_back(
-        {"", text("install its release for PyTorch {}, or build it here with --no-build-isolation",
-                  beginning(torch.version))});
+    Finding& finding = look.found(
+        text("{} was not built for the installed PyTorch {}", one.needed_by, torch.version));
+    finding.evidence = {
+        text("the package links to {}, a library that this PyTorch does not have", one.name),
+        torch.path};
+    finding.fix.push_back({"", text("install the package's release for PyTorch {}, or build the "
+                                    "package here with --no-build-isolation",
+                                    beginning(torch.version))});
     advise_successor(look, finding, one.package);
     return;
   }

@@ -54,8 +54,8 @@ void replace_package(Examination& look, Finding& finding, const CudaUse& use) {
 
 std::string said(const SeenDriver& driver) {
   if (driver.version.empty()) return text("the driver supports CUDA up to {}", driver.cuda);
-  if (driver.cuda.empty()) return text("the driver is {}", driver.version);
-  return text("the driver is {}, made for CUDA up to {}", driver.version, driver.cuda);
+  if (driver.cuda.empty()) return text("the driver is version {}", driver.version);
+  return text("the driver is version {} and supports CUDA up to {}", driver.version, driver.cuda);
 }
 
 /// Reports an image that is too new for the driver and relies on compat libraries, although only
@@ -118,7 +118,7 @@ void bindings_too_new(Examination& look) {
       finding.severity = Severity::kInfo;
     finding.fix.push_back(
         {install_command(look.facts.python, {fmt::format("cuda-python<{}", has[0] + 1)}),
-         text("the newest release for this driver")});
+         text("installs the newest release for this driver")});
     return;
   }
 }
@@ -152,10 +152,10 @@ void framework_too_new(Examination& look) {
   else if (use->framework)
     replace_package(look, finding, *use);
   if (const std::string lowest = known.driver_for(use->cuda); !lowest.empty())
-    finding.fix.push_back({"", text("update the driver to {} or newer: needs root and a "
-                                    "reboot, in a container on the host; the CUDA toolkit and "
-                                    "nvcc do not matter",
-                                    lowest)});
+    finding.fix.push_back(
+        {"", text("update the driver to {} or newer (for a container, on the host); this needs "
+                  "root and a reboot; the CUDA toolkit and nvcc do not matter",
+                  lowest)});
 }
 
 void driver_too_old(Examination& look) {
@@ -274,7 +274,8 @@ void arch_missing(Examination& look, bool newer) {
   add_torch_fix(look, finding);
   if (finding.fix.empty())
     finding.fix.push_back(
-        {"", newer ? text("update the driver first: no wheel with kernels for this GPU runs on {}",
+        {"", newer ? text("update the driver first: it is too old for all wheels with kernels for "
+                          "this GPU ({})",
                           said(nvidia_driver(look)))
                    : text("no release known to Berth has a wheel for this GPU and this Python: use "
                           "an older Python, or build PyTorch from source")});
@@ -359,7 +360,7 @@ void python_unsupported(Examination& look) {
   finding.evidence.push_back(text("PyTorch {} supports this GPU, and is available for Python {}",
                                   recipe->build.release, recipe->build.python));
   finding.fix.push_back(
-      {"", text("create an environment with such a Python and install it there")});
+      {"", text("create an environment with this Python version and install PyTorch there")});
 }
 
 void torch_without_xpu(Examination& look) {
@@ -382,9 +383,10 @@ void torch_without_xpu(Examination& look) {
   finding.evidence.push_back(fmt::format("{}: xpu = None", torch->path));
   if (!is_card) finding.severity = Severity::kInfo;
   if (extension) finding.evidence.push_back(extension->path);
-  finding.fix.push_back(torch_install(look, {"--force-reinstall", "torch"}, "xpu",
-                                      text("a project that reinstalls PyTorch brings the other "
-                                           "build back: configure this index there too")));
+  finding.fix.push_back(
+      torch_install(look, {"--force-reinstall", "torch"}, "xpu",
+                    text("if a project reinstalls PyTorch, it installs the wrong build again: "
+                         "configure this package index in the project too")));
 }
 
 constexpr auto kFrameworksRules = std::to_array<Rule>({

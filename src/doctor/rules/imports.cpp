@@ -31,7 +31,7 @@ model::Fix wheels_for(Examination& look, const Distribution& one, const Opens& r
   std::vector<std::string> words;
   for (const std::string_view word : split(row.use, ' ')) words.emplace_back(word);
   model::Fix fix{install_command(look.facts.python, words),
-                 text("brings CUDA's libraries as wheels")};
+                 text("installs CUDA's libraries as wheels")};
   if (searches_wheels(look, one.name, row.libraries.front()).how == WheelSearch::kAlways)
     return fix;
   const std::string site = one.path.substr(0, one.path.rfind('/'));
@@ -87,11 +87,11 @@ void opened_by_name(Examination& look) {
     // libraries first, and then none is missing.
     const auto& torch = look.facts.python.torch;
     if (torch.is_unreadable() || (torch && torch->cuda.is_unreadable())) return;
-    Finding& finding = look.found(
-        wheel == libraries->end()
-            ? text("{} needs {}, which is missing", named(*one), *missing)
-            : text("{} does not find {}: it is in a wheel, where the loader does not search",
-                   named(*one), *missing));
+    Finding& finding = look.found(wheel == libraries->end()
+                                      ? text("{} needs {}, which is missing", named(*one), *missing)
+                                      : text("{} does not find {}: the library is in a wheel, "
+                                             "where the loader does not search",
+                                             named(*one), *missing));
     // The program also has a PyTorch for CUDA, so the package is probably meant to use the GPU.
     if (!torch_cuda(look).empty()) finding.severity = Severity::kError;
     finding.evidence.push_back(one->path);
@@ -261,9 +261,10 @@ void torch_without_any_library(Examination& look) {
       look.found(text("PyTorch {} has no CUDA libraries: its metadata names no NVIDIA packages, so "
                       "none were installed with it",
                       torch->version));
-  finding.evidence = {torch->path + "/METADATA",
-                      text("not in any wheel, in LD_LIBRARY_PATH or in the system's folders: {}",
-                           "libcublas.so, libcudnn.so")};
+  finding.evidence = {
+      torch->path + "/METADATA",
+      text("not found in any wheel, in LD_LIBRARY_PATH or in the system's folders: {}",
+           "libcublas.so, libcudnn.so")};
   finding.fix.push_back(
       {install_command(look.facts.python,
                        {"--force-reinstall", "torch==" + beginning(torch->version, 3)}),
@@ -361,9 +362,10 @@ void symbol_missing(Examination& look) {
     const std::string library = one.library.substr(one.library.rfind('/') + 1);
     Finding& finding = look.found(text("{} loads a {} that does not have {}: the import fails",
                                        one.wanted_by, library, one.symbol));
-    finding.evidence.push_back(one.by.empty() ? text("used: {}", one.taken)
-                                              : text("used: {}, by {}", one.taken, one.by));
-    if (!one.should.empty()) finding.evidence.push_back(text("it should be: {}", one.should));
+    finding.evidence.push_back(one.by.empty()
+                                   ? text("library in use: {}", one.taken)
+                                   : text("library in use: {}, by {}", one.taken, one.by));
+    if (!one.should.empty()) finding.evidence.push_back(text("expected library: {}", one.should));
     if (one.by == "LD_LIBRARY_PATH") finding.fix.push_back(unset_library_path());
     if (!one.should.empty())
       finding.fix.push_back(
@@ -391,8 +393,8 @@ void libc_too_old(Examination& look) {
   const bool system = one.taken.starts_with("/usr/lib") || one.taken.starts_with("/lib");
   Finding& finding = look.found(text("{} needs {}, which {} does not have: the import fails",
                                      one.wanted_by, one.version, one.taken));
-  finding.evidence.push_back(one.by.empty() ? text("used: {}", one.taken)
-                                            : text("used: {}, by {}", one.taken, one.by));
+  finding.evidence.push_back(one.by.empty() ? text("library in use: {}", one.taken)
+                                            : text("library in use: {}, by {}", one.taken, one.by));
   if (one.by == "LD_LIBRARY_PATH" || one.by == "LD_PRELOAD")
     finding.fix.push_back({"unset " + one.by, text("the loader then uses the system's library")});
   finding.fix.push_back(
@@ -452,11 +454,10 @@ void stack_refused(Examination& look) {
         where, row == nullptr ? "https://sourceware.org/glibc/wiki/Release/2.41" : row->source};
     if (row != nullptr && !row->use.empty())
       finding.fix.push_back({install_command(look.facts.python, {row->use}),
-                             text("a release that does not require an executable stack")});
+                             text("installs a release that does not require an executable stack")});
     if (!file.empty())
-      finding.fix.push_back(
-          {"patchelf --clear-execstack " + pasted(file),
-           text("removes the requirement from the file, which has it by mistake")});
+      finding.fix.push_back({"patchelf --clear-execstack " + pasted(file),
+                             text("removes the requirement, which the file has by mistake")});
     if (finding.fix.empty())
       finding.fix.push_back(
           {"", text("use a newer release, or a system or image with an older C library")});

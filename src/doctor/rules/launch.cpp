@@ -49,8 +49,8 @@ void rank_beyond_gpus(Examination& look) {
   const char* name = launched ? "LOCAL_RANK" : "SLURM_LOCALID";
   if (to_number(variable_or_empty(look, name)).value_or(0) < 1) return;
   Finding& finding =
-      look.found(text("this task sees one GPU, number 0, but {} is {}: a program that uses this "
-                      "number finds no such device",
+      look.found(text("this task sees only GPU 0, but {} is {}: a program that selects its GPU by "
+                      "this number finds no device",
                       name, variable_or_empty(look, name)));
   if (!launched) finding.severity = Severity::kInfo;
   finding.evidence = {shown_variable(look, name), shown_variable(look, "CUDA_VISIBLE_DEVICES"),
@@ -84,12 +84,12 @@ void not_in_service(Examination& look, const OllamaService& service) {
     lost.push_back(fmt::format("{}={}", name, value));
   }
   if (lost.empty()) return;
-  Finding& finding =
-      look.found(text("{} is set here, but Ollama's server, which systemd starts, does not get it",
-                      lost.front().substr(0, lost.front().find('='))));
+  Finding& finding = look.found(text(
+      "{} is set in this shell, but not for Ollama's server, because systemd starts the server",
+      lost.front().substr(0, lost.front().find('='))));
   finding.severity = Severity::kInfo;
   finding.evidence = lost;
-  finding.evidence.push_back(text("{} has no such line", service.unit));
+  finding.evidence.push_back(text("{} does not set this variable", service.unit));
   finding.evidence.emplace_back("https://github.com/ollama/ollama/issues/8679");
   std::string lines = "'[Service]'";
   for (const std::string& one : lost) lines += " " + pasted("Environment=\"" + one + "\"");
@@ -154,9 +154,9 @@ void locked_out_of_nodes(Examination& look, const OllamaService& service) {
   const bool behind_nodes = has_gpu_behind_nodes(look, service);
   if (!behind_nodes && !machine_has_nvidia(look)) return;
   if (!service.locked.value.empty()) {
-    Finding& finding =
-        look.found(text("Ollama's service may not open any GPU: {} in its unit denies their nodes",
-                        service.locked.value));
+    Finding& finding = look.found(
+        text("Ollama's service may not open any GPU: {} in its unit denies the GPUs' device nodes",
+             service.locked.value));
     finding.evidence = {service.locked.file + ": " + service.locked.value,
                         "https://github.com/NixOS/nixpkgs/issues/331069"};
     finding.fix.push_back(
@@ -165,13 +165,13 @@ void locked_out_of_nodes(Examination& look, const OllamaService& service) {
          "PrivateDevices=no DevicePolicy=auto DeviceAllow= | sudo tee "
          "/etc/systemd/system/ollama.service.d/zz-berth.conf\nsudo systemctl daemon-reload && sudo "
          "systemctl restart ollama",
-         text("or remove the line from {}", service.locked.file)});
+         text("or remove this setting from {}", service.locked.file)});
     return;
   }
   if (!behind_nodes || service.grouped || !closed_to_others(look)) return;
   Finding& finding =
-      look.found(text("Ollama's service runs as {}, who is not in the group render "
-                      "and may not open the GPU",
+      look.found(text("Ollama's service runs as user {}, who is not in the group render and so may "
+                      "not open the GPU",
                       service.user));
   finding.severity = Severity::kWarning;
   finding.evidence = {fmt::format("{}: User={}", service.unit, service.user),
@@ -212,10 +212,10 @@ void no_home(Examination& look) {
   if (server == nullptr) finding.severity = Severity::kWarning;
   finding.evidence = {"HOME=" + home, fmt::format("uid {}", who->uid), one->path,
                       "https://github.com/vllm-project/vllm/issues/10185"};
-  finding.fix.push_back(
-      {container_kind(look).empty() ? "export HOME=/tmp/home && mkdir -p $HOME"
-                                    : "docker run -e HOME=/tmp IMAGE",
-       text("any folder that the user may write to; a persistent one keeps downloaded files")});
+  finding.fix.push_back({container_kind(look).empty() ? "export HOME=/tmp/home && mkdir -p $HOME"
+                                                      : "docker run -e HOME=/tmp IMAGE",
+                         text("use any folder that the user may write to; a persistent folder "
+                              "keeps downloaded files")});
 }
 
 /// Reports a user without an entry in /etc/passwd. PyTorch needs the user's name for its cache
@@ -244,7 +244,8 @@ void no_account(Examination& look) {
                       fmt::format("USER, LOGNAME, TORCHINDUCTOR_CACHE_DIR: {}", tr("missing")),
                       torch->path, "https://github.com/pytorch/pytorch/issues/140765"};
   finding.fix.push_back(
-      {"export USER=user", text("docker run -e USER=user, or env in a pod; any name works")});
+      {"export USER=user",
+       text("or docker run -e USER=user, or env in the pod's spec; any name works")});
 }
 
 void notebook_kernel(Examination& look) {
@@ -253,8 +254,8 @@ void notebook_kernel(Examination& look) {
   if (kernels == nullptr || kernels->empty()) return;
   for (const NotebookKernel& one : *kernels) {
     if (one.is_there) continue;
-    Finding& finding = look.found(
-        text("the notebook kernel {} starts a missing Python: {}", one.name, one.python));
+    Finding& finding = look.found(text(
+        "the notebook kernel {} starts a Python that does not exist: {}", one.name, one.python));
     finding.evidence = {one.path, "https://github.com/microsoft/vscode-python/issues/14451"};
     finding.fix.push_back({"jupyter kernelspec remove " + pasted(one.name), ""});
     return;
@@ -308,13 +309,14 @@ void no_video(Examination& look) {
                       "https://github.com/NVIDIA/nvidia-docker/issues/1530"};
   finding.fix.push_back(
       {"docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility,video IMAGE",
-       text("or ENV NVIDIA_DRIVER_CAPABILITIES in its Dockerfile")});
+       text("or set ENV NVIDIA_DRIVER_CAPABILITIES in the image's Dockerfile")});
 }
 
 constexpr auto kLayer = Layer::kEnvironment;
 constexpr auto kLaunchRules = std::to_array<Rule>({
     {"ENV24", kLayer, Severity::kWarning, true,
-     msgid("a rank used as the number of a GPU that its task does not see"), "", rank_beyond_gpus},
+     msgid("a rank used as a GPU number, although the task sees no such GPU"), "",
+     rank_beyond_gpus},
     {"ENV25", kLayer, Severity::kError, true,
      msgid("an Ollama service without a variable or permission that it needs"), "", ollama_service},
     {"ENV26", kLayer, Severity::kError, true,

@@ -67,7 +67,7 @@ void unserved_memory(Examination& look) {
     }
     if (!row.use.empty())
       finding.fix.push_back({install_command(look.facts.python, {row.use}),
-                             text("a release that allocates memory in the usual way")});
+                             text("installs a release that allocates memory in the usual way")});
     if (!row.set.empty()) finding.fix.push_back({row.set, ""});
     return;
   }
@@ -97,14 +97,15 @@ void servers_libraries(Examination& look) {
   finding.evidence = found;
   finding.evidence.emplace_back("https://github.com/ollama/ollama/issues/6999");
   if (source != nullptr)
-    finding.fix.push_back({fmt::format("sudo rm {} && sudo apt update", pasted(*source)),
-                           text("then install JetPack's: sudo apt install nvidia-jetpack")});
+    finding.fix.push_back(
+        {fmt::format("sudo rm {} && sudo apt update", pasted(*source)),
+         text("then install JetPack's libraries: sudo apt install nvidia-jetpack")});
   if (found.size() > (source != nullptr ? 1 : 0))
     finding.fix.push_back(
         {install_command(look.facts.python, {"--force-reinstall", "torch"},
                          *release >= 36 ? "--index-url https://pypi.jetson-ai-lab.io/jp6/cu126"
                                         : "--index-url https://pypi.jetson-ai-lab.io/jp5/cu114"),
-         text("wheels for JetPack, which use JetPack's libraries")});
+         text("installs wheels for JetPack, which use JetPack's libraries")});
 }
 
 constexpr auto kMemoryRules = std::to_array<Rule>({

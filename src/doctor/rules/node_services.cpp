@@ -27,8 +27,8 @@ Fix change_of_settings(const SlurmSettings& slurm, const char* change, const std
     return {fmt::format(fmt::runtime(change), slurm.path) + " && sudo systemctl restart slurmd",
             says};
   return {"sudo scontrol reconfigure",
-          text("on the controller; first change its gres.conf (beside slurm.conf): slurmd fetches "
-               "{} from there at every start",
+          text("run this on the controller, after you change its gres.conf (beside slurm.conf): "
+               "slurmd fetches {} from there at every start",
                slurm.path) +
               "; " + says};
 }
@@ -52,8 +52,8 @@ void files_that_are_not_there(Examination& look, const SlurmSettings& slurm) {
                       "https://github.com/awslabs/awsome-distributed-ai/issues/195"};
   finding.fix.push_back(change_of_settings(
       slurm, "sudoedit {}",
-      text("File=/dev/nvidia[…] with the numbers from ls /dev/nvidia[0-9]*, and Gres=gpu:{} for "
-           "this node in slurm.conf; if GPUs are missing, find out why",
+      text("write File=/dev/nvidia[…] with the numbers from ls /dev/nvidia[0-9]*, and Gres=gpu:{} "
+           "for this node in slurm.conf; if GPUs are missing, find out why",
            here)));
   finding.fix.push_back({"sudo scontrol update nodename=$(hostname -s) state=resume", ""});
 }
@@ -62,13 +62,13 @@ void without_nvml_plugin(Examination& look, const SlurmSettings& slurm) {
   const std::string* folder = look.see(slurm.plugin_folder);
   if (!slurm.by_nvml || folder == nullptr || !look.missing(slurm.nvml_plugin)) return;
   Finding& finding = look.found(text(
-      "{} makes Slurm detect GPUs with NVML, but this Slurm was built without it", slurm.path));
+      "{} makes Slurm detect GPUs with NVML, but this Slurm was built without NVML", slurm.path));
   finding.evidence = {"AutoDetect=nvml", fmt::format("{}/gpu_nvml.so: {}", *folder, tr("missing")),
                       "https://github.com/SlinkyProject/containers/issues/14"};
   finding.fix.push_back(
       change_of_settings(slurm, "sudo sed -i 's/AutoDetect=nvml/AutoDetect=nvidia/I' {}",
                          text("since Slurm 24.11, AutoDetect=nvidia finds GPUs without NVML; older "
-                              "releases need lines with File=, or a build with nvml.h")));
+                              "releases need File= lines, or a Slurm that was built with nvml.h")));
 }
 
 /// Applies to machines, and to containers that run slurmd.
@@ -105,7 +105,8 @@ void no_device_plugin(Examination& look) {
       {"kubectl get pods -A -o wide | grep -i nvidia-device-plugin",
        text("one of these pods must run on this node; if it fails, its log shows why")});
   finding.fix.push_back(
-      {install_device_plugin(), text("if there is no such pod; or use NVIDIA's GPU operator")});
+      {install_device_plugin(),
+       text("if there is no such pod, install it like this, or use NVIDIA's GPU operator")});
 }
 
 constexpr auto kNodeServicesRules = std::to_array<Rule>({

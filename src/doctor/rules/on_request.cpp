@@ -64,7 +64,7 @@ void add_evidence(Finding& finding, const ProbeAnswer& answer, const std::string
     finding.evidence.push_back(
         text_n("it ran a kernel on {} other GPU", "it ran a kernel on {} other GPUs", ran, ran));
   for (const Recognised& one : read_error_text(answer.message))
-    finding.evidence.push_back(text("the message usually says: {}", one.means));
+    finding.evidence.push_back(text("the message usually means: {}", one.means));
 }
 
 void cannot_run(Examination& look, const RequestFacts& request) {
@@ -139,16 +139,19 @@ void out_of_memory(Examination& look, const RequestFacts& request) {
                         gib(wanted), gib(largest.total)));
     finding.evidence = {line};
     finding.fix.push_back(
-        {"", text("use a smaller batch, model or number format, or split it over several GPUs")});
+        {"",
+         text(
+             "use a smaller batch, model or number format, or split the model over several GPUs")});
     return;
   }
   if (first.free >= wanted) return;
   const bool elsewhere = freest.free >= wanted;
   Finding& finding = look.found(
-      elsewhere ? text("the first GPU has {} free, less than the requested {}; GPU {} has {}",
-                       gib(first.free), gib(wanted), freest.gpu->pci_address, gib(freest.free))
-                : text("no GPU has the requested {} free: the best one has {} of {}", gib(wanted),
-                       gib(freest.free), gib(freest.total)));
+      elsewhere
+          ? text("the first GPU has {} free, less than the requested {}; GPU {} has {}",
+                 gib(first.free), gib(wanted), freest.gpu->pci_address, gib(freest.free))
+          : text("no GPU has the requested {} free: the GPU with the most free memory has {} of {}",
+                 gib(wanted), gib(freest.free), gib(freest.total)));
   finding.evidence.push_back(line);
   for (const GpuMemory& one : all)
     finding.evidence.push_back(text("NVML: GPU {} has {} free of {}", one.gpu->pci_address,
@@ -203,14 +206,14 @@ void devices_aside(Examination& look, const RequestFacts& request) {
   if (aside == nullptr) return;
   for (const model::Holding& one : *aside) {
     Finding& finding = look.found(
-        text("no job gets {}: Berth has set it aside (E0996)", words_of_unit(look, one.unit)));
+        text("Berth has set {} aside, so no job gets it (E0996)", words_of_unit(look, one.unit)));
     finding.evidence.push_back(
-        text("process {} of job {}, which has ended, waits in the kernel and cannot be killed",
+        text("process {} of the ended job {} waits in the kernel and cannot be killed",
              one.stuck_pid, one.job_words()));
-    finding.fix.push_back(
-        {fmt::format("sudo cat /proc/{}/stack", one.stuck_pid),
-         text("shows what it waits for; when the process ends, Berth gives the device back")});
-    finding.fix.push_back({"sudo reboot", text("if it does not end by itself")});
+    finding.fix.push_back({fmt::format("sudo cat /proc/{}/stack", one.stuck_pid),
+                           text("shows what the process waits for; when the process ends, Berth "
+                                "gives the device to jobs again")});
+    finding.fix.push_back({"sudo reboot", text("reboot if the process does not end by itself")});
   }
 }
 

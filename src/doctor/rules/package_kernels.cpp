@@ -79,7 +79,8 @@ void files_without_kernels(Examination& look, const SeenGpu& gpu, bool newer) {
     for (const PackageCode& one : *codes)
       if (one.package == package) finding.evidence.push_back(one.file + " (.nv_fatbin)");
     finding.fix.push_back({uninstall_command(look.facts.python, {package}),
-                           text("then install a release that supports it, or build it")});
+                           text("then install a release that supports this GPU, or build "
+                                "the package from source")});
     return;
   }
 }
@@ -113,7 +114,7 @@ void tensorflow_too_old(Examination& look) {
                                     bounds->first, bounds->capability));
     finding.fix.push_back(
         {"docker run --gpus all nvcr.io/nvidia/tensorflow:25.02-tf2-py3",
-         text("NVIDIA's own build has them; or build TensorFlow from source with CUDA {}",
+         text("NVIDIA's own build has these kernels; or build TensorFlow from source with CUDA {}",
               bounds->first)});
     return;
   }
@@ -148,17 +149,16 @@ void packages_without_kernels(Examination& look, bool newer) {
     if (const std::size_t blank = std::min(row.use.find(' '), row.use.size()); blank > 0)
       finding.fix.push_back({install_command(look.facts.python, {row.use.substr(0, blank)},
                                              std::string(trim(row.use.substr(blank)))),
-                             text("a release that supports this GPU")});
+                             text("installs a release that supports this GPU")});
     else if (row.package.starts_with("nvidia-cudnn"))
       finding.fix.push_back({install_command(look.facts.python, {"nvidia-cudnn-cu12==9.10.2.21"}),
-                             text("a release that supports this GPU")});
+                             text("installs a release that supports this GPU")});
     else
-      finding.fix.push_back(
-          {uninstall_command(look.facts.python, {row.package}),
-           newer
-               ? text("then install a release that supports it, or build it")
-               : text(
-                     "programs that have another implementation then use it; or use a newer GPU")});
+      finding.fix.push_back({uninstall_command(look.facts.python, {row.package}),
+                             newer ? text("then install a release that supports this GPU, "
+                                          "or build the package from source")
+                                   : text("programs then use another implementation if they have "
+                                          "one; or use a newer GPU")});
     return;
   }
 }
@@ -220,7 +220,8 @@ void cuda_too_old_for_gpu(Examination& look) {
     finding.evidence.push_back(use.path);
     finding.evidence.push_back(text("CUDA {} is the first release that compiles for {}",
                                     bounds->first, bounds->capability));
-    finding.fix.push_back({"", text("install its build for CUDA {}", beginning(bounds->first, 1))});
+    finding.fix.push_back(
+        {"", text("install the package's build for CUDA {}", beginning(bounds->first, 1))});
     return;
   }
 }
@@ -241,7 +242,8 @@ void cuda_too_new_for_gpu(Examination& look) {
     finding.evidence.push_back(use.path);
     finding.evidence.push_back(
         text("CUDA {} is the last release that compiles for {}", bounds->last, bounds->capability));
-    finding.fix.push_back({"", text("install its build for CUDA {}", beginning(bounds->last, 1))});
+    finding.fix.push_back(
+        {"", text("install the package's build for CUDA {}", beginning(bounds->last, 1))});
     return;
   }
 }

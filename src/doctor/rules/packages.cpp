@@ -70,7 +70,7 @@ void torch_without_cuda_on_arm(Examination& look) {
   if (gpus.empty()) return;
   cpu_finding(look, *torch, gpus);
   look.findings().back().evidence.push_back(
-      text("the machine is aarch64, for which PyPI's wheels of PyTorch have no CUDA"));
+      text("this machine is aarch64, and PyPI's PyTorch wheels for aarch64 have no CUDA"));
 }
 
 /// Whether the build name shows a CPU build: "cpu_mkl_py312_…"; for Anaconda's TensorFlow also
@@ -122,10 +122,10 @@ void conda_without_cuda(Examination& look) {
     finding.evidence.push_back(fmt::format("{}: build {}", package->path, package->build));
     if (says_none) finding.evidence.push_back(text("{}: not built with CUDA", build->path));
     if (says_none && !is_for_processor(*package)) {
-      finding.fix.push_back(
-          {fmt::format("conda install -p {} '{}!={}=*cuda*'", pasted(look.facts.python.prefix),
-                       name, package->version),
-           text("its name says CUDA, but it contains no CUDA code: use another build or release")});
+      finding.fix.push_back({fmt::format("conda install -p {} '{}!={}=*cuda*'",
+                                         pasted(look.facts.python.prefix), name, package->version),
+                             text("the name of this build says CUDA, but the build contains no "
+                                  "CUDA code: use another build or release")});
       continue;
     }
     const CondaPackage* pin = std::string_view(name) == "pytorch" ? cpu_pin(look) : nullptr;
@@ -186,19 +186,19 @@ void torch_pair(Examination& look) {
     const std::string tag = build_tag(package->version);
     const bool other_build = !tag.empty() && !torch_tag.empty() && tag != torch_tag;
     if (!other_release && !other_build) continue;
-    Finding& finding =
-        look.found(text("{} {} was built for another PyTorch than the {} that is installed", name,
-                        package->version, torch->version));
+    Finding& finding = look.found(text("{} {} was not built for the installed PyTorch {}", name,
+                                       package->version, torch->version));
     finding.evidence.push_back(package->path);
     if (other_release)
       finding.evidence.push_back(by_number ? text("this version was built for PyTorch {}", pin)
-                                           : text("it requires torch=={}", pin));
+                                           : text("the package requires torch=={}", pin));
     if (other_build)
-      finding.evidence.push_back(text("built for {}, PyTorch for {}", tag, torch_tag));
+      finding.evidence.push_back(
+          text("the package was built for {}, but PyTorch was built for {}", tag, torch_tag));
     finding.evidence.push_back(torch->path);
     finding.fix.push_back(torch_install(
         look, {"--force-reinstall", "torch==" + std::string(base_of(torch->version)), name},
-        torch_tag, text("installs the pair that belongs together")));
+        torch_tag, text("installs compatible releases of PyTorch and this package")));
     return;
   }
 }
@@ -266,7 +266,7 @@ void jax_plugin(Examination& look) {
                         jaxlib->version, gpu_names(gpus)));
     finding.severity = severity_beside_torch(look);
     finding.evidence.push_back(
-        text("{}, and no jax-cuda12-plugin or jax-cuda13-plugin", jaxlib->path));
+        text("there is {}, but no jax-cuda12-plugin or jax-cuda13-plugin", jaxlib->path));
     return jax_fix(look, finding);
   }
   for (const char* cuda : {"12", "13"}) {
@@ -274,8 +274,7 @@ void jax_plugin(Examination& look) {
       const auto other = look.facts.python.distribution(fmt::format("jax-cuda{}-{}", cuda, part));
       if (!other || beginning(other->version, 3) == beginning(jaxlib->version, 3)) continue;
       Finding& finding =
-          look.found(text("{} and jaxlib {} do not belong together, so JAX runs on "
-                          "the CPU",
+          look.found(text("{} and jaxlib {} are incompatible releases, so JAX runs on the CPU",
                           named(*other), jaxlib->version));
       finding.evidence = {other->path, jaxlib->path};
       return jax_fix(look, finding);
@@ -303,8 +302,8 @@ void bitsandbytes_binary(Examination& look) {
     return;
   Finding& finding = look.found(
       text("bitsandbytes has no binary for CUDA {}, which PyTorch was built with", cuda));
-  finding.evidence.push_back(text("it needs {}.so; these exist: {}", wanted,
-                                  fmt::format("{}", fmt::join(*binaries, ", "))));
+  finding.evidence.push_back(text("bitsandbytes would need {}.so; the existing files are {}",
+                                  wanted, fmt::format("{}", fmt::join(*binaries, ", "))));
   finding.fix.push_back({install_command(look.facts.python, {"-U", "bitsandbytes"}), ""});
 }
 
@@ -331,7 +330,7 @@ void bitsandbytes_runtime(Examination& look) {
     break;
   }
   finding.fix.push_back({install_command(look.facts.python, {"bitsandbytes>=0.43"}),
-                         text("uses the runtime that PyTorch has loaded")});
+                         text("this release uses the CUDA runtime that PyTorch has loaded")});
 }
 
 void bitsandbytes_unfit(Examination& look) {
@@ -366,9 +365,9 @@ void shadowed(Examination& look, const std::vector<Distribution>& all, const Dis
       finding.fix.push_back({"PYTHONNOUSERSITE= pip uninstall " + pasted(other.name),
                              text("permanently removes the copy, for all your environments")});
     } else {
-      finding.fix.push_back(
-          {"",
-           text("a .pth file adds {} to the path: remove this line from the file", entry.folder)});
+      finding.fix.push_back({"", text("a .pth file adds {} to Python's search path: remove the "
+                                      "line with this folder from the file",
+                                      entry.folder)});
     }
     return;
   }
@@ -394,7 +393,7 @@ void shadow_install(Examination& look) {
   finding.evidence = {torch->path, listed};
   finding.fix.push_back(
       {install_command(look.facts.python, {"--force-reinstall", "torch"}),
-       text("first run pip uninstall torch until it finds none (usually twice)")});
+       text("first run pip uninstall torch until no PyTorch is left (usually twice)")});
 }
 
 constexpr auto kPackagesRules = std::to_array<Rule>({

@@ -117,8 +117,9 @@ void wrong_pairs(Examination& look) {
     // which may need a newer driver.
     const auto wanted = wanted_of(look, row, *one, *other);
     if (wanted.empty())
-      finding.fix.push_back({uninstall_command(look.facts.python, {row.package}),
-                             text("no release of it is compatible with {}", named(*other))});
+      finding.fix.push_back(
+          {uninstall_command(look.facts.python, {row.package}),
+           text("no release of this package is compatible with {}", named(*other))});
     else
       finding.fix.push_back(
           {install_command(look.facts.python, wanted),
@@ -153,8 +154,8 @@ void mmcv_without_operators(Examination& look) {
              install_command(look.facts.python, {"openmim"}) + "\n" +
              look.facts.python.interpreter.value_or("python3") + " -m mim install " +
              (is_older(mmcv->version, "2") ? "mmcv-full==" + mmcv->version : "mmcv"),
-         text("uses a build for this PyTorch and CUDA if there is one; otherwise compiles it, "
-              "which needs nvcc")});
+         text("installs a build for this PyTorch and CUDA if there is one; otherwise compiles the "
+              "package, which needs nvcc")});
     return;
   }
 }
@@ -187,9 +188,9 @@ void dgl_for_other_torch(Examination& look) {
         {install_command(look.facts.python, {"--force-reinstall", "--no-deps", "dgl"},
                          fmt::format("-f https://data.dgl.ai/wheels/torch-{}/{}/repo.html",
                                      beginning(torch->version), tag_of_cuda(*torch->cuda))),
-         text("the builds for this release of PyTorch")});
+         text("installs DGL's build for this release of PyTorch")});
   finding.fix.push_back({install_command(look.facts.python, {"torch==" + newest}),
-                         text("the newest release that this DGL supports")});
+                         text("installs the newest PyTorch that this DGL supports")});
 }
 
 void not_as_named(Examination& look) {
@@ -223,11 +224,12 @@ void torchcodec_without_ffmpeg(Examination& look) {
       }))
     return;
   Finding& finding = look.found(
-      text("{} needs FFmpeg's libraries, and there are none: Could not load libtorchcodec",
+      text("{} needs FFmpeg's libraries, which are not installed: Could not load libtorchcodec",
            named(*one)));
   finding.severity = Severity::kWarning;
   finding.evidence = {
-      one->path, text("not in LD_LIBRARY_PATH or in the system's folders: {}", "libavutil.so.*"),
+      one->path,
+      text("not found in LD_LIBRARY_PATH or in the system's folders: {}", "libavutil.so.*"),
       "https://github.com/meta-pytorch/torchcodec/issues/998"};
   if (look.facts.python.is_conda)
     finding.fix.push_back({fmt::format("conda install -p {} -c conda-forge 'ffmpeg<8'",
@@ -235,8 +237,8 @@ void torchcodec_without_ffmpeg(Examination& look) {
                            ""});
   else
     finding.fix.push_back(
-        {"sudo apt-get install ffmpeg",
-         text("or the package's name on this system; a static build of FFmpeg has no libraries")});
+        {"sudo apt-get install ffmpeg", text("the package may have another name on this system; a "
+                                             "static build of FFmpeg has no shared libraries")});
 }
 
 void not_whole(Examination& look) {
@@ -250,7 +252,7 @@ constexpr auto kPairsRules = std::to_array<Rule>({
     {"FW25", Layer::kFramework, Severity::kError, true,
      msgid("packages with incompatible releases"), "", wrong_pairs},
     {"FW26", Layer::kFramework, Severity::kError, true,
-     msgid("a package without its compiled parts, or another package with its name"), "",
+     msgid("a package without its compiled parts, or another package of the same name"), "",
      not_whole},
 });
 

@@ -79,7 +79,7 @@ void ollama_without_gpu(Examination& look) {
                       : fmt::format("{}: {}", ollama->folder, fmt::join(ollama->libraries, " ")));
   if (is_old_or_alone)
     finding.evidence.push_back(
-        text("releases before 0.3.7 contain the libraries in the program itself"));
+        text("Ollama releases before 0.3.7 contain the libraries in the program itself"));
   finding.fix.push_back(
       {"curl -fsSL https://ollama.com/install.sh | sh",
        text("Ollama's installer, run on this machine, installs the libraries for its GPU")});

@@ -122,7 +122,7 @@ void efa_without_plugin(Examination& look) {
       "NCCL has no plugin for this machine's EFA adapters: it uses plain TCP to other machines"));
   finding.evidence = {
       fmt::format("/sys/bus/pci/devices/{}: {:04x}:{:04x}", efa->address, efa->vendor, efa->device),
-      text("not in LD_LIBRARY_PATH or in the system's folders: {}", "libnccl-net*.so"),
+      text("not found in LD_LIBRARY_PATH or in the system's folders: {}", "libnccl-net*.so"),
       "https://github.com/NVIDIA-NeMo/RL/issues/1973"};
   const std::string* folder = look.see(look.facts.rdma.efa_plugin);
   if (folder != nullptr) {
@@ -162,12 +162,12 @@ void no_verbs_in_container(Examination& look) {
   if (kind == "kubernetes")
     finding.fix.push_back(
         {"kubectl describe node | grep rdma/",
-         text("shows the resource name of the adapters: request one in resources.limits")});
+         text("shows the resource name of the adapters; request one adapter in resources.limits")});
   else
     finding.fix.push_back({(kind == "podman" ? "podman" : "docker") +
                                std::string(" run --device /dev/infiniband --cap-add IPC_LOCK "
                                            "--ulimit memlock=-1 --network host IMAGE"),
-                           text("in addition to the container's other options")});
+                           text("add these options to the container's other options")});
 }
 
 constexpr auto kRdmaRules = std::to_array<Rule>({

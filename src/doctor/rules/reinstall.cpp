@@ -60,15 +60,16 @@ void mind_the_others(Examination& look, model::Finding& finding, const std::stri
     fix.command =
         fmt::format("conda remove -p {} pytorch\n", pasted(look.facts.python.prefix)) + fix.command;
     fix.says += "; " + text(
-                           "conda has installed the current PyTorch: remove it first, with conda's "
-                           "packages that depend on it");
+                           "conda has installed the current PyTorch: the first command removes it, "
+                           "and conda's packages that depend on it");
   }
   if (const std::string names = left_behind(look.facts.python, release); !names.empty())
     fix.says +=
-        "; " + text(
-                   "built for another PyTorch: {}; upgrade to the release for {} with pip install "
-                   "-U (this may also replace PyTorch), or use a separate environment",
-                   names, release);
+        "; " +
+        text(
+            "these packages were built for another PyTorch: {}; upgrade them to the release for {} "
+            "with pip install -U (this may also replace PyTorch), or use a separate environment",
+            names, release);
 }
 
 }  // namespace
@@ -98,9 +99,10 @@ std::optional<model::Fix> jetson_torch(const Compatibility& known, const Facts& 
     return model::Fix{"", text("install the PyTorch that NVIDIA builds for this JetPack: {}",
                                row == nullptr ? kPage : row->page)};
   if (!row->python.empty() && !python.empty() && python != row->python)
-    return model::Fix{"", text("NVIDIA builds PyTorch for this JetPack's own Python {}, but this "
-                               "is {}: create an environment with that Python, then pip install {}",
-                               row->python, python, fmt::join(row->torch, " "))};
+    return model::Fix{
+        "", text("NVIDIA builds PyTorch for this JetPack's own Python {}, but the Python here is "
+                 "{}: create an environment with JetPack's Python, then pip install {}",
+                 row->python, python, fmt::join(row->torch, " "))};
   const char* again = facts.python.has_uv ? "--reinstall" : "--force-reinstall";
   std::vector<std::string> words{again};
   if (facts.python.is_externally_managed) words.clear();

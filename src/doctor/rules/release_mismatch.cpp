@@ -30,7 +30,7 @@ void other_pip(Examination& look) {
   const std::string folder = pip->frameworks.front();
   const std::string package = parse_info_name(folder.substr(folder.rfind('/') + 1)).first;
   Finding& finding = look.found(
-      text("pip installs for another Python, {}: {} is installed there, but not in this one",
+      text("pip installs for another Python, {}: {} is installed there, but not in this Python",
            pip->interpreter, package));
   // If this Python has a framework too, the other installation may be intended.
   if (std::any_of(here->begin(), here->end(), [](const Distribution& one) {
@@ -57,7 +57,7 @@ void other_python(Examination& look) {
     if (const std::string one = python_of_module(name); !one.empty()) made_for.push_back(one);
   if (!made_for.empty() && std::find(made_for.begin(), made_for.end(), *python) == made_for.end()) {
     Finding& finding =
-        look.found(text("PyTorch {} here is compiled for Python {}, and this is Python {}",
+        look.found(text("this PyTorch {} is compiled for Python {}, but the Python here is {}",
                         torch->version, made_for.front(), *python));
     finding.evidence.push_back(torch->path);
     finding.fix.push_back({install_command(look.facts.python, {"--force-reinstall", "torch"}), ""});

@@ -214,8 +214,8 @@ void server_without_amdsmi(Examination& look, const Distribution& server) {
   finding.evidence = {server.path, torch->path,
                       "https://github.com/vllm-project/vllm/issues/24576"};
   finding.fix.push_back({install_command(look.facts.python, {"/opt/rocm/share/amd_smi"}),
-                         text("amdsmi is part of ROCm and must match its library; if that folder "
-                              "is not writable, install from a copy")});
+                         text("amdsmi is part of ROCm and must match ROCm's library; if that "
+                              "folder is not writable, install from a copy of it")});
 }
 
 /// Reports two packages that both contain pynvml.py. The package that was installed last has

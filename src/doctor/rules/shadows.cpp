@@ -125,11 +125,12 @@ void cudnn_shadows_torchs(Examination& look) {
   Finding& finding =
       look.found(text("LD_LIBRARY_PATH gives {} an older {} than its wheel contains: {}, not {}",
                       "PyTorch " + torch->version, name, first->version, built));
-  finding.evidence = {text("used: {}", first->path()), text("it should be: {}", own->path()),
+  finding.evidence = {text("library in use: {}", first->path()),
+                      text("expected library: {}", own->path()),
                       shown_variable(look, "LD_LIBRARY_PATH")};
   finding.fix.push_back(unset_library_path());
   finding.fix.push_back({"export LD_LIBRARY_PATH=" + pasted(own->folder) + ":\"$LD_LIBRARY_PATH\"",
-                         text("or puts the wheel's library first")});
+                         text("or put the wheel's library first")});
 }
 
 void path_shadows(Examination& look) {
@@ -153,13 +154,13 @@ void path_shadows(Examination& look) {
     Finding& finding =
         look.found(text("LD_LIBRARY_PATH gives {} an older {} than its wheel contains: {}, not {}",
                         who, first.name, has, wanted));
-    finding.evidence.push_back(text("used: {}", first.path()));
-    finding.evidence.push_back(text("it should be: {}", wheel->path()));
+    finding.evidence.push_back(text("library in use: {}", first.path()));
+    finding.evidence.push_back(text("expected library: {}", wheel->path()));
     finding.evidence.push_back(shown_variable(look, "LD_LIBRARY_PATH"));
     finding.fix.push_back(unset_library_path());
     finding.fix.push_back(
         {"export LD_LIBRARY_PATH=" + pasted(wheel->folder) + ":\"$LD_LIBRARY_PATH\"",
-         text("or puts the wheel's library first")});
+         text("or put the wheel's library first")});
     return;
   }
 }

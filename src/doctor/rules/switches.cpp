@@ -39,8 +39,9 @@ void other_platform(Examination& look) {
     one = trim(one);
     if (one.starts_with("cuda") || one == "gpu" || one == "cpu" || one.empty()) return;
   }
-  Finding& finding = look.found(text(
-      "JAX_PLATFORMS={} names no platform of this machine, and JAX tries only those named", value));
+  Finding& finding = look.found(
+      text("JAX_PLATFORMS={} names no platform of this machine, and JAX tries no other platforms",
+           value));
   finding.evidence.push_back("JAX_PLATFORMS=" + value);
   finding.fix.push_back(unset("JAX_PLATFORMS"));
 }
@@ -118,8 +119,8 @@ void pools_in_segments(Examination& look, const char* name, const std::string& v
   if (who == nullptr && trains && vllm && is_older(vllm->version, "0.20.1")) who = look.see(vllm);
   if (who == nullptr) return;
   Finding& finding =
-      look.found(text("{} enables expandable segments, but {} frees its memory pools between steps "
-                      "and cannot use such segments for them",
+      look.found(text("{} enables expandable segments, but {} frees its memory pools between "
+                      "steps, which does not work with such segments",
                       name, fmt::format("{} {}", who->name, who->version)));
   // OpenRLHF and TRL free it only with the option vllm_enable_sleep_mode, which is off by default.
   finding.severity = who->name == "vllm" && !sleeps ? Severity::kInfo : Severity::kWarning;
@@ -140,8 +141,8 @@ void expandable_segments(Examination& look, const char* name, const std::string&
   const ManagedMemory memory = managed_memory(look);
   if (memory.kind == MemoryKind::kOrdinary) return pools_in_segments(look, name, value);
   Finding& finding = look.found(
-      text("{} allocates memory in a way that {} may not support: the first allocation fails", name,
-           memory.what));
+      text("{} enables expandable segments, which {} may not support: the first allocation fails",
+           name, memory.what));
   if (memory.kind != MemoryKind::kJetson) finding.severity = Severity::kWarning;
   finding.evidence = {fmt::format("{}={}", name, value), memory.what};
   finding.fix.push_back(unset(name));

@@ -62,7 +62,7 @@ std::vector<std::string> wheels_with(Examination& look, const std::vector<std::s
 
 void add_where_searched(Finding& finding, const std::vector<std::string>& missing) {
   finding.evidence.push_back(
-      text("not in any wheel, in LD_LIBRARY_PATH or in the system's folders: {}",
+      text("not found in any wheel, in LD_LIBRARY_PATH or in the system's folders: {}",
            fmt::format("{}", fmt::join(missing, ", "))));
 }
 
@@ -70,12 +70,12 @@ void add_where_searched(Finding& finding, const std::vector<std::string>& missin
 Finding& found_unreached(Examination& look, const Distribution& one,
                          const std::vector<std::string>& missing,
                          const std::vector<std::string>& wheels) {
-  Finding& finding =
-      look.found(text("{} does not find {}: it is in a wheel, where the loader does not search",
-                      named(one), missing.front()));
+  Finding& finding = look.found(
+      text("{} does not find {}: the library is in a wheel, where the loader does not search",
+           named(one), missing.front()));
   for (std::size_t i = 0; i < missing.size(); ++i)
     finding.evidence.push_back(wheels[i] + "/" + missing[i]);
-  finding.evidence.push_back(text("not in LD_LIBRARY_PATH or in the system's folders: {}",
+  finding.evidence.push_back(text("not found in LD_LIBRARY_PATH or in the system's folders: {}",
                                   fmt::format("{}", fmt::join(missing, ", "))));
   return finding;
 }
@@ -126,12 +126,12 @@ void tensorflow_libraries(Examination& look) {
   if (!is_older(tensorflow->version, "2.14"))
     finding.fix.push_back(
         {install_command(look.facts.python, {"tensorflow[and-cuda]==" + tensorflow->version}),
-         text("brings CUDA and cuDNN as wheels")});
+         text("installs CUDA and cuDNN as wheels")});
   else if (!add_reinstall(look, finding, wish_of(look, Framework::kTensorflow)))
     finding.fix.push_back(
-        {"", text("no newer release for this Python and driver contains them: also install CUDA {} "
-                  "and cuDNN {} (from NVIDIA's archives, or conda's cudatoolkit and cudnn), and "
-                  "add their folders to LD_LIBRARY_PATH",
+        {"", text("no newer release for this Python and driver contains CUDA's libraries: also "
+                  "install CUDA {} and cuDNN {} (from NVIDIA's archives, or conda's cudatoolkit "
+                  "and cudnn), and add their folders to LD_LIBRARY_PATH",
                   row->cuda, row->cudnn)});
 }
 
@@ -155,7 +155,8 @@ void cupy_without_conda_prefix(Examination& look) {
   finding.evidence = {cupy->path, "https://github.com/NVIDIA/cudf-spark/issues/15247"};
   finding.fix.push_back(
       {"export CONDA_PREFIX=" + pasted(look.facts.python.prefix),
-       text("or run it as conda run -p, pixi run, or in the activated environment")});
+       text(
+           "or start the program with conda run -p or pixi run, or in the activated environment")});
 }
 
 /// Reports a CuPy 13 that was compiled by a user or a cluster and does not find NVRTC. CuPy 13
@@ -170,7 +171,7 @@ void cupy_without_nvrtc(Examination& look, const Distribution& one) {
       look.found(text("CuPy {} does not find NVRTC, which it needs to compile", one.version));
   finding.evidence.push_back(one.path);
   finding.evidence.push_back(
-      text("not in LD_LIBRARY_PATH or in the system's folders: {}", "libnvrtc.so"));
+      text("not found in LD_LIBRARY_PATH or in the system's folders: {}", "libnvrtc.so"));
   finding.evidence.emplace_back("https://github.com/cupy/cupy/issues/8317");
   std::string toolkit;
   for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
@@ -183,7 +184,7 @@ void cupy_without_nvrtc(Examination& look, const Distribution& one) {
   finding.fix.push_back(
       {uninstall_command(look.facts.python, {"cupy"}) + "\n" +
            install_command(look.facts.python, {"cupy-cuda12x[ctk]>=14"}),
-       text("this release finds CUDA's libraries itself, and brings them as wheels")});
+       text("this release installs CUDA's libraries as wheels and finds them by itself")});
 }
 
 /// Reports spaCy's transformers without CuPy. They compute with PyTorch, but need CuPy to use the
@@ -197,14 +198,14 @@ void spacy_without_cupy(Examination& look) {
         conda_package(look, "cupy") != nullptr)
       continue;
     Finding& finding = look.found(
-        text("{} computes on the CPU: spaCy needs CuPy to use a GPU, and it is not installed",
+        text("{} computes on the CPU: spaCy needs CuPy to use a GPU, and CuPy is not installed",
              named(*one)));
     finding.severity = Severity::kInfo;
     finding.evidence = {one->path, "https://github.com/explosion/spaCy/issues/5778"};
     const std::string major = beginning(torch_cuda(look), 1);
     finding.fix.push_back(
         {install_command(look.facts.python, {fmt::format("cupy-cuda{}x[ctk]", major)}),
-         text("then spacy.require_gpu() before the model is loaded")});
+         text("then call spacy.require_gpu() before the program loads the model")});
     return;
   }
 }
@@ -225,7 +226,8 @@ void cupy(Examination& look) {
         text("two packages of CuPy overwrite each other: {} and {}", named(one), named(found[1])));
     finding.evidence = {one.path, found[1].path};
     finding.fix.push_back({uninstall_command(look.facts.python, {one.name, found[1].name}),
-                           text("then install the package for your CUDA, with [ctk]")});
+                           text("then install one CuPy package for your CUDA version, for example "
+                                "cupy-cuda12x[ctk]")});
     return;
   }
   for (const KnownBad& row : look.knowledge.compatibility().known_bad) {
@@ -249,16 +251,17 @@ void cupy(Examination& look) {
     Finding& finding = found_unreached(look, one, missing, wheels);
     if (major != "11")  // CuPy 13 was the last release for CUDA 11
       finding.fix.push_back({install_command(look.facts.python, {"-U", one.name + "[ctk]>=14"}),
-                             text("CuPy 14 and newer search wheels; they need NumPy 2")});
+                             text("CuPy 14 and newer also search wheels, but need NumPy 2")});
     finding.fix.push_back(name_in_library_path(wheels));
     return;
   }
   Finding& finding = look.found(text("{} does not find {}", named(one), missing.front()));
   add_where_searched(finding, missing);
-  finding.evidence.push_back(text(
-      "the CUDA that nvidia-smi shows is the driver's, which includes none of these libraries"));
+  finding.evidence.push_back(
+      text("the CUDA version that nvidia-smi shows is the driver's, and the driver includes none "
+           "of these libraries"));
   finding.fix.push_back({install_command(look.facts.python, {one.name + "[ctk]"}),
-                         text("brings CUDA's libraries as wheels")});
+                         text("installs CUDA's libraries as wheels")});
 }
 
 /// Reports a CPU build of onnxruntime if no framework for the GPU is installed. Next to a GPU
@@ -318,7 +321,8 @@ void onnx_libraries(Examination& look, const Distribution& gpu) {
     if (search.how == WheelSearch::kWhenCalled) {
       finding.severity = Severity::kWarning;
       finding.evidence.push_back(
-          text("a program that calls {} first finds the library; files do not show whether it does",
+          text("a program that first calls {} finds the library; Berth cannot see whether a "
+               "program does this",
                search.call));
       finding.fix.push_back({"", text("call {} before the first session", search.call)});
     }
@@ -368,7 +372,7 @@ constexpr auto kUnfoundLibrariesRules = std::to_array<Rule>({
     {"FW08", Layer::kFramework, Severity::kFatal, true,
      msgid("TensorFlow without CUDA's libraries"), "LIB10", tensorflow_libraries},
     {"FW11", Layer::kFramework, Severity::kFatal, true,
-     msgid("two CuPys, or one without CUDA's libraries"), "", cupy},
+     msgid("two CuPy packages, or a CuPy without CUDA's libraries"), "", cupy},
     {"FW15", Layer::kFramework, Severity::kError, true,
      msgid("two ONNX Runtimes, or one without CUDA's libraries"), "", onnx},
 });

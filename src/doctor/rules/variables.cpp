@@ -178,7 +178,7 @@ void wrong_values(Examination& look) {
     finding.evidence = {setting->shown, row.source};
     if (!setting->file.empty())
       finding.fix.push_back({fmt::format("sed -i '/{}/d' {}", row.name, pasted(setting->file)),
-                             text("removes the line from the file that NCCL reads")});
+                             text("removes the line from NCCL's configuration file")});
     else if (!row.instead.empty())
       finding.fix.push_back({fmt::format("export {}={}", row.name, row.instead), ""});
     else

@@ -165,8 +165,8 @@ void amd_bad_index(Examination& look) {
     finding.evidence.push_back(fmt::format("{}={}", name, list));
     for (const GpuNode& one : *render) finding.evidence.push_back(one.path);
     finding.fix.push_back(unset(name));
-    finding.fix.push_back({"", text("a scheduler's list counts the machine's GPUs, but inside the "
-                                    "job or container numbers begin at 0")});
+    finding.fix.push_back({"", text("a scheduler numbers all GPUs of the machine, but inside the "
+                                    "job or container the numbers begin at 0")});
     return;
   }
 }
@@ -262,8 +262,9 @@ void visible_bad_index(Examination& look) {
                                     list, reading.bad)
       : none
           ? text("CUDA_VISIBLE_DEVICES={} leaves no GPU: '{}' is not a GPU here", list, reading.bad)
-          : text("CUDA ignores CUDA_VISIBLE_DEVICES={} from '{}' on, which is not a GPU", list,
-                 reading.bad));
+          : text("CUDA_VISIBLE_DEVICES={}: CUDA ignores '{}' and all after it, because it is not a "
+                 "GPU here",
+                 list, reading.bad));
   if (!none) finding.severity = Severity::kError;
   finding.evidence.push_back("CUDA_VISIBLE_DEVICES=" + list);
   finding.evidence.push_back(
@@ -288,10 +289,11 @@ void names_for_vllm(Examination& look, const std::string& list) {
   finding.evidence.push_back("CUDA_VISIBLE_DEVICES=" + list);
   finding.evidence.push_back(vllm->path);
   finding.fix.push_back({install_command(look.facts.python, {"-U", "vllm>=0.24"}),
-                         text("these releases also accept names")});
+                         text("these releases also accept names of GPUs and MIG instances")});
   if (!contains(list, "MIG-"))
-    finding.fix.push_back({"export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0",
-                           text("or the number that nvidia-smi -L shows for this GPU")});
+    finding.fix.push_back(
+        {"export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0",
+         text("instead of 0, use the number that nvidia-smi -L shows for this GPU")});
 }
 
 void visible_uuid(Examination& look) {
@@ -309,7 +311,7 @@ void visible_uuid(Examination& look) {
     if (matches == 1) continue;
     Finding& finding = look.found(
         matches == 0
-            ? text("CUDA_VISIBLE_DEVICES names {}, but no GPU here has this name", token)
+            ? text("CUDA_VISIBLE_DEVICES names {}, but no GPU here has this UUID", token)
             : text("CUDA_VISIBLE_DEVICES names {}, which matches more than one GPU", token));
     finding.evidence.push_back("CUDA_VISIBLE_DEVICES=" + list);
     for (const GpuAnswer& gpu : *gpus)
@@ -334,7 +336,7 @@ Finding& mig_finding(Examination& look, std::string title, const std::vector<std
   finding.evidence.push_back(fmt::format("nvidia-smi -L: {}", fmt::join(all, ", ")));
   finding.fix.push_back(
       {"export CUDA_VISIBLE_DEVICES=" + pasted(all.front()),
-       text("a process can use one instance: give every rank a different instance")});
+       text("a process can use only one MIG instance: give every rank a different instance")});
   return finding;
 }
 
@@ -346,12 +348,13 @@ void mig_of_ranks(Examination& look, const std::string& list, const std::vector<
   const bool past_first = ordinals && (tokens.size() > 1 || tokens.front() != "0");
   const bool many_ranks = rank.value_or(0) > 0 || ranks.value_or(1) > 1;
   if (past_first || (many_ranks && (ordinals || list.empty()))) {
-    mig_finding(look, text("MIG is on, and its instances have no numbers: only the first is found"),
+    mig_finding(look,
+                text("MIG is on: numbers cannot select MIG instances, so the program finds only "
+                     "the first one"),
                 all);
   } else if (list.empty() && all.size() > 1) {
     mig_finding(
-        look,
-        text("MIG is on: a process sees one of the {} instances, whichever is first", all.size()),
+        look, text("MIG is on: a process sees only the first of the {} MIG instances", all.size()),
         all)
         .severity = Severity::kInfo;
   }
@@ -386,22 +389,21 @@ void visible_mig(Examination& look) {
                     [&](const std::string& one) { return one.starts_with(token); }))
       continue;
     Finding& finding =
-        look.found(text("CUDA_VISIBLE_DEVICES names {}, but there is no such instance", token));
+        look.found(text("CUDA_VISIBLE_DEVICES names {}, but there is no such MIG instance", token));
     finding.evidence.push_back("CUDA_VISIBLE_DEVICES=" + list);
     finding.evidence.push_back(fmt::format("nvidia-smi -L: {}", fmt::join(all, ", ")));
     finding.fix.push_back(
-        {"nvidia-smi -L", text("instances get new names when they are recreated")});
+        {"nvidia-smi -L", text("MIG instances get new names when they are recreated")});
     return;
   }
   // PyTorch 1.13 counts GPUs with NVML, but does not support names of MIG instances.
   if (const auto& torch = look.facts.python.torch; torch && in_range(torch->version, "1.13")) {
-    Finding& finding =
-        look.found(text("PyTorch {} counts no GPU where CUDA_VISIBLE_DEVICES names a MIG instance",
-                        torch->version));
+    Finding& finding = look.found(text(
+        "PyTorch {} counts no GPUs if CUDA_VISIBLE_DEVICES names a MIG instance", torch->version));
     finding.evidence.push_back("CUDA_VISIBLE_DEVICES=" + list);
     finding.evidence.push_back(torch->path);
     finding.fix.push_back({install_command(look.facts.python, {"-U", "torch"}),
-                           text("device_count() is 0, but .cuda() works nevertheless")});
+                           text("in the old release, device_count() is 0, but .cuda() works")});
   }
   if (tokens.size() > 1)
     mig_finding(look,
@@ -462,7 +464,7 @@ void hip_visible_conflict(Examination& look) {
   if (hip.empty() || cuda.empty() || hip == cuda) return;
   Finding& finding =
       look.found(text("HIP_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES name different GPUs; only one "
-                      "of them takes effect"));
+                      "of the variables takes effect"));
   finding.evidence.push_back(evidence);
   finding.fix.push_back(unset("CUDA_VISIBLE_DEVICES"));
 }

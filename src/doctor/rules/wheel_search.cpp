@@ -49,17 +49,16 @@ std::vector<CudaLibrary> libraries_named(Examination& look, std::string_view beg
 }
 
 model::Fix unset_library_path() {
-  return {"unset LD_LIBRARY_PATH",
-          text("wheels find their libraries by themselves; a program that was compiled here may "
-               "need the variable")};
+  return {"unset LD_LIBRARY_PATH", text("wheels find their own libraries; a program that was "
+                                        "compiled here may need LD_LIBRARY_PATH")};
 }
 
 model::Fix name_in_library_path(const std::vector<std::string>& folders) {
   const std::set<std::string> once(folders.begin(), folders.end());
-  return {
-      "export LD_LIBRARY_PATH=" + pasted(fmt::format("{}", fmt::join(once, ":"))) +
-          "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",
-      text("before the program starts; other programs of this shell then use these libraries too")};
+  return {"export LD_LIBRARY_PATH=" + pasted(fmt::format("{}", fmt::join(once, ":"))) +
+              "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",
+          text("run this before the program starts; other programs of this shell then use these "
+               "libraries too")};
 }
 
 }  // namespace berth::doctor

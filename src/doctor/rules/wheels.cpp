@@ -98,7 +98,7 @@ void majors_mixed(Examination& look) {
   finding.fix.push_back(
       {uninstall_command(look.facts.python, remove) + "\n" +
            install_command(look.facts.python, again),
-       text("keeps CUDA {}; the second line restores files that the first removed", right)});
+       text("keeps CUDA {}; the second command restores files that the first one removed", right)});
 }
 
 void pins_broken(Examination& look) {
@@ -115,19 +115,19 @@ void pins_broken(Examination& look) {
       continue;
     const auto has = look.facts.python.distribution(need.name);
     if (!has || has->version == need.exact) continue;
-    wrong.push_back(text("{} is {}, but {} is needed", need.name, has->version, need.exact));
+    wrong.push_back(
+        text("{} is version {}, but version {} is needed", need.name, has->version, need.exact));
     again.push_back(need.name + "==" + need.exact);
   }
   if (wrong.empty()) return;
   Finding& finding =
-      look.found(text_n("{} library of PyTorch {} is not the version that it requires",
-                        "{} libraries of PyTorch {} are not the versions that it "
-                        "requires",
+      look.found(text_n("{} library of PyTorch {} is not the version that PyTorch requires",
+                        "{} libraries of PyTorch {} are not the versions that PyTorch requires",
                         static_cast<long long>(wrong.size()), wrong.size(), torch->version));
   finding.evidence = std::move(wrong);
   finding.fix.push_back(
       {install_command(look.facts.python, again),
-       text("if another package requires the other versions, it needs its own environment")});
+       text("if another package requires the present versions, it needs its own environment")});
 }
 
 bool has_library(Examination& look, const std::string& begin) {
@@ -219,7 +219,8 @@ void other_cudnn_too_old(Examination& look, const std::string& who, const std::s
     Finding& finding = look.found(
         text("cuDNN {} is older than the {} that {} was built with", one.version, wanted, who));
     finding.evidence.push_back(told(one));
-    finding.fix.push_back({"", text("install cuDNN {} or newer of the same major there", wanted)});
+    finding.fix.push_back(
+        {"", text("install cuDNN {} or newer of the same major version in that folder", wanted)});
     return;
   }
 }
@@ -425,7 +426,8 @@ void no_libdevice(Examination& look) {
   if (!is_jax && tensorflow && is_older(tensorflow->version, "2.11"))
     finding.severity = Severity::kInfo;
   finding.evidence.push_back(
-      text("not in the wheel nvidia-cuda-nvcc, in /usr/local/cuda* or in the folder of XLA_FLAGS"));
+      text("not found in the wheel nvidia-cuda-nvcc, in /usr/local/cuda* or in the folder of "
+           "XLA_FLAGS"));
   finding.fix.push_back({install_command(look.facts.python, {"nvidia-cuda-nvcc-cu12"}), ""});
   // XLA ignores CUDA_HOME. If this variable names a toolkit, as on clusters, the fix passes it to
   // XLA.
@@ -433,7 +435,8 @@ void no_libdevice(Examination& look) {
   for (const Toolkit& one : look.facts.toolchain.nvvm.value_or({}))
     if (one.from == Toolkit::From::kVariable) toolkit = one.folder;
   finding.fix.push_back({"export XLA_FLAGS=--xla_gpu_cuda_data_dir=" + pasted(toolkit),
-                         text("if a toolkit is elsewhere: its folder with nvvm/libdevice")});
+                         text("if a CUDA toolkit is installed elsewhere, name its folder that "
+                              "contains nvvm/libdevice")});
 }
 
 void xla_cannot_compile(Examination& look) {
@@ -443,7 +446,8 @@ void xla_cannot_compile(Examination& look) {
 
 constexpr auto kWheelsRules = std::to_array<Rule>({
     {"LIB03", Layer::kLibraries, Severity::kFatal, true,
-     msgid("overlapping NVIDIA wheels for two CUDA majors"), "LIB04 LIB05 LIB08", majors_mixed},
+     msgid("overlapping NVIDIA wheels for two CUDA major versions"), "LIB04 LIB05 LIB08",
+     majors_mixed},
     {"LIB06", Layer::kLibraries, Severity::kFatal, true, msgid("cuDNN libraries from two copies"),
      "LIB08", cudnn_mixed},
     {"LIB07", Layer::kLibraries, Severity::kFatal, true,
