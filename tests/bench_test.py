@@ -175,7 +175,7 @@ class Bench(unittest.TestCase):
             self.skipTest("oneDNN is not installed")
         done = bench("gemm", "--cpu", "--size", "300", "--json", BERTH_BLAS_LIBRARY=library)
         self.assertEqual(done.returncode, 0, done.stderr)
-        row, = json.loads(done.stdout)["results"]  # oneDNN has no product in fp64
+        row, = json.loads(done.stdout)["results"]  # oneDNN has no matrix product in fp64
         self.assertEqual((row["case"], row["right"]), ("gemm.fp32", True))
         self.assertIn("libdnnl", row["library"])
         done = bench("gemm", "--cpu", "--size", "300", "--precision", "fp64", "--json", BERTH_BLAS_LIBRARY=library)

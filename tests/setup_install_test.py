@@ -244,7 +244,7 @@ class Failures(Base):
         # There is no release for this Python. uv and conda can provide another one.
         setup_fakes.programs(self.root / "bin", self.root / "envs")
         done = self.setup("torch", "--cpu", "--uv", "--python", "3.5", PATH=f"{self.root}/bin:{self.environment['PATH']}")
-        self.failed(done, 1, "E0832", "it needs another Python", "--python 3.")
+        self.failed(done, 1, "E0832", "a suitable build needs another Python", "--python 3.")
 
     def test_a_python_without_venv(self):
         python = self.root / "bin/python3"
@@ -286,7 +286,7 @@ class Existing(Base):
         self.assertNotIn("part-", (self.work / ".venv/bin/torch-hello").read_text())
         again = self.setup("torch", "--cpu", "--upgrade", *self.options)
         self.assertEqual(again.returncode, 0, again.stderr)
-        self.assertIn("nothing changes in ", again.stdout)
+        self.assertIn("there is nothing to change in ", again.stdout)
 
     def test_a_dry_run_shows_the_changes_alone(self):
         self.newer()

@@ -73,7 +73,7 @@ Result<Blas> open_blas(bool in_fp64) {
     if (in_fp64 && blas.dgemm == nullptr) {
       if (!named) continue;
       return Error{ErrorCode::kUnsupported, kUnsupportedId,
-                   text("{} has no product in {}", printable(*named), "fp64"),
+                   text("{} has no matrix product in {}", printable(*named), "fp64"),
                    "unset BERTH_BLAS_LIBRARY"};
     }
     const bool is_dnnl = blas.sgemm == sgemm_of_dnnl;

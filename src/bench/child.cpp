@@ -252,9 +252,10 @@ Result<Measured> run_in_child(const Case& one, const Target& target, const Effor
   const auto bytes = read_until(reading.get(), signals, Clock::now() + deadline, meanwhile);
   const int status = bytes ? reap(child) : end(child);
   if (!bytes)
-    return Error{ErrorCode::kUnavailable, "E1050",
-                 text("did not finish within {} and was ended", show_duration(deadline)),
-                 "berth doctor"};
+    return Error{
+        ErrorCode::kUnavailable, "E1050",
+        text("the benchmark did not finish within {} and was ended", show_duration(deadline)),
+        "berth doctor"};
   if (auto answer = decode(*bytes)) return std::move(*answer);
   return Error{ErrorCode::kUnavailable, "E1051",
                WIFSIGNALED(status)

@@ -238,7 +238,7 @@ Status CudaSession::open(const Target& target) {
 
 Result<CUcontext> CudaSession::context_of(const std::string& pci_address, CUdevice& device) {
   if (driver_.cuDeviceGetByPCIBusId(&device, pci_address.c_str()) != CUDA_SUCCESS)
-    return unusable(text("the driver does not offer the GPU at {}", pci_address));
+    return unusable(text("CUDA does not find the GPU at {}", pci_address));
   CUcontext context = nullptr;
   problem_ = driver_.cuDevicePrimaryCtxRetain(&context, device);
   if (problem_ != CUDA_SUCCESS) return failure("cuDevicePrimaryCtxRetain");
@@ -285,7 +285,8 @@ Error CudaSession::failure(const char* call, CUresult problem) const {
   if (driver_.cuGetErrorName(problem, &name) != CUDA_SUCCESS || name == nullptr) name = "?";
   if (problem == CUDA_ERROR_OUT_OF_MEMORY)
     return {ErrorCode::kUnsupported, "E1054",
-            text("the device has no memory for it ({0}: {1})", call, problem), "berth ps"};
+            text("the device does not have enough free memory ({0}: {1})", call, problem),
+            "berth ps"};
   return unusable(fmt::format("{}: {} ({})", call, printable(name), problem));
 }
 

@@ -63,7 +63,8 @@ Error call_failed(const char* call, std::int32_t problem) {
   if (problem == kMemObjectAllocationFailure || problem == kOutOfResources ||
       problem == kOutOfHostMemory)
     return {ErrorCode::kUnsupported, "E1054",
-            text("the device has no memory for it ({0}: {1})", call, problem), "berth ps"};
+            text("the device does not have enough free memory ({0}: {1})", call, problem),
+            "berth ps"};
   return {ErrorCode::kUnavailable, "E1053", text("{0} failed with {1}", call, problem),
           "berth ls --opencl"};
 }
@@ -89,7 +90,8 @@ class Session {
                                     [&](const auto& one) { return is_target(one, target); });
     if (found == facts.devices.end())
       return Error{ErrorCode::kUnavailable, "E1053",
-                   text("no OpenCL platform offers this device; install its vendor's platform"),
+                   text("no OpenCL platform offers this device; install the OpenCL platform of the "
+                        "device's vendor"),
                    "berth ls --opencl"};
     device_ = found->handle;
     void* handle = ::dlopen(target.opencl_library.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -299,8 +301,8 @@ Result<Measured> gemm(const Target& target, const Effort& effort) {
   while (most > 256 && sizeof(T) * most * most > session.largest_buffer()) most /= 2;
   if (product.library == nullptr && effort.size % kTile != 0)
     return Error{ErrorCode::kUnsupported, "E1088",
-                 text("without CLBlast, the size is a multiple of {}, but {} was asked for", kTile,
-                      effort.size),
+                 text("without CLBlast, the size must be a multiple of {}, but {} was requested",
+                      kTile, effort.size),
                  "berth bench gemm --size 1024"};
   auto measured = product_of_size(effort, most, [&](std::uint64_t rows, double seconds) {
     return product_of(product, rows, seconds);

@@ -416,7 +416,7 @@ Status check_numbers(const Job& job) {
   if (request.cpu_list) {
     const auto list = model::parse_cpu_list(*request.cpu_list);
     if (!list || list->empty() || static_cast<int>(list->size()) != request.cpus)
-      return not_within("cpu_list", text("a list of as many cores as {}", "cpus"));
+      return not_within("cpu_list", text("a list of cores whose length equals {}", "cpus"));
   }
   if (request.memory_bytes && *request.memory_bytes == 0)
     return not_within("memory_bytes", text("above zero"));

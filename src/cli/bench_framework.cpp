@@ -211,7 +211,7 @@ Result<bool> measure(const Wish& wish, const Runtime& runtime, const std::string
   if (!row.times && row.reason.empty()) {
     std::string last(trim(trial->last_words));
     last.erase(0, last.rfind('\n') + 1);
-    row.reason = text("it ended with exit code {}", trial->exit_code);
+    row.reason = text("the process ended with exit code {}", trial->exit_code);
     if (!last.empty()) row.reason += ": " + printable(last);
     row.is_failure = true;
   }
@@ -328,21 +328,24 @@ std::string title_of(const Answer& answer) {
 
 std::string_view memory_words(const std::string& metric) {
   if (metric == "allocated") return tr("memory: the peak of PyTorch's allocator.");
-  if (metric == "weights") return tr("memory: weights only; on the CPU no peak is known.");
-  return tr("memory: how much the process grew; on the CPU PyTorch counts no peak.");
+  if (metric == "weights") return tr("memory: weights only; on the CPU, the peak is not known.");
+  return tr("memory: by how much the process grew; on the CPU, PyTorch does not measure a peak.");
 }
 
 std::string proposal_text(const Answer& answer) {
   const Row* const row = answer.proposal;
   if (row == nullptr) return {};
   if (row == base_of(answer))
-    return std::string(tr("Proposal: stay with fp32; nothing else here is faster and as exact.")) +
+    return std::string(tr("Proposal: stay with fp32; no other precision here is both faster and "
+                          "accurate enough.")) +
            "\n";
   std::string out = text("Proposal: {}, {:.2g} times as fast as fp32.", label_of(*row),
                          speedup(answer, *row).value_or(1));
   if (row->drift)
-    out += " " + text("The outputs differ by {:.2g} %; the weights are random, so check your own.",
-                      100 * *row->drift);
+    out += " " + text(
+                     "The outputs differ by {:.2g} %; the weights here are random, so check the "
+                     "outputs of your own model.",
+                     100 * *row->drift);
   return out + "\n";
 }
 

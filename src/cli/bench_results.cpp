@@ -182,9 +182,8 @@ std::string bench_json(const BenchReport& report) {
 }
 
 std::string bench_svg(const BenchReport& report) {
-  const char* const titles[] = {msgid("products of matrices, FLOP/s"),
-                                msgid("memory and copies, B/s"),
-                                msgid("launches, time: shorter is better")};
+  const char* const titles[] = {msgid("matrix products, FLOP/s"), msgid("memory and copies, B/s"),
+                                msgid("kernel launches, time: shorter is better")};
   std::vector<output::BarGroup> groups(3);
   for (std::size_t i = 0; i < groups.size(); ++i) groups[i].title = tr(titles[i]);
   for (const BenchRow& row : report.rows) {

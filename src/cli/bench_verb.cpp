@@ -122,7 +122,7 @@ Result<std::vector<const model::Device*>> devices_of(const model::Snapshot& snap
         if (one.partition_uuid.empty())
           chosen.push_back(&device);
         else
-          skipped.push_back({&device, text("partitions cannot be measured")});
+          skipped.push_back({&device, text("MIG partitions cannot be measured")});
       }
     return chosen;
   }
@@ -306,8 +306,8 @@ void measure(const Context& context, const model::Snapshot& snapshot,
     auto target = target_of(*device, snapshot.host, context.arguments);
     if (!target) {
       report.skipped.push_back({device, device->mig_enabled.value_or(false)
-                                            ? text("partitions cannot be measured")
-                                            : text("OpenCL cannot use it")});
+                                            ? text("MIG partitions cannot be measured")
+                                            : text("OpenCL cannot use this device")});
       continue;
     }
     for (const bench::Case& one : bench::cases()) {

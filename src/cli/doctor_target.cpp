@@ -116,9 +116,10 @@ Status choose_venv(const doctor::Tree& tree, const std::string& venv, const std:
         venv, doctor::said_of(folder.why()),
         folder.why().error_number == ETIMEDOUT ? "findmnt" : "ls -ld " + shell_word(place));
   const bool is_venv = tree.exists(place + "/lib") || tree.exists(place + "/pyvenv.cfg");
-  const std::string why = is_venv ? doctor::why_no_python(tree, python, recorded)
-                                  : text(tree.exists(place) ? msgid("it is not an environment")
-                                                            : msgid("it does not exist"));
+  const std::string why = is_venv
+                              ? doctor::why_no_python(tree, python, recorded)
+                              : text(tree.exists(place) ? msgid("it is not a Python environment")
+                                                        : msgid("it does not exist"));
   if (why.empty()) return Done{};
   return no_python(is_venv ? venv + "/bin/python" : venv, why,
                    recorded ? "berth doctor --from FILE" : meant_venv(tree, venv, place, is_venv));
@@ -279,7 +280,7 @@ Result<EndOfText> text_from(const std::string& path) {
   }
   std::string& bytes = text.bytes;
   if (S_ISFIFO(about.st_mode) && !is_stdin && has_no_writer(file.get(), bytes))
-    return unreadable_text(path, std::string(tr("no process has it open for writing")));
+    return unreadable_text(path, std::string(tr("no process has opened this pipe for writing")));
   std::array<char, 65536> buffer{};
   for (std::size_t total = 0; total < kMostBytes;) {
     pollfd ready{file.get(), POLLIN, 0};

@@ -156,12 +156,13 @@ Result<int> explain(const Context& context, const std::string& word) {
   context.out(fmt::format("{}  {}\n\n", rule->id, tr(rule->about)));
   context.out(text("severity {}, layer {}", model::name(rule->severity), model::name(rule->layer)) +
               "\n");
-  context.out(std::string(rule->proven ? tr("public cases have confirmed it")
-                                       : tr("no public case has confirmed it yet, so confirmed "
+  context.out(std::string(rule->proven ? tr("public cases have confirmed this rule")
+                                       : tr("no public case has confirmed this rule yet; confirmed "
                                             "rules are listed before it")) +
               "\n");
   if (*rule->explains != '\0')
-    context.out(text("if this rule applies, it explains {}", rule->explains) + "\n");
+    context.out(text("if this rule applies, it explains the findings of {}", rule->explains) +
+                "\n");
   const doctor::RuleWords words = doctor::words_of_rule(rule->id);
   std::string more;
   for (const auto& [label, says] :
@@ -365,9 +366,9 @@ Result<int> record_machine(const Context& context, doctor::Sources& sources,
     return 0;
   }
   const std::string list = path.ends_with(".machine") ? path : path + "/redacted.txt";
-  context.out(
-      text("wrote {}; look at it before you pass it on: {}", printable(path), printable(list)) +
-      "\n");
+  context.out(text("wrote {}; before you share it, check what was removed: {}", printable(path),
+                   printable(list)) +
+              "\n");
   return 0;
 }
 

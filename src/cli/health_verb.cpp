@@ -73,9 +73,10 @@ Status add_speed_checks(const Arguments& arguments, std::vector<CheckedDevice>& 
   if (!named && !std::filesystem::exists(kept, problem)) return Done{};
   const auto latest = read_results(kept);
   if (!latest && named)
-    return Error{ErrorCode::kInvalidArgument, "E1057",
-                 text("there are no kept results to compare with {}", printable(*named)),
-                 "berth bench --keep"};
+    return Error{
+        ErrorCode::kInvalidArgument, "E1057",
+        text("berth bench has kept no results that could be compared with {}", printable(*named)),
+        "berth bench --keep"};
   const auto baseline = read_results(named.value_or(bench::kept_baseline_file(folder)));
   if (!baseline && named) return baseline.error();
   // Without --against, damaged result files must not make a prolog script fail.

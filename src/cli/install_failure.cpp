@@ -103,24 +103,24 @@ InstallFailure refused(std::string_view words, const std::string& code) {
 
 InstallFailure install_failure(std::string_view words, const std::string& folder) {
   if (has_any(words, {"No space left on device", "os error 28", "Errno 28", "NoSpaceLeftError"}))
-    return {text("a disk is full"), "df -h " + shell_word(folder) +
-                                        " \"${TMPDIR:-/tmp}\" ~/.cache   " +
-                                        text("(pip also fills these: {})", "TMPDIR, ~/.cache")};
+    return {text("a disk is full"),
+            "df -h " + shell_word(folder) + " \"${TMPDIR:-/tmp}\" ~/.cache   " +
+                text("(pip also writes to these folders: {})", "TMPDIR, ~/.cache")};
   if (has_any(words, {"Disk quota exceeded", "os error 122", "Errno 122"}))
     return {text("your disk quota is used up"), "quota -s"};
   if (has_any(words, {"conflicting dependencies", "requirements are unsatisfiable"}))
     return {text("these packages are not compatible: {}", conflict_in(words)),
-            text("one environment for each: {}", "berth setup NAME --venv DIR")};
+            text("create a separate environment for each: {}", "berth setup NAME --venv DIR")};
   if (std::string proxy = proxy_failure(words); !proxy.empty())
     return {std::move(proxy), "env | grep -i _proxy"};
   if (const std::string code = refusal_in(words); !code.empty()) return refused(words, code);
   if (has_no_python(words)) {
     const std::string host = is_offline(words) ? host_in(words) : "";
     return {host.empty()
-                ? text("there is no such Python")
+                ? text("this version of Python was not found")
                 : text("this Python cannot be downloaded: there is no connection to {}", host),
-            text("a Python of this machine ({}), or a mirror of uv's Pythons: {}", "--python PATH",
-                 "UV_PYTHON_INSTALL_MIRROR=URL")};
+            text("use a Python of this machine ({}), or set a mirror for uv's Python downloads: {}",
+                 "--python PATH", "UV_PYTHON_INSTALL_MIRROR=URL")};
   }
   if (is_offline(words)) {
     const std::string host = host_in(words);
@@ -138,10 +138,10 @@ InstallFailure install_failure(std::string_view words, const std::string& folder
     const std::string name = between(words, "No matching distribution found for ", "\n");
     return {name.empty() ? text("the package index does not have this version for this Python")
                          : text("the package index has no {} for this Python", name),
-            text("another release, or another index: {}", "--index URL")};
+            text("choose another release, or another index: {}", "--index URL")};
   }
   if (has_any(words, {"Read-only file system", "Permission denied", "Errno 30", "Errno 13"}))
-    return {text("a folder cannot be written"), "berth setup … --venv DIR"};
+    return {text("a folder is not writable"), "berth setup … --venv DIR"};
   if (has_any(words,
               {"ensurepip is not available", "No module named venv", "No module named ensurepip"}))
     return {text("this Python has no module venv"),

@@ -71,7 +71,7 @@ TEST_CASE("uv's own words for a proxy and for a missing Python") {
   CHECK(python.says == "this Python cannot be downloaded: there is no connection to github.com");
   CHECK(python.hint.find("--python PATH") != std::string::npos);
   CHECK(says("error: No interpreter found for Python 3.12 in search path") ==
-        "there is no such Python");
+        "this version of Python was not found");
 }
 
 TEST_CASE("a full disk is reported before its consequences") {

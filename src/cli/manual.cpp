@@ -138,7 +138,9 @@ constexpr std::array kFiles{
     Variable{"/run/berth/berth.sock", msgid("the socket of the broker for all users")},
     Variable{"/var/lib/berth", msgid("the journal of the broker for all users")},
     Variable{"/etc/berth/berth.toml", msgid("settings of the broker for all users")},
-    Variable{"/run/lock/berth", msgid("a lock for each device, between brokers of several users")},
+    Variable{
+        "/run/lock/berth",
+        msgid("one lock for each device, so that two users' brokers do not use the same device")},
 };
 
 std::string closing_sections() {

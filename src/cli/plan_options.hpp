@@ -106,13 +106,13 @@ inline constexpr auto kBenchOptions = std::to_array<Option>({
     {"--cpu", nullptr, "only the CPU"},
     {"--model", "resnet50|resnet18|mobilenet_v2|gpt2|gpt2-tiny",
      "train, infer: the model (default: resnet50)"},
-    {"--batch", "N", "train, infer: items at once (default: 32 images, 4 or 8 texts)"},
+    {"--batch", "N", "train, infer: the batch size (default: 32 images, 4 or 8 texts)"},
     {"--python", "PATH",
      "the Python with PyTorch, or for gemm with cuBLAS (default: the active one)"},
     {"--precision", "LIST",
      "gemm: one of fp32,tf32,fp16,bf16,fp64; train: some of fp32,tf32,amp; infer: some of "
      "fp32,fp16,bf16,int8 (default: all)"},
-    {"--size", "N", "gemm: rows of the matrices (default: what --seconds allows)"},
+    {"--size", "N", "gemm: rows of the matrices (default: as many as --seconds allows)"},
     {"--seconds", "N", "how long each case is repeated (default: 1; train, infer: 3)"},
     {"--save", "FILE", "write the results to a file, as --json prints them"},
     {"--svg", "FILE", "write a bar chart of the results (.svg, or .png)"},
@@ -132,8 +132,8 @@ inline constexpr auto kBenchExamples = std::to_array<Example>({
     {"berth bench train --model resnet50 --svg train.svg",
      "compare training in fp32, tf32 and amp: steps per second, and memory"},
     {"berth bench infer --model gpt2 --precision fp32,bf16,int8",
-     "compare latency, memory and drift of smaller precisions, and propose one"},
-    {"berth bench --against fast.json", "check whether something has become slower since then"},
+     "compare latency, memory and drift (output error) of lower precisions, and propose one"},
+    {"berth bench --against fast.json", "check whether something is slower now than in fast.json"},
 });
 
 }  // namespace berth::cli

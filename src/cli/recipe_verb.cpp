@@ -130,7 +130,7 @@ Error has_no_capability(const std::string& gpu, const std::string& maker, const 
         there + text("(on the Jetson)")};
   return {ErrorCode::kInvalidArgument, "E0835",
           text("{} is made by {} and has no compute capability; make the recipe on the machine "
-               "that has it",
+               "with this GPU",
                gpu, maker),
           there + text("(on that machine)")};
 }
@@ -204,7 +204,7 @@ void tell_other_index(const RecipeMachine& machine, const std::string& same, Err
   const Wish& wish = machine.wish;
   error.id = "E0834";
   if (wish.tags_only && wish.framework != Framework::kTorch) {
-    error.message += "\n  " + text("{} is an index of PyTorch's builds, and has no {}",
+    error.message += "\n  " + text("{} is an index of PyTorch's builds, and does not contain {}",
                                    machine.index.named(), doctor::name_of(wish.framework));
     error.hint = text("PIP_INDEX_URL=URL {}   (PyPI, or your mirror of it)", same);
     return;
@@ -257,8 +257,9 @@ Error no_recipe(const RecipeMachine& machine, const RecipeAsker& asker, const Ar
   if (!changes.pythons.empty()) {
     if (error.id == "E0833") error.id = "E0832";
     error.message +=
-        "\n  " + (changes.both ? text("and it needs another Python: {}", range_of(wish))
-                               : text("it needs another Python: {}", range_of(wish)));
+        "\n  " + (changes.both
+                      ? text("and a suitable build needs another Python: {}", range_of(wish))
+                      : text("a suitable build needs another Python: {}", range_of(wish)));
     const auto& pythons = changes.pythons;
     const auto here = asker.has_python == nullptr
                           ? pythons.begin()
@@ -308,13 +309,13 @@ std::vector<std::string> reasons_of_platform(const RecipeMachine& machine,
                       ? text("driver: needs {} or newer", recipe.driver)
                       : text("driver {}: {} or newer is needed", machine.driver, recipe.driver));
     for (const auto& gpu : machine.gpus) {
-      const std::string line =
-          recipe.by_ptx ? text(
-                              "{} (compute capability {}): the driver compiles its kernels at the "
-                              "first start, which takes long",
-                              gpu.name.empty() ? "GPU" : gpu.name, gpu.capability)
-                        : text("{} (compute capability {}): this build supports it",
-                               gpu.name.empty() ? "GPU" : gpu.name, gpu.capability);
+      const std::string line = recipe.by_ptx
+                                   ? text(
+                                         "{} (compute capability {}): at the first start, the "
+                                         "driver compiles the kernels, which takes a long time",
+                                         gpu.name.empty() ? "GPU" : gpu.name, gpu.capability)
+                                   : text("{} (compute capability {}): this build supports it",
+                                          gpu.name.empty() ? "GPU" : gpu.name, gpu.capability);
       // Identical cards share one line.
       if (std::find(out.begin(), out.end(), line) == out.end()) out.push_back(line);
     }
@@ -340,10 +341,12 @@ std::vector<std::string> reasons(const RecipeMachine& machine, const doctor::Rec
         "{} {} uses the machine's CUDA: a toolkit {}.x must be in /usr/local/cuda or in CUDA_PATH",
         name, build.release, build.cuda.substr(0, build.cuda.find('.'))));
   if (wish.framework == Framework::kOnnxruntime && !build.cuda.empty())
-    out.push_back(text("call {} before the first session, so that it finds pip's CUDA libraries",
-                       "onnxruntime.preload_dlls()"));
+    out.push_back(
+        text("call {} before you create the first session, so that ONNX Runtime "
+             "finds pip's CUDA libraries",
+             "onnxruntime.preload_dlls()"));
   if (!wish.python.empty())
-    out.push_back(text("Python {}: this release is for {}", wish.python, build.python));
+    out.push_back(text("Python {}: this release supports {}", wish.python, build.python));
   if (recipe.packages.size() > 1)
     out.push_back(text("{}: newer releases no longer support this GPU", recipe.packages.back()));
   if (machine.index.is_mirror())
@@ -382,10 +385,10 @@ void write_json(const Context& context, const std::string& format, const RecipeM
 Error no_image(const std::string& python) {
   std::vector<std::string> pythons;
   for (const auto& row : doctor::shipped_compatibility().images) pythons.push_back(row.python);
-  return {
-      ErrorCode::kNotFound, "E0836",
-      text("no base image for Python {} is known; there are some for {}", python, list(pythons)),
-      "--python-version " + pythons.front()};
+  return {ErrorCode::kNotFound, "E0836",
+          text("no base image for Python {} is known; base images are known for {}", python,
+               list(pythons)),
+          "--python-version " + pythons.front()};
 }
 
 }  // namespace

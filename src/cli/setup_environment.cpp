@@ -217,10 +217,10 @@ Status exchange(const std::string& made, const std::string& folder) {
   if (::rename(made.c_str(), folder.c_str()) == 0) return Done{};
   const int problem = errno;
   if (::rename(old.c_str(), folder.c_str()) != 0)
-    return Error{
-        ErrorCode::kPermissionDenied, "E0842",
-        text("{} is now at {}: {}", printable(folder), printable(old), error_words(problem)),
-        "mv " + shell_word(old) + " " + shell_word(folder)};
+    return Error{ErrorCode::kPermissionDenied, "E0842",
+                 text("{} could not be replaced, and is now at {}: {}", printable(folder),
+                      printable(old), error_words(problem)),
+                 "mv " + shell_word(old) + " " + shell_word(folder)};
   return no_place(folder, problem);
 }
 

@@ -77,7 +77,7 @@ Result<SetupPart> plan_part(const Context& context, const SetupRequest& request,
         facts);
   if (!release.empty() && !doctor::in_range(release, build.release))
     return Error{ErrorCode::kNotFound, "E0843",
-                 text("no build of {} {} is known to run here; one of {} is",
+                 text("no build of {} {} is known to run here, but a build of {} is",
                       doctor::name_of(asked.framework), asked.version, build.release),
                  with_release(context.arguments, request, asked, build.release)};
   if (plan->order.choice.is_unknown)
@@ -124,7 +124,7 @@ Error conflict(const Context& context, const SetupRequest& request,
   const SetupPart& one = parts[pair.one];
   const SetupPart& other = parts[pair.other];
   std::string why = pair.clash == Clash::kCudaMajor
-                        ? text("CUDA packages of two majors overwrite each other's files")
+                        ? text("CUDA packages of two major versions overwrite each other's files")
                     : pair.clash == Clash::kCudnn
                         ? text("no release of cuDNN is compatible with both")
                         : text("they require different exact versions of the same CUDA packages");
@@ -239,9 +239,10 @@ Status check_pip(const Context& context, const SetupRequest& request,
           ? shell_word(request.program) + " install --prefix " + shell_word(request.folder) + " pip"
           : command_with(context.arguments, request.frameworks, {}) + " --uv\n" +
                 shell_word(request.folder + "/bin/python") + " -m ensurepip";
-  return Error{ErrorCode::kInvalidArgument, "E0967",
-               text("{} has no pip, which is needed to change it", printable(request.folder)),
-               hint};
+  return Error{
+      ErrorCode::kInvalidArgument, "E0967",
+      text("{} has no pip, which is needed to change its packages", printable(request.folder)),
+      hint};
 }
 
 }  // namespace

@@ -145,15 +145,15 @@ Result<int> check(const Context& context, const SetupRequest& request) {
           [&](const AskedFramework& asked) { return asked.framework == one.framework; });
     });
   if (tried.empty())
-    return Error{
-        ErrorCode::kInvalidArgument, "E0848",
-        request.frameworks.empty()
-            ? text("{} has none of {}", printable(request.folder), doctor::framework_words())
-            : text("{} has no {}", printable(request.folder),
-                   doctor::name_of(request.frameworks[0].framework)),
-        command_with(context.arguments, request.frameworks,
-                     {"--check", "--conda", "--venv", "--python"}) +
-            " --upgrade --venv " + shell_word(request.folder)};
+    return Error{ErrorCode::kInvalidArgument, "E0848",
+                 request.frameworks.empty()
+                     ? text("{} contains none of these: {}", printable(request.folder),
+                            doctor::framework_words())
+                     : text("{} has no {}", printable(request.folder),
+                            doctor::name_of(request.frameworks[0].framework)),
+                 command_with(context.arguments, request.frameworks,
+                              {"--check", "--conda", "--venv", "--python"}) +
+                     " --upgrade --venv " + shell_word(request.folder)};
   Report report;
   report.results = try_frameworks(context, request.python, request.folder, tried);
   return finish(context, request, {}, std::move(report));
@@ -189,7 +189,7 @@ Status install(const Context& context, const SetupRequest& request, const SetupP
     if (!context.json)
       for (const Change& change : report.changes) context.out(printable(said(change)) + "\n");
     if (report.changes.empty() && !context.json)
-      context.out(text("nothing changes in {}", printable(request.folder)) + "\n");
+      context.out(text("there is nothing to change in {}", printable(request.folder)) + "\n");
     return !request.is_dry && !report.changes.empty();
   };
   return make_environment(plan.environment, steps);

@@ -9,7 +9,7 @@ watch::HealthCheck speed_check(const model::Device& device, const bench::Earlier
   const bench::Speed speed = bench::speed_of(bench::device_key(device), latest, baseline);
   if (!speed.is_compared)
     return {"speed", watch::Verdict::kNotChecked,
-            text("no results to compare: berth bench --keep")};
+            text("there are no results to compare: run berth bench --keep")};
   return {"speed", speed.slower.empty() ? watch::Verdict::kOk : watch::Verdict::kFailed,
           fmt::format("{}", fmt::join(speed.slower, "; "))};
 }

@@ -49,7 +49,8 @@ inline constexpr auto kHealthOptions = std::to_array<Option>({
     {"-d,--device", "LIST", "only these devices: index, uuid or PCI address, comma separated",
      true},
     {"--against", "FILE",
-     "compare the kept results of `berth bench` with these (default: with the first kept ones)"},
+     "compare the kept results of `berth bench` with this file (default: with "
+     "the first kept results)"},
 });
 inline constexpr auto kHealthExamples = std::to_array<Example>({
     {"berth health", "check every GPU; the exit code is 1 if one failed"},

@@ -42,7 +42,7 @@ Result<ArrayRange> parse_array_range(std::string_view given) {
     std::string_view most = rest.substr(sign + 1);
     range.at_most = take_number(most);
     if (range.at_most < 1 || !most.empty())
-      return wrong(given, text("write a number after %: how many jobs may run at a time"));
+      return wrong(given, text("after %, write the number of jobs that may run at a time"));
     rest = rest.substr(0, sign);
   }
   for (std::string_view part : split(rest, ',')) {

@@ -174,8 +174,9 @@ Result<std::vector<Selected>> select_devices(const std::vector<Device>& devices,
     for (const std::string_view word : split(list, ',')) {
       if (trim(word).empty() && list.find(',') != std::string::npos) {
         Error error = parse_device_selector("").error();
-        error.message = text("'{}' is not a list of devices: nothing before or after a comma",
-                             printable(list.substr(0, kLongestSelector)));
+        error.message =
+            text("'{}' is not a list of devices: an entry before or after a comma is empty",
+                 printable(list.substr(0, kLongestSelector)));
         return error;
       }
       const auto one = select_device(devices, word);

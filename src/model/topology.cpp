@@ -84,11 +84,11 @@ std::string words(const DeviceLink& link) {
     case Connection::kSwitches:
       return text("several PCIe switches");
     case Connection::kHostBridge:
-      return text("a PCIe host bridge, in the processor");
+      return text("one PCIe host bridge, in the CPU");
     case Connection::kNode:
       return text("different PCIe host bridges of one NUMA node");
     case Connection::kSystem:
-      return text("the link between NUMA nodes, the slowest way");
+      return text("the link between NUMA nodes, the slowest path");
     case Connection::kSame:
       return text("the same device");
     case Connection::kUnknown:

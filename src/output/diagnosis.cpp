@@ -81,8 +81,7 @@ std::string in_short(std::string_view label, const Finding& finding, int column,
   const int room = std::max(30, std::min(terminal.width, 104) - column - display_width(id));
   std::string more;
   if (finding.line > 0)
-    more = text_n(", and {} more of its kind", ", and {} more of its kind", finding.line,
-                  finding.line);
+    more = text_n(", and {} more like this", ", and {} more like this", finding.line, finding.line);
   std::string out;
   for (const std::string& part : wrap(finding.title + more, room))
     out += out.empty() ? pad(std::string(label), column) + pad(part, room) + id + "\n"

@@ -107,7 +107,7 @@ std::string command_text(const model::DiagnosisParts& parts, const Terminal& ter
       say(text("without {}", printable(name)));
   }
   if (gone > kMostGone)
-    say(text("without {} of the current variables", static_cast<long long>(gone)));
+    say(text("{} of the current variables are unset", static_cast<long long>(gone)));
   if (!set.empty()) out += folded("", set, column, terminal);
   if (!command.files.empty()) out += folded("", joined(command.files), column, terminal);
   for (const std::string& note : command.notes) out += folded("", note, column, terminal);

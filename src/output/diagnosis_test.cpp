@@ -129,7 +129,7 @@ TEST_CASE("the same finding of several GPUs is shown once with all of them") {
   const std::string text = output::diagnosis_text(diagnosis, {});
   CHECK(text.find("how we know   no driver has GPU 1\n                no driver has GPU 2") !=
         std::string::npos);
-  CHECK(text.find("a small window, and 2 more of its kind") != std::string::npos);
+  CHECK(text.find("a small window, and 2 more like this") != std::string::npos);
   CHECK(text.find("another") != std::string::npos);
   CHECK(text.find("modprobe") == text.rfind("modprobe"));
 }
@@ -144,7 +144,7 @@ TEST_CASE("a finding in one line is wrapped, so that its address is not cut") {
   terminal.width = 60;
   const std::string text = output::diagnosis_text(diagnosis, terminal);
   CHECK(text.find("…") == std::string::npos);
-  CHECK(text.find("0000:1a:00.0, and 1 more of its kind") != std::string::npos);
+  CHECK(text.find("0000:1a:00.0, and 1 more like this") != std::string::npos);
   CHECK(text.find("RT10\n") != std::string::npos);
 }
 

@@ -43,7 +43,7 @@ constexpr std::array kBriefly{
 };
 
 constexpr std::array kCauses{
-    Word{kListUnknown, msgid("the list of its processes could not be read")},
+    Word{kListUnknown, msgid("the device's list of processes could not be read")},
     Word{"other_namespace", msgid("processes in another container or PID namespace")},
     Word{"zombie", msgid("a zombie process still holds it")},
     Word{"uninterruptible", msgid("a process stuck in the kernel holds it")},

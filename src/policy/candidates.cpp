@@ -477,7 +477,7 @@ std::string sentence(Obstacle obstacle) {
     case Obstacle::kNoPartition:
       return text("MIG is on, but it has no partition");
     case Obstacle::kPartitionsUnknown:
-      return text("MIG is on, and its partitions could not be read");
+      return text("MIG is on, but its partitions could not be read");
     case Obstacle::kLeased:
       return text("it is leased to a job");
     case Obstacle::kNone:

@@ -125,7 +125,7 @@ def errors(berth, folder):
     for path in (str(folder / "missing"), str(folder), "/dev/zero"):
         assert "(E0820)" in run(berth, "doctor", "--error", path, code=(2,)).stderr
     told = run(berth, "doctor", "--error", str(folder / "nobody-writes"), code=(2,)).stderr
-    assert "no process has it open for writing (E0820)" in told, told
+    assert "no process has opened this pipe for writing (E0820)" in told, told
     # The error of a CPU-only PyTorch is explained, with a GPU or without.
     site = make_venv(folder / "cpu") / "lib" / ("python%d.%d" % sys.version_info[:2]) / "site-packages"
     (site / "torch").mkdir(parents=True)
@@ -204,7 +204,7 @@ def files(berth, folder):
     program.write_text("#!/bin/sh\nexit 3\n")
     document = json.loads(run(berth, "doctor", "--json", "--python", str(program), str(folder / "new.py"), code=(1,)).stdout)
     assert [one["id"] for one in document["findings"]] == ["SRC02"], document
-    for words, hint in ((("--python", "/nowhere/python"), "command -v python3"), (("--python", "/etc/passwd"), "may not be executed"),
+    for words, hint in ((("--python", "/nowhere/python"), "command -v python3"), (("--python", "/etc/passwd"), "is not executable"),
                         (("--python", str(folder / "strange")), "berth doctor --venv "), (("--venv", str(folder / "no")), "python3 -m venv "),
                         (("--conda", "trian"), "did you mean train?   conda env list")):
         (folder / "miniconda3/envs/train/conda-meta").mkdir(parents=True, exist_ok=True)

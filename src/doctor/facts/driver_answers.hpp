@@ -25,7 +25,7 @@ namespace berth::doctor {
   FACT(std::uint64_t, memory_total_bytes, msgid("the GPUs' memory"))                   \
   FACT(std::uint64_t, memory_used_bytes, msgid("memory that is in use"))               \
   /* sum over the listed processes */                                                  \
-  FACT(std::uint64_t, processes_memory_bytes, msgid("memory of each process"))         \
+  FACT(std::uint64_t, processes_memory_bytes, msgid("GPU memory of each process"))     \
   FACT(double, utilization_percent, msgid("how busy the GPUs are"))                    \
   /* "default", "exclusive process", "prohibited" */                                   \
   FACT(std::string, compute_mode, msgid("the GPUs' compute mode"))                     \
@@ -39,20 +39,20 @@ namespace berth::doctor {
   /* "hw_thermal", "sw_power_cap", … */                                              \
   FACT(std::vector<std::string>, throttle, msgid("what slows the GPUs down"))          \
   /* volatile counter */                                                               \
-  FACT(std::uint64_t, ecc_uncorrected, msgid("errors of the GPUs' memory"))            \
-  FACT(bool, remap_pending, msgid("remapped rows of memory"))                          \
-  FACT(bool, remap_failed, msgid("remapped rows of memory"))                           \
-  FACT(bool, retired_pages_pending, msgid("retired pages of memory"))                  \
+  FACT(std::uint64_t, ecc_uncorrected, msgid("memory errors of the GPUs"))             \
+  FACT(bool, remap_pending, msgid("remapped memory rows"))                             \
+  FACT(bool, remap_failed, msgid("remapped memory rows"))                              \
+  FACT(bool, retired_pages_pending, msgid("retired memory pages"))                     \
   FACT(std::uint64_t, power_limit_milliwatts, msgid("the GPUs' power limits"))         \
   FACT(std::uint64_t, power_limit_default_milliwatts, msgid("the GPUs' power limits")) \
   FACT(std::uint64_t, clock_graphics_locked_mhz, msgid("locked clocks"))               \
   FACT(std::uint64_t, clock_graphics_max_mhz, msgid("the highest clocks"))             \
   FACT(std::uint64_t, bar1_bytes, msgid("how much of a GPU's memory the host sees"))   \
-  FACT(bool, display_active, msgid("whether a GPU shows the desktop"))                 \
+  FACT(bool, display_active, msgid("whether a GPU drives the desktop"))                \
   /* "licensed", "unlicensed"; absent: no vGPU */                                      \
   FACT(std::string, vgpu_licence, msgid("a vGPU's licence"))                           \
   /* "completed", "in progress", "not started"; absent: no fabric */                   \
-  FACT(std::string, fabric_state, msgid("the state of the fabric"))                    \
+  FACT(std::string, fabric_state, msgid("the state of the NVLink fabric"))             \
   /* confidential computing; absent: off */                                            \
   FACT(bool, cc_ready, msgid("confidential computing"))
 

@@ -273,7 +273,7 @@ class Resolver {
     return next;
   }
   void note_other_environment(const std::string& how) {
-    note(text("{} may use another environment than the one that was checked", printable(how)));
+    note(text("{} may use a different environment from the one that was checked", printable(how)));
   }
 
   void use(const ProjectEnvironment& found, std::string_view tool) {

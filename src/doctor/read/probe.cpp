@@ -259,12 +259,13 @@ ProbeFacts probe_target(const Sources& sources, const ProbeOptions& options) {
   // Only probe a Python among this machine's own files. In a container, the same path names another
   // file.
   if (!sources.tree.is_this_machine())
-    return Unreadable{std::string(tr("the trial kernel: the target is in another container")), 0};
+    return Unreadable{
+        std::string(tr("no trial kernel was run: the target is in another container")), 0};
   // With another user's variables, this user would run code that the other user chose, through
   // PYTHONPATH for example. That would be a security hole.
   if (const auto& who = sources.process.identity; who && who->uid != ::geteuid())
-    return Unreadable{std::string(tr("the trial kernel: the process belongs to another user, who "
-                                     "must run berth doctor --deep")),
+    return Unreadable{std::string(tr("no trial kernel was run: the process belongs to another "
+                                     "user, who must run berth doctor --deep")),
                       0};
   if (sources.process.environment.is_unreadable()) return sources.process.environment.why();
   if (interpreter.empty()) return std::vector<ProbeAnswer>{};

@@ -152,7 +152,7 @@ std::string why_no_python(const Tree& tree, const std::string& path, bool record
   if (!node) return "";
   if (node->type == NodeType::kFolder) return text("it is a folder");
   if (node->type != NodeType::kFile) return text("it is not a regular file");
-  if ((node->mode & 0111) == 0) return text("it may not be executed");
+  if ((node->mode & 0111) == 0) return text("it is not executable");
   const std::string real = tree.resolve(path).value_or(path);
   const std::string real_name = real.substr(real.rfind('/') + 1);
   for (const std::string& one : {name, real_name})

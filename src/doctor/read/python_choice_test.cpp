@@ -40,7 +40,7 @@ TEST_CASE("a program that is not a Python is recognised") {
   CHECK(why("/usr/bin/python3.11").empty());
   CHECK(why("/own/bin/interpreter").empty());
   CHECK(why("/usr/bin/ls") == "its name is not that of a Python interpreter");
-  CHECK(why("/etc/passwd") == "it may not be executed");
+  CHECK(why("/etc/passwd") == "it is not executable");
   CHECK(why("/usr/bin") == "it is a folder");
   CHECK(why("/none") == "it does not exist");
   CHECK(why("/venv/bin/python") == "it is a link to /usr/bin/python3.9, which does not exist");

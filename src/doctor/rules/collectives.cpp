@@ -23,9 +23,9 @@ void older_than_gpus(Examination& look) {
   const Distribution* nccl = look.see(package);
   if (newer < 2 || nccl == nullptr || !is_older(nccl->version, kFirst) || torch_cuda(look).empty())
     return;
-  Finding& finding =
-      look.found(text("NCCL {} is too old for several {}: {} is the first that supports them",
-                      nccl->version, gpus.front().name, kFirst));
+  Finding& finding = look.found(text(
+      "NCCL {} is too old for several GPUs of type {}: {} is the first release that supports them",
+      nccl->version, gpus.front().name, kFirst));
   finding.evidence = {nccl->path, "https://github.com/vllm-project/vllm/issues/18814"};
   finding.fix.push_back(
       {install_command(look.facts.python, {"-U", fmt::format("nvidia-nccl-cu12>={}", kFirst)}),
@@ -50,13 +50,14 @@ void offered_peers(Examination& look) {
   const auto& without = look.facts.driver.peer_pairs_unsupported;
   if (without && !without->empty()) return;
   Finding& finding =
-      look.found(text("driver {} reports direct transfers (P2P) between RTX 4090, which do not "
-                      "support them: the first NCCL exchange hangs",
+      look.found(text("driver {} reports direct transfers (P2P) between RTX 4090 cards, which do "
+                      "not support them: the first NCCL operation hangs",
                       driver.version));
-  finding.evidence = {text("{} RTX 4090 on the bus", count),
+  finding.evidence = {text("{} RTX 4090 cards on the PCI bus", count),
                       text("driver {} is the first that reports P2P as unsupported", kFixed),
                       "https://github.com/NVIDIA/nccl-tests/issues/117"};
-  finding.fix.push_back({"export NCCL_P2P_DISABLE=1", text("until the driver is updated")});
+  finding.fix.push_back(
+      {"export NCCL_P2P_DISABLE=1", text("set this until the driver is updated")});
   finding.fix.push_back({"", text("update the driver to {} or newer (for a container, on the "
                                   "host); this needs root and a reboot",
                                   kFixed)});

@@ -57,7 +57,7 @@ const char* words_for(ProbeState state) {
     case ProbeState::kNotReached:
       break;
   }
-  return msgid("was not started, because the time was over");
+  return msgid("was not started, because the time limit was reached");
 }
 
 bool may_explain(std::string_view patterns, const Finding& cause, const Finding& other) {

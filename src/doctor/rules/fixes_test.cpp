@@ -146,7 +146,7 @@ TEST_CASE("nobody behind a mirror is sent past it for PyTorch") {
   const auto behind = fix("https://mirror.lab/simple", "xpu");
   CHECK(behind.command.find(kPublic) == std::string::npos);
   CHECK(behind.command.find("TORCH_INDEX") != std::string::npos);
-  CHECK(behind.says.find("because https://mirror.lab/simple is another index") !=
+  CHECK(behind.says.find("the configured index, https://mirror.lab/simple, is not such a mirror") !=
         std::string::npos);
   CHECK(fix("https://mirror.lab/whl/xpu", "xpu").command.find("--index-url") == std::string::npos);
 }

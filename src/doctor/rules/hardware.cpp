@@ -50,8 +50,9 @@ bool switched_off(Examination& look, const std::vector<PciFunction>& functions) 
       text("the firmware has switched the GPU off, so the system does not see it: {} is 1", *file));
   finding.severity = Severity::kWarning;
   finding.evidence = {*file + ": 1", "https://asus-linux.org/manual/supergfxctl-manual/"};
-  finding.fix.push_back({fmt::format("echo 0 | sudo tee {} && sudo reboot", pasted(*file)),
-                         text("or supergfxctl -m Hybrid, which is usually what disabled it")});
+  finding.fix.push_back(
+      {fmt::format("echo 0 | sudo tee {} && sudo reboot", pasted(*file)),
+       text("or run supergfxctl -m Hybrid: supergfxctl is usually what disabled the GPU")});
   return true;
 }
 

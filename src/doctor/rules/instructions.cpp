@@ -23,8 +23,8 @@ std::string lacking(const Flags& flags, const std::vector<std::string>& needs) {
 void advise(Examination& look, Finding& finding, const Flags& flags) {
   if (look.facts.machine.is_virtual || flags.contains("hypervisor"))
     finding.fix.push_back({"qm set VMID --cpu host",
-                           text("for Proxmox; libvirt: <cpu mode='host-passthrough'/>: the virtual "
-                                "machine then has the real processor's instructions")});
+                           text("on Proxmox; with libvirt, set <cpu mode='host-passthrough'/>; the "
+                                "virtual machine then gets the host CPU's instructions")});
   else
     finding.fix.push_back({"", text("this processor lacks these instructions: use a build without "
                                     "them (conda-forge, or compiled here), or a newer machine")});
@@ -43,7 +43,8 @@ void ollama_without_avx(Examination& look, const Flags& flags) {
   // No runner needs AVX. Before 0.4, the runners are inside the program, and there are no
   // libraries.
   if (runner == ollama->libraries.end() && !ollama->libraries.empty()) return;
-  Finding& finding = look.found(text("the CPU has no AVX, which this Ollama needs to use the GPU"));
+  Finding& finding =
+      look.found(text("the CPU has no AVX, which this release of Ollama needs to use the GPU"));
   finding.evidence = {
       text("/proc/cpuinfo: no {}", "avx"),
       runner == ollama->libraries.end() ? ollama->program : ollama->folder + "/" + *runner,

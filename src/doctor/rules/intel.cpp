@@ -136,8 +136,8 @@ void level_zero(Examination& look) {
 
 constexpr auto kIntelRules = std::to_array<Rule>({
     {"XPU02", Layer::kLibraries, Severity::kError, true,
-     msgid("an Intel GPU without Level Zero, or with one that does not support it"), "FW*",
-     level_zero},
+     msgid("an Intel GPU without a Level Zero driver, or with a driver that does not support it"),
+     "FW*", level_zero},
 });
 
 }  // namespace

@@ -52,7 +52,7 @@ std::string title_of(const ProbeAnswer& answer) {
 }
 
 void add_evidence(Finding& finding, const ProbeAnswer& answer, const std::string& python) {
-  finding.evidence.push_back(text("tried in {}", python));
+  finding.evidence.push_back(text("tried with {}", python));
   if (!answer.message.empty()) finding.evidence.push_back(answer.message);
   int ran = 0;
   for (const ProbedDevice& one : answer.devices) {
@@ -85,10 +85,11 @@ void cannot_start(Examination& look, const RequestFacts& request) {
       text("{} cannot start: {} is not found", program->path, program->missing.front().name));
   for (const MissingLibrary& one : program->missing)
     finding.evidence.push_back(
-        text("{}, which {} needs, is not in the loader's folders", one.name, one.needed_by));
-  finding.fix.push_back({"LD_LIBRARY_PATH=FOLDER:$LD_LIBRARY_PATH " + pasted(program->path),
-                         text("FOLDER: the one that contains {}; or install its package",
-                              program->missing.front().name)});
+        text("the loader does not find {}, which {} needs", one.name, one.needed_by));
+  finding.fix.push_back(
+      {"LD_LIBRARY_PATH=FOLDER:$LD_LIBRARY_PATH " + pasted(program->path),
+       text("FOLDER is the folder that contains {}; or install the package of this library",
+            program->missing.front().name)});
 }
 
 std::string gib(double bytes) {

@@ -99,8 +99,8 @@ model::Fix on_system(Examination& look, const char* task, std::string says,
                      const std::string& value, const std::string& more) {
   const Compatibility& known = look.knowledge.compatibility();
   if (look.facts.machine.in_container && is_of_the_machine(task))
-    return {"", joined(text("on the machine, not in the container: {}", wish(known, task, value)),
-                       says)};
+    return {"",
+            joined(text("on the host, not in the container: {}", wish(known, task, value)), says)};
   const auto& system = look.facts.machine.system;
   const SystemCommands* row = system                  ? commands_of(known.systems, *system)
                               : known.systems.empty() ? nullptr

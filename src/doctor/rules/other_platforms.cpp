@@ -34,7 +34,7 @@ void wsl_driver_inside(Examination& look) {
     finding.evidence.push_back(fmt::format("{} → {}", found->path, found->target));
     finding.fix.push_back(
         on_system_between(look, "driver_purge", "", "sudo ldconfig",
-                          text("then /usr/lib/wsl/lib/nvidia-smi shows the GPU")));
+                          text("after that, /usr/lib/wsl/lib/nvidia-smi shows the GPU")));
     return;
   }
   // If the driver answers, programs find the library, even if the simulated loader does not.
@@ -64,7 +64,7 @@ void wsl_driver_inside(Examination& look) {
                            ? Severity::kInfo
                            : Severity::kFatal;
     finding.fix.push_back({"wsl.exe --update && wsl.exe --shutdown",
-                           text("after an update of NVIDIA's driver in Windows")});
+                           text("run this after you have updated NVIDIA's driver in Windows")});
   }
 }
 
@@ -86,14 +86,15 @@ void wsl_no_dxg(Examination& look) {
     finding.fix.push_back(
         {"sudo sed -i '/^\\[gpu\\]/,/^\\[/s/^ *enabled *=.*/enabled=true/' "
          "/etc/wsl.conf && wsl.exe --shutdown",
-         text("the distribution itself has disabled the GPU")});
+         text("enables the GPU again: this distribution's /etc/wsl.conf has disabled it")});
     return;
   }
   finding.evidence.push_back(
       fmt::format("/proc/sys/kernel/osrelease: {}; /dev/dxg: {}", *release, tr("missing")));
-  finding.fix.push_back(first ? Fix{"wsl.exe --set-version DISTRIBUTION 2", text("in Windows")}
-                              : Fix{"wsl.exe --update && wsl.exe --shutdown",
-                                    text("in Windows, after an update of the GPU's driver there")});
+  finding.fix.push_back(
+      first ? Fix{"wsl.exe --set-version DISTRIBUTION 2", text("in Windows")}
+            : Fix{"wsl.exe --update && wsl.exe --shutdown",
+                  text("run this in Windows, after you have updated the GPU's driver there")});
 }
 
 /// Reports a container that lacks libnvdxgdmal.so.1. The Windows driver has this library since
@@ -102,13 +103,14 @@ void toolkit_without_library(Examination& look) {
   constexpr int kNotFound = 500;
   if (look.facts.driver.cuda_init.value_or(0) != kNotFound || !look.facts.nodes.dxg) return;
   Finding& finding =
-      look.found(text("this container only received a part of Windows' driver: its toolkit is too "
-                      "old for driver 555"));
+      look.found(text("this container received only a part of the Windows driver: the container "
+                      "toolkit is too old for driver 555"));
   finding.evidence = {"cuInit: 500 (named symbol not found)",
                       "https://github.com/NVIDIA/nvidia-container-toolkit/issues/520"};
-  finding.fix.push_back(on_system(look, "container_toolkit_update",
-                                  text("version 1.14.4 or newer, in the WSL distribution that runs "
-                                       "Docker; Docker Desktop: version 4.31 or newer")));
+  finding.fix.push_back(
+      on_system(look, "container_toolkit_update",
+                text("install version 1.14.4 or newer in the WSL distribution that runs Docker; "
+                     "for Docker Desktop, install its version 4.31 or newer")));
 }
 
 /// Reports that CUDA finds no GPU although all files of WSL and of the Windows driver exist. The
@@ -135,8 +137,9 @@ void windows_gives_none(Examination& look) {
                       fmt::format("/dev/dxg; {}", cuda->front().path)};
   if (look.facts.machine.kernel)
     finding.evidence.push_back("/proc/sys/kernel/osrelease: " + *look.facts.machine.kernel);
-  finding.fix.push_back({"wsl.exe --update && wsl.exe --shutdown",
-                         text("in Windows, after an update of the GPU's driver there")});
+  finding.fix.push_back(
+      {"wsl.exe --update && wsl.exe --shutdown",
+       text("run this in Windows, after you have updated the GPU's driver there")});
   finding.fix.push_back({"", text("Microsoft's list of issues names preview builds of Windows that "
                                   "lose the GPU: use a newer or an older build")});
 }
@@ -150,8 +153,9 @@ void wsl_blocked(Examination& look) {
   if (!said && (code == nullptr || *code != 17)) return windows_gives_none(look);
   Finding& finding = look.found(text("Windows blocks the access to the GPU"));
   finding.evidence.push_back(nvml_says(look));
-  finding.fix.push_back({"wsl.exe --update && wsl.exe --shutdown",
-                         text("in Windows, after an update of the GPU's driver there")});
+  finding.fix.push_back(
+      {"wsl.exe --update && wsl.exe --shutdown",
+       text("run this in Windows, after you have updated the GPU's driver there")});
   finding.fix.push_back({"", text("the GPU has to be in WDDM mode, not TCC: nvidia-smi -dm 0 in "
                                   "Windows")});
 }
@@ -176,11 +180,11 @@ Finding& refused(Examination& look, const GpuNode& node) {
                            text("until the next boot; to make it permanent, use a udev rule like "
                                 "those of AMD's and distributions' packages: GROUP=\"render\"")});
   else
-    finding.fix.push_back({"getent group render",
-                           text("shows the group's number in this container; the container's "
-                                "administrator gives the device file this group, on Proxmox with "
-                                "dev0: {},gid=NUMBER",
-                                node.path)});
+    finding.fix.push_back(
+        {"getent group render",
+         text("shows the group's number in this container; the administrator must give the device "
+              "file this group, on Proxmox with dev0: {},gid=NUMBER",
+              node.path)});
   return finding;
 }
 
@@ -199,7 +203,7 @@ void kfd_missing(Examination& look) {
   finding.evidence.push_back(fmt::format("/sys/bus/pci/devices/{}/driver → amdgpu; /dev/kfd: {}",
                                          bound->address, tr("missing")));
   finding.fix.push_back({"zgrep CONFIG_HSA_AMD /proc/config.gz /boot/config-$(uname -r)",
-                         text("must be y or m: ROCm does not work on a kernel without it")});
+                         text("CONFIG_HSA_AMD must be y or m: without it, ROCm does not work")});
   finding.fix.push_back(
       {"sudo dmesg | grep -i kfd", text("shows whether the kernel skipped the card, for example "
                                         "because PCIe atomics are missing")});
@@ -255,9 +259,9 @@ void add_override(Finding& finding, const Relative& relative) {
   finding.fix.push_back(
       {"export HSA_OVERRIDE_GFX_VERSION=" + relative.version,
        relative.is_alike
-           ? text(
-                 "runs the code for {}, which has the same instructions; AMD does not support this",
-                 relative.gfx)
+           ? text("runs the code for {}, which has the same instruction set; AMD "
+                  "does not support this",
+                  relative.gfx)
            : text("runs the code for the most similar GPU: usually works, but is not supported")});
 }
 
@@ -315,8 +319,8 @@ void image_without_target(Examination& look, const std::vector<KfdNode>& nodes) 
       if (target == node.gfx() || serves_family(target, node.gfx())) return;
   const KfdNode& node = nodes.front();
   Finding& finding =
-      look.found(text("PyTorch {} may have no code for this GPU, {}: PYTORCH_ROCM_ARCH of its "
-                      "image does not list it",
+      look.found(text("PyTorch {} may have no code for this GPU, {}: PYTORCH_ROCM_ARCH in the "
+                      "image does not list this GPU",
                       torch.version, node.gfx()));
   finding.severity = Severity::kWarning;
   finding.evidence = {torch.path, shown_variable(look, "PYTORCH_ROCM_ARCH")};
@@ -407,8 +411,8 @@ void iommu_passthrough(Examination& look) {
   if (groups != nullptr)
     finding.evidence.push_back(fmt::format("iommu_group/type: {}", fmt::join(*groups, ", ")));
   finding.fix.push_back(on_system(look, "kernel_argument",
-                                  text("devices then use physical addresses; virtual machines with "
-                                       "passed-through devices keep working"),
+                                  text("devices then use physical addresses; device passthrough to "
+                                       "virtual machines keeps working"),
                                   "iommu=pt"));
 }
 
@@ -448,8 +452,8 @@ void xpu_permission(Examination& look) {
   if (render == nullptr) return;
   for (const GpuNode& one : *render)
     if (one.node.open_error == EACCES && (one.vendor == kVendorIntel || one.vendor == 0)) {
-      refused(look, one).evidence.push_back(
-          text("only users who log in at the machine's own screen get access automatically"));
+      refused(look, one).evidence.push_back(text(
+          "only users who log in on the machine itself, not over SSH, get access automatically"));
       return;
     }
 }
@@ -463,15 +467,16 @@ constexpr auto kOtherPlatformsRules = std::to_array<Rule>({
     {"WSL03", kDriver, Severity::kFatal, true, msgid("a GPU that Windows blocks"), "LIB* FW*",
      wsl_blocked},
     {"AMD01", kDriver, Severity::kFatal, true,
-     msgid("ROCm's nodes that are missing, or that this user may not open"), "FW*", kfd_permission},
+     msgid("ROCm device nodes that are missing, or that this user may not open"), "FW*",
+     kfd_permission},
     {"AMD02", kLibraries, Severity::kFatal, true, msgid("a ROCm without code for this GPU"), "FW*",
      gfx_unsupported},
     {"AMD04", kDriver, Severity::kWarning, true, msgid("several AMD GPUs behind an IOMMU"), "",
      iommu_passthrough},
     {"AMD05", kDriver, Severity::kWarning, true, msgid("an integrated GPU next to a graphics card"),
      "", igpu_mixed},
-    {"XPU03", kDriver, Severity::kFatal, true, msgid("Intel's nodes that this user may not open"),
-     "XPU02 FW*", xpu_permission},
+    {"XPU03", kDriver, Severity::kFatal, true,
+     msgid("Intel device nodes that this user may not open"), "XPU02 FW*", xpu_permission},
 });
 
 }  // namespace

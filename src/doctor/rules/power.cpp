@@ -35,9 +35,10 @@ void laptop(Examination& look) {
     Finding& finding = look.found(
         text("this laptop's current power setting limits GPU {}, which could use more power",
              gpu.pci_address));
-    finding.evidence.push_back(text("NVML: sw_power_cap at {} % use", *gpu.utilization_percent));
+    finding.evidence.push_back(
+        text("NVML: sw_power_cap at {} % GPU utilization", *gpu.utilization_percent));
     if (const auto* limit = look.see(gpu.power_limit_milliwatts))
-      finding.evidence.push_back(text("its limit is {} W", *limit / 1000));
+      finding.evidence.push_back(text("the power limit is {} W", *limit / 1000));
     if (battery) {
       finding.evidence.emplace_back("/sys/class/power_supply/*/online: 0");
       finding.fix.push_back(
@@ -48,7 +49,7 @@ void laptop(Examination& look) {
       finding.fix.push_back({"powerprofilesctl set performance", ""});
     }
     if (!daemon && boosts) {
-      finding.evidence.push_back(text("no process {}", "nvidia-powerd"));
+      finding.evidence.push_back(text("the process {} is not running", "nvidia-powerd"));
       finding.evidence.emplace_back("https://github.com/omacom/omarchy/issues/9678");
       finding.fix.push_back({"sudo systemctl enable --now nvidia-powerd",
                              text("starts Dynamic Boost; its service exits by itself if the laptop "
@@ -62,13 +63,14 @@ void jetson(Examination& look) {
   const std::string* mode = look.see(look.facts.machine.jetson_mode);
   const std::string* full = look.see(look.facts.machine.jetson_full_mode);
   if (mode == nullptr || full == nullptr || mode->starts_with("MAXN")) return;
-  Finding& finding = look.found(
-      text("this Jetson is in power mode {}, but also has {}", printable(*mode), printable(*full)));
+  Finding& finding =
+      look.found(text("this Jetson is in power mode {}, but it also has the full-power mode {}",
+                      printable(*mode), printable(*full)));
   finding.evidence = {"/var/lib/nvpmodel/status", "/etc/nvpmodel.conf: NAME=" + printable(*full)};
   finding.fix.push_back({fmt::format("sudo nvpmodel -m $(grep -oP 'ID=\\K[0-9]+(?= NAME={}[ >])' "
                                      "/etc/nvpmodel.conf | head -1) && sudo jetson_clocks",
                                      printable(*full)),
-                         text("needs a sufficient power supply and cooler")});
+                         text("this mode needs a sufficient power supply and cooler")});
 }
 
 void saves_power(Examination& look) {

@@ -87,10 +87,10 @@ void cpuset_against_limit(Examination& look) {
   // Some libraries start one thread for each CPU of the machine, including those CPUs that this
   // process is not permitted to use.
   if (online->size() <= limit || cpus->size() * 2 > online->size()) return;
-  Finding& finding = look.found(
-      text("{} processes and threads are allowed, and libraries that count this machine's "
-           "{} processors start more",
-           limit, online->size()));
+  Finding& finding =
+      look.found(text("at most {} processes and threads are allowed, but libraries that start one "
+                      "for each of this machine's {} processors need more",
+                      limit, online->size()));
   finding.evidence.push_back(group != nullptr && *group == limit
                                  ? fmt::format("pids.max - pids.current: {}", limit)
                                  : fmt::format("RLIMIT_NPROC: {}", limit));
@@ -121,7 +121,7 @@ void mkl_beside_gnu(Examination& look, const std::vector<OpenMp>& copies) {
   const bool many = !variable_or_empty(look, "LOCAL_WORLD_SIZE").empty();
   Finding& finding =
       look.found(text("PyTorch contains GNU's OpenMP, but mkl-service requires Intel's: a child "
-                      "process that imports PyTorch first is killed"));
+                      "process that imports PyTorch first fails"));
   if (layer.empty() && !many) finding.severity = Severity::kInfo;
   finding.evidence = {gnu->path, conda == nullptr ? own->path : conda->path};
   finding.evidence.push_back(layer.empty() ? text("MKL_THREADING_LAYER is not set")

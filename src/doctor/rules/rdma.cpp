@@ -87,9 +87,9 @@ void no_peer_memory(Examination& look) {
       look.found(text("network adapters cannot access the GPUs' memory: transfers to other "
                       "machines are copied through host memory"));
   if (!spans_machines(look)) finding.severity = Severity::kInfo;
-  finding.evidence = {
-      shown(*port), text("/proc/modules: nvidia, but no nvidia_peermem"),
-      text("this is not NVIDIA's open module on Linux 5.12 or later, which would not need it")};
+  finding.evidence = {shown(*port), text("/proc/modules: nvidia, but no nvidia_peermem"),
+                      text("only NVIDIA's open module on Linux 5.12 or later works without "
+                           "nvidia_peermem, and it is not in use here")};
   const auto& log = look.facts.machine.kernel_log;
   const std::string line = log ? newest_line(*log, {"nvidia_peermem", "Unknown symbol"}) : "";
   if (!line.empty()) {
@@ -97,8 +97,8 @@ void no_peer_memory(Examination& look) {
     finding.fix.push_back(
         {"sudo dkms remove nvidia/$(modinfo -F version nvidia) -k $(uname -r) && sudo dkms "
          "autoinstall",
-         text("the network drivers were installed after the GPU driver: build nvidia_peermem "
-              "again, against them")});
+         text("the network drivers were installed after the GPU "
+              "driver: rebuild nvidia_peermem against them")});
   }
   finding.evidence.emplace_back("https://github.com/NVIDIA/nccl/issues/1343");
   finding.fix.push_back(
@@ -128,14 +128,14 @@ void efa_without_plugin(Examination& look) {
   if (folder != nullptr) {
     finding.fix.push_back(
         {fmt::format("export LD_LIBRARY_PATH={}:/opt/amazon/efa/lib:$LD_LIBRARY_PATH", *folder),
-         text("the plugin is installed in that folder, but no program searches it")});
+         text("the plugin is in this folder, but the loader does not search it")});
     return;
   }
   finding.fix.push_back(
       {"curl -fsSLO https://efa-installer.amazonaws.com/aws-efa-installer-latest.tar.gz && tar xzf "
        "aws-efa-installer-latest.tar.gz && cd aws-efa-installer && sudo ./efa_installer.sh -y",
-       text("installs the plugin in /opt/amazon/ofi-nccl; images also need it: there, add "
-            "--skip-kmod")});
+       text("installs the plugin in /opt/amazon/ofi-nccl; container images also need the plugin: "
+            "in an image, add --skip-kmod")});
 }
 
 void no_verbs_in_container(Examination& look) {

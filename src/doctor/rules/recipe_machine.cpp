@@ -32,7 +32,8 @@ RecipeMachine machine_for_recipe(const Facts& facts, Framework framework, bool c
   if (!machine.gpus.empty() && !cpu) {
     if (machine.wish.driver.empty() && machine.wish.driver_cuda.empty())
       machine.notes.push_back(
-          text("no driver answers here, so the driver was not checked: berth doctor says why"));
+          text("no driver answers here, so the driver was not checked; berth doctor says why it "
+               "does not answer"));
     return machine;
   }
   machine.gpus.clear();
@@ -49,10 +50,10 @@ RecipeMachine machine_for_recipe(const Facts& facts, Framework framework, bool c
   }
   machine.wish.platform = Platform::kCpu;
   if (cpu) return machine;
-  machine.why_cpu = has_rocm_gpu(look) ? text("the tables have no other build for AMD's GPUs")
-                    : has_intel_card
-                        ? text("the tables have no other build for Intel's GPUs")
-                        : text("no build in the tables supports a GPU of this machine");
+  machine.why_cpu =
+      has_rocm_gpu(look) ? text("Berth's tables have no build of this framework for AMD's GPUs")
+      : has_intel_card   ? text("Berth's tables have no build of this framework for Intel's GPUs")
+                         : text("no build in Berth's tables supports a GPU of this machine");
   machine.notes.push_back(machine.why_cpu +
                           text("; for another machine: {}", "--driver 550.54 --gpu H100"));
   return machine;

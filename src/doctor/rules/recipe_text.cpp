@@ -55,10 +55,11 @@ std::string in_quotes(const std::string& text) {
 std::string for_conda(const Orders& orders) {
   const RecipeOrder& first = orders.front();
   std::vector<std::string> reasons = reasons_of(orders);
-  reasons.push_back(text(
-      "conda only installs Python; pip installs the framework's wheel that Berth's tables name"));
+  reasons.push_back(
+      text("conda installs only Python; pip installs the framework's wheel that is listed in "
+           "Berth's tables"));
   if (!first.channels.channels.empty())
-    reasons.push_back(text("channels from {} ({})", first.channels.from,
+    reasons.push_back(text("conda channels as configured in {} ({})", first.channels.from,
                            fmt::format("{}", fmt::join(first.channels.channels, ", "))));
   reasons.push_back("conda env create -f environment.yml");
   std::string out = comments(reasons);
@@ -126,7 +127,8 @@ std::string for_docker(const Orders& orders) {
   reasons.push_back(build + fmt::format(" -t {} . && docker run{} {} python …", name,
                                         device_options(orders), name));
   if (by_file)
-    reasons.push_back(text("PIP.CONF: a pip.conf with your index; it does not stay in the image"));
+    reasons.push_back(
+        text("PIP.CONF is a pip.conf with your index; the file does not stay in the image"));
   std::string out = comments(reasons) + "FROM " + first.image + "\n";
   if (has_gpu(orders)) out += "ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility\n";
   if (mirror && !by_file) out += "ARG PIP_INDEX_URL=" + printable(first.index.main->url) + "\n";
@@ -183,7 +185,7 @@ std::string for_pyproject(const Orders& orders) {
     indices += "\n[[tool.uv.index]]\nname = " + in_quotes(name) +
                "\nurl = " + in_quotes(order.choice.url) + "\nexplicit = true\n";
     sources += std::string(word_of(order.framework)) + " = {index = " + in_quotes(name) + "}\n";
-    reasons.push_back(text("pip does not read [tool.uv]: {}",
+    reasons.push_back(text("pip does not read [tool.uv]; with pip, run: {}",
                            "pip install --extra-index-url " + order.choice.url + " ."));
   }
   if (first.index.is_mirror() && first.index.main && !first.index.main->has_secret)

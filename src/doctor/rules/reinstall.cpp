@@ -25,8 +25,9 @@ std::string joined(const std::string& one, const std::string& other) {
 }
 
 std::string unknown_mirror(const PackageIndex& configured) {
-  return text("first set TORCH_INDEX to your mirror of {}, because {} is another index",
-              kTorchIndex, configured.named());
+  return text(
+      "first set TORCH_INDEX to your mirror of {}: the configured index, {}, is not such a mirror",
+      kTorchIndex, configured.named());
 }
 
 /// The installed packages that would stop working, because they require another release of PyTorch:

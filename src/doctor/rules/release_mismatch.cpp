@@ -75,7 +75,7 @@ void rocm_driver_old(Examination& look) {
     Finding& finding = look.found(
         text("AMD's driver is from ROCm {}, which was not tested with ROCm {}", *driver, *rocm));
     finding.evidence.push_back("/var/lib/dpkg/status: amdgpu-dkms");
-    finding.evidence.push_back(text("tested with this driver: ROCm {}", row.rocm));
+    finding.evidence.push_back(text("ROCm releases tested with this driver: {}", row.rocm));
     finding.fix.push_back({"sudo amdgpu-install --usecase=dkms && sudo reboot",
                            text("from the repository of the installed ROCm release")});
   }
@@ -85,7 +85,7 @@ constexpr auto kReleaseMismatchRules = std::to_array<Rule>({
     {"FW20", Layer::kFramework, Severity::kError, true,
      msgid("a framework that was installed for another Python"), "", other_python},
     {"AMD03", Layer::kDriver, Severity::kWarning, false,
-     msgid("AMD's driver older than ROCm expects"), "", rocm_driver_old},
+     msgid("an AMD driver that is older than ROCm expects"), "", rocm_driver_old},
 });
 
 }  // namespace

@@ -32,10 +32,10 @@ bool misspelt_size(Examination& look) {
       look.found(text("amdgpu ignores gtt_size: the parameter's name is gttsize, and newer kernels "
                       "take ttm.pages_limit"));
   finding.evidence = {where, "https://docs.kernel.org/gpu/amdgpu/module-parameters.html"};
-  finding.fix.push_back(
-      on_system(look, "kernel_argument",
-                text("pages of 4 KiB: 25165824 are 96 GiB; remove the other parameter"),
-                "ttm.pages_limit=25165824"));
+  finding.fix.push_back(on_system(
+      look, "kernel_argument",
+      text("a number of 4 KiB pages: 25165824 pages are 96 GiB; remove the parameter gtt_size"),
+      "ttm.pages_limit=25165824"));
   return true;
 }
 
@@ -102,11 +102,10 @@ void half_of_memory(Examination& look) {
         fmt::format("/proc/meminfo: MemTotal {} KiB", *all >> 10),
         "https://github.com/ROCm/legacy-rocm-build/issues/5595"};
     finding.severity = Severity::kInfo;
-    finding.fix.push_back(
-        on_system(look, "kernel_argument",
-                  text("the number of pages of 4 KiB, here four fifths of the memory; AMD's tool "
-                       "sets the same parameter: amd-ttm --set GIB"),
-                  fmt::format("ttm.pages_limit={}", *all / 4096 / 5 * 4)));
+    finding.fix.push_back(on_system(look, "kernel_argument",
+                                    text("a number of 4 KiB pages, here four fifths of the memory; "
+                                         "AMD's tool sets the same parameter: amd-ttm --set GIB"),
+                                    fmt::format("ttm.pages_limit={}", *all / 4096 / 5 * 4)));
     return;
   }
 }
@@ -144,9 +143,9 @@ void bad_kernel(Examination& look) {
           fmt::format("/sys/class/kfd/kfd/topology/nodes/{}: {}", node.number, node.gfx()),
           row.source};
       if (!row.set.empty())
-        finding.fix.push_back(on_system(look, "kernel_argument",
-                                        text("avoids the fault until a newer kernel is installed"),
-                                        row.set));
+        finding.fix.push_back(on_system(
+            look, "kernel_argument",
+            text("this parameter avoids the fault until a newer kernel is installed"), row.set));
       else
         finding.fix.push_back(
             {"", text("boot a kernel that is newer or older than {}", row.kernel)});
@@ -191,7 +190,7 @@ void runtime_for_wsl(Examination& look) {
                       "https://github.com/ROCm/legacy-rocm-build/issues/3571"};
   finding.fix.push_back({fmt::format("rm {}*", pasted(*own)),
                          text("PyTorch then uses the machine's runtime, which supports WSL; repeat "
-                              "it after every installation of PyTorch")});
+                              "this command after every installation of PyTorch")});
 }
 
 const Distribution* package_named(Examination& look, std::string_view name) {
@@ -247,7 +246,7 @@ void servers_gpus(Examination& look) {
 
 constexpr auto kRocmRules = std::to_array<Rule>({
     {"WSL05", Layer::kLibraries, Severity::kError, true,
-     msgid("in WSL, the ROCm runtime that PyTorch brings"), "", runtime_for_wsl},
+     msgid("in WSL, a PyTorch that uses its own ROCm runtime"), "", runtime_for_wsl},
     {"AMD09", Layer::kRuntime, Severity::kWarning, true,
      msgid("an integrated GPU that gets less memory than possible"), "", half_of_memory},
     {"AMD11", Layer::kDriver, Severity::kWarning, true,

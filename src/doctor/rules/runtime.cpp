@@ -35,16 +35,16 @@ void add_stuck(Finding& finding, const StuckProcess& one) {
   if (one.state == 'Z' && one.node.empty() && one.parent > 1) {
     finding.fix.insert(finding.fix.begin(),
                        {fmt::format("sudo kill {}", one.parent),
-                        text("ends its parent, so that the zombie is reaped")});
+                        text("ends the parent process, so that the zombie is reaped")});
     return;
   }
   if (one.state == 'Z')
     finding.fix.insert(finding.fix.begin(),
                        {fmt::format("sudo kill -9 {}", one.pid),
-                        text("ends its threads, unless they are blocked in the kernel")});
+                        text("ends the process's threads, unless they are blocked in the kernel")});
   finding.fix.push_back(
       {"sudo reboot",
-       text("needed only if processes are blocked in the kernel; sudo dmesg may show the reason")});
+       text("needed only if a process is blocked in the kernel; sudo dmesg may show the reason")});
 }
 
 /// The log line about a process that has been blocked for minutes; "" if there is none. A short
@@ -88,11 +88,11 @@ void memory_held(Examination& look) {
     finding.evidence.push_back(
         text("NVML: {} used, {} by the processes that it lists", gib(*used), gib(*named)));
     finding.fix.push_back(
-        {"sudo fuser -v /dev/nvidia*",
-         text("shows which processes hold the memory: end those that a killed program left")});
+        {"sudo fuser -v /dev/nvidia*", text("shows which processes hold the memory: end those that "
+                                            "a killed program left behind")});
     finding.fix.push_back(
         {fmt::format("sudo nvidia-smi --gpu-reset -i {}", pasted(gpu.pci_address)),
-         text("if no process holds the memory; ends the programs on the GPU")});
+         text("only if no process holds the memory: it also ends every program on the GPU")});
     for (const StuckProcess& one : look.facts.machine.stuck.value_or({}))
       if (!one.node.empty() || one.unknown) add_stuck(finding, one);
   }
@@ -118,12 +118,13 @@ void throttle(Examination& look) {
                         : text("GPU {} is slowed down by its power supply", gpu.pci_address));
     finding.evidence.push_back(fmt::format("NVML: {}", grave));
     if (gpu.utilization_percent)
-      finding.evidence.push_back(text("at {} % use", *gpu.utilization_percent));
+      finding.evidence.push_back(text("at {} % GPU utilization", *gpu.utilization_percent));
     finding.fix.push_back(
         {"", heat ? text("clean fans and filters; in a rack, check that air flows over the card")
                   : text("check the power supply, its cables and the card's connectors")});
-    finding.fix.push_back({fmt::format("sudo nvidia-smi -i {} -pl WATTS", pasted(gpu.pci_address)),
-                           text("sets a lower power limit, which at least keeps clocks steady")});
+    finding.fix.push_back(
+        {fmt::format("sudo nvidia-smi -i {} -pl WATTS", pasted(gpu.pci_address)),
+         text("sets a lower power limit: the GPU is slower, but its clock is steady")});
   }
 }
 
@@ -211,12 +212,12 @@ void disk_full(Examination& look) {
                              text("removes unused images, layers and containers")});
       return;
     }
-    finding.evidence.push_back(text("{} names this folder", space.what));
+    finding.evidence.push_back(text("the variable {} names this folder", space.what));
     const bool has_caches = space.what == "HOME" || space.what == "XDG_CACHE_HOME";
     finding.fix.push_back({std::string(has_caches ? "pip cache purge; " : "") +
                                "du -xh --max-depth=2 " + pasted(space.path) +
                                " 2>/dev/null | sort -h | tail",
-                           text("shows what fills it")});
+                           text("shows which folders use the space")});
     finding.fix.push_back({fmt::format("export {}=/path/with/room", space.what),
                            space.what == "HOME"
                                ? text("or set only HF_HOME, XDG_CACHE_HOME or TRITON_CACHE_DIR")
@@ -234,8 +235,8 @@ void address_space(Examination& look) {
   for (const GpuAnswer& gpu : answers(look)) wanted += gpu.memory_total_bytes.value_or(0);
   if (*most >= wanted) return;
   Finding& finding =
-      look.found(text("this process may use {} of address space, but CUDA needs more than the {} "
-                      "of the GPUs: it does not start",
+      look.found(text("this process may use only {} of address space, but CUDA must reserve more "
+                      "than the GPUs' {}, so CUDA cannot start",
                       gib(*most), gib(wanted)));
   finding.severity = Severity::kError;
   finding.evidence = {fmt::format("RLIMIT_AS: {}", *most),
@@ -245,9 +246,9 @@ void address_space(Examination& look) {
                                    "hard limit (ulimit -Hv)")});
   finding.fix.push_back(
       {fmt::format("qsub -l h_vmem={}G …", (2 * wanted) >> 30),
-       text("a scheduler sets it from the job's requested memory (h_vmem, pvmem): request more "
-            "than the memory of GPUs and machine together; without a scheduler, see the lines with "
-            "“as” in /etc/security/limits.conf")});
+       text("a scheduler sets this limit from the memory that the job requests (h_vmem, pvmem): "
+            "request more than GPUs and host have together; without a scheduler, see the lines "
+            "with “as” in /etc/security/limits.conf")});
 }
 
 void open_files(Examination& look) {
@@ -288,7 +289,7 @@ void peers_unsupported(Examination& look) {
       text("no direct transfers (P2P) between the GPUs {}: they go through the host's memory",
            printable(fmt::format("{}", fmt::join(*pairs, ", ")))));
   finding.evidence.push_back(
-      text("NVML reports this for these pairs; it is usual for GeForce cards"));
+      text("NVML reports this for each of these pairs; GeForce cards usually have no P2P"));
 }
 
 void display_gpu(Examination& look) {
@@ -297,7 +298,7 @@ void display_gpu(Examination& look) {
     const bool* display = look.see(gpu.display_active);
     if (display == nullptr || !*display || gpus.size() < 2) continue;
     Finding& finding = look.found(text(
-        "GPU {} also shows the desktop, which takes memory and time from it", gpu.pci_address));
+        "GPU {} also drives the desktop, which uses some of its memory and time", gpu.pci_address));
     finding.fix.push_back({"berth run --gpus 1 -- python …", text("uses a free GPU")});
   }
 }
@@ -322,10 +323,9 @@ void intel_bar_small(Examination& look) {
     if (by_xe) finding.severity = Severity::kError;
     finding.evidence = {fmt::format("/sys/bus/pci/devices/{}/resource", gpu.address),
                         "https://github.com/intel/compute-runtime/issues/997"};
-    finding.fix.push_back(
-        {"",
-         text("in the firmware setup turn on Above 4G Decoding and Resizable BAR, and turn off the "
-              "compatibility mode (CSM); a virtual machine must provide as much address space")});
+    finding.fix.push_back({"", text("in the firmware setup turn on Above 4G Decoding and Resizable "
+                                    "BAR, and turn off the compatibility mode (CSM); a virtual "
+                                    "machine needs a PCI address window that is as large")});
   }
 }
 
@@ -371,15 +371,16 @@ void rendezvous(Examination& look) {
   if (name == nullptr || address == nullptr) return;
   if (!address->starts_with("127.") && *address != "::1") return;
   Finding& finding = look.found(
-      text("this machine's own name resolves to {}, where other machines cannot reach this rank",
+      text("this machine's host name resolves to {}; other machines cannot reach this rank there",
            printable(*address)));
   finding.evidence.push_back(
       fmt::format("/etc/hosts: {} {}", printable(*address), printable(*name)));
   finding.evidence.push_back(because);
   finding.fix.push_back({"export GLOO_SOCKET_IFNAME=eth0 NCCL_SOCKET_IFNAME=eth0",
-                         text("use the interface that reaches the other machines: ip -br addr")});
+                         text("replace eth0 with the interface that reaches the other machines; "
+                              "ip -br addr lists the interfaces")});
   finding.fix.push_back(
-      {"sudoedit /etc/hosts", text("set the name to the machine's real address")});
+      {"sudoedit /etc/hosts", text("map the host name to the machine's real address")});
 }
 
 constexpr auto kRuntimeRules = std::to_array<Rule>({
@@ -397,7 +398,7 @@ constexpr auto kRuntimeRules = std::to_array<Rule>({
      msgid("low limits for address space, files, processes and threads"), "", open_files},
     {"RT08", Layer::kRuntime, Severity::kInfo, false, msgid("GPUs without direct transfers"), "",
      peers_unsupported},
-    {"RT09", Layer::kRuntime, Severity::kInfo, false, msgid("a GPU that also shows the desktop"),
+    {"RT09", Layer::kRuntime, Severity::kInfo, false, msgid("a GPU that also drives the desktop"),
      "", display_gpu},
     {"RT10", Layer::kRuntime, Severity::kInfo, true,
      msgid("a GPU with a small window for the host (BAR1)"), "", bar1_small},

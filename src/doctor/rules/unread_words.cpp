@@ -44,7 +44,7 @@ constexpr auto kWords = std::to_array<Words>({
 
 std::string said_of(const Unreadable& why) {
   // Only the PCI bus and the driver are simulated; other facts do not exist.
-  if (why.error_number == ENODATA) return text("a simulated machine does not have it");
+  if (why.error_number == ENODATA) return text("not available on a simulated machine");
   // Every Linux has files in /sys and /proc, so an empty folder is not mounted.
   if (is_unmounted(why)) return text("{} is empty or not mounted here", why.where);
   const auto row = std::find_if(kWords.begin(), kWords.end(),

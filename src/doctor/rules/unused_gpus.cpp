@@ -67,14 +67,14 @@ void list_without_gpus(Examination& look, const std::vector<PciFunction>& cards)
   if (kfd == nullptr || kfd->denied() || !wants_rocm(look)) return;
   Finding& finding =
       look.found(text("the kernel offers no AMD GPU for computing: amdgpu drives the GPU at {}, "
-                      "but ROCm's list is empty",
+                      "but ROCm's list of GPUs is empty",
                       cards.front().address));
   finding.evidence = {
       "/sys/class/kfd/kfd/topology/nodes: simd_count 0",
       fmt::format("/sys/bus/pci/devices/{}/driver → amdgpu", cards.front().address)};
   finding.fix.push_back(
-      {"sudo dmesg | grep -i kfd",
-       text("shows the reason: “PCI rejects atomics” means the slot or the CPU")});
+      {"sudo dmesg | grep -i kfd", text("shows the reason: “PCI rejects atomics” means that the "
+                                        "slot or the CPU lacks PCIe atomics")});
   advise_atomics(finding);
 }
 
@@ -173,8 +173,8 @@ void left_out_by_kfd(Examination& look) {
           {"", text("GPUs older than GCN 3 are only for graphics: use OpenCL by Mesa (rusticl), "
                     "Vulkan, or another card; a GPU newer than the kernel needs a newer kernel")});
     else
-      finding.fix.push_back(
-          {"sudo dmesg | grep -iE 'kfd|amdgpu'", text("the lines before it say why")});
+      finding.fix.push_back({"sudo dmesg | grep -iE 'kfd|amdgpu'",
+                             text("the log lines before the quoted one say why")});
   }
 }
 

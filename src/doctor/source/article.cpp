@@ -582,7 +582,8 @@ Marks article_marks(std::string_view text, const std::string& python, std::strin
   for (std::size_t i = 0; i < std::min(blocks.size(), kMostBlocks); ++i) article.add(blocks[i]);
   article.finish();
   if (blocks.size() > kMostBlocks && article.no_tree.empty())
-    article.no_tree = berth::text("only its first {} blocks of code were read", kMostBlocks);
+    article.no_tree =
+        berth::text("only the first {} code blocks of this article were read", kMostBlocks);
   *no_tree = article.no_tree;
   return std::move(article.marks);
 }

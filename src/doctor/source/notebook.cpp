@@ -354,7 +354,7 @@ Marks cell_marks(const std::vector<std::string>& lines, const std::string& pytho
 Marks notebook_marks(std::string_view bytes, const std::string& python, std::string* no_tree) {
   const json document = parsed(bytes);
   if (!has_cells(document)) {
-    *no_tree = tr("it is not a notebook of format 4");
+    *no_tree = tr("it is not a notebook in format 4");
     return {};
   }
   Cells read(bytes);

@@ -175,7 +175,7 @@ Result<Source> read(const std::string& path, const std::string& python) {
   if (kind == Kind::kNotebook && !is_notebook(*bytes))
     return Error{
         ErrorCode::kInvalidArgument, "E0807",
-        text("{}: {}", printable(path), tr("it is not a notebook of format 4")),
+        text("{}: {}", printable(path), tr("it is not a notebook in format 4")),
         "jupyter nbconvert --to notebook --nbformat 4 --inplace " + shell_word(printable(path))};
   if (bytes->find('\0') != std::string::npos)
     return refused(path, std::string(tr("it is not text")));

@@ -107,7 +107,7 @@ model::Diagnosis diagnose(const std::vector<Source>& sources,
   }
   for (const std::string& id : only)
     if (!found.contains(id) && id.starts_with("SRC"))
-      diagnosis.not_checked.push_back({id, text("it applies to other kinds of files")});
+      diagnosis.not_checked.push_back({id, text("this rule applies to other kinds of files")});
   // Sorts by file, in the order of `sources`, and by line within a file.
   std::stable_sort(diagnosis.findings.begin(), diagnosis.findings.end(),
                    [&](const Finding& a, const Finding& b) {
