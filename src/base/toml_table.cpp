@@ -181,12 +181,12 @@ void TomlTable::duration(const char* key, std::chrono::milliseconds& into,
 }
 
 void TomlTable::strings(const char* key, std::vector<std::string>& into, bool required) {
-  const toml::array* list = parts_.array(key, required, tr("a list of texts"));
+  const toml::array* list = parts_.array(key, required, tr("a list of strings"));
   if (list == nullptr) return;
   into.clear();
   for (const toml::node& item : *list) {
     const auto* value = item.as_string();
-    if (value == nullptr) return parts_.wrong_type(key, item, tr("a list of texts"));
+    if (value == nullptr) return parts_.wrong_type(key, item, tr("a list of strings"));
     parts_.checked_text(key, item, value->get(), into.emplace_back());
   }
 }

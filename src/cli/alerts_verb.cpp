@@ -173,7 +173,7 @@ Result<int> run_alerts(const Context& context) {
   if (context.arguments.has("--rules")) return show_rules(context);
   if (context.arguments.has("--config"))
     return Error{ErrorCode::kInvalidArgument, "E0010",
-                 text("{} is for {}", "--config", "--test, --rules"),
+                 text("{} works only with {}", "--config", "--test, --rules"),
                  "berth alerts --rules --config berth.toml"};
   const auto answer = ask_broker("/v1/alerts", "alerts");
   if (!answer) return answer.error();
@@ -187,10 +187,8 @@ Result<int> run_alerts(const Context& context) {
     context.out(text("no alerts") + "\n");
     return 0;
   }
-  output::Table table({{text("since (UTC)")},
-                       {text("severity")},
-                       {text("what")},
-                       {text("command to look further")}});
+  output::Table table(
+      {{text("since (UTC)")}, {text("severity")}, {text("what")}, {text("command for details")}});
   for (const Json& one : *alerts) {
     if (!one.is_object()) continue;
     const std::string severity = text_in(one, "severity");

@@ -120,7 +120,8 @@ Result<Arguments> place_extras(const Verb& verb, Arguments arguments,
   arguments.command.clear();
   if (verb.operands[0] == '\0' && !arguments.positional.empty())
     return usage_error(verb, "E0004",
-                       text("unexpected word '{}'", printable(arguments.positional.front())), "");
+                       text("unexpected argument '{}'", printable(arguments.positional.front())),
+                       "");
   return arguments;
 }
 

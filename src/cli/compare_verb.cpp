@@ -123,10 +123,10 @@ Result<OutputWish> output_wish_of(const Arguments& arguments) {
   if (!tolerance) return wish;
   const auto parsed = compare::parse_tolerance(*tolerance);
   if (!parsed)
-    return Error{
-        ErrorCode::kInvalidArgument, "E0546",
-        text("--tolerance: '{}' is neither a number below 1 nor a type", printable(*tolerance)),
-        "--tolerance 1e-3, --tolerance float32, float64, tf32, float16, bfloat16"};
+    return Error{ErrorCode::kInvalidArgument, "E0546",
+                 text("--tolerance: '{}' is neither a number below 1 nor a number type",
+                      printable(*tolerance)),
+                 "--tolerance 1e-3, --tolerance float32, float64, tf32, float16, bfloat16"};
   wish.tolerance = *parsed;
   return wish;
 }
@@ -291,7 +291,8 @@ Result<compare::Machine> machine_for(const Context& context, const compare::Wish
     machine.has_gpu = plan || busy;
     if (busy && !context.json) {
       context.err(text("note: {}", text("waiting: {}", plan.error().message)) + "\n");
-      context.err(text("hint: {}", text("without waiting: {}", "berth compare --cpu -- …")) + "\n");
+      context.err(text("hint: {}", text("to avoid waiting: {}", "berth compare --cpu -- …")) +
+                  "\n");
     }
     if (!machine.has_gpu) comparison.no_gpu = plan.error().message;
   }

@@ -90,10 +90,10 @@ Status prepare_container(const Context& context, const engines::ContainerWish& w
                                       printable(wish.image))) +
                 "\n");
   if (run_to_end({program, "pull", wish.image}, !context.json) == 0) return Done{};
-  return Error{
-      ErrorCode::kUnavailable, "E1101",
-      text("the image {} is not here, and {} could not fetch it", printable(wish.image), engine),
-      fmt::format("{} pull {}", engine, printable(wish.image))};
+  return Error{ErrorCode::kUnavailable, "E1101",
+               text("the image {} is not on this machine, and {} could not fetch it",
+                    printable(wish.image), engine),
+               fmt::format("{} pull {}", engine, printable(wish.image))};
 }
 
 }  // namespace berth::cli

@@ -103,7 +103,7 @@ Result<int> change(const Context& context, bool install) {
   context.out(
       (install ? text("podman: {} is written", hook) : text("podman: {} is removed", hook)) + "\n");
   if (changes_docker) {
-    context.out((install ? text("docker: {} has Berth's runtime as the default", daemon)
+    context.out((install ? text("docker: {} now has Berth's runtime as the default", daemon)
                          : text("docker: {} was restored", daemon)) +
                 "\n");
     context.err(text("hint: {}", "sudo systemctl reload docker") + "\n");

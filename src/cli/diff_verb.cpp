@@ -301,9 +301,10 @@ std::string gaps_in(const std::vector<DeviceChanges>& all, const Minutes& minute
   const auto duration = [](double seconds) {
     return show_duration(std::chrono::seconds(static_cast<std::int64_t>(seconds)));
   };
-  return text("note: {}", text("only {} before and {} after are recorded; throttling is computed "
-                               "from these times, and processes need at least a minute of each",
-                               duration(before), duration(after))) +
+  return text("note: {}",
+              text("only {} before and {} after the change are recorded; throttling covers only "
+                   "these times, and comparing processes needs a minute of each",
+                   duration(before), duration(after))) +
          "\n";
 }
 
@@ -355,13 +356,14 @@ Result<int> run_diff(const Context& context) {
   if (!states.empty()) context.out("\n" + states);
   if (!table.empty()) context.out("\n" + table.render(context.out_terminal));
   if (!is_recent)
-    context.err(text("note: {}", text("processes are not compared: after a week only hours of "
-                                      "usage are kept")) +
-                "\n");
+    context.err(
+        text("note: {}",
+             text("processes are not compared: usage older than a week is kept only per hour")) +
+        "\n");
   else if (!has_processes)
     context.err(
-        text("note: {}", text("processes, throttling and Xids are not compared: they are recorded "
-                              "by minute, and a period contains no whole minute")) +
+        text("note: {}", text("processes, throttling and Xids are not compared: Berth records them "
+                              "per minute, and one of the periods contains no whole minute")) +
         "\n");
   else
     context.err(gaps_in(all, minutes));

@@ -9,10 +9,11 @@ namespace berth::cli {
 
 inline constexpr auto kContainerVerbOptions = std::to_array<Option>({
     {"--install", nullptr, "add a hook to podman, and Berth's runtime to docker"},
-    {"--remove", nullptr, "remove both again"},
+    {"--remove", nullptr, "remove the hook and the runtime"},
     {"--root", "DIR", "change the files below this folder instead of / (for an image)"},
     {"--next", "PROGRAM", "runtime: the runtime that docker had before (called by docker)"},
-    {"--was", "NAME", "runtime: its name in daemon.json (called by docker)"},
+    {"--was", "NAME",
+     "runtime: the name of that earlier runtime in daemon.json (called by docker)"},
     {"--nvidia", nullptr, "prestart: NVIDIA's runtime runs afterwards (called by a runtime)"},
 });
 inline constexpr auto kContainerExamples = std::to_array<Example>({
@@ -25,8 +26,8 @@ inline constexpr auto kSlurmOptions = std::to_array<Option>({
     {"--node", "NAME", "the node's name in slurm.conf (default: the host's)"},
     {"--shards", "N", "gres: N shards of each GPU"},
     {"--only", "gres.conf|slurm.conf|cgroup.conf", "gres: print only the lines of one file"},
-    {"--install", nullptr, "plugin: build it here, and add its line to plugstack.conf"},
-    {"--remove", nullptr, "plugin: remove both again"},
+    {"--install", nullptr, "plugin: build the plugin here, and add its line to plugstack.conf"},
+    {"--remove", nullptr, "plugin: remove the plugin and its line"},
     {"--prefix", "DIR", "plugin: the folder to install it in (default: /usr/local/lib/berth)"},
     {"--timeout", "DURATION",
      "lend, reclaim: how long to wait for running jobs (default: as long as they run)"},
@@ -44,9 +45,9 @@ inline constexpr auto kSlurmOptions = std::to_array<Option>({
 inline constexpr auto kSlurmExamples = std::to_array<Example>({
     {"berth slurm gres",
      "print the lines of gres.conf, slurm.conf and cgroup.conf for this machine"},
-    {"berth slurm gres --only gres.conf > gres.conf", "only one file"},
+    {"berth slurm gres --only gres.conf > gres.conf", "print only the lines of gres.conf"},
     {"berth slurm gres --node n1 --shards 4",
-     "print lines for a file of all nodes; four jobs share a GPU"},
+     "print lines for a file that all nodes share; four jobs share a GPU"},
     {"berth slurm check", "show differences between Slurm's configuration and the machine"},
     {"berth slurm check --conf ./new --json", "check a configuration that is not installed yet"},
     {"berth slurm health --node n1",
@@ -106,11 +107,12 @@ inline constexpr auto kK8sOptions = std::to_array<Option>({
      "verify: how long the pod may take to start (default: 60s); lend, reclaim: how long to wait "
      "for running jobs (default: as long as they run)"},
     {"--devices", "LIST", "lend, reclaim: only these GPUs (default: all)", true},
-    {"--inside", nullptr, "verify: check the container in which this runs, without kubectl"},
+    {"--inside", nullptr,
+     "verify: check the container in which this command runs, without kubectl"},
 });
 inline constexpr auto kK8sExamples = std::to_array<Example>({
     {"berth k8s devices --shares 4", "show what the kubelet would be offered"},
-    {"sudo berth k8s device-plugin", "offer GPUs as berth.dev/gpu until it is stopped"},
+    {"sudo berth k8s device-plugin", "offer GPUs as berth.dev/gpu until the command is stopped"},
     {"sudo berth k8s device-plugin --shares 4 --pass cdi",
      "offer each GPU as four shares, berth.dev/gpu-share"},
     {"sudo berth k8s device-plugin --memory-step 1GiB",

@@ -64,7 +64,7 @@ Result<int> run_help(const Context& context) {
   } else {
     if (asked.positional.size() > 1)
       return Error{ErrorCode::kInvalidArgument, "E0004",
-                   text("unexpected word '{}'", printable(asked.positional[1])), "berth help"};
+                   text("unexpected argument '{}'", printable(asked.positional[1])), "berth help"};
     const Verb* verb = find_verb(asked.positional.front());
     if (verb == nullptr) return unknown_verb(asked.positional.front());
     context.out(help(verb, context.out_terminal));

@@ -157,7 +157,7 @@ std::string usage_table(const std::vector<serve::UsageSum>& sums, const std::str
                                          {text("used"), true},
                                          {text("held without use"), true},
                                          {text("use, p95"), true, 0, 2},
-                                         {text("asked"), true, 0, 1},
+                                         {text("requested"), true, 0, 1},
                                          {text("memory, p95"), true},
                                          {text("peak"), true, 0, 3},
                                          {text("next time")},
@@ -247,7 +247,8 @@ Error nothing_kept(const watch::HistoryReader& reader, std::int64_t from, std::i
             "berth " + verb};
   if (*first >= from)
     return {ErrorCode::kNotFound, "E0986",
-            text("{}; the first readings are of {} (UTC)", what, time_of(*first)), "berth history"};
+            text("{}; the oldest readings are from {} (UTC)", what, time_of(*first)),
+            "berth history"};
   return {ErrorCode::kNotFound, "E0986", what,
           fmt::format("berth {} --since {}", verb, since_words(now - *first))};
 }

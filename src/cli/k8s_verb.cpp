@@ -230,7 +230,7 @@ Result<int> run_k8s(const Context& context) {
     return k8s_lend(context, words[0]);
   }
   constexpr const char* kWords = "devices, device-plugin, dra, verify, lend, reclaim";
-  return wrong(words.empty() ? text("which Kubernetes command? {}", kWords)
+  return wrong(words.empty() ? text("the Kubernetes command is missing; possible: {}", kWords)
                              : text("'{}' is not one of {}", printable(words[0]), kWords),
                "berth k8s devices\nberth k8s device-plugin\nberth k8s dra\nberth k8s verify\n"
                "sudo berth k8s lend");

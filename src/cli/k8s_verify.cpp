@@ -94,7 +94,7 @@ engines::InsideReport look_inside() {
 
 std::string detail_of(const engines::InsideReport& report) {
   if (report.devices.empty())
-    return text("BERTH_DEVICES is not set, so Berth's plugin gave the container nothing");
+    return text("BERTH_DEVICES is not set, so Berth's plugin gave the container no device");
   return report.failure.empty() ? report.limits_failure : report.failure;
 }
 
@@ -110,7 +110,7 @@ std::string words_of(const Verdict& verdict) {
   switch (verdict.problem) {
     case VerifyProblem::kNone:
       return verdict.inside.quota_bytes ? text("the quota was enforced for every request")
-                                        : text("the pod has its whole GPU; it has no quota");
+                                        : text("the pod has a whole GPU, so no quota applies");
     case VerifyProblem::kNotScheduled:
       return text("no node was found for the pod");
     case VerifyProblem::kNotStarted:
@@ -118,7 +118,7 @@ std::string words_of(const Verdict& verdict) {
     case VerifyProblem::kNoDevice:
       return text("the container runs without its device");
     case VerifyProblem::kNoGuard:
-      return text("the guard is not in the container's programs");
+      return text("the guard is not loaded into the container's programs");
     case VerifyProblem::kNoQuota:
       return text("the container has a share without a memory limit");
     case VerifyProblem::kBroken:
@@ -226,9 +226,9 @@ class Verifier {
     if (!created) return std::move(created).error();
     const auto verdict = follow();
     if (const auto gone = kubectl(words({"delete", "pod", pod_.name, "--wait=false"})); !gone) {
-      context_.err(
-          text("note: {}", text("the pod {} is still there: {}", pod_.name, gone.error().message)) +
-          "\n");
+      context_.err(text("note: {}", text("the pod {} could not be deleted: {}", pod_.name,
+                                         gone.error().message)) +
+                   "\n");
       context_.err(
           text("hint: {}", fmt::format("kubectl{} delete pod {}",
                                        pod_.space.empty() ? "" : " -n " + pod_.space, pod_.name)) +
@@ -303,7 +303,7 @@ class Verifier {
       verdict.runtime = *std::move(runtime);
     auto log = kubectl(words({"logs", pod_.name}));
     if (state.phase == "Running" && (!log || log->empty()))
-      return cannot(text("the pod runs, but its test did not end"), "berth guard check");
+      return cannot(text("the pod runs, but its test did not finish"), "berth guard check");
     if (!log || log->empty()) {
       verdict.problem = VerifyProblem::kNotStarted;
       if (verdict.detail.empty()) verdict.detail = events();

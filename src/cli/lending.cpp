@@ -98,13 +98,13 @@ class Lending {
 std::string done_words(LendStep step, const model::Scheduler& other) {
   switch (step) {
     case LendStep::kCloseBerth:
-      return text("Berth's queue gives the GPUs to no new jobs");
+      return text("Berth's queue starts no new jobs on the GPUs");
     case LendStep::kOpenOther:
-      return text("{} may give the GPUs to its jobs", other.title);
+      return text("{} may start jobs on the GPUs", other.title);
     case LendStep::kCloseOther:
-      return text("{} gives the GPUs to no new jobs", other.title);
+      return text("{} starts no new jobs on the GPUs", other.title);
     case LendStep::kOpenBerth:
-      return text("Berth's queue gives the GPUs to jobs");
+      return text("Berth's queue may start jobs on the GPUs");
     default:
       return "";
   }
@@ -140,10 +140,11 @@ Result<Finished> carry_out(const Context& context, Lending& lending, const Other
                                   ? output::join(lending.waits_for(), ", ")
                                   : other.running();
       if (timeout && steady_clock::now() >= deadline)
-        return Error{ErrorCode::kUnavailable, "E1016",
-                     text("still running after {}: {}; the GPUs get no new jobs until this is done",
-                          *context.arguments.value("--timeout"), who),
-                     command_of(other, is_lend)};
+        return Error{
+            ErrorCode::kUnavailable, "E1016",
+            text("still running after {}: {}; the GPUs get no new jobs until they have been moved",
+                 *context.arguments.value("--timeout"), who),
+            command_of(other, is_lend)};
       if (who != told) context.err(text("waits for {}", who) + "\n");
       told = who;
       std::this_thread::sleep_for(poll);
@@ -183,9 +184,11 @@ void say_end(const Context& context, const Finished& finished, const OtherQueue&
                          : text("Berth's queue already has these GPUs: {}", all)) +
                 "\n");
   if (is_lend && state.drained)
-    context.err(text("note: {}", text("the GPUs are closed in {} for another reason: {}",
-                                      other.scheduler().title, printable(state.reason))) +
-                "\n");
+    context.err(
+        text("note: {}",
+             text("{} still starts no jobs on these GPUs, because the node is drained there: {}",
+                  other.scheduler().title, printable(state.reason))) +
+        "\n");
 }
 
 }  // namespace

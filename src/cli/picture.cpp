@@ -35,7 +35,7 @@ Result<std::string> png_of(std::string_view svg) {
   if (made.problem == 0 && made.is_over && made.status == 0 && !made.output.empty())
     return std::move(made.output);
   const std::string why = made.problem != 0 ? error_words(made.problem)
-                          : !made.is_over   ? text("it did not end")
+                          : !made.is_over   ? text("it did not finish in time")
                                             : printable(trim(made.errors));
   return Error{ErrorCode::kUnavailable, "E1097", text("{} made no PNG: {}", kConverter, why),
                "--svg FILE.svg"};

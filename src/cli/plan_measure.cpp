@@ -95,7 +95,7 @@ Result<Wish> wish_of(const Context& context) {
         std::tuple(kSeqMark, "--seq", wish.has_seq_mark && !*seq)})
     if (is_missing)
       return Error{ErrorCode::kInvalidArgument, "E0961",
-                   text("the command contains {}, so {} must say its value", mark, option),
+                   text("the command contains {}, so {} must give its value", mark, option),
                    "berth plan measure --batch 32 -- python3 train.py --batch-size {batch}"};
   if (const auto limit = arguments.value("--time-limit")) {
     const auto duration = parse_duration(*limit);
@@ -130,10 +130,10 @@ Error no_recording(const compare::Trial& trial, bool has_torch, bool sizes_diffe
     error.hint = "berth plan measure -- python3 train.py";
   } else {
     error.message = text(
-        "the program's memory was not recorded: it ended before {} steps of an optimizer or a "
-        "DataLoader",
+        "the program's memory was not recorded: it ended before {} optimizer steps or DataLoader "
+        "batches",
         6);
-    error.hint = text("let it train on more batches");
+    error.hint = text("let the program train on more batches");
   }
   return error;
 }
@@ -332,7 +332,7 @@ std::string text_of(const Answer& answer, const output::Terminal& terminal) {
                               : row.peak.is_by_point ? msgid("modelled")
                                                      : msgid("modelled, roughly")))});
   out += table.render(terminal);
-  out += tr("peak: of one step, as the framework's allocator counts.");
+  out += tr("peak: the peak of one step, as counted by the framework's allocator.");
   out += "\n";
   out += text("To reserve: 10 % more, and {} for the driver's context (both assumed).",
               shown(plan::kDriverContextBytes)) +
@@ -371,7 +371,8 @@ Result<int> plan_measure(const Context& context) {
   if (!measurement) return std::move(measurement).error();
   Answer answer = answer_for(*std::move(measurement), *wish);
   if (!later_problem.empty())
-    answer.note = text("Not all sizes were recorded. With another size: {}.", later_problem);
+    answer.note =
+        text("Not all sizes were recorded. The run with another size failed: {}.", later_problem);
   if (gpu) {
     const double usable = gpu->memory_bytes;
     // The largest peak that fits: the inverse of reserve_for(), which is a linear function.

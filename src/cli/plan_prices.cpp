@@ -141,7 +141,7 @@ void add_price_columns(std::vector<output::Column>& columns, const std::string& 
 std::string without(const std::vector<std::string>& dropped, const output::Terminal& terminal) {
   std::string out;
   if (dropped.empty()) return out;
-  const std::string all = text("no room for: {} (--json has all)", output::join(dropped, ", "));
+  const std::string all = text("not shown: {} (--json has all)", output::join(dropped, ", "));
   for (const std::string& line : output::wrap(all, terminal.width)) out += line + "\n";
   return out;
 }
@@ -239,7 +239,7 @@ std::string candidates_text(const plan::Prices& prices, const std::string& assum
               prices.currency) +
          "\n";
   out +=
-      tr("tokens/s: at most what bandwidth or arithmetic allows, by the vendor's figures; programs "
+      tr("tokens/s: the upper limit by the vendor's figures for bandwidth and arithmetic; programs "
          "reach less.");
   return out + "\n" + old_price_note();
 }
@@ -331,14 +331,14 @@ std::vector<output::Cell> rent_row(const Cost& cost, const RentRow& way, std::st
   notes += text("{}: {}", tr(way.title), origin_of(*rent)) + "\n";
   if (gpus_of(*rent) > cost.count)
     notes += "  " +
-             text("GPUs in it: {:g}, needed: {:g}; only whole instances can be rented",
+             text("GPUs in the instance: {:g}, needed: {:g}; only whole instances can be rented",
                   gpus_of(*rent), cost.count) +
              "\n";
   return row;
 }
 
 std::string cost_text(const Cost& cost, const output::Terminal& terminal) {
-  std::vector<output::Column> columns = {{std::string(tr("way"))}};
+  std::vector<output::Column> columns = {{std::string(tr("option"))}};
   add_price_columns(columns, cost.prices.currency);
   columns.push_back({text("a month"), true});
   columns.push_back({text("{:.0f} months", cost.months), true, 0, 2});

@@ -293,13 +293,14 @@ std::string verdict_of(const Answer& answer) {
   if (*answer.fits) return text("It fits {} ({}).", name, has) + "\n";
   std::string out =
       answer.memory.peak() <= answer.gpu->memory_bytes
-          ? text("It may not fit {} ({}): the estimate does, the safe bound does not.", name, has)
+          ? text("It may not fit {} ({}): the estimate fits, the safe bound does not.", name, has)
           : text("It does not fit {} ({}).", name, has);
   out += "\n";
-  if (!answer.ways.empty()) out += tr("What would fit, with its safe bound:"), out += "\n";
+  if (!answer.ways.empty())
+    out += tr("Options that would fit, with their safe bounds:"), out += "\n";
   for (const Way& way : answer.ways)
     out += "  " + way.options + "  " + shown(way.safe_bytes) +
-           (way.accumulate > 1 ? "  " + text("{:.0f} accumulated", way.accumulate) : "") +
+           (way.accumulate > 1 ? "  " + text("{:.0f} accumulation steps", way.accumulate) : "") +
            removed_words(way, answer.model.layers) + "\n";
   if (answer.memory.is_partial) return out;
   if (answer.larger_gpu)
@@ -319,7 +320,7 @@ std::string text_of(const Answer& answer, const output::Terminal& terminal) {
                 count_of(answer.model.params), precision_of(answer.model, answer.work)) +
            "\n";
   if (!answer.model.shape_from.empty())
-    out += text("The shape is the scaled shape of {}: the true model may differ.",
+    out += text("The layers are those of {}, scaled: the real model may differ.",
                 answer.model.shape_from) +
            "\n";
   out += assumptions(answer.model, answer.work) + "\n";
@@ -335,8 +336,8 @@ std::string text_of(const Answer& answer, const output::Terminal& terminal) {
     table.add({std::string(tr("peak, at least")), shown(answer.memory.peak())});
     out += table.render(terminal);
     out +=
-        tr("The layers of this model are not known, so its activations are not either: berth "
-           "plan measure -- python3 train.py");
+        tr("The layers of this model are not known, so its activations are not known either. "
+           "Measure them: berth plan measure -- python3 train.py");
     out += "\n";
     if (answer.gpu) out += verdict_of(answer);
     return out;
@@ -346,7 +347,8 @@ std::string text_of(const Answer& answer, const output::Terminal& terminal) {
   table.add({std::string(tr("safe bound")), shown(answer.safe_bytes)});
   out += table.render(terminal);
   if (answer.work.on_images) out += text("For images of {}.", answer.model.image_size) + "\n";
-  if (answer.work.gpus > 1) out += text("On each of {:.0f} GPUs.", answer.work.gpus) + "\n";
+  if (answer.work.gpus > 1)
+    out += text("The numbers are for each of {:.0f} GPUs.", answer.work.gpus) + "\n";
   if (accuracy.cases == 0)
     out += tr("Estimated. No case of this kind is published, so the error is not known.");
   else

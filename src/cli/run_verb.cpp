@@ -298,11 +298,11 @@ Result<int> run_or_say_why_not(const Context& context) {
   // Containers of apptainer use the network and the processes of the machine.
   if (spec.container && spec.supervision.ranks &&
       spec.container->engine != engines::ContainerEngine::kApptainer)
-    return Error{
-        ErrorCode::kInvalidArgument, "E1104",
-        text("--ranks starts only containers of apptainer: start the ranks inside the container"),
-        "berth run --gpus 2 --retries 2 --container IMAGE -- "
-        "torchrun --nproc-per-node 2 train.py"};
+    return Error{ErrorCode::kInvalidArgument, "E1104",
+                 text("--ranks supports only apptainer containers: start the ranks inside the "
+                      "container instead"),
+                 "berth run --gpus 2 --retries 2 --container IMAGE -- "
+                 "torchrun --nproc-per-node 2 train.py"};
   job::ThisMachine machine(arguments.has("--devices"), tell);
   warn_if_too_small(context, *request);
   const bool is_guarded = request->has_limits() || spec.isolation == job::Isolation::kMig;

@@ -35,7 +35,7 @@ std::optional<std::string> said_by(std::vector<std::string> words) {
 
 Error no_scontrol(const std::string& node) {
   return {ErrorCode::kUnavailable, "E1013",
-          text("Slurm does not answer about the node {}", printable(node)),
+          text("Slurm gives no information about the node {}", printable(node)),
           "scontrol show node " + node};
 }
 

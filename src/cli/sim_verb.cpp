@@ -183,7 +183,7 @@ std::string describe_text(const Description& description, const output::Terminal
   }
   if (!table.empty()) out += "\n" + table.render(terminal);
   if (!machine.processes.empty())
-    out += text_n("{} process of its own", "{} processes of its own",
+    out += text_n("{} simulated process", "{} simulated processes",
                   static_cast<long long>(machine.processes.size()), machine.processes.size()) +
            "\n";
   if (!machine.note.empty()) out += "\n" + std::string(tr(machine.note)) + "\n";
@@ -192,7 +192,7 @@ std::string describe_text(const Description& description, const output::Terminal
 
 Result<int> list_machines(const Context& context) {
   Json json{{"schema", 1}, {"machines", Json::array()}};
-  output::Table table({{std::string(tr("machine"))}, {std::string(tr("what it is"))}});
+  output::Table table({{std::string(tr("machine"))}, {std::string(tr("description"))}});
   std::size_t longest = 0;
   for (const sim::BuiltIn& built_in : sim::built_in_machines())
     longest = std::max(longest, built_in.name.size());

@@ -67,8 +67,8 @@ class SlurmQueue : public OtherQueue {
   }
   [[nodiscard]] Error unknown() const override {
     return {ErrorCode::kUnavailable, "E1015",
-            text("the node {} does not answer Slurm, so its jobs may still use the GPUs; "
-                 "they stay lent",
+            text("the node {} does not answer Slurm, so its jobs may still use the GPUs; the GPUs "
+                 "stay lent",
                  printable(node_)),
             "scontrol show node " + node_ + "\nsystemctl status slurmd"};
   }

@@ -134,7 +134,7 @@ Result<int> change(const Context& context, bool install) {
     return 0;
   }
   if (!install) {
-    context.out(text("removed from {}", place->plugstack) + "\n");
+    context.out(text("the plugin and its line in {} were removed", place->plugstack) + "\n");
     return 0;
   }
   context.out(fmt::format("{}\n{}\n  {}\n", place->plugin, place->plugstack, place->line));

@@ -205,7 +205,8 @@ Status set_up_watch(const Context& context, const model::EngineJob& job, const s
       {::getppid(), job.rank.value_or(0), begun.stack_folder, folder + kHangs, *timeout});
   if (!is_watched)
     context.err(
-        text("note: {}", text("hangs of the task are not noticed: {}", error_words(errno))) + "\n");
+        text("note: {}", text("hangs of the task cannot be detected: {}", error_words(errno))) +
+        "\n");
   return Done{};
 }
 

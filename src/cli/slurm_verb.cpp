@@ -149,7 +149,9 @@ Result<int> check_config(const Context& context) {
     return found.empty() ? 0 : 1;
   }
   for (const std::string& note : machine.node.notes) context.err(text("note: {}", note) + "\n");
-  if (found.empty()) context.out(text("{} matches this machine", printable(config->folder)) + "\n");
+  if (found.empty())
+    context.out(text("the configuration in {} matches this machine", printable(config->folder)) +
+                "\n");
   for (const Difference& one : found)
     context.out(fmt::format("{}\n  {}\n", one.what, text("fix: {}", one.fix)));
   return found.empty() ? 0 : 1;
@@ -168,7 +170,7 @@ Result<int> run_slurm(const Context& context) {
   if (words.size() == 1 && (words[0] == "lend" || words[0] == "reclaim"))
     return slurm_lend(context, words[0]);
   constexpr const char* kWords = "gres, check, plugin, prolog, epilog, health, lend, reclaim";
-  return wrong(words.empty() ? text("which Slurm command? {}", kWords)
+  return wrong(words.empty() ? text("the Slurm command is missing; possible: {}", kWords)
                              : text("'{}' is not one of {}", printable(words[0]), kWords),
                "berth slurm gres\nberth slurm check");
 }

@@ -111,7 +111,7 @@ void refuse_changes(top::Settings& settings) {
   const bool wants = std::exchange(settings.wants_signal, false) ||
                      std::exchange(settings.shows_queue, false) ||
                      std::exchange(settings.job_change, 0) != 0;
-  if (wants) settings.message = text("this is not possible with --host: log in there");
+  if (wants) settings.message = text("this is not possible with --host: log in to that machine");
 }
 
 }  // namespace

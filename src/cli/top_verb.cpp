@@ -374,7 +374,7 @@ Result<int> play_live(const Context& context, top::Replay replay, top::Settings 
       if (std::exchange(settings.is_clicked, false))
         top::click(*player.frame(), settings, size.width, size.height, one.x, one.y);
       if (std::exchange(settings.wants_signal, false) || std::exchange(settings.shows_queue, false))
-        settings.message = text("this is a recording");
+        settings.message = text("this is not possible in a recording");
     }
   }
 }

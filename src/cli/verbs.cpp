@@ -55,7 +55,7 @@ constexpr auto kLsOptions = std::to_array<Option>({
 });
 constexpr auto kLsExamples = std::to_array<Example>({
     {"berth ls", "every device in one table"},
-    {"berth ls --topology", "which GPUs are near each other, as `nvidia-smi topo -m`"},
+    {"berth ls --topology", "which GPUs are near each other, like `nvidia-smi topo -m`"},
     {"berth ls --host lab1,lab2", "the devices of other machines, through your ssh"},
     {"berth ls --details --device 0", "all that is known about one device"},
     {"berth ls --json | jq '.devices[].uuid'", "JSON for a program"},
@@ -86,7 +86,7 @@ constexpr auto kHelpOptions = std::to_array<Option>({
 constexpr auto kHelpExamples = std::to_array<Example>({
     {"berth help run", "all about one verb"},
     {"berth help --man run | man -l -", "the man page of one verb"},
-    {"source <(berth help --completion bash)", "complete words in this shell"},
+    {"source <(berth help --completion bash)", "turn on completion in this shell"},
 });
 
 constexpr auto kRunOnlyOptions = std::to_array<Option>({

@@ -28,7 +28,7 @@ inline constexpr auto kTopOptions = std::to_array<Option>({
     {"--theme", top::kThemes, "colours for a dark or light background, or none"},
     {"--no-mouse", nullptr, "leave the mouse to the terminal, which can then select text"},
     {"--queue", nullptr, "begin with the queue instead of the processes"},
-    {"--ascii", nullptr, "no characters beyond ASCII in bars and graphs"},
+    {"--ascii", nullptr, "only ASCII characters in bars and graphs"},
     {"--once", nullptr, "print one screen and exit; with --json one document"},
     {"--record", "FILE", "also append the shown data to this file"},
     {"--replay", "FILE", "show a recording instead of this machine"},
@@ -58,8 +58,9 @@ inline constexpr auto kHealthExamples = std::to_array<Example>({
 });
 inline constexpr auto kAlertsOptions = std::to_array<Option>({
     {"--test", nullptr,
-     "send a test message to each [[alerts]] of the settings, and say which accepted it"},
-    {"--rules", nullptr, "the rules of the broker: condition, how long it must hold, severity"},
+     "send a test message to each [[alerts]] of the settings, and show which of them accepted it"},
+    {"--rules", nullptr,
+     "show the broker's alert rules: condition, how long it must hold, severity"},
     {"--config", "FILE", "with --test or --rules: use these settings, without asking the broker"},
 });
 inline constexpr auto kAlertsExamples = std::to_array<Example>({
@@ -71,11 +72,10 @@ inline constexpr auto kAlertsExamples = std::to_array<Example>({
 });
 inline constexpr auto kHistoryOptions = std::to_array<Option>({
     {"-d,--device", "LIST", "only these devices: index, or the beginning of a uuid", true},
-    {"-u,--user", "NAME", "instead of readings: what the jobs of this user used"},
-    {"--job", "N", "instead of readings: what the commands of this job used"},
+    {"-u,--user", "NAME", "show what the jobs of this user used, instead of readings"},
+    {"--job", "N", "show what the commands of this job used, instead of readings"},
     {"--since", "DURATION", "begin this long before now (2h, 7d; default: 1h)"},
-    {"--step", "DURATION",
-     "length of the interval of each mean (default: chosen to fit the output)"},
+    {"--step", "DURATION", "averaging interval (default: chosen to fit the output)"},
     {"--format", "table|csv|json|plot", "form of the output (default: table)"},
 });
 inline constexpr auto kHistoryExamples = std::to_array<Example>({
@@ -85,9 +85,8 @@ inline constexpr auto kHistoryExamples = std::to_array<Example>({
 });
 inline constexpr auto kDiffOptions = std::to_array<Option>({
     {"--at", "TIME", "time of the change, in local time: 14:02 or 2026-11-23T14:02; add Z for UTC"},
-    {"--since", "DURATION",
-     "instead of --at: compare the time before this with now (default: 10m)"},
-    {"--window", "DURATION", "how long before and after are compared (default: 5m)"},
+    {"--since", "DURATION", "instead of --at: compare now with this long ago (default: 10m)"},
+    {"--window", "DURATION", "length of each of the two compared periods (default: 5m)"},
     {"-d,--device", "LIST", "only these devices: index, or the beginning of a uuid", true},
 });
 inline constexpr auto kDiffExamples = std::to_array<Example>({
@@ -95,9 +94,9 @@ inline constexpr auto kDiffExamples = std::to_array<Example>({
     {"berth diff --since 2h", "compare now with two hours ago"},
 });
 inline constexpr auto kUsageOptions = std::to_array<Option>({
-    {"--by", "user|job|command", "the key by which use is summed up (default: user)"},
-    {"-u,--user", "NAME", "only this user's"},
-    {"--job", "N", "only this job's"},
+    {"--by", "user|job|command", "group the usage by user, job or command (default: user)"},
+    {"-u,--user", "NAME", "only the usage of this user"},
+    {"--job", "N", "only the usage of this job"},
     {"--since", "DURATION", "how far back (default: 30d)"},
     {"--gpu-hour-price", "PRICE",
      "also show the cost, with this price for an hour of holding a GPU"},
@@ -113,11 +112,12 @@ inline constexpr auto kExporterOptions = std::to_array<Option>({
     {"--listen", "ADDRESS:PORT", "the address to listen on (default: 127.0.0.1:9837)"},
     {"--dialect", watch::kDialects, "use the names and labels of this exporter (default: berth)"},
     {"--processes", "N",
-     "also the N largest groups of processes on each device: by user, job and program"},
+     "also export the N largest groups of processes on each device, by user, job and program"},
     {"--interval", "DURATION", "time between two samples (default: 1s)"},
-    {"--token-file", "FILE", "answer only callers with this bearer token; needed beyond loopback"},
+    {"--token-file", "FILE",
+     "answer only requests with the bearer token in FILE; required unless on loopback"},
     {"--kubelet", "DIR",
-     "the folder of the kubelet that says which pods have devices (default: /var/lib/kubelet)"},
+     "the kubelet's folder, to find out which pods have devices (default: /var/lib/kubelet)"},
     {"--once", nullptr, "print the metrics once instead of serving them"},
 });
 inline constexpr auto kExporterExamples = std::to_array<Example>({

@@ -160,7 +160,7 @@ std::optional<Token> array_element(std::string_view type, const char* at) {
 
 Error bad_array() {
   return {ErrorCode::kInvalidArgument, "E0543",
-          text("the array file of the output is damaged, or of a type that cannot be compared"),
+          text("the array file of the output is damaged, or has a type that cannot be compared"),
           text("use arrays of integers, booleans, float16, float32 or float64, written by "
                "numpy.save()")};
 }

@@ -202,7 +202,8 @@ bool is_same_naming(const ClaimDevice& held, const KubeUnit& unit, const SliceSe
 
 Error lost_claim(const std::string& name) {
   return {ErrorCode::kNotFound, "E1031",
-          text("the claim {} was deleted, or replaced by another one of that name", name), ""};
+          text("the claim {} was deleted, or replaced by another claim with the same name", name),
+          ""};
 }
 
 }  // namespace
@@ -326,7 +327,7 @@ Result<Claim> claim_in(const std::string& json, const std::string& uid, const st
     }
   if (claim.devices.empty() && !other_pool.empty())
     return Error{ErrorCode::kNotFound, "E1078",
-                 text("the claim {} has GPUs of the node {}, and this driver serves the node {}",
+                 text("the claim {} has GPUs of the node {}, but this driver serves the node {}",
                       printable(claim.name), printable(other_pool), pool),
                  "kubectl get nodes"};
   if (claim.devices.empty())

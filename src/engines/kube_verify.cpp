@@ -194,8 +194,8 @@ std::string advice_for(VerifyProblem problem, const std::string& runtime) {
     case VerifyProblem::kNoDevice:
       if (containerd_major(runtime) == 1)
         return text(
-            "{} may start containers without their CDI devices, and does not report it: install "
-            "containerd 2, or give devices with --pass env",
+            "{} may silently start containers without their CDI devices: install containerd 2, or "
+            "pass devices with --pass env",
             runtime);
       return text(
           "the node's container runtime gave no GPU: check the RuntimeClass, or the CDI "

@@ -66,7 +66,7 @@ void mark_held_elsewhere(std::vector<KubeUnit>& units,
     const std::string uuid = id.substr(0, id.find("::"));
     for (KubeUnit& unit : units)
       if (unit.uuid == uuid)
-        mark(unit, text("the pod {} has it from NVIDIA's device plugin", printable(pod)));
+        mark(unit, text("the pod {} got the GPU from NVIDIA's device plugin", printable(pod)));
   }
 }
 

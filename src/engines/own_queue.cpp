@@ -24,10 +24,10 @@ std::string file_in(const std::string& state) {
 }
 
 Error unusable(const std::string& path, const std::string& why) {
-  return {
-      ErrorCode::kUnavailable, "E1081",
-      text("the list of GPUs that pods may not get cannot be used: {}: {}", printable(path), why),
-      "sudo berth k8s reclaim"};
+  return {ErrorCode::kUnavailable, "E1081",
+          text("cannot read the list of GPUs that are withheld from pods: {}: {}", printable(path),
+               why),
+          "sudo berth k8s reclaim"};
 }
 
 bool has(const std::vector<std::string>& all, const std::string& one) {
@@ -92,7 +92,7 @@ void OwnQueue::apply(std::vector<KubeUnit>& units) const {
     if (closed && !has(*closed, unit.uuid)) continue;
     unit.healthy = false;
     unit.fault = kOwnQueueFault;
-    unit.why = closed ? text("it is in Berth's own queue") : closed.error().message;
+    unit.why = closed ? text("the GPU is in Berth's own queue") : closed.error().message;
   }
 }
 

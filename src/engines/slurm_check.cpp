@@ -79,7 +79,7 @@ class Comparison {
     const auto counts = promised();
     const bool wants_shard = counts.contains("shard");
     if (!machine_.node.gpus.empty() && !has("gpu"))
-      add("gres_types", text("GresTypes of slurm.conf lacks gpu: Slurm gives GPUs to no job"),
+      add("gres_types", text("GresTypes of slurm.conf lacks gpu, so Slurm gives no GPUs to jobs"),
           std::string("GresTypes=gpu") + (wants_shard ? ",shard" : ""));
     else if (wants_shard && !has("shard"))
       add("gres_types", text("GresTypes of slurm.conf lacks shard, which the node has"),
@@ -87,7 +87,7 @@ class Comparison {
     if (wants_shard && std::none_of(lines_.begin(), lines_.end(),
                                     [](const GresLine* line) { return line->name == "shard"; }))
       add("shards_missing", text("slurm.conf declares shards, but gres.conf has no line for them"),
-          text("one line for each GPU: {}", "Name=shard Count=4 File=/dev/nvidia0"));
+          text("write one line for each GPU: {}", "Name=shard Count=4 File=/dev/nvidia0"));
   }
 
   [[nodiscard]] std::vector<std::string> split_types() const {
@@ -109,7 +109,7 @@ class Comparison {
     if (promised_gpus == here) return;
     const std::string fix = here == 0
                                 ? text("remove Gres= from the NodeName line of {}", node_->name)
-                                : text("in the NodeName line of {}: {}", node_->name,
+                                : text("write in the NodeName line of {}: {}", node_->name,
                                        "Gres=" + gres_value(machine_.node, 0));
     add("gres_count",
         promised_gpus > here ? text("slurm.conf lists {1} GPUs for {0}, but the machine has {2}: "
@@ -131,7 +131,7 @@ class Comparison {
     add("gres_type",
         text("slurm.conf gives the GPUs of node {} the type {}; no GPU here has that type",
              node_->name, printable(type)),
-        text("in the NodeName line of {}: {}", node_->name,
+        text("write in the NodeName line of {}: {}", node_->name,
              "Gres=" + gres_value(machine_.node, 0)));
   }
 
@@ -140,7 +140,7 @@ class Comparison {
     add("autodetect",
         text("gres.conf has AutoDetect=nvml, but this Slurm was built without NVML ({} is missing)",
              machine_.plugin_folder + "/gpu_nvml.so"),
-        text("instead of AutoDetect, the lines that `berth slurm gres` prints"));
+        text("replace AutoDetect by the lines that `berth slurm gres` prints"));
   }
 
   void compare_files() {
@@ -201,7 +201,7 @@ class Comparison {
       if (!gpu->links.empty() && line.links != gpu->links)
         add("links_differ",
             line.links.empty()
-                ? text("gres.conf does not say which GPUs NVLinks of {} lead to", file)
+                ? text("gres.conf has no Links= for {}, but its GPU has NVLinks", file)
                 : text("gres.conf gives {} Links={}; its NVLinks are {}", file,
                        printable(line.links), gpu->links),
             line_for(file));
@@ -252,8 +252,8 @@ class Comparison {
         config_.cgroup && at != config_.cgroup->end() && lower_case(at->second) == "yes";
     if (!constrains)
       add("devices_open",
-          text("jobs can open GPUs that Slurm gave to others: only a variable keeps them apart"),
-          text("in cgroup.conf: {}", "ConstrainDevices=yes"));
+          text("jobs can open the GPUs of other jobs: only an environment variable separates them"),
+          text("write in cgroup.conf: {}", "ConstrainDevices=yes"));
     if (lower_case(config_.setting("taskplugin")).find("task/cgroup") == std::string::npos)
       add("task_plugin",
           text("TaskPlugin of slurm.conf lacks task/cgroup, which applies cgroup.conf"),

@@ -68,10 +68,10 @@ void add_slices(const model::Device& device, const MigMinors& minors, const Gres
   }
   if (unknown > 0)
     node.notes.push_back(
-        text_n("{} MIG slice of GPU {} is left out: /proc/driver/nvidia-caps/mig-minors does not "
-               "name its device files",
-               "{} MIG slices of GPU {} are left out: /proc/driver/nvidia-caps/mig-minors does not "
-               "name their device files",
+        text_n("{} MIG instance of GPU {} is left out: /proc/driver/nvidia-caps/mig-minors does "
+               "not name its device files",
+               "{} MIG instances of GPU {} are left out: /proc/driver/nvidia-caps/mig-minors does "
+               "not name their device files",
                unknown, unknown, device.index));
 }
 
@@ -97,7 +97,8 @@ void add_device(const model::Device& device, const GresNode& around, const MigMi
     return;
   }
   if (device.partitions.empty())
-    node.notes.push_back(text("GPU {} is left out: MIG is on, and it has no slice", device.index));
+    node.notes.push_back(
+        text("GPU {} is left out: MIG is on, but there is no MIG instance", device.index));
   add_slices(device, minors, one, node);
 }
 

@@ -27,8 +27,8 @@ void log_enforcement(const engines::KubeUnit& unit) {
   if (!unit.unguarded) return log("enforced", {{"device", unit.uuid}});
   log("not_enforced",
       {{"device", unit.uuid},
-       {"why", text("a program uses memory without the guard: it is static, made for musl or a "
-                    "glibc before 2.17, clears LD_PRELOAD, or is in no pod")},
+       {"why", text("a program uses GPU memory without the guard: it is statically linked, built "
+                    "for musl or glibc before 2.17, clears LD_PRELOAD, or runs outside pods")},
        {"hint", "sudo berth ps"}});
 }
 

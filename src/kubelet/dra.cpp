@@ -87,10 +87,10 @@ class DraDriver::Service final : public wire::DRAPlugin::Service {
                             "/resourceclaims/" + percent_encoded(one.name()));
     if (!answer) return answer.error();
     if (answer->status != 200)
-      return Error{
-          ErrorCode::kNotFound, "E1031",
-          text("the API server does not give the claim {}: {}", one.name(), answer->status),
-          "kubectl get resourceclaims"};
+      return Error{ErrorCode::kNotFound, "E1031",
+                   text("the API server did not return the claim {}: HTTP status {}", one.name(),
+                        answer->status),
+                   "kubectl get resourceclaims"};
     return engines::claim_in(answer->body, one.uid(), settings_.node);
   }
 

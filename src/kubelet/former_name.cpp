@@ -57,8 +57,9 @@ void FormerName::remove_slices(const ApiClient& api, const NodeFacts& now) {
     log("former_name", {{"node", former_}, {"slices_removed", std::to_string(*removed)}});
     return forget();
   }
-  const std::string words = text("this node was called {}, and its slices under that name stay: {}",
-                                 former_, removed.error().message);
+  const std::string words =
+      text("the ResourceSlices of this node's former name {} could not be removed: {}", former_,
+           removed.error().message);
   if (words != said_)
     log("former_name",
         {{"error", words}, {"id", "E1077"}, {"hint", "kubectl delete node " + former_}});

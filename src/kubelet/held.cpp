@@ -49,7 +49,7 @@ Status add_claims(const std::string& folder, Json& held) {
   for (const std::string& name : list_folder(folder)) {
     const std::string path = folder + "/" + name;
     if (name.ends_with(".damaged"))
-      return unknown(text("{} was a claim", path),
+      return unknown(text("{} is a damaged record of a claim", path),
                      "kubectl get pods --all-namespaces -o wide\nsudo rm " + path);
     if (!name.ends_with(".json")) continue;
     const auto words = read_file(path);

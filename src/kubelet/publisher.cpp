@@ -125,7 +125,7 @@ Status Publisher::write(const engines::Slice& slice, std::uint64_t generation, s
 
 void Publisher::use_single_shares() {
   consumable_ = false;
-  log("no_consumable_capacity", {{"instead", text("each share is a device")}});
+  log("no_consumable_capacity", {{"instead", text("each share is published as a device")}});
 }
 
 void Publisher::use_no_taints() {

@@ -39,8 +39,8 @@ int failed(const Error& error) {
 }
 
 Error wrong_call(const char* what) {
-  return {ErrorCode::kInvalidArgument, "E0551",
-          berth::text("libberth was called wrongly: {}", what), ""};
+  return {ErrorCode::kInvalidArgument, "E0551", berth::text("wrong call of libberth: {}", what),
+          ""};
 }
 
 char* copy_of(const std::string& text) {

@@ -147,7 +147,8 @@ std::string winner_sentence(const Comparison& comparison) {
   const SettingResult& winner = comparison.settings[*comparison.winner];
   const std::string name = setting_words(winner.setting);
   if (const std::string alike = names_of_alike(comparison); !alike.empty())
-    return text("Best: {}. These are not faster and use no fewer resources: {}.", name, alike);
+    return text("Best: {}. These settings are no faster, and use as many resources or more: {}.",
+                name, alike);
   const SettingResult* next = next_best(comparison);
   if (next == nullptr) return text("Only this setting is left: {}.", name);
   return text("Best: {}, {} times as fast as the next one ({}).", name,
@@ -186,8 +187,8 @@ std::string_view cause_of(const model::OutputDifference& difference, bool repeat
   constexpr double kOfOrder = 1e-5, kOfPrecision = 2e-2;
   if (difference.largest_relative <= kOfOrder)
     return tr(
-        "such a small difference comes from adding in another order, as with more threads or on a "
-        "GPU");
+        "such a small difference comes from adding numbers in another order, as with more threads "
+        "or on a GPU");
   if (difference.largest_relative <= kOfPrecision)
     return tr(
         "such a difference comes from TF32 or half precision, or from rounding that training "
@@ -232,9 +233,9 @@ std::vector<std::string> output_sentences(const Comparison& comparison) {
              "results, for example {}.",
              "--output-lines loss"));
   if (unsure || varying > 0)
-    sentences.push_back(
-        text("To get the same output in every run: {}, and seeds in the program ({} in Python).",
-             "--preset deterministic", "berth.reproducible(0)"));
+    sentences.push_back(text(
+        "To get the same output in every run, use {} and set seeds in the program ({} in Python).",
+        "--preset deterministic", "berth.reproducible(0)"));
   return sentences;
 }
 

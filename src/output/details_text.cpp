@@ -147,7 +147,7 @@ void add_health(Sheet& sheet, const Device& device) {
   sheet.line(tr("health"), std::string(word_for(device.health)) + (why.empty() ? "" : ": " + why));
   std::vector<std::string> reasons;
   for (const std::string& id : device.throttle_reasons) reasons.push_back(reason_words(id));
-  sheet.fact(tr("clocks held down by"), join(reasons, ", "));
+  sheet.fact(tr("clocks throttled by"), join(reasons, ", "));
   if (device.age_seconds) sheet.line(tr("age of the readings"), show_age(*device.age_seconds));
   sheet.fact(tr("note"), device.note);
 }

@@ -166,10 +166,10 @@ std::string error_text(const model::DiagnosisParts& parts, const model::Diagnosi
         out += folded(label, here, column, terminal);
       continue;
     }
-    out += folded(
-        out.empty() ? label : "",
-        one.line > 0 ? text("line {}: {}", one.line, one.text) : text("near the end: {}", one.text),
-        column, terminal);
+    out += folded(out.empty() ? label : "",
+                  one.line > 0 ? text("line {}: {}", one.line, one.text)
+                               : text("near the end of the text: {}", one.text),
+                  column, terminal);
     const std::string here = held_against(one);
     out += folded("", text("it usually means: {}", one.means) + (here.empty() ? "" : "; " + here),
                   column, terminal);

@@ -201,7 +201,7 @@ std::string footer(const std::vector<std::string>& dropped, const Terminal& term
   if (dropped.empty()) return "";
   std::string out;
   for (const std::string& line :
-       wrap(text("no room for: {} (berth ls --wide)", join(dropped, ", ")), terminal.width))
+       wrap(text("not shown: {} (berth ls --wide)", join(dropped, ", ")), terminal.width))
     out += terminal.paint(Style::kDim, line) + "\n";
   return "\n" + out;
 }

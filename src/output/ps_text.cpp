@@ -142,7 +142,7 @@ std::string holders_of(const model::Snapshot& snapshot, const Terminal& terminal
     }
     if (memory.holders.size() > names.size())
       names.push_back(text("{} more", memory.holders.size() - names.size()));
-    if (!names.empty()) says += text("; open in: {}", join(names, ", "));
+    if (!names.empty()) says += text("; opened by: {}", join(names, ", "));
     out += labelled(label, says, display_width(label), terminal);
   }
   return out.empty() ? out : "\n" + out;

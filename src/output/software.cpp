@@ -19,13 +19,13 @@ std::string driver_line(const Software::Driver& driver) {
   if (driver.version.empty() && driver.cuda.empty())
     return std::string(tr("NVIDIA driver: not known"));
   if (driver.cuda.empty())
-    return text("NVIDIA driver {}; the CUDA that it allows is not known", driver.version);
-  return text("NVIDIA driver {}: allows programs up to CUDA {}", or_unknown(driver.version),
+    return text("NVIDIA driver {}; the CUDA version that it supports is not known", driver.version);
+  return text("NVIDIA driver {}: supports programs up to CUDA {}", or_unknown(driver.version),
               driver.cuda);
 }
 
 std::string toolkit_line(const Software::Toolkit& toolkit) {
-  return text("CUDA toolkit {}, which compiles extensions: {}", or_unknown(toolkit.version),
+  return text("CUDA toolkit {} (compiles extensions): {}", or_unknown(toolkit.version),
               printable(toolkit.nvcc));
 }
 

@@ -49,7 +49,7 @@ constexpr std::array kCauses{
     Word{"uninterruptible", msgid("a process stuck in the kernel holds it")},
     Word{"mps_server", msgid("clients of an MPS server")},
     Word{"not_reported", msgid("the driver does not report how much each process uses")},
-    Word{"driver_reserve", msgid("the driver's own")},
+    Word{"driver_reserve", msgid("reserved by the driver")},
     Word{"not_readable", msgid("processes of other users, which are not visible")},
     Word{"not_listed", msgid("a process the driver does not list")},
     Word{"unknown", msgid("cause not known")},

@@ -45,7 +45,7 @@ Result<std::set<std::string>> parts_in(const FileBytes& file, const Json& docume
   std::set<std::string> parts;
   for (const auto& [tensor, part] : document.at("weight_map").items()) {
     if (!part.is_string() || !is_plain_name(part.get_ref<const std::string&>()))
-      return damaged(file, text("it names a part that is not a file beside it"));
+      return damaged(file, text("it names a part that is not a file in the same folder"));
     parts.insert(part.get<std::string>());
   }
   if (parts.empty() || parts.size() > kMostShards)

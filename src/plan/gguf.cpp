@@ -109,7 +109,8 @@ Result<Checkpoint> read_one(const FileBytes& file) {
   Cursor cursor(file, 4, std::min(file.size, kMostWalked));
   const std::uint64_t version = cursor.number(4);
   if (version != 2 && version != 3)
-    return damaged(file, text("it is of GGUF version {}, and Berth reads 2 and 3", version));
+    return damaged(file,
+                   text("it has GGUF version {}, but Berth reads only versions 2 and 3", version));
   const std::uint64_t tensors = cursor.number(8), values = cursor.number(8);
   if (tensors > kMostTensors || values > kMostValues) return too_large(file);
   Checkpoint out{"GGUF", {}, {}, 1};
@@ -136,7 +137,7 @@ Result<Checkpoint> read_one(const FileBytes& file) {
   }
   if (!cursor.ok())
     return file.size > kMostWalked ? too_large(file)
-                                   : damaged(file, text("it ends within its header"));
+                                   : damaged(file, text("the file ends inside its header"));
   const std::uint64_t data = (cursor.at() + alignment - 1) / alignment * alignment;
   if (!extents.empty() && (data > file.size || !is_apart(std::move(extents), file.size - data)))
     return damaged(file, text("its tensors overlap or lie beyond its end"));
@@ -156,7 +157,8 @@ Result<Checkpoint> read_gguf(const FileBytes& file) {
   if (count->second > static_cast<double>(kMostShards) || !file.name.ends_with(end) ||
       file.name.size() < end.size() + digits)
     return damaged(
-        file, text("it is one of {} parts, but its name is not that of a part", count->second));
+        file, text("it is one of {} parts, but its name has no part number such as -00001-of-00003",
+                   count->second));
   const std::string stem = file.name.substr(0, file.name.size() - end.size() - digits);
   const auto own = first->numbers.find("split.no");
   for (int i = 0; i < static_cast<int>(count->second); ++i) {

@@ -193,10 +193,10 @@ Result<Gpu> find_gpu(const GpuIds& ids, const GpuCommand& command) {
     });
   if (found.size() == 1) return found.front();
   if (found.empty())
-    return Error{
-        ErrorCode::kNotFound, "E0972",
-        text("no GPU of the catalogue with the PCI id {} has this memory", printable(ids.pci_id)),
-        hint_of(command, printable(ids.pci_id))};
+    return Error{ErrorCode::kNotFound, "E0972",
+                 text("no GPU of the catalogue with the PCI id {} has this memory size",
+                      printable(ids.pci_id)),
+                 hint_of(command, printable(ids.pci_id))};
   const std::string example =
       have_same_memory(found)
           ? found.front().name

@@ -166,8 +166,9 @@ Result<Checkpoint> read_onnx(const FileBytes& file) {
   Checkpoint out{"ONNX", {}, {}, 1};
   Cursor cursor(file, 0, file.size);
   if (!Reader(out).model(cursor))
-    return damaged(file, text("it is not a whole ONNX model, or a tensor's shape does not match "
-                              "its bytes"));
+    return damaged(
+        file,
+        text("it is not a complete ONNX model, or a tensor's shape does not match its bytes"));
   return out;
 }
 

@@ -94,7 +94,7 @@ Result<Checkpoint> read_safetensors(const FileBytes& file) {
     out.tensors.push_back(std::move(one.tensor));
   }
   if (end > cursor.left()) return damaged(file, text("it ends before its last tensor"));
-  if (end < cursor.left()) return damaged(file, text("it has more bytes than its tensors"));
+  if (end < cursor.left()) return damaged(file, text("it has extra bytes after its last tensor"));
   return out;
 }
 

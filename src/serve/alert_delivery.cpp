@@ -274,7 +274,8 @@ bool AlertDelivery::attempt(const Lane& lane, const AlertEvent& event, bool is_f
   const bool is_too_old = unix_now() - event.unix_milliseconds > kGivenUpAfter;
   if (options_.note && is_first) options_.note(text("{}; retrying", delivered.error().message));
   if (options_.note && is_too_old)
-    options_.note(text("an alert is dropped after a day: {}", sentence_of(event)));
+    options_.note(
+        text("an alert could not be delivered for a day and was dropped: {}", sentence_of(event)));
   return is_too_old;
 }
 

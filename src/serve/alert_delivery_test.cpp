@@ -82,7 +82,7 @@ TEST_CASE("a command gets the begin and the end of an alert, in order") {
   delivery.add({{alert("hot")}, {}}, {alert("hot")}, Bench::now());
   delivery.add({{}, {alert("hot")}}, {}, Bench::now());
   CHECK(comes([&] { return bench.got() == "begun hot\nended hot\n"; }));
-  CHECK(slurp(bench.folder.path + "/said")->find("alert over: hot\n") != std::string::npos);
+  CHECK(slurp(bench.folder.path + "/said")->find("alert ended: hot\n") != std::string::npos);
 }
 
 TEST_CASE("an alert reaches the terminal of a process on the device, and nobody without one") {

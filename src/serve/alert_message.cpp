@@ -214,11 +214,11 @@ AlertTarget read_alert_target(TomlTable& table) {
   const int ways = (target.webhook.empty() ? 0 : 1) + (target.command.empty() ? 0 : 1) +
                    (target.terminals ? 1 : 0);
   if (ways != 1)
-    table.check(text("an [[alerts]] needs one of 'command', 'webhook' and 'terminal'"));
+    table.check(text("each [[alerts]] table needs one of 'command', 'webhook' and 'terminal'"));
   if (!target.command.empty() && target.command.front().empty())
     table.check(text("command: its first word is empty"));
   if (target.webhook.empty() && (table.has("secret") || table.has("template") || table.has("body")))
-    table.check(text("'secret', 'template' and 'body' are for a 'webhook'"));
+    table.check(text("'secret', 'template' and 'body' work only with 'webhook'"));
   if (!target.webhook.empty() && !is_url(target.webhook))
     table.check(text("webhook: not a URL with http:// or https://"));
   if (!target.secret.empty() && target.form.sign_key.empty())
@@ -243,13 +243,13 @@ std::string sentence_of(const AlertEvent& event) {
   const std::string begin = event.host.empty() ? "" : printable(event.host) + ": ";
   switch (event.kind) {
     case AlertEvent::Kind::kBegun:
-      return begin + text("alert: {}; look: {}", alert.message, alert.hint);
+      return begin + text("alert: {}; details: {}", alert.message, alert.hint);
     case AlertEvent::Kind::kEnded:
-      return begin + text("alert over: {}", alert.message);
+      return begin + text("alert ended: {}", alert.message);
     case AlertEvent::Kind::kTest:
       break;
   }
-  return begin + text("a test: alerts of this machine arrive here");
+  return begin + text("test message: alerts of this machine arrive here");
 }
 
 std::string document_of(const AlertEvent& event) {

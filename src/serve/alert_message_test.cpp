@@ -92,7 +92,7 @@ TEST_CASE("an own body may be anything, and braces that are no placeholder stay"
       request_for(webhook("body = '{\"content\":\"{text}\",\"x\":{\"{nothing}\":{}}}'"),
                   event(AlertEvent::Kind::kEnded), kSigned);
   const Json body = Json::parse(request.body);
-  CHECK(body["content"].get<std::string>().starts_with("lab1: alert over: GPU 3"));
+  CHECK(body["content"].get<std::string>().starts_with("lab1: alert ended: GPU 3"));
   CHECK(body["x"].contains("{nothing}"));
 }
 

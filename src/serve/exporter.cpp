@@ -71,7 +71,7 @@ class Exporter {
     const auto endpoint = endpoint_of(options_.address);
     if (!endpoint)
       return Error{ErrorCode::kInvalidArgument, "E0980",
-                   text("{} is not an IP address and a port", printable(options_.address)),
+                   text("{} is not of the form IP-ADDRESS:PORT", printable(options_.address)),
                    "berth exporter --listen 127.0.0.1:9837"};
     if (!endpoint->address().is_loopback() && options_.token.empty())
       return Error{ErrorCode::kInvalidArgument, "E0980",

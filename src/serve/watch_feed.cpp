@@ -317,8 +317,8 @@ void WatchFeed::tell_alerts(const watch::AlertWatch::Changes& changes) {
                    frame_->xid_totals ? frame_->xid_totals->log : watch::LogPosition{});
   if (!note_) return;
   for (const watch::Alert& one : changes.begun)
-    note_(text("alert: {}; look: {}", one.message, one.hint));
-  for (const watch::Alert& one : changes.ended) note_(text("alert over: {}", one.message));
+    note_(text("alert: {}; details: {}", one.message, one.hint));
+  for (const watch::Alert& one : changes.ended) note_(text("alert ended: {}", one.message));
 }
 
 void WatchFeed::take(const watch::FramePtr& frame) {

@@ -166,11 +166,12 @@ std::optional<std::string> mig_profile_problem(const MachineDevices& d) {
     if (!slices_of(one.profile))
       return text("mig: '{}' is not a profile such as 3g.40gb", one.profile);
     if (one.memory_bytes == 0 || one.memory_bytes > d.memory_bytes)
-      return text("mig_profiles: {} has more memory than the device, or none", one.profile);
+      return text("mig_profiles: the memory of {} is 0, or more than the device has", one.profile);
     if (one.starts.empty() || one.starts.size() > 8)
       return text("mig_profiles: {} needs 1 to 8 places in 'starts'", one.profile);
     for (const std::int64_t start : one.starts)
-      if (start + one.size > 8) return text("mig_profiles: a GPU has 8 memory slices");
+      if (start + one.size > 8)
+        return text("mig_profiles: a profile needs more than the 8 memory slices of a GPU");
   }
   return std::nullopt;
 }
@@ -187,7 +188,8 @@ std::optional<std::string> list_problem(const MachineDevices& d) {
     sum += partition.memory_bytes;
     if (partition.memory_bytes == 0) return text("memory: must be more than 0");
   }
-  if (d.mig.size() > 7 || slices > 7) return text("mig: a GPU has 7 slices");
+  if (d.mig.size() > 7 || slices > 7)
+    return text("mig: the partitions need more than the 7 slices of a GPU");
   if (sum > d.memory_bytes) return text("mig: the partitions have more memory than the device");
   if (!d.mig.empty() && !d.mig_capable) return text("mig: needs mig_capable = true");
   return mig_profile_problem(d);
@@ -307,7 +309,7 @@ std::optional<std::string> problem_of(const MachineProcess& process) {
 std::optional<std::string> problem_of(const Machine& machine) {
   if (machine.name.empty() || machine.name.size() > 63 ||
       machine.name.find('/') != std::string::npos)
-    return text("name: must have 1 to 63 letters and no '/'");
+    return text("name: must have 1 to 63 characters and no '/'");
   const std::size_t count = device_count(machine);
   if (count > wire::kMaxDevices)
     return text("{} devices: at most {} can be simulated", count, std::uint32_t{wire::kMaxDevices});
@@ -317,7 +319,7 @@ std::optional<std::string> problem_of(const Machine& machine) {
       return text("an NVIDIA device needs a [driver]");
     for (const std::int64_t to : group.nvlink_to)
       if (to >= static_cast<std::int64_t>(count))
-        return text("nvlink_to {}: the machine has {} devices", to, count);
+        return text("nvlink_to {}: the machine has only {} devices", to, count);
     for (const std::string& address : group.pci)
       if (!addresses.insert(address).second) return text("two devices at PCI address {}", address);
   }
@@ -329,12 +331,14 @@ std::optional<std::string> problem_of(const Machine& machine) {
   for (const MachineProcess& process : machine.processes) {
     const auto device = static_cast<std::size_t>(process.device);
     if (device >= count)
-      return text("a process on device {}: the machine has {}", process.device, count);
+      return text("a process on device {}: the machine has only {} devices", process.device, count);
     const MachineDevices& group = group_of(machine, device);
     if (process.partition ? static_cast<std::size_t>(*process.partition) >= group.mig.size()
                           : !group.mig.empty())
-      return text("a process on device {}: 'partition' must name one of its {}", process.device,
-                  group.mig.size());
+      return text(
+          "a process on device {}: 'partition' must be the index of one of the device's {} "
+          "partitions",
+          process.device, group.mig.size());
     used[device] += process.memory_bytes;
     if (used[device] > group.memory_bytes - group.memory_reserved_bytes)
       return text("the processes of device {} use more memory than it has", process.device);

@@ -148,7 +148,7 @@ Result<Fault> parse_fault(std::string_view given, std::size_t devices) {
   const auto word = std::find(kFaultWords.begin(), kFaultWords.end(), rest);
   if (word == kFaultWords.end())
     return bad_fault(given,
-                     text("there is no fault '{}'; there are {}", printable(rest),
+                     text("there is no fault '{}'; possible: {}", printable(rest),
                           fmt::format("{}", fmt::join(kFaultWords, ", "))),
                      nearest(rest, {kFaultWords.begin(), kFaultWords.end()}));
   fault.kind = static_cast<wire::FaultKind>(word - kFaultWords.begin());
@@ -167,8 +167,8 @@ Result<Fault> parse_fault(std::string_view given, std::size_t devices) {
   }
   const auto number = value_of(fault.kind, value);
   if (!number)
-    return bad_fault(given,
-                     text("'{}' is not a value of '{}'", printable(value.value_or("")), rest));
+    return bad_fault(given, text("'{}' is not a valid value for the fault '{}'",
+                                 printable(value.value_or("")), rest));
   fault.value = *number;
   return fault;
 }

@@ -483,7 +483,7 @@ std::vector<Line> help_lines(const watch::Frame& frame, int width) {
       "",
       text("SM is a process's share of the device's time, as the driver reports it. All processes "
            "of a device share 100 %."),
-      text("guard: the device time that Berth's guard measured, of your own guarded processes."),
+      text("guard: the device time of your own guarded processes, as measured by Berth's guard."),
       text("A reading that the driver does not have is \"-\", never 0."),
       text("watching costs {:.2f} % of a core, and {:.1f} ms of the driver's time per second",
            frame.cost.cpu_seconds / std::max(frame.cost.wall_seconds, 1.0) * 100,

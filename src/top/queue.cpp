@@ -24,12 +24,12 @@ struct Reason {
 constexpr auto kReasons = std::to_array<Reason>({
     {"nothing", msgid("it is next, or waits for another job")},
     {"busy", msgid("no suitable device is free")},
-    {"reserved", msgid("a device is free, but reserved for a job that comes first")},
-    {"user_limit", msgid("its user has as much as the settings allow")},
+    {"reserved", msgid("a device is free, but reserved for a job ahead in the queue")},
+    {"user_limit", msgid("its user has reached a limit of the settings")},
     {"pause", msgid("the pause before its next try is not over")},
     {"array_limit", msgid("its array has reached its limit of running jobs")},
     {"journal", msgid("the broker cannot write its journal")},
-    {"gives_way", msgid("the broker for all users is running")},
+    {"gives_way", msgid("paused while the broker for all users is running")},
     {"never", msgid("it would not fit even if every job ended")},
 });
 

@@ -233,7 +233,8 @@ Result<std::unique_ptr<Screen>> Screen::open(bool color, bool mouse) {
     return no_terminal(text("stdin or stdout is not a terminal"));
   std::setlocale(LC_CTYPE, "");  // NOLINT(concurrency-mt-unsafe)
   SCREEN* screen = open_screen();
-  if (screen == nullptr) return no_terminal(text("TERM is not known here"));
+  if (screen == nullptr)
+    return no_terminal(text("this machine does not know the terminal type in TERM"));
   ::set_term(screen);
   ::cbreak();
   ::noecho();
@@ -250,7 +251,7 @@ Result<std::unique_ptr<Screen>> Screen::open(bool color, bool mouse) {
   if (!words.move) {
     ::endwin();
     ::delscreen(screen);
-    return no_terminal(text("TERM is not known here"));
+    return no_terminal(text("this machine does not know the terminal type in TERM"));
   }
   const bool has_color = color && ::has_colors();
   set_styles("", has_color, words);

@@ -210,9 +210,10 @@ AlertRules built_in_alert_rules() {
   add("job_memory_grows", Kind::kGrowth, "info", 3600,
       msgid("the memory of a job grows and fills its GPU within four hours"));
   add("job_hangs", Kind::kHang, "warning", 1800,
-      msgid("a job has used a GPU before, and uses none now; or its ranks hang"));
+      msgid("a job has stopped using its GPUs, or its ranks hang"));
   add("queue_waits", Kind::kMachine, "info", 3600, msgid("a job waits in the queue"));
-  add("sampler_stale", Kind::kMachine, "warning", 30, msgid("the devices are not read"));
+  add("sampler_stale", Kind::kMachine, "warning", 30,
+      msgid("the broker gets no readings of the devices"));
   AlertRule& idle = rules.emplace_back();
   idle.name = "idle_while_holding_memory";
   idle.kind = Kind::kIdle;
@@ -236,8 +237,9 @@ void read_alert_rule(const std::string& name, TomlTable& table, AlertRules& rule
   if (known == nullptr && name.starts_with(kXidRule)) rule.kind = Kind::kXid;
   if (known == nullptr && rule.kind != Kind::kXid) rule.seconds = kOwnSeconds;
   if (!is_name(name) || (rule.kind == Kind::kXid && !is_xid(name)))
-    table.check(text("the name '{}' must be lower-case letters, digits and _, or xid_ and a number",
-                     rule.name));
+    table.check(text(
+        "the name '{}' must consist of lower-case letters, digits and _, or be xid_ and a number",
+        rule.name));
   const auto before = std::find(kSeverities.begin(), kSeverities.end(), rule.severity);
   int severity = static_cast<int>(before - kSeverities.begin());
   table.choice("severity", severity, {kSeverities.begin(), kSeverities.end()});

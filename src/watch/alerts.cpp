@@ -107,8 +107,8 @@ Alert hang_alert(const AlertRule& rule, std::uint64_t job, const JobHangs::Found
   alert.user = found.user;
   alert.job = job;
   const auto least = std::chrono::seconds(static_cast<std::int64_t>(rule.seconds));
-  alert.message =
-      text("job {} has used a GPU before, but none for {}: it may hang", job, show_duration(least));
+  alert.message = text("job {} used a GPU before, but has used none for {}: it may hang", job,
+                       show_duration(least));
   alert.hint = fmt::format("berth stacks {}", job);
   if (found.uid) alert.owners.push_back({found.user, *found.uid, found.pids});
   return alert;

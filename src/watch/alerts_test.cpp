@@ -418,7 +418,7 @@ TEST_CASE("a job that has worked and stands still is reported, for as long as it
   CHECK(begun[0].severity == "warning");
   CHECK(begun[0].job == 7);
   CHECK(begun[0].index == -1);
-  CHECK(begun[0].message == "job 7 has used a GPU before, but none for 30 m 0 s: it may hang");
+  CHECK(begun[0].message == "job 7 used a GPU before, but has used none for 30 m 0 s: it may hang");
   CHECK(begun[0].hint == "berth stacks 7");
   REQUIRE(begun[0].owners.size() == 1);
   CHECK(begun[0].owners[0].uid == 1001);

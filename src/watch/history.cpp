@@ -374,7 +374,8 @@ Result<History> History::open(const std::string& file,
     if (::rename(file.c_str(), aside.c_str()) != 0) return unusable(file, error_words(errno));
     for (const char* end : {"-wal", "-shm"}) ::unlink((file + end).c_str());
     if (note)
-      note(text("the history was damaged: it is now {}, and a new one begins", printable(aside)));
+      note(text("the history was damaged: Berth renamed the file to {} and started a new history",
+                printable(aside)));
   }
 }
 

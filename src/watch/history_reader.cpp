@@ -51,7 +51,7 @@ Result<HistoryReader> HistoryReader::open(const std::string& file) {
     const bool is_there = errno != ENOENT && errno != ENOTDIR;
     return Error{is_there ? ErrorCode::kPermissionDenied : ErrorCode::kNotFound, "E0985",
                  is_there ? text("the history {} may not be read by this user", shown)
-                          : text("there is no history yet: {} records it", "berth serve"),
+                          : text("there is no history yet: start {} to record it", "berth serve"),
                  is_there ? "ls -l " + shown : "berth serve"};
   }
   auto parts = std::make_unique<Parts>();

@@ -386,7 +386,7 @@ class Sampler::Work {
       snapshot_.notes = notes_;
       if (budget_.stretch() > 1)
         snapshot_.notes.push_back(
-            text("readings are taken every {} because they cost more than their budget",
+            text("readings cost more than their budget, so they are taken only every {}",
                  show_duration(interval())));
       if (options_.decorate) options_.decorate(snapshot_);
       guard_shares_.fill(snapshot_.processes, now);

@@ -372,7 +372,7 @@ class Dra(unittest.TestCase):
         self.assertEqual([one["devices"] for one in self.events("withheld")], [held])
         self.api.allocate("d", SECOND, held, memory="2Gi")  # allocated on node1 before it was renamed
         error = self.kubelet.prepare(("d", SECOND))[SECOND].error
-        self.assertIn("has GPUs of the node node1, and this driver serves the node node2 (E1078)", error)
+        self.assertIn("has GPUs of the node node1, but this driver serves the node node2 (E1078)", error)
         self.assertEqual(self.kubelet.prepare(("c", FIRST))[FIRST].error, "", "what runs is left running")
         self.assertEqual(self.kubelet.unprepare(("c", FIRST))[FIRST].error, "")
         until(lambda: self.published() == {"node2": {held, *rest}}, "the GPU is offered when its claim has ended")

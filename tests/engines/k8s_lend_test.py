@@ -78,11 +78,11 @@ class Lend(Machine):
 
     def test_a_gpu_comes_back_when_its_pod_has_ended_and_goes_when_its_job_has(self):
         plugin = self.begin()
-        self.assertIn("Kubernetes may give the GPUs to its jobs", self.move("reclaim", "--devices", "1,2,3") + self.move("lend"))
+        self.assertIn("Kubernetes may start jobs on the GPUs", self.move("reclaim", "--devices", "1,2,3") + self.move("lend"))
         self.assertIn("lent to Kubernetes: GPU 0, 1, 2, 3 (to get them back: sudo berth k8s reclaim)", self.says("jobs"))
         self.assertIn("Kubernetes already has these GPUs", self.move("lend"))
         self.assertTrue(self.kubelet.run("train", plugin, self.devices[0]))
-        self.assertIn("Berth's queue gives the GPUs to jobs", self.move("reclaim", "--devices", "1"))
+        self.assertIn("Berth's queue may start jobs on the GPUs", self.move("reclaim", "--devices", "1"))
         late = self.move("reclaim", "--devices", "0", "--timeout", "1s", code=4)
         self.assertIn("pods of Kubernetes: default/train", late)
         self.assertIn("E1016", late)

@@ -37,7 +37,7 @@ class Config(unittest.TestCase):
                 with open(os.path.join(folder, name), "w") as file:
                     file.write(lines(name, "--node", "n1"))
             good = berth("slurm", "check", "--conf", folder, "--node", "n1")
-            self.assertEqual((good.returncode, good.stdout), (0, f"{folder} matches this machine\n"), good.stderr)
+            self.assertEqual((good.returncode, good.stdout), (0, f"the configuration in {folder} matches this machine\n"), good.stderr)
             with open(os.path.join(folder, "gres.conf"), "w") as file:
                 file.write("NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia[0-2]\n")
             bad = berth("slurm", "check", "--conf", folder, "--node", "n1", "--json")

@@ -93,7 +93,7 @@ class Lend(Machine):
         self.assertEqual(self.node()["flags"], "+DRAIN", "Slurm has nothing yet")
         waits = self.queue("--gpus", "1", "--", "true")
         self.says("cancel", job)
-        self.assertIn("Slurm may give the GPUs to its jobs", self.move("lend"))
+        self.assertIn("Slurm may start jobs on the GPUs", self.move("lend"))
         self.assertEqual(self.node()["flags"], "")
         self.assertIn("lent to Slurm: GPU 0, 1, 2, 3", self.says("jobs"))
         self.assertIn("E1014", self.says("undrain", "0", code=4))
@@ -110,7 +110,7 @@ class Lend(Machine):
         (self.fake / "reason").write_text(" Reason=new fans [anna@2026-11-26T12:00:00]")
         self.move("reclaim")
         self.assertIn("Reason=berth: in Berth's own queue; before: new fans", self.node()["reason"])
-        self.assertIn("closed in Slurm for another reason: new fans", self.move("lend"))
+        self.assertIn("Slurm still starts no jobs on these GPUs, because the node is drained there: new fans", self.move("lend"))
         self.assertEqual((self.node()["flags"], self.node()["reason"][:15]), ("+DRAIN", "Reason=new fans"))
 
     def test_a_node_that_is_down_or_a_slurm_that_is_away_keeps_them_lent(self):
@@ -134,7 +134,7 @@ class Lend(Machine):
         for unit in [gpu["uuid"] for gpu in json.loads(self.says("ls", "--json"))["devices"] if gpu["kind"] == "gpu"][1:]:
             self.call("POST", "/v1/devices/drain", {"unit": unit, "lent_to": "slurm"})
         self.assertIn("lent to Slurm: GPU 1, 2, 3", self.says("jobs"))
-        self.assertIn("Berth's queue gives the GPUs to jobs", self.move("reclaim"))
+        self.assertIn("Berth's queue may start jobs on the GPUs", self.move("reclaim"))
         self.assertNotIn("lent", self.says("jobs"))
 
     def test_a_gpu_that_a_person_drained_stays_so_after_the_loan(self):

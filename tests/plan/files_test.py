@@ -220,7 +220,7 @@ class Pages(unittest.TestCase):
         cost = self.plan("cost", "--gpu", "H200")
         self.assertRegex(cost, rf"(?m)^rent on demand +{whole} +{document['gpus']} +{each} ")
         self.assertIn(f"rent on demand: {document['provider']} {document['instance']}, {document['region']}, ", cost)
-        self.assertIn(f"GPUs in it: {document['gpus']}, needed: 1; only whole instances", cost)
+        self.assertIn(f"GPUs in the instance: {document['gpus']}, needed: 1; only whole instances", cost)
         self.assertRegex(self.plan("gpu", "Llama-3.1-8B"),
                          rf"(?m)^H200 .* {whole} +{document['gpus']} +{each}  {document['provider']} {document['instance']}  ")
 
@@ -228,7 +228,7 @@ class Pages(unittest.TestCase):
         narrow = self.plan("gpu", "Llama-3.1-8B", COLUMNS="60").splitlines()
         self.assertLessEqual(max(len(line) for line in narrow if "  " in line), 60)
         self.assertTrue(any(line.startswith("A100 SXM4 80GB ") for line in narrow))
-        self.assertTrue(any(line.startswith("no room for: ") for line in narrow))
+        self.assertTrue(any(line.startswith("not shown: ") for line in narrow))
         self.assertNotIn("…", self.plan("gpu", "Llama-3.1-8B"))
 
     def test_the_answer_says_what_it_assumed(self):

@@ -158,7 +158,7 @@ class Watching(Daemon):
         """The hint was a shorter time than was asked for."""
         self.assertTrue(wait_until(lambda: self.berth("history").returncode == 0, 60))
         done = self.berth("history", "--since", "2h", "--device", "99")
-        self.assertIn("the first readings are of 20", done.stderr)
+        self.assertIn("the oldest readings are from 20", done.stderr)
         self.stop()
         history = sqlite3.connect(self.state / "history.db")
         for table in ("chunk", "usage"):

@@ -149,7 +149,7 @@ class LiveView(WithSsh):
         terminal.press(b"\x1bOC")
         terminal.until_drawn(b"> greet")
         terminal.press(b"jx")
-        terminal.until(b"log in there")
+        terminal.until(b"log in to that machine")
         terminal.press(b"?")
         terminal.until_drawn(b"another machine")
         terminal.press(b" ")
