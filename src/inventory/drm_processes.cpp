@@ -64,7 +64,7 @@ void add_drm_processes(const system::DrmSearch& search, bool everybody,
       // that the device does not look unused.
       device.readings.memory_used_bytes = model::Absence::kNoPermission;
       device.processes_unknown = model::Absence::kNoPermission;
-      device.note = text("only root sees which processes of other users use it");
+      device.note = text("only root sees which processes of other users use the GPU");
     } else if (all_told) {
       device.readings.memory_used_bytes = sum;
     }

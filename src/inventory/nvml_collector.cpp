@@ -118,13 +118,13 @@ void add_jetson_load(const Sources& sources, Device& device) {
 std::string note_on_processes(Absence why) {
   switch (why) {
     case Absence::kNoPermission:
-      return text("the driver does not show this user which processes use it");
+      return text("the driver does not show this user which processes use the GPU");
     case Absence::kNotSupported:
-      return text("the driver does not report which processes use it");
+      return text("the driver does not report which processes use the GPU");
     case Absence::kNoAnswer:
-      return text("the driver did not report in time which processes use it");
+      return text("the driver did not report in time which processes use the GPU");
     default:
-      return text("the driver failed to report which processes use it");
+      return text("the driver failed to report which processes use the GPU");
   }
 }
 

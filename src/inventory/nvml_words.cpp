@@ -35,14 +35,14 @@ void describe_failure(const frames::Failed& failed, const std::string& library,
     set(driver, "error", "E0302", failed.detail, text("install NVIDIA's driver again"));
   } else if (failed.id == "E0303") {
     set(driver, "error", "E0303", failed.detail,
-        text("install NVIDIA's driver again; ldconfig -p | grep libnvidia-ml shows which one is "
-             "found"));
+        text("install NVIDIA's driver again; ldconfig -p | grep libnvidia-ml shows which library "
+             "is found"));
   } else if (failed.id == "E0304") {
     set(driver, "error", "E0304", text("the NVIDIA driver is not loaded into the kernel"),
         "sudo modprobe nvidia");
   } else if (failed.id == "E0305") {
     set(driver, "error", "E0305",
-        text("the NVIDIA driver in the kernel and its library are of different versions"),
+        text("the NVIDIA driver's kernel module and library have different versions"),
         text("sudo reboot    (the driver was updated while it was loaded)"));
   } else if (failed.id == "E0308") {
     set(driver, "error", "E0308", text("this user has no permission to use the NVIDIA driver"),
@@ -80,8 +80,8 @@ void describe_silence(bool loaded, std::chrono::milliseconds waited, model::Driv
 }
 
 void describe_silent_devices(std::chrono::milliseconds waited, model::Driver& driver) {
-  set(driver, "no answer", "E0313",
-      text("no GPU of the NVIDIA driver answered within {}", show_duration(waited)), kernel_log());
+  set(driver, "no answer", "E0313", text("no NVIDIA GPU answered within {}", show_duration(waited)),
+      kernel_log());
 }
 
 void describe_no_child(model::Driver& driver) {

@@ -130,7 +130,7 @@ class Look {
     if (opencl_ && options_.opencl == OpenCl::kAuto && !nvml.devices.empty()) opencl_.reset();
     if (!opencl_) {
       if (may_ask_opencl())
-        snapshot_.notes.push_back(text("OpenCL was not queried: use {}", "--opencl"));
+        snapshot_.notes.push_back(text("OpenCL was not queried: add {} to query it", "--opencl"));
       return;
     }
     opencl::Report report = opencl_->finish(kOpenClDeadline);
@@ -175,7 +175,7 @@ class Look {
       for (Device& device : snapshot_.devices)
         if (has_drm_clients(device)) {
           device.processes_unknown = model::Absence::kNoAnswer;
-          device.note = text("its processes could not be found in time");
+          device.note = text("the GPU's processes could not be found in time");
         }
     note_gap();
     number_devices(snapshot_.devices, snapshot_.processes);
@@ -213,9 +213,10 @@ class Look {
     const Roots& roots = sources_.roots;
     if (::access((roots.proc + "/self").c_str(), X_OK) != 0 && list_folder(roots.proc).empty()) {
       snapshot_.notes.push_back(
-          text("{} cannot be read: only the numbers of processes are shown (E0112)", roots.proc));
+          text("{} cannot be read: only the ids of processes are shown (E0112)", roots.proc));
       if (roots.proc == "/proc")
-        snapshot_.notes.push_back(text("run {} as root to see them", "mount -t proc proc /proc"));
+        snapshot_.notes.push_back(
+            text("run {} as root to see all details of the processes", "mount -t proc proc /proc"));
     }
     // The processes of a simulated machine run in this PID namespace.
     const system::PidTranslator translator =
@@ -239,8 +240,8 @@ class Look {
         });
     if (sources_.simulated && shared && !snapshot_.processes.empty())
       snapshot_.notes.push_back(
-          text("the host is not simulated: the shared memory shown is that of this real machine, "
-               "and simulated processes may use more than it has"));
+          text("the host is not simulated: the shared memory shown is the real machine's, and "
+               "simulated processes may use more memory than it has"));
   }
 
   void attribute() {

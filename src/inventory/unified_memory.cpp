@@ -16,7 +16,7 @@ void share_host_memory(model::Device& device, const model::Device& cpu) {
   device.readings.memory_used_bytes = cpu.readings.memory_used_bytes;
   if (device.note.empty() && device.readings.memory_used_bytes)
     device.note =
-        text("it shares the host's memory, so memory that host programs use counts as used");
+        text("this device shares the host's memory: memory that host programs use counts as used");
 }
 
 }  // namespace berth::inventory

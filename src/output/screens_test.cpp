@@ -239,7 +239,7 @@ TEST_CASE("a GPU with unreadable processes is not shown as free or unused on any
   device.index = 0;
   device.health = model::Health::kOk;
   device.processes_unknown = model::Absence::kNoPermission;
-  device.note = "the driver does not show this user which processes use it";
+  device.note = "the driver does not show this user which processes use the GPU";
   device.readings.memory_total_bytes = std::uint64_t{80} << 30U;
   device.readings.memory_used_bytes = std::uint64_t{60} << 30U;
   device.readings.utilization_percent = 100.0;

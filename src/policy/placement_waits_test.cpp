@@ -14,7 +14,7 @@ TEST_CASE("a waiting job without options is told who holds what, and what would 
   Snapshot busy = nvidia(2);
   use(busy, 0, 70);
   busy.devices[1].processes_unknown = Absence::kNoPermission;
-  busy.devices[1].note = "the driver does not show this user which processes use it";
+  busy.devices[1].note = "the driver does not show this user which processes use the GPU";
   const auto held = place({}, busy);
   REQUIRE(!held);
   CHECK(held.error().message.find("zhao (pid 4121, python train.py) 70.0 GiB") !=

@@ -83,7 +83,7 @@ Result<Settings> parse_settings(std::string_view document, const std::string& or
     top.table("bench", [&](TomlTable& table) {
       table.duration("every", settings.bench_every, kLongest);
       if (table.has("every") && settings.bench_every < hours(1))
-        table.check(text("every: less than {}", "1h"));
+        table.check(text("“every” must be at least {}", "1h"));
     });
     top.table("mig", [&](TomlTable& table) { read_mig(table, settings.mig); });
     top.tables("alerts",

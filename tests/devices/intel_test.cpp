@@ -60,7 +60,7 @@ TEST_CASE("an Arc card with xe") {
 TEST_CASE("a card given to a virtual machine is not managed") {
   const model::Device gpu = look("intel-arc").at(3);
   CHECK(!gpu.managed);
-  CHECK(gpu.note == "it is reserved for a virtual machine (vfio-pci)");
+  CHECK(gpu.note == "the device is reserved for a virtual machine (vfio-pci)");
   CHECK(!gpu.readings.utilization_percent);
   CHECK(gpu.readings.utilization_percent.why == Absence::kNotSupported);
 }

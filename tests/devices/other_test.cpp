@@ -21,7 +21,7 @@ TEST_CASE(
     CHECK(device.kind == DeviceKind::kAccelerator);
     CHECK(!device.managed);
     CHECK(device.health == Health::kNotChecked);
-    CHECK(device.note == "Berth lists it, but does not manage it");
+    CHECK(device.note == "Berth lists this device, but does not manage it");
     CHECK(!device.readings.memory_total_bytes);
   }
   CHECK(devices[0].name == "AWS NeuronDevice (Inferentia2)");
@@ -52,9 +52,8 @@ TEST_CASE("TPUs by their nodes alone, where the bus is hidden") {
   REQUIRE(devices.size() == 2);
   CHECK(devices[1].minor_number == 1U);
   CHECK(devices[1].pci_address.empty());
-  CHECK(
-      devices[0].note ==
-      "known only from its device node: /dev/accel0; no interface tells which processes use a TPU");
+  CHECK(devices[0].note ==
+        "only the device node is known: /dev/accel0; no interface shows which processes use a TPU");
 }
 
 TEST_CASE("a machine without accelerators has none") {

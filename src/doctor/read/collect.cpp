@@ -40,7 +40,8 @@ bool a_gpu_sleeps(const Tree& tree) {
 DriverAnswers ask_both(const Tree& tree) {
   if (a_gpu_sleeps(tree)) {
     DriverAnswers answers = ask_driver(true);
-    answers.cuda_init = Unreadable{std::string(tr("cuInit (a GPU sleeps)")), 0};
+    answers.cuda_init =
+        Unreadable{std::string(tr("cuInit (not called, because a GPU is asleep)")), 0};
     return answers;
   }
   CudaInit cuda;

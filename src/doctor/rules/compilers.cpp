@@ -342,8 +342,8 @@ void libcuda_for_triton(Examination& look) {
     if (links == nullptr || *links) return;
   }
   Finding& finding = look.found(
-      unknown ? text("the loader's cache does not know libcuda.so.1, so {} does not find it: "
-                     "torch.compile fails",
+      unknown ? text("the loader's cache does not contain libcuda.so.1, so {} does not find the "
+                     "library: torch.compile fails",
                      named(*triton))
               : text("there is no libcuda.so next to libcuda.so.1, so {} cannot link its launcher: "
                      "torch.compile fails",
@@ -351,18 +351,18 @@ void libcuda_for_triton(Examination& look) {
   finding.evidence.push_back(triton->path);
   finding.evidence.push_back(cuda->by.empty()
                                  ? text("library in use: {}", cuda->path)
-                                 : text("library in use: {}, by {}", cuda->path, cuda->by));
+                                 : text("library in use: {}, found by {}", cuda->path, cuda->by));
   if (unknown) {
     finding.fix.push_back({"sudo ldconfig " + pasted(folder),
-                           text("adds the folder to the cache; in an image: a file in "
-                                "/etc/ld.so.conf.d, then ldconfig")});
+                           text("adds the folder to the cache; in an image, put a file with the "
+                                "folder into /etc/ld.so.conf.d, then run ldconfig")});
   } else {
     finding.fix.push_back({"sudo ln -s libcuda.so.1 " + pasted(folder + "/libcuda.so"), ""});
     finding.fix.push_back({fmt::format("mkdir -p ~/.local/lib/cuda && ln -s {0}/libcuda.so.1 "
                                        "~/.local/lib/cuda/libcuda.so\nexport LIBRARY_PATH="
                                        "~/.local/lib/cuda",
                                        pasted(folder)),
-                           text("without root")});
+                           text("the same without root permissions")});
   }
   finding.fix.push_back({install_command(look.facts.python, {"-U", "torch"}),
                          text("newer Triton releases need neither command")});

@@ -19,11 +19,11 @@ void mig_empty(Examination& look) {
     const bool* enabled = look.see(gpu.mig_enabled);
     if (enabled == nullptr) continue;
     if (gpu.mig_pending && *gpu.mig_pending != *enabled) {
-      Finding& finding = look.found(text("GPU {} waits for a reset that turns MIG {}",
-                                         gpu.pci_address, *gpu.mig_pending ? tr("on") : tr("off")));
+      Finding& finding = look.found(text("GPU {} needs a reset to turn MIG {}", gpu.pci_address,
+                                         *gpu.mig_pending ? tr("on") : tr("off")));
       finding.severity = Severity::kWarning;
       finding.evidence.push_back(
-          text("NVML: the current MIG mode differs from the mode after the next reset"));
+          text("NVML: the current MIG mode differs from the pending MIG mode"));
       finding.fix.push_back(
           {fmt::format("sudo nvidia-smi --gpu-reset -i {}", pasted(gpu.pci_address)),
            text("ends the programs on the GPU")});
@@ -33,7 +33,7 @@ void mig_empty(Examination& look) {
     const auto* instances = look.see(gpu.mig_instances);
     if (instances == nullptr || !instances->empty()) continue;
     Finding& finding = look.found(
-        text("MIG is on for GPU {}, but it has no instances: there is nothing to compute on",
+        text("MIG is on for GPU {}, but no MIG instance exists, so CUDA cannot use the GPU",
              gpu.pci_address));
     finding.evidence.push_back(named(gpu));
     finding.fix.push_back(
@@ -56,18 +56,18 @@ void compute_mode(Examination& look) {
         (look.see(server) != nullptr || server.is_unreadable()))
       continue;
     Finding& finding = look.found(
-        prohibited ? text("GPU {} is set to accept no programs", gpu.pci_address)
+        prohibited ? text("GPU {} is configured to reject all CUDA programs", gpu.pci_address)
         : held     ? text("GPU {} accepts only one program, and one is using it", gpu.pci_address)
                    : text("GPU {} accepts only one program", gpu.pci_address));
     // This is only information while no process uses the GPU. Some clusters set this mode on
     // purpose.
     if (!prohibited && !held) finding.severity = Severity::kInfo;
-    finding.evidence.push_back(text("NVML: its compute mode is “{}”", printable(*mode)));
+    finding.evidence.push_back(text("NVML: the GPU's compute mode is “{}”", printable(*mode)));
     finding.fix.push_back({fmt::format("sudo nvidia-smi -i {} -c 0", pasted(gpu.pci_address)),
-                           text("lets several programs share it again")});
+                           text("lets several programs share the GPU again")});
     if (!prohibited)
       finding.fix.push_back(
-          {"berth ps", text("end the process that uses it; in a program with several ranks, each "
+          {"berth ps", text("end the process that uses the GPU; in a multi-rank program, each rank "
                             "must select its own GPU before its first CUDA call")});
   }
 }
@@ -81,7 +81,7 @@ void vgpu_licence(Examination& look) {
              gpu.pci_address));
     finding.evidence.push_back(named(gpu));
     finding.fix.push_back({"sudo systemctl restart nvidia-gridd && nvidia-smi -q | grep -i licen",
-                           text("with the token in /etc/nvidia/ClientConfigToken")});
+                           text("first copy the licence token to /etc/nvidia/ClientConfigToken")});
   }
 }
 
@@ -93,11 +93,12 @@ void remap_pending(Examination& look) {
     if (!failed && !pending) continue;
     Finding& finding =
         look.found(failed ? text("GPU {} has run out of spare memory rows", gpu.pci_address)
-                          : text("GPU {} has bad memory, which the next reset takes out of use",
+                          : text("GPU {} has bad memory, which will be retired at the next reset",
                                  gpu.pci_address));
     finding.evidence.push_back(named(gpu));
-    finding.evidence.push_back(failed ? text("NVML: remapping a row has failed")
-                                      : text("NVML: a remapped row or retired page is pending"));
+    finding.evidence.push_back(failed
+                                   ? text("NVML: remapping a row has failed")
+                                   : text("NVML: a row remapping or page retirement is pending"));
     if (failed) {
       finding.fix.push_back({"sudo nvidia-bug-report.sh", text("have the card replaced")});
       continue;
@@ -116,7 +117,7 @@ void ecc_uncorrected(Examination& look) {
                                          "GPU {1} had {0} memory errors that ECC could not correct",
                                          static_cast<long long>(*count), *count, gpu.pci_address));
     finding.evidence.push_back(named(gpu));
-    finding.evidence.push_back(text("NVML: counted since the driver was loaded"));
+    finding.evidence.push_back(text("NVML counts these errors since the driver was loaded"));
     finding.fix.push_back(
         {fmt::format("sudo nvidia-smi --gpu-reset -i {}", pasted(gpu.pci_address)),
          text("ends the programs on the GPU; until the reset, use other GPUs")});
@@ -128,11 +129,12 @@ void cc_not_ready(Examination& look) {
   for (const GpuAnswer& gpu : answers(look)) {
     const bool* ready = look.see(gpu.cc_ready);
     if (ready == nullptr || *ready) continue;
-    Finding& finding = look.found(text(
-        "GPU {} is in confidential computing mode, but was not set to ready", gpu.pci_address));
+    Finding& finding =
+        look.found(text("GPU {} is in confidential computing mode, but not set to the ready state",
+                        gpu.pci_address));
     finding.evidence.push_back(named(gpu));
     finding.fix.push_back(
-        {"sudo nvidia-smi conf-compute -srs 1", text("after the attestation of the GPU")});
+        {"sudo nvidia-smi conf-compute -srs 1", text("run this after the attestation of the GPU")});
   }
 }
 
@@ -151,7 +153,7 @@ const char* meaning_of(int code) {
     case 801:
       return msgid("not supported by this kind of GPU or vGPU");
     default:
-      return msgid("NVIDIA's list of CUresult codes explains it");
+      return msgid("see this CUresult code in the CUDA driver API's documentation");
   }
 }
 
@@ -245,7 +247,7 @@ void unexplained(Examination& look) {
   for (const GpuAnswer& gpu : answers(look)) {
     const int code = gpu.error.value_or(0);
     if (code == 0 || code == kLost) continue;
-    Finding& finding = look.found(text("the GPU {} answers with error {}", gpu.pci_address, code));
+    Finding& finding = look.found(text("GPU {}: NVML returns error {}", gpu.pci_address, code));
     finding.evidence = {named(gpu), fmt::format("NVML: {}", code)};
     advise_restart(finding);
     return;
@@ -256,7 +258,7 @@ void unexplained(Examination& look) {
       !(*nvml == kUnknown && cuda != nullptr && *cuda == kUnknown &&
         look.facts.machine.in_container)) {
     Finding& finding =
-        look.found(text("the driver is loaded and its library answers with error {}", *nvml));
+        look.found(text("the driver is loaded, but its library NVML returns error {}", *nvml));
     finding.evidence.push_back(nvml_says(look));
     advise_restart(finding);
     return;
@@ -270,7 +272,7 @@ void unexplained(Examination& look) {
                (gpu.mig_enabled.value_or(false) && gpu.mig_instances.value_or({}).empty());
       }))
     return;
-  Finding& finding = look.found(text("CUDA does not start: cuInit answers with error {}", *cuda));
+  Finding& finding = look.found(text("CUDA does not start: cuInit returns error {}", *cuda));
   finding.evidence = {fmt::format("cuInit(0): {}: {}", *cuda, tr(meaning_of(*cuda))),
                       "nvmlInit: 0"};
   advise_restart(finding);

@@ -36,8 +36,8 @@ bool told_of_both_kinds(Examination& look, Finding& finding) {
   finding.evidence.push_back(
       text("no NVIDIA module supports both {} and {}", describe(*old), describe(*blackwell)));
   finding.fix.push_back(
-      {"", text("move one of them to a virtual machine or to another machine, and install the "
-                "module that the other needs: open for {}, proprietary for {}",
+      {"", text("move one of these two GPUs to a virtual machine or to another machine. Install "
+                "the module that the remaining GPU needs: open for {}, proprietary for {}",
                 blackwell->address, old->address)});
   return true;
 }
@@ -54,8 +54,9 @@ void open_module_old_gpu(Examination& look) {
       text("NVIDIA's open kernel module is installed, and the GPU at {} is too old for it",
            old.front()->address));
   for (const auto* gpu : old)
-    finding.evidence.push_back(
-        text("{}: before Turing, so it lacks the GSP that the open module needs", describe(*gpu)));
+    finding.evidence.push_back(text(
+        "{}: older than Turing, so it has no GSP (system processor), which the open module needs",
+        describe(*gpu)));
   if (open != nullptr && *open)
     finding.evidence.emplace_back("/proc/driver/nvidia/version: Open Kernel Module");
   if (!line.empty()) finding.evidence.push_back(quoted_line(line));
@@ -67,8 +68,8 @@ void open_module_old_gpu(Examination& look) {
     return;
   }
   finding.fix.push_back(on_system(look, "driver_branch",
-                                  text("the proprietary module, not the open one; 580 is the last "
-                                       "branch for Maxwell, Pascal and Volta"),
+                                  text("install the proprietary module, not the open one; 580 is "
+                                       "the last branch for Maxwell, Pascal and Volta"),
                                   "580"));
 }
 
@@ -137,10 +138,10 @@ bool not_served_yet(Examination& look) {
       finding.evidence.push_back(quoted_line(line));
     finding.evidence.push_back(
         text("{}: driver {} is the first branch that supports this GPU", describe(*gpu), first));
-    finding.fix.push_back(on_system(
-        look, "driver_open",
-        text("or any newer branch; for a container or virtual machine, install it on the host"),
-        std::to_string(std::max(first, 580))));
+    finding.fix.push_back(
+        on_system(look, "driver_open",
+                  text("or any newer branch; for a container, install the driver on the host"),
+                  std::to_string(std::max(first, 580))));
     return true;
   }
   return false;
@@ -187,7 +188,7 @@ void advise_branch(Examination& look, Finding& finding,
   for (const PciFunction* gpu : working)
     if (const int first = first_branch_for(look, *gpu); first > branch) {
       finding.fix.push_back({"", text("no driver branch supports both this GPU and {}, which needs "
-                                      "{} or newer: use this GPU in another machine",
+                                      "branch {} or newer: use this GPU in another machine",
                                       describe(*gpu), first)});
       return;
     }
@@ -196,9 +197,10 @@ void advise_branch(Examination& look, Finding& finding,
                                   text("replaces the driver for all GPUs of this machine"),
                                   std::to_string(branch)));
   if (branch < kOldestPackaged)
-    finding.fix.push_back({"", text("NVIDIA ended branch {} years ago: newer distributions do not "
-                                    "package it, and its module does not compile for their kernels",
-                                    branch)});
+    finding.fix.push_back(
+        {"", text("NVIDIA no longer maintains branch {}: newer distributions do not package it, "
+                  "and its module does not compile for their kernels",
+                  branch)});
 }
 
 void dropped_by_branch(Examination& look) {

@@ -31,10 +31,10 @@ void two_installs(Examination& look) {
         {"sudo nvidia-uninstall",
          text("then install the package again, so that all files come from one source")});
   }
-  finding.fix.push_back(
-      on_system(look, "owner",
-                text("files without a package are leftovers: remove them, then run sudo ldconfig"),
-                pasted(libraries->front().path) + " " + pasted(libraries->back().path)));
+  finding.fix.push_back(on_system(
+      look, "owner",
+      text("files that belong to no package are leftovers: remove them, then run sudo ldconfig"),
+      pasted(libraries->front().path) + " " + pasted(libraries->back().path)));
 }
 
 /// The letters in a kernel's name, which identify its series. "6.10.6-200.fc40.x86_64" and
@@ -73,11 +73,13 @@ bool kernel_removed(Examination& look, const std::string& running,
     return !name.empty() && name.front() >= '0' && name.front() <= '9';
   });
   if (!any || std::find(kernels.begin(), kernels.end(), running) != kernels.end()) return false;
-  Finding& finding = look.found(text(
-      "an update removed the running kernel {}: no module can be loaded until a reboot", running));
+  Finding& finding =
+      look.found(text("an update removed the modules of the running kernel {}: no module can be "
+                      "loaded until a reboot",
+                      running));
   finding.evidence.push_back(fmt::format("/lib/modules: {}", fmt::join(kernels, " ")));
   if (is_not_loaded(look, "nvidia_uvm"))
-    finding.evidence.push_back(text("/proc/modules: nvidia, but no nvidia_uvm"));
+    finding.evidence.push_back(text("/proc/modules lists nvidia, but not nvidia_uvm"));
   finding.fix.push_back({"sudo reboot", ""});
   return true;
 }
@@ -100,7 +102,7 @@ void next_kernel_without_module(Examination& look, const std::string& running,
       text("the newest kernel, {}, has no NVIDIA module: after the next reboot the GPU is unusable",
            *newest));
   finding.evidence.push_back(text("the running kernel {} has the module", running));
-  finding.evidence.push_back(text("{}: no nvidia.ko", "/lib/modules/" + *newest));
+  finding.evidence.push_back(text("{} contains no nvidia.ko", "/lib/modules/" + *newest));
   finding.fix.push_back({fmt::format("sudo dkms autoinstall -k {}", pasted(*newest)),
                          text("run this before the reboot; it needs that kernel's headers: "
                               "linux-headers-… or kernel-devel-…")});
@@ -144,8 +146,8 @@ void unfinished(Examination& look) {
     if (name == "dpkg" || name == "apt-get" || name == "apt" || name.starts_with("unattended-upgr"))
       return;
   Finding& finding =
-      look.found(text("the installation of {} was not finished: later installations stop there "
-                      "too, and the driver is incomplete",
+      look.found(text("the installation of {} was not finished: the driver is incomplete, and "
+                      "later installations fail at this package too",
                       (first == packages->end() ? packages->front() : *first).name));
   if (is_not_loaded(look, "nvidia")) finding.severity = Severity::kError;
   for (const UnfinishedPackage& one : *packages)
@@ -154,7 +156,7 @@ void unfinished(Examination& look) {
   finding.evidence.emplace_back("https://github.com/compiler-explorer/infra/issues/1722");
   finding.fix.push_back(
       {"sudo dpkg --configure -a && sudo apt-get -f install",
-       text("continues the installation; if a module cannot be built, its message says why")});
+       text("continues the installation; if a module cannot be built, the output says why")});
 }
 
 constexpr auto kDriverInstallsRules = std::to_array<Rule>({

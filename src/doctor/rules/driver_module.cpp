@@ -32,7 +32,7 @@ std::vector<const PciFunction*> gpus_without_module(Examination& look) {
   return gpus;
 }
 
-constexpr const char* kNotLoaded = msgid("/proc/modules: no nvidia");
+constexpr const char* kNotLoaded = msgid("/proc/modules does not list nvidia");
 
 void module_missing(Examination& look) {
   const auto gpus = gpus_without_module(look);
@@ -45,7 +45,7 @@ void module_missing(Examination& look) {
                          file_for(*known, *kernel) == nullptr;
   if (elsewhere) return;  // reported by DRV02
   Finding& finding =
-      look.found(text("NVIDIA's kernel module is not loaded, so nothing drives the GPU at {}",
+      look.found(text("NVIDIA's kernel module is not loaded, so the GPU at {} has no driver",
                       gpus.front()->address));
   finding.evidence.emplace_back(tr(kNotLoaded));
   for (const auto* gpu : gpus) finding.evidence.push_back(describe(*gpu));
@@ -59,7 +59,8 @@ void module_missing(Examination& look) {
   if (file != nullptr) {
     finding.evidence.push_back(text("{} exists", file->path));
     finding.fix.push_back(
-        {"sudo modprobe nvidia", text("if the module does not load: sudo dmesg | tail")});
+        {"sudo modprobe nvidia",
+         text("if the module does not load, read the reason with: sudo dmesg | tail")});
     return;
   }
   if (look.facts.machine.in_container) {
@@ -181,15 +182,15 @@ void nouveau(Examination& look) {
     if (gpu->driver)
       finding.evidence.push_back(
           fmt::format("/sys/bus/pci/devices/{}/driver → nouveau", gpu->address));
-  if (alone) finding.evidence.push_back(text("/proc/modules: nouveau, but no nvidia"));
+  if (alone) finding.evidence.push_back(text("/proc/modules lists nouveau, but not nvidia"));
   const auto* lines = look.see(look.facts.nvidia.modprobe);
   std::string ban;  // the file that contains the setting
   if (lines != nullptr)
     for (const ModprobeLine& line : *lines)
       if (line.text == "blacklist nouveau") ban = line.file;
   if (!ban.empty()) {
-    finding.evidence.push_back(
-        text("{} forbids nouveau, but the initial RAM disk does not contain this line yet", ban));
+    finding.evidence.push_back(text(
+        "{} blacklists nouveau, but the initial RAM disk does not contain this setting yet", ban));
     finding.fix.push_back(on_system(look, "initramfs", ""));
     return;
   }
@@ -199,7 +200,7 @@ void nouveau(Examination& look) {
       on_system_between(look, "initramfs",
                         "printf 'blacklist nouveau\\noptions nouveau modeset=0\\n' | sudo tee "
                         "/etc/modprobe.d/blacklist-nouveau.conf",
-                        "", text("after NVIDIA's driver is installed")));
+                        "", text("run this after installing NVIDIA's driver")));
 }
 
 /// Whether the matching module was already installed at the last boot, and yet another one was
@@ -217,10 +218,10 @@ bool was_there_at_start(Examination& look, Finding& finding) {
   finding.evidence.push_back(
       text("{} was already installed at the last boot: another reboot does not help", file->path));
   finding.evidence.emplace_back("https://github.com/openSUSE/nvidia-driver-G06/issues/25");
-  finding.fix.push_back(
-      {"modinfo -F version nvidia",
-       text("if this is the library's version, the initial RAM disk has an older module: run the "
-            "next command; otherwise install module and library in one version from one source")});
+  finding.fix.push_back({"modinfo -F version nvidia",
+                         text("if this is the library's version, the initial RAM disk has an older "
+                              "module: run the next command. Otherwise reinstall the module and "
+                              "the library in the same version from one source")});
   finding.fix.push_back(on_system(look, "initramfs", ""));
   return true;
 }
@@ -236,8 +237,9 @@ void driver_mismatch(Examination& look) {
   const bool differ = module && library && !may_be_same(*module, *library);
   if (!said && (works || !differ)) return;
   Finding& finding = look.found(
-      differ ? text("the driver's library is {}, but the loaded module is {}", *library, *module)
-             : text("the driver's library and its loaded module are of different versions"));
+      differ ? text("the driver's library has version {}, but the loaded module has version {}",
+                    *library, *module)
+             : text("the driver's library and the loaded kernel module have different versions"));
   if (module) finding.evidence.push_back("/sys/module/nvidia/version: " + printable(*module));
   if (library) finding.evidence.push_back("libnvidia-ml.so.1: " + printable(*library));
   if (said) finding.evidence.push_back(nvml_says(look));
@@ -245,15 +247,15 @@ void driver_mismatch(Examination& look) {
     finding.fix.push_back(
         {fmt::format("sh NVIDIA-Linux-*-{}.run --no-kernel-module",
                      module != nullptr ? pasted(*module) : "VERSION"),
-         text("in the system container: its libraries must have the version of the machine's "
-              "module, {}; or install the libraries' version on the machine",
+         text("run this in the LXC container: its libraries need the version of the host's kernel "
+              "module, {}. Or install the container's driver version on the host",
               module != nullptr ? printable(*module) : "?")});
     return;
   }
   if (look.facts.machine.in_container) {
     finding.fix.push_back(
-        {"", text("in a container the library must be the host's: start it with --gpus or --device "
-                  "nvidia.com/gpu=all, and install no driver in it")});
+        {"", text("a container must use the host's driver library: start it with --gpus or "
+                  "--device nvidia.com/gpu=all, and install no driver in it")});
     return;
   }
   if (was_there_at_start(look, finding)) return;
@@ -261,9 +263,9 @@ void driver_mismatch(Examination& look) {
   finding.fix.push_back(
       {"sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia",
        text("instead of a reboot, if no program uses the GPU")});
-  finding.fix.push_back(
-      {"modinfo -F version nvidia", text("if this version still differs from the library's, "
-                                         "install both in one version from one source")});
+  finding.fix.push_back({"modinfo -F version nvidia",
+                         text("if this version still differs from the library's, reinstall the "
+                              "module and the library in the same version from one source")});
 }
 
 /// Whether NVML now lists the GPU of this log line, without an error.
@@ -288,9 +290,10 @@ void gsp_boot_failed(Examination& look) {
       if (line.empty()) line = newest_line(*log, {"NVRM", word});
   }
   if (!gsp_off && (line.empty() || works_by_now(look.facts, line))) return;
-  Finding& finding = look.found(gsp_off ? text("the open kernel module is configured not to use "
-                                               "the GPU's system processor (GSP), which it needs")
-                                        : text("the driver could not start the GPU"));
+  Finding& finding =
+      look.found(gsp_off ? text("the open kernel module needs the GPU's system processor (GSP), "
+                                "but a module option disables the GSP")
+                         : text("the driver could not start the GPU"));
   if (!line.empty()) finding.evidence.push_back(quoted_line(line));
   if (gsp_off) {
     finding.evidence.emplace_back("/proc/driver/nvidia/params: EnableGpuFirmware: 0");
@@ -304,9 +307,9 @@ void gsp_boot_failed(Examination& look) {
   }
   finding.fix.push_back({"", text("switch the machine off, disconnect the power for ten seconds, "
                                   "start again: a reboot does not cut the GPU's power")});
-  finding.fix.push_back(
-      {"sudo nvidia-bug-report.sh", text("if it persists: update firmware and driver, try the card "
-                                         "in another machine, then have it replaced")});
+  finding.fix.push_back({"sudo nvidia-bug-report.sh",
+                         text("if the problem persists: update firmware and driver, then try the "
+                              "card in another machine; if it fails there too, have it replaced")});
 }
 
 void gsp_file_missing(Examination& look) {
@@ -329,9 +332,9 @@ void gsp_file_missing(Examination& look) {
   if (!line.empty()) finding.evidence.push_back(quoted_line(line));
   if (firmware)
     finding.evidence.push_back(fmt::format("/lib/firmware/nvidia: {}", fmt::join(*firmware, " ")));
-  finding.fix.push_back(on_system(look, "firmware",
-                                  text("or install the driver again, from one source"),
-                                  pasted(*version), std::to_string(branch_of(*version))));
+  finding.fix.push_back(on_system(
+      look, "firmware", text("or reinstall the driver, with all its packages from one source"),
+      pasted(*version), std::to_string(branch_of(*version))));
 }
 
 constexpr auto kDriverModuleRules = std::to_array<Rule>({
@@ -345,13 +348,13 @@ constexpr auto kDriverModuleRules = std::to_array<Rule>({
     {"DRV04", Layer::kDriver, Severity::kFatal, true, msgid("nouveau drives the GPU"),
      "HW03 DRV01 DRV05 DRV11 LIB01 FW*", nouveau},
     {"DRV05", Layer::kDriver, Severity::kFatal, true,
-     msgid("the driver's library and module are of different versions"),
+     msgid("the driver's library and module have different versions"),
      "DRV10 DRV11 DRV13 DRV15 LIB01 FW* RT*", driver_mismatch},
     {"DRV09", Layer::kDriver, Severity::kFatal, true,
      msgid("a GPU that the driver could not start"), "HW08 DRV11 DRV13 DRV15 DRV28 FW* RT*",
      gsp_boot_failed},
     {"DRV10", Layer::kDriver, Severity::kFatal, false,
-     msgid("firmware files of the driver missing"), "DRV09 FW*", gsp_file_missing},
+     msgid("missing firmware files of the driver"), "DRV09 FW*", gsp_file_missing},
 });
 
 }  // namespace

@@ -34,17 +34,20 @@ void no_node_at_all(Examination& look) {
   if (!fails || !is_loaded(look, "nvidia")) return;
   for (const PciFunction* gpu : nvidia_gpus(look)) {
     if (gpu->driver.value_or("") != "nvidia") continue;
-    Finding& finding = look.found(text(
-        "NVIDIA's device nodes are missing, although its driver has the GPU at {}", gpu->address));
+    Finding& finding = look.found(
+        text("NVIDIA's device nodes are missing, although the driver is bound to the GPU at {}",
+             gpu->address));
     finding.evidence.push_back(fmt::format("/dev/nvidiactl, /dev/nvidia0: {}", tr("missing")));
     if (driver.cuda_init) finding.evidence.push_back(cuda_says(*driver.cuda_init));
     finding.fix.push_back({"sudo nvidia-modprobe -c 0 -u",
-                           by_apptainer ? text("on the machine, until the next boot: programs in "
-                                               "the container may not create the nodes")
-                                        : text("lasts until the next boot")});
-    finding.fix.push_back({"sudo systemctl enable --now nvidia-persistenced",
-                           text("at every boot; a systemd service with PrivateDevices=yes cannot "
-                                "see the nodes: remove that line from its unit")});
+                           by_apptainer
+                               ? text("run this on the host; lasts until the next boot. Programs "
+                                      "in the container have no permission to create the nodes")
+                               : text("lasts until the next boot")});
+    finding.fix.push_back(
+        {"sudo systemctl enable --now nvidia-persistenced",
+         text("creates the nodes at every boot; a systemd service with PrivateDevices=yes cannot "
+              "see them: remove that line from its unit")});
     return;
   }
 }
@@ -62,11 +65,12 @@ bool node_without_driver(Examination& look, const std::vector<DeviceNode>& nodes
              one.path, one.node.major));
     finding.evidence.push_back(
         fmt::format("open({}): {}", one.path, error == ENXIO ? "ENXIO" : "ENODEV"));
-    finding.fix.push_back({fmt::format("grep nvidia /proc/devices && sudo rm {} && sudo "
-                                       "nvidia-modprobe -c 0 -u",
-                                       one.path),
-                           text("creates the node with the current number, which changes at every "
-                                "boot; update container configurations that contain it")});
+    finding.fix.push_back(
+        {fmt::format("grep nvidia /proc/devices && sudo rm {} && sudo "
+                     "nvidia-modprobe -c 0 -u",
+                     one.path),
+         text("recreates the node with the current major number. It can change at every boot: "
+              "update container configurations that contain this number")});
     return true;
   }
   return false;
@@ -113,8 +117,8 @@ bool node_of_another_number(Examination& look, const std::vector<DeviceNode>& no
   if (cuda) finding.evidence.push_back(cuda_says(*cuda));
   if (inside)
     finding.fix.push_back({"sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
-                           text("on the machine, then restart the container: its node was passed "
-                                "with the number of an earlier boot")});
+                           text("run this on the host, then restart the container: its node has "
+                                "the major number of an earlier boot")});
   else
     finding.fix.push_back(
         {"grep -rn nvidia-uvm /etc/udev/rules.d /lib/udev/rules.d",
@@ -122,8 +126,8 @@ bool node_of_another_number(Examination& look, const std::vector<DeviceNode>& no
   finding.fix.push_back(
       {"sudo rm -f /dev/nvidia-uvm /dev/nvidia-uvm-tools && sudo nvidia-modprobe "
        "-c 0 -u",
-       text("creates the node with the current number, which changes at every boot; update "
-            "container configurations that contain it")});
+       text("recreates the node with the current major number. It can change at every boot: update "
+            "container configurations that contain this number")});
   return true;
 }
 
@@ -150,19 +154,18 @@ void uvm_missing(Examination& look) {
       unloaded
           ? text("the module nvidia_uvm is not loaded: CUDA cannot start, though nvidia-smi works")
           : text("/dev/nvidia-uvm does not exist: CUDA cannot start, though nvidia-smi works"));
-  if (unloaded) finding.evidence.push_back(text("/proc/modules: nvidia, but no nvidia_uvm"));
+  if (unloaded) finding.evidence.push_back(text("/proc/modules lists nvidia, but not nvidia_uvm"));
   std::string names;
   for (const DeviceNode& one : *nodes) names += (names.empty() ? "" : " ") + one.path;
   finding.evidence.push_back(text("existing NVIDIA nodes: {}", names));
   if (cuda) finding.evidence.push_back(cuda_says(*cuda));
   finding.fix.push_back(
-      {"sudo nvidia-modprobe -c 0 -u",
-       text(
-           "until the next boot; for a container run it on the host, then restart the container")});
+      {"sudo nvidia-modprobe -c 0 -u", text("lasts until the next boot; for a container, run this "
+                                            "on the host, then restart the container")});
   finding.fix.push_back(
       {"echo nvidia_uvm | sudo tee /etc/modules-load.d/nvidia-uvm.conf\n"
        "sudo systemctl enable nvidia-persistenced",
-       text("at every boot; for Docker: a drop-in of docker.service with "
+       text("does this at every boot; for Docker, add a drop-in to docker.service with "
             "ExecStartPre=/usr/bin/nvidia-modprobe -c 0 -u")});
 }
 
@@ -174,11 +177,12 @@ void tegra_permission(Examination& look) {
   if (nodes == nullptr || identity == nullptr || identity->uid == 0) return;
   for (const GpuNode& one : *nodes) {
     if (one.node.open_error.value_or(0) != EACCES) continue;
-    Finding& finding = look.found(text("user {} may not open {} (mode {})", identity->uid, one.path,
-                                       fmt::format("{:04o}", one.node.mode)));
-    finding.evidence.push_back(text("owner {}, group {}; this process is user {}, groups {}",
-                                    one.node.uid, one.node.gid, identity->uid,
-                                    fmt::join(identity->groups, " ")));
+    Finding& finding =
+        look.found(text("user {} has no permission to open {} (mode {})", identity->uid, one.path,
+                        fmt::format("{:04o}", one.node.mode)));
+    finding.evidence.push_back(
+        text("the node belongs to user {} and group {}; this process has user {} and groups {}",
+             one.node.uid, one.node.gid, identity->uid, fmt::join(identity->groups, " ")));
     finding.fix.push_back({"sudo usermod -aG video,render \"$USER\"", text("then log in again")});
     return;
   }
@@ -211,11 +215,12 @@ void node_permission(Examination& look) {
   }
   if (refused == nullptr) return;
   const Node& node = refused->node;
-  Finding& finding = look.found(text("user {} may not open {} (mode {})", identity->uid,
-                                     refused->path, fmt::format("{:04o}", node.mode)));
-  finding.evidence.push_back(text("owner {}, group {}; this process is user {}, groups {}",
-                                  node.uid, node.gid, identity->uid,
-                                  fmt::join(identity->groups, " ")));
+  Finding& finding =
+      look.found(text("user {} has no permission to open {} (mode {})", identity->uid,
+                      refused->path, fmt::format("{:04o}", node.mode)));
+  finding.evidence.push_back(
+      text("the node belongs to user {} and group {}; this process has user {} and groups {}",
+           node.uid, node.gid, identity->uid, fmt::join(identity->groups, " ")));
   for (const char* key : {"ModifyDeviceFiles", "DeviceFileUID", "DeviceFileGID", "DeviceFileMode"})
     if (const auto& all = look.facts.nvidia.parameters; all && all->contains(key))
       finding.evidence.push_back(
@@ -227,11 +232,11 @@ void node_permission(Examination& look) {
   finding.fix.push_back(
       {"grep -rn NVreg_DeviceFile /etc/modprobe.d /usr/lib/modprobe.d\n"
        "grep -rn nvidia /etc/udev/rules.d",
-       text("find out which program or setting changes the mode 0666 of the driver, remove it and "
-            "reboot")});
+       text("shows settings that change the nodes' mode from the driver's default 0666: remove "
+            "them, then reboot")});
   if (!is_set_by_driver(look, node))
     finding.fix.push_back({"sudo nvidia-modprobe -c 0 -c 255 -u",
-                           text("restores the mode for which the driver is configured")});
+                           text("restores the mode that is set in the driver's configuration")});
 }
 
 /// Whether the log shows that nvidia_uvm was loaded again after the last resume.
@@ -258,14 +263,15 @@ void uvm_after_suspend(Examination& look) {
   if (log && reloaded_since_resume(*log)) return;
   Finding& finding = look.found(
       known_sleep
-          ? text("nvidia_uvm stopped working after a suspend: CUDA does not start, but NVML does")
-          : text("nvidia_uvm is in a bad state: CUDA does not start, but NVML does"));
+          ? text("nvidia_uvm stopped working after a suspend: CUDA does not start, but NVML works")
+          : text("nvidia_uvm is in a bad state: CUDA does not start, but NVML works"));
   finding.evidence.push_back(cuda_says(*cuda));
   if (look.facts.driver.nvml_init) finding.evidence.emplace_back("nvmlInit: 0");
   if (slept > 0)
     finding.evidence.push_back(fmt::format("/sys/power/suspend_stats/success: {}", slept));
-  finding.fix.push_back({"sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm",
-                         text("only ends programs that use CUDA")});
+  finding.fix.push_back(
+      {"sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm",
+       text("first end the programs that use CUDA; other programs can keep running")});
   finding.fix.push_back(
       {"echo 'options nvidia NVreg_PreserveVideoMemoryAllocations=1' | sudo tee "
        "/etc/modprobe.d/nvidia-sleep.conf\n"
@@ -287,7 +293,7 @@ void hmm_kaslr(Examination& look) {
       {"echo 'options nvidia_uvm uvm_disable_hmm=1' | sudo tee /etc/modprobe.d/nvidia-uvm.conf\n"
        "sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm",
        text("programs then cannot use malloc memory on the GPU")});
-  finding.fix.push_back({"", text("start the kernel with nokaslr")});
+  finding.fix.push_back({"", text("or boot the kernel with the parameter nokaslr")});
 }
 
 constexpr auto kDriverNodesRules = std::to_array<Rule>({

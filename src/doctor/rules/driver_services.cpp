@@ -52,7 +52,7 @@ void describe_fabric(Examination& look, Finding& finding, const Fabric& fabric, 
     finding.evidence.push_back(text_n("{} NVSwitch on the bus", "{} NVSwitches on the bus",
                                       fabric.switches, fabric.switches));
   if (facts.machine.processes && !runs)
-    finding.evidence.push_back(text("no process nv-fabricmanager"));
+    finding.evidence.push_back(text("the process nv-fabricmanager is not running"));
   if (facts.nvidia.fabric_manager.is_absent())
     finding.evidence.push_back(text("/usr/bin/nv-fabricmanager does not exist"));
   if (!fabric.state.empty())
@@ -69,7 +69,7 @@ void describe_fabric(Examination& look, Finding& finding, const Fabric& fabric, 
     finding.fix.push_back({"sudo systemctl enable --now nvidia-fabricmanager", ""});
   finding.fix.push_back(on_system_between(
       look, "fabric_manager", "", "sudo systemctl enable --now nvidia-fabricmanager",
-      text("in exactly the driver's version; then start the programs again"), branch));
+      text("install the same version as the driver; then restart the programs"), branch));
 }
 
 /// Whether a GPU waits for the attestation of confidential computing. CUDA then returns 802 too,
@@ -129,7 +129,7 @@ void persistence_off(Examination& look) {
       Finding& finding = look.found(
           text("persistence mode is off: every first use of GPU {} waits for its initialization",
                gpu->address));
-      finding.evidence.push_back(text("no process nvidia-persistenced"));
+      finding.evidence.push_back(text("the process nvidia-persistenced is not running"));
       finding.fix.push_back({"sudo systemctl enable --now nvidia-persistenced", ""});
       return;
     }
@@ -164,7 +164,7 @@ void mps(Examination& look) {
          "-e CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps …",
          text("shares the daemon's pipe with the container")});
   finding.fix.push_back({"nvidia-cuda-mps-control -d",
-                         text("starts the daemon; run this as the user who runs the programs")});
+                         text("starts the daemon; run this as the same user as the programs")});
   finding.fix.push_back({"echo quit | sudo nvidia-cuda-mps-control",
                          text("ends the daemon: programs then use the GPU without MPS")});
 }
@@ -184,7 +184,7 @@ void no_imex_channel(Examination& look) {
       (channels != nullptr && !channels->empty()))
     return;
   Finding& finding = look.found(
-      text("there is no IMEX channel: the GPUs cannot reach those of other machines over NVLink"));
+      text("there is no IMEX channel: these GPUs cannot reach GPUs of other machines over NVLink"));
   // A job on one machine needs no IMEX channel.
   if (!spans_machines(look)) finding.severity = Severity::kInfo;
   finding.evidence = {fmt::format("/dev/nvidia-caps-imex-channels/channel0: {}", tr("missing")),
@@ -197,10 +197,10 @@ void no_imex_channel(Examination& look) {
     finding.fix.push_back(
         {"echo 'options nvidia NVreg_CreateImexChannel0=1' | sudo tee "
          "/etc/modprobe.d/nvidia-imex.conf\nsudo systemctl enable --now nvidia-imex && sudo reboot",
-         text("with the addresses of all machines of the domain in "
+         text("first write the addresses of all machines in the NVLink domain to "
               "/etc/nvidia-imex/nodes_config.cfg")});
   finding.fix.push_back(
-      {"export NCCL_MNNVL_ENABLE=0", text("until the channel exists, use the network")});
+      {"export NCCL_MNNVL_ENABLE=0", text("makes NCCL use the network until the channel exists")});
 }
 
 constexpr auto kDriverServicesRules = std::to_array<Rule>({

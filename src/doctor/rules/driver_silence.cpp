@@ -23,12 +23,12 @@ void advise_reinstall(Examination& look, Finding& finding) {
   if (!path.empty()) {
     finding.evidence.push_back(printable(path));
     finding.fix.push_back({"env -u LD_LIBRARY_PATH berth",
-                           text("if that works, a folder in LD_LIBRARY_PATH has another library of "
-                                "this name: remove this folder from the variable")});
+                           text("if this works, a folder in LD_LIBRARY_PATH contains another "
+                                "library of this name: remove that folder from the variable")});
   }
-  finding.fix.push_back({"ldconfig -p | grep libnvidia-ml",
-                         text("shows which library is found; install NVIDIA's driver again, in the "
-                              "way it was installed before")});
+  finding.fix.push_back(
+      {"ldconfig -p | grep libnvidia-ml", text("shows which library is found; reinstall NVIDIA's "
+                                               "driver from the same source as before")});
 }
 
 /// Whether access to a node is denied, which other rules report.
@@ -67,7 +67,7 @@ void library_fails(Examination& look) {
   if (refused) return advise_permission(finding);
   if (*id == "E0312") {
     finding.fix.push_back(
-        {"ulimit -u; ulimit -n", text("shows the limits of processes and open files")});
+        {"ulimit -u; ulimit -n", text("shows the limits on processes and open files")});
     return;
   }
   if (is_one_of(*id, {"E0302", "E0303", "E0306", "E0310", "E0311"}))
@@ -79,8 +79,9 @@ void library_fails(Examination& look) {
 }
 
 void advise_reset(Finding& finding, const std::string& address) {
-  finding.fix.push_back({kAskTheLog, text("the Xid of this GPU says what happened to it: berth "
-                                          "doctor --error - reads such lines")});
+  finding.fix.push_back(
+      {kAskTheLog, text("shows the GPU's Xid, which says what happened; to explain it, pipe these "
+                        "lines to: berth doctor --error -")});
   finding.fix.push_back({fmt::format("sudo nvidia-smi --gpu-reset -i {}", pasted(address)),
                          text("ends the programs on the GPU; if the reset is refused, reboot")});
   finding.fix.push_back(

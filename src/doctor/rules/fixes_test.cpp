@@ -222,10 +222,10 @@ TEST_CASE("a system that no row is about gets words, and never another's command
   const auto fix = on_system(look, "driver_branch", "", "470");
   CHECK(fix.command.empty());
   CHECK(fix.says ==
-        "NVIDIA's driver, branch 470, with its own (not the open) module, with the "
-        "package manager of Void Linux");
+        "NVIDIA's driver, branch 470, with the proprietary module, with the package manager of "
+        "Void Linux");
   CHECK(on_system(look, "initramfs", "").says ==
-        "a new initial RAM disk, and a reboot: see the documentation of Void Linux");
+        "rebuild the initial RAM disk and reboot: see the documentation of Void Linux");
   // Inside a container, the system of the host is unknown.
   facts.machine.system = OsRelease{"ubuntu", {"debian"}, "24.04", "Ubuntu", false};
   facts.machine.in_container = true;

@@ -25,7 +25,8 @@ struct Expectation {
 
 Expectation expectation(Examination& look) {
   if (is_loaded(look, "nvidia"))
-    return {Severity::kFatal, text("NVIDIA's module is loaded, which only happens with a GPU")};
+    return {Severity::kFatal,
+            text("NVIDIA's module is loaded, so the machine should have an NVIDIA GPU")};
   const auto& kernel = look.facts.machine.kernel;
   if (look.facts.machine.in_container || !kernel) return {};
   // On a laptop, an external GPU may be unplugged, or the firmware may have switched the GPU off to
@@ -61,15 +62,15 @@ bool switched_off(Examination& look, const std::vector<PciFunction>& functions) 
 bool taken_off_the_bus(Examination& look, const std::vector<PciFunction>& functions) {
   const auto* rule = look.see(look.facts.nvidia.remover);
   if (rule == nullptr || has_nvidia(functions)) return false;
-  Finding& finding =
-      look.found(text("the NVIDIA GPU is removed from the bus at every boot by {}", *rule));
+  Finding& finding = look.found(
+      text("the NVIDIA GPU is removed from the bus at every boot, by the udev rule {}", *rule));
   finding.evidence.push_back(text("{}: ATTR{{remove}}=\"1\" for NVIDIA's GPUs", *rule));
   for (const ModprobeLine& line : look.facts.nvidia.modprobe.value_or({}))
     if (line.text.starts_with("blacklist nvidia") || line.text.starts_with("alias nvidia"))
       finding.evidence.push_back(line.file + ": " + printable(line.text));
   finding.fix.push_back({"sudo envycontrol -s hybrid && sudo reboot",
-                         text("or with the tool that switched the GPU off: prime-select, "
-                              "supergfxctl, system76-power")});
+                         text("or turn the GPU on with the tool that turned it off: prime-select, "
+                              "supergfxctl or system76-power")});
   finding.fix.push_back({fmt::format("sudo rm {} && sudo reboot", pasted(*rule)), ""});
   return true;
 }
@@ -88,8 +89,8 @@ bool locked_out(Examination& look, const std::vector<PciFunction>& functions) {
                       boxes->front()));
   finding.evidence.push_back(text("/sys/bus/thunderbolt/devices: authorized is 0"));
   finding.fix.push_back({"boltctl list && sudo boltctl enroll --policy auto UUID",
-                         text("replace UUID by the device's uuid in the list; in the firmware "
-                              "setup, Thunderbolt security may be set to “user”")});
+                         text("replace UUID with the uuid of the device in the list; a possible "
+                              "cause is Thunderbolt security “user” in the firmware setup")});
   return true;
 }
 
@@ -123,8 +124,8 @@ void no_gpu_on_bus(Examination& look) {
     finding.evidence.push_back(
         text("a virtual machine: {}", printable(look.facts.machine.machine_kind.value_or(""))));
     finding.fix.push_back(
-        {"", text("a virtual machine has the GPUs that its host gives it: add one "
-                  "there, or choose a machine type with a GPU")});
+        {"", text("a virtual machine only has the GPUs that its host assigns to it: assign one on "
+                  "the host, or choose a machine type with a GPU")});
     return;
   }
   finding.fix.push_back(
@@ -162,7 +163,7 @@ void gpu_unbound(Examination& look) {
     finding.fix.push_back({one.vendor == kNvidia ? "sudo modprobe nvidia"
                            : one.vendor == kAmd  ? "sudo modprobe amdgpu"
                                                  : "sudo modprobe xe || sudo modprobe i915",
-                           text("if it fails, read the reason: sudo dmesg | tail")});
+                           text("if this fails, read the reason with: sudo dmesg | tail")});
   }
 }
 
@@ -190,16 +191,16 @@ Binding binding_of(Examination& look, const PciFunction& gpu) {
 Fix off_command_line(Examination& look, const std::string& word, const std::string& id) {
   return without_arguments(
       look, {word}, [&](std::string_view one) { return one.starts_with(id); },
-      text("if no virtual machine needs it any more: this parameter assigns the GPU to vfio-pci at "
-           "every boot"));
+      text("if no virtual machine needs the GPU any more, remove this parameter, which assigns the "
+           "GPU to vfio-pci at every boot"));
 }
 
 /// Removes the device with this id from a modprobe line, or the whole line if it names no other
 /// device.
 Fix off_modprobe(Examination& look, const std::string& file, const std::string& id) {
   std::string says = text(
-      "if no virtual machine needs it any more: this line assigns the GPU to vfio-pci at every "
-      "boot");
+      "if no virtual machine needs the GPU any more, remove this line, which assigns the GPU to "
+      "vfio-pci at every boot");
   for (const ModprobeLine& line : look.facts.nvidia.modprobe.value_or({}))
     for (const char* driver : {"nvidia", "nouveau", "amdgpu", "radeon", "i915", "xe"})
       if (line.text.starts_with(std::string("softdep ") + driver + " ") &&
@@ -214,7 +215,8 @@ Fix off_modprobe(Examination& look, const std::string& file, const std::string& 
 }
 
 void take_back(Examination& look, Finding& finding, const PciFunction& gpu) {
-  finding.fix.push_back({"", text("it is assigned to a virtual machine: detach it there first")});
+  finding.fix.push_back(
+      {"", text("the GPU is assigned to a virtual machine: detach it there first")});
   const Binding binding = binding_of(look, gpu);
   if (binding.evidence.empty()) return;
   finding.evidence.push_back(binding.evidence);
@@ -237,8 +239,9 @@ void given_away(Examination& look, const std::vector<PciFunction>& functions) {
         kept = true;
     }
     if (given == nullptr) continue;
-    Finding& finding = look.found(text(
-        "vfio-pci has the GPU at {}, so no program of this machine can use it", given->address));
+    Finding& finding = look.found(
+        text("vfio-pci is bound to the GPU at {}, so no program on this machine can use the GPU",
+             given->address));
     const auto& torch = look.facts.python.torch;
     const bool wanted = vendor == kVendorAmd
                             ? look.facts.rocm.folder.has_value() || (torch && torch->hip)
@@ -290,8 +293,8 @@ void report_bar(Examination& look, const std::string& where, const std::string& 
   finding.evidence.push_back(evidence);
   if (look.facts.machine.is_virtual) {
     finding.fix.push_back(
-        {"", text("raise the virtual machine's 64-bit MMIO window: VMware "
-                  "pciPassthru.use64bitMMIO=TRUE and pciPassthru.64bitMMIOSizeGB, QEMU "
+        {"", text("enlarge the virtual machine's 64-bit MMIO window: in VMware, set "
+                  "pciPassthru.use64bitMMIO=TRUE and pciPassthru.64bitMMIOSizeGB; in QEMU, use "
                   "-fw_cfg name=opt/ovmf/X-PciMmio64Mb,string=262144")});
     return;
   }
@@ -417,8 +420,8 @@ void gpu_lost(Examination& look) {
           fmt::format("/sys/bus/pci/devices/{}/config: ff ff ff ff", gpu->address));
     finding.fix.push_back({"", text("switch the machine off, disconnect the power for ten seconds, "
                                     "start again: a reboot does not cut the GPU's power")});
-    finding.fix.push_back(
-        {"", text("if it happens again: check power supply and cables, seating, temperature")});
+    finding.fix.push_back({"", text("if it happens again, check the power supply, the cables, the "
+                                    "card's seating and its temperature")});
   }
 }
 
@@ -447,14 +450,14 @@ void slower_than_it_was(Examination& look) {
     for (std::size_t i = 1; i < one.cases.size(); ++i) finding.evidence.push_back(one.cases[i]);
     finding.evidence.push_back(one.file);
     finding.fix.push_back({"berth bench --keep && berth health",
-                           text("measures again, while no program uses the device")});
+                           text("measures again; run this while no program uses the device")});
     finding.fix.push_back(
-        {"", text("if it stays slow: compare its clocks, power limit, temperature and PCIe link "
-                  "with the other devices while it works")});
+        {"", text("if the device stays slow, compare its clocks, power limit, temperature and PCIe "
+                  "link with those of other devices under load")});
     finding.fix.push_back(
         {"rm " + pasted(one.file.substr(0, one.file.rfind('/')) + "/baseline.json"),
-         text("only after a change of the device or its driver: the next results are the new "
-              "baseline")});
+         text("do this only after a change of the device or its driver: the next results become "
+              "the new baseline")});
   }
 }
 
@@ -468,9 +471,8 @@ constexpr auto kHardwareRules = std::to_array<Rule>({
     {"HW04", Layer::kHardware, Severity::kFatal, true,
      msgid("a GPU without address space for its memory"),
      "HW02 DRV01 DRV09 DRV11 DRV13 AMD07 XPU05 LIB* FW*", bar_unassigned},
-    {"HW08", Layer::kHardware, Severity::kFatal, true,
-     msgid("simulate a GPU that fell off the bus"), "HW02 DRV09 DRV13 DRV15 DRV23 DRV30 FW* RT*",
-     gpu_lost},
+    {"HW08", Layer::kHardware, Severity::kFatal, true, msgid("a GPU that fell off the bus"),
+     "HW02 DRV09 DRV13 DRV15 DRV23 DRV30 FW* RT*", gpu_lost},
     {"HW10", Layer::kHardware, Severity::kInfo, false, msgid("a GPU in a sleep state"), "",
      runtime_pm},
     {"HW14", Layer::kHardware, Severity::kWarning, false,

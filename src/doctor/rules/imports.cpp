@@ -105,7 +105,7 @@ void opened_by_name(Examination& look) {
       if (other.name == row.with) finding.evidence.push_back(text("found {}", other.path()));
     if (has(row.with))
       finding.fix.push_back({install_command(look.facts.python, {"-U", row.use}),
-                             text("is compiled for {}", row.with)});
+                             text("the newest release is compiled for {}", row.with)});
     if (row.with.empty())
       finding.fix.push_back(wheels_for(look, *one, row));
     else
@@ -148,7 +148,8 @@ void opened_without_number(Examination& look) {
     for (const CudaLibrary* file : numbered)
       links += (links.empty() ? "sudo ln -s " : "\nsudo ln -s ") + pasted(file->name) + " " +
                pasted(file->folder + "/" + bare_name(*file));
-    finding.fix.push_back({links, text("in an image: in its Dockerfile, without sudo")});
+    finding.fix.push_back(
+        {links, text("for an image, put this into its Dockerfile, without sudo")});
     finding.fix.push_back({"", text("or use the CUDA image whose name ends with -devel")});
     return;
   }
@@ -183,7 +184,7 @@ void torch_without_its_libraries(Examination& look) {
     const std::string tag(local_part(torch->version));
     finding.fix.push_back(torch_install(look, {"torch==" + torch->version},
                                         tag.starts_with("cu") ? tag : "",
-                                        text("also installs what is missing")));
+                                        text("also installs the missing libraries")));
     return;
   }
 }
@@ -212,22 +213,22 @@ void tensorrt_without_dla(Examination& look) {
       (l4t >= kJetPack5 && l4t <= kJetPack6) ||
       (l4t == kJetPack4 && tensorrt != nullptr && !is_older(tensorrt->version, "8.2"));
   if (!made_for_jetpack && !has_accelerator) return;
-  Finding& finding = look.found(
-      text("TensorRT {} needs libnvdla_compiler.so, a part of a Jetson's driver, which is missing",
-           tensorrt == nullptr ? library->version : tensorrt->version));
+  Finding& finding = look.found(text(
+      "TensorRT {} needs libnvdla_compiler.so from the Jetson's driver, but this file is missing",
+      tensorrt == nullptr ? library->version : tensorrt->version));
   // Nothing in this Python uses the image's TensorRT.
   if (tensorrt == nullptr) finding.severity = Severity::kInfo;
   finding.evidence.push_back(library->path());
   if (tensorrt != nullptr) finding.evidence.push_back(tensorrt->path);
   if (l4t != 0) finding.evidence.push_back(fmt::format("/etc/nv_tegra_release: R{}", l4t));
   if (l4t > kJetPack6) {
-    finding.fix.push_back({"", text("use an image for this JetPack: since JetPack 7 the driver has "
-                                    "no such file, and its TensorRT does not need it")});
+    finding.fix.push_back({"", text("use an image for this JetPack: since JetPack 7, the driver "
+                                    "has no such file, and TensorRT does not need it")});
     return;
   }
   finding.fix.push_back({"sudo apt install nvidia-l4t-dla-compiler",
-                         text("on the Jetson itself: containers get the file from there, started "
-                              "with --runtime nvidia")});
+                         text("run this on the Jetson itself: containers that are started with "
+                              "--runtime nvidia get the file from the Jetson")});
 }
 
 /// Reports a wheel from PyTorch's index that contains no CUDA libraries and does not require
@@ -268,8 +269,8 @@ void torch_without_any_library(Examination& look) {
   finding.fix.push_back(
       {install_command(look.facts.python,
                        {"--force-reinstall", "torch==" + beginning(torch->version, 3)}),
-       text("PyPI's wheel of the same release, whose metadata is complete; or a build for another "
-            "CUDA, for example cu124")});
+       text("installs PyPI's wheel of the same release, whose metadata is complete; or install a "
+            "build for another CUDA version, for example cu124")});
 }
 
 /// Reports a PyTorch that links to the system's CUDA, while the system has another version. This
@@ -304,9 +305,9 @@ void built_for_other_cuda(Examination& look) {
   if (look.facts.machine.l4t)
     finding.evidence.push_back(fmt::format("/etc/nv_tegra_release: R{}", *look.facts.machine.l4t));
   if (other == nullptr)
-    finding.fix.push_back(
-        {"docker run --runtime nvidia nvcr.io/nvidia/l4t-pytorch:TAG",
-         text("TAG: this machine's Jetson Linux release; such images use the machine's CUDA")});
+    finding.fix.push_back({"docker run --runtime nvidia nvcr.io/nvidia/l4t-pytorch:TAG",
+                           text("replace TAG with this machine's Jetson Linux release; such images "
+                                "use the machine's CUDA")});
   else if (auto jetson = jetson_torch(look.knowledge.compatibility(), look.facts))
     finding.fix.push_back(*std::move(jetson));
 }
@@ -347,11 +348,13 @@ void soname_missing(Examination& look) {
   for (const LinkedLibrary& one : missing)
     finding.evidence.push_back(fmt::format("{} → {}: {}", one.needed_by, one.name, tr("missing")));
   finding.evidence.push_back(
-      text("searched as the loader does: LD_LIBRARY_PATH, /etc/ld.so.cache, the default folders"));
+      text("searched where the loader searches: LD_LIBRARY_PATH, /etc/ld.so.cache, the default "
+           "folders"));
+  finding.fix.push_back({"ldd " + pasted(first.needed_by) + " | grep -i 'not found'",
+                         text("shows the missing libraries")});
   finding.fix.push_back(
-      {"ldd " + pasted(first.needed_by) + " | grep -i 'not found'", text("ldd shows the same")});
-  finding.fix.push_back({"", text("this file and the libraries beside it must be of one CUDA "
-                                  "version: install its package for the CUDA of those libraries")});
+      {"", text("this file needs libraries of the CUDA version for which it was built: install the "
+                "build of its package for the CUDA version that is installed here")});
 }
 
 void symbol_missing(Examination& look) {
@@ -360,11 +363,11 @@ void symbol_missing(Examination& look) {
   for (const MissingSymbol& one : *all) {
     if (one.library.find("libc10") != std::string::npos) continue;  // reported by FW06
     const std::string library = one.library.substr(one.library.rfind('/') + 1);
-    Finding& finding = look.found(text("{} loads a {} that does not have {}: the import fails",
+    Finding& finding = look.found(text("{} loads {}, which lacks the symbol {}: the import fails",
                                        one.wanted_by, library, one.symbol));
     finding.evidence.push_back(one.by.empty()
                                    ? text("library in use: {}", one.taken)
-                                   : text("library in use: {}, by {}", one.taken, one.by));
+                                   : text("library in use: {}, found by {}", one.taken, one.by));
     if (!one.should.empty()) finding.evidence.push_back(text("expected library: {}", one.should));
     if (one.by == "LD_LIBRARY_PATH") finding.fix.push_back(unset_library_path());
     if (!one.should.empty())
@@ -377,12 +380,12 @@ void symbol_missing(Examination& look) {
           {look.facts.python.conda
                ? "conda install -p " + pasted(look.facts.python.prefix) + " 'mkl<2024.1'"
                : install_command(look.facts.python, {"mkl<2024.1"}),
-           text("the last release with the symbols that PyTorch before 2.3 needs")});
+           text("installs the last MKL release that has the symbols for PyTorch before 2.3")});
     }
     if (finding.fix.empty())
       finding.fix.push_back({install_command(look.facts.python, {"--force-reinstall", "torch"}),
-                             text("installs the libraries that belong to it; a package that pins "
-                                  "an older one needs its own environment")});
+                             text("installs the libraries that belong to this PyTorch; a package "
+                                  "that pins an older library needs its own environment")});
   }
 }
 
@@ -393,13 +396,14 @@ void libc_too_old(Examination& look) {
   const bool system = one.taken.starts_with("/usr/lib") || one.taken.starts_with("/lib");
   Finding& finding = look.found(text("{} needs {}, which {} does not have: the import fails",
                                      one.wanted_by, one.version, one.taken));
-  finding.evidence.push_back(one.by.empty() ? text("library in use: {}", one.taken)
-                                            : text("library in use: {}, by {}", one.taken, one.by));
+  finding.evidence.push_back(one.by.empty()
+                                 ? text("library in use: {}", one.taken)
+                                 : text("library in use: {}, found by {}", one.taken, one.by));
   if (one.by == "LD_LIBRARY_PATH" || one.by == "LD_PRELOAD")
     finding.fix.push_back({"unset " + one.by, text("the loader then uses the system's library")});
   finding.fix.push_back(
-      {"", system ? text("this system is too old for the wheel: use a newer system, for example as "
-                         "an image, or an older release of the package")
+      {"", system ? text("this system is too old for the wheel: use a newer system (for example in "
+                         "a container image), or an older release of the package")
                   : text("put a newer library into the environment: conda install -c conda-forge "
                          "libstdcxx-ng")});
 }

@@ -201,9 +201,10 @@ void killed_for_memory(Examination& look) {
     finding.evidence.push_back(quoted_line(*line));
     finding.fix.push_back(
         {group ? "docker run --memory 0 IMAGE" : "free -h && swapon --show",
-         group ? text("or a higher limit: resources.limits.memory in Kubernetes, --mem in Slurm")
-               : text("fewer workers, smaller batches, or load the model straight to the GPU "
-                      "(low_cpu_mem_usage, mmap, safetensors)")});
+         group
+             ? text("or set a higher limit: resources.limits.memory in Kubernetes, --mem in Slurm")
+             : text("use fewer workers or smaller batches, or load the model directly to the GPU "
+                    "(low_cpu_mem_usage, mmap, safetensors)")});
     return;
   }
 }
@@ -221,7 +222,7 @@ constexpr auto kKernelLinesRules = std::to_array<Rule>({
     {"XPU06", kDriver, Severity::kError, true, msgid("an Intel GPU that hung or had errors"), "FW*",
      intel_faults},
     {"DRV31", kDriver, Severity::kFatal, true,
-     msgid("a GPU that NVIDIA's driver reports as not started"),
+     msgid("a GPU that NVIDIA's driver could not start, for a reason in the kernel's log"),
      "HW02 DRV01 DRV09 DRV11 DRV28 LIB01 FW*", nvidia_not_started},
     {"RT12", Layer::kRuntime, Severity::kError, true,
      msgid("a program that the kernel killed because memory ran out"), "", killed_for_memory},

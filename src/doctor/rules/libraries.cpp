@@ -19,8 +19,9 @@ bool nvidia_module(Examination& look) {
 /// Reports an empty file instead of libcuda.so.1. An image that was created from a running
 /// container has such files: they were the mount points of the driver's files.
 void libcuda_empty(Examination& look, const FoundLibrary& cuda) {
-  Finding& finding = look.found(text(
-      "{} is an empty file, and every program's search for the driver stops there", cuda.name));
+  Finding& finding = look.found(
+      text("{} is an empty file: programs find it first and cannot load the driver's library",
+           cuda.name));
   finding.evidence = {text("{} → {}, found by {}", cuda.name, cuda.resolved, cuda.by),
                       "https://github.com/microsoft/WSL/issues/8274"};
   const bool inside = look.facts.machine.in_container;
@@ -29,9 +30,9 @@ void libcuda_empty(Examination& look, const FoundLibrary& cuda) {
            "find /usr -xdev -type f -empty \\( -name 'libcuda*.so*' -o -name 'libnv*.so*' \\) "
            "-delete",
        inside
-           ? text("in a RUN line of the image's Dockerfile: removes empty driver files that docker "
-                  "commit left, so that the runtime mounts the machine's files")
-           : text("then reinstall the driver's package, because these files are empty")});
+           ? text("put this into a RUN line of the Dockerfile: removes the empty driver files that "
+                  "docker commit left, so that the container runtime mounts the host's files")
+           : text("then reinstall the driver's package, which contains the real files")});
 }
 
 /// Reports a missing library in Distrobox or Toolbx. Both share the host's /dev, but provide the
@@ -41,20 +42,21 @@ bool missing_in_box(Examination& look) {
   const std::string* box = look.see(look.facts.container.box);
   if (box == nullptr) return false;
   const bool is_distrobox = *box == "distrobox";
-  Finding& finding = look.found(
-      text("this {} container has the machine's GPU, but not the libraries of its driver", *box));
+  Finding& finding = look.found(text(
+      "this {} container has the host's GPU, but not the libraries of the host's driver", *box));
   finding.evidence = {fmt::format("libcuda.so.1: {}", tr("missing"))};
   if (const std::string* host = look.see(look.facts.container.host_cuda))
     finding.evidence.push_back(text("{} exists", *host));
   finding.evidence.emplace_back("https://github.com/89luca89/distrobox/issues/633");
   if (is_distrobox)
     finding.fix.push_back({"distrobox create --nvidia --clone OLD --name NEW",
-                           text("on the machine, after distrobox stop OLD: the box then always "
-                                "uses the machine's current libraries")});
+                           text("run this on the host after distrobox stop OLD: the new container "
+                                "always uses the host's current libraries")});
   else
-    finding.fix.push_back({"toolbox create NEW",
-                           text("on the machine, with Toolbx 0.1.0 or newer and NVIDIA's container "
-                                "toolkit: Toolbx then provides the libraries automatically")});
+    finding.fix.push_back(
+        {"toolbox create NEW",
+         text("run this on the host, with Toolbx 0.1.0 or newer and NVIDIA's container toolkit: "
+              "Toolbx then provides the libraries automatically")});
   return true;
 }
 
@@ -73,14 +75,15 @@ bool missing_in_enroot(Examination& look) {
       !is_set("CUDA_VISIBLE_DEVICES"))
     return true;
   Finding& finding =
-      look.found(text("Enroot has mounted no driver library into this container: "
-                      "NVIDIA_VISIBLE_DEVICES does not request it"));
+      look.found(text("Enroot has mounted no driver library into this container, because "
+                      "NVIDIA_VISIBLE_DEVICES requests no GPU"));
   finding.evidence = {"container=enroot; NVIDIA_VISIBLE_DEVICES=" + visible,
                       fmt::format("libcuda.so.1: {}", tr("missing")),
                       "https://github.com/NVIDIA/enroot/issues/205"};
   finding.fix.push_back(
       {"export NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility",
-       text("before srun --container-image or enroot start; or ENV lines in the image")});
+       text("run this before srun --container-image or enroot start; or add ENV lines to the "
+            "image")});
   return true;
 }
 
@@ -101,7 +104,8 @@ void libcuda_missing(Examination& look) {
   Finding& finding =
       look.found(text("the driver is loaded, but its library libcuda.so.1 is not found"));
   finding.evidence.push_back(
-      text("searched as the loader does: LD_LIBRARY_PATH, /etc/ld.so.cache, the default folders"));
+      text("searched where the loader searches: LD_LIBRARY_PATH, /etc/ld.so.cache, the default "
+           "folders"));
   if (const FoundLibrary* nvml = look.see(look.facts.libraries.nvml))
     finding.evidence.push_back(text("libnvidia-ml.so.1 exists: {}", nvml->resolved));
   if (look.facts.libraries.by_nix) {
@@ -119,26 +123,27 @@ void libcuda_missing(Examination& look) {
       finding.fix.push_back(
           {"export LD_LIBRARY_PATH=" + pasted(one.path.substr(0, one.path.rfind('/'))) +
                "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",
-           text("the folder that the loader does not search")});
+           text("adds the folder with the library, which the loader does not search")});
       break;
     }
   if (look.facts.container.kind.value_or("") == "flatpak") {
     std::string version = look.facts.nvidia.module_version.value_or("VERSION");
     std::replace(version.begin(), version.end(), '.', '-');
     finding.fix.push_back({"flatpak install flathub org.freedesktop.Platform.GL.nvidia-" + version,
-                           text("on the machine: a flatpak gets the driver's libraries from there, "
-                                "and needs exactly the driver's version")});
+                           text("run this on the host: a flatpak needs this extension, in the same "
+                                "version as the driver")});
     return;
   }
   finding.fix.push_back({"sudo ldconfig && ldconfig -p | grep libcuda",
-                         text("if the file exists and only the loader's cache is outdated")});
+                         text("helps if the file exists and only the loader's cache is outdated")});
   if (look.facts.machine.in_container) {
     finding.fix.push_back(
-        {"", text("the container toolkit provides it: start the container with --gpus all")});
+        {"",
+         text("the container toolkit provides the library: start the container with --gpus all")});
     return;
   }
   const std::string version = look.facts.nvidia.module_version.value_or("");
-  finding.fix.push_back(on_system(look, "libcuda", text("in exactly the driver's version"),
+  finding.fix.push_back(on_system(look, "libcuda", text("install the same version as the driver"),
                                   version.empty() ? "NNN" : std::to_string(branch_of(version))));
 }
 
@@ -146,7 +151,7 @@ void libcuda_stub(Examination& look) {
   const FoundLibrary* cuda = look.see(look.facts.libraries.cuda);
   if (cuda == nullptr || !cuda->is_stub()) return;
   Finding& finding =
-      look.found(text("programs load a stub of libcuda.so.1, which fails every call"));
+      look.found(text("programs load a stub of libcuda.so.1, in which every call fails"));
   finding.evidence.push_back(text("{} → {}, found by {}", cuda->name, cuda->resolved, cuda->by));
   finding.fix.push_back(
       {"export LD_LIBRARY_PATH=$(echo \"$LD_LIBRARY_PATH\" | tr : '\\n' | grep -v stubs | paste "

@@ -46,14 +46,13 @@ void link_width(Examination& look) {
     const int can = std::min(*most, *slot);
     constexpr int kWidest = 32;  // a width of 63 means that the link is down
     if (*width >= can || *width > kWidest) continue;
-    Finding& finding =
-        look.found(text("the GPU at {} runs on {} PCIe lanes of {}", gpu->address, *width, can));
+    Finding& finding = look.found(
+        text("the GPU at {} uses {} of {} possible PCIe lanes", gpu->address, *width, can));
     if (shared) finding.severity = Severity::kInfo;
-    finding.evidence.push_back(text("{}/current_link_width: {}; the card can {}, the slot {}",
+    finding.evidence.push_back(text("{}/current_link_width: {}; the card supports {}, the slot {}",
                                     folder_of(*gpu), *width, *most, *slot));
-    finding.fix.push_back(
-        {"", text("seat the card again, without a riser; in the firmware setup look "
-                  "for bifurcation of its slot")});
+    finding.fix.push_back({"", text("reseat the card, without a riser; check in the firmware setup "
+                                    "whether its slot is bifurcated")});
   }
 }
 
@@ -72,17 +71,17 @@ void link_speed(Examination& look) {
     const double can = std::min(*most, gpu->port.max_transfers.value_or(*most));
     if (busy == answers->end() || *speed >= can) continue;
     Finding& finding =
-        look.found(text("the busy GPU at {} has a PCIe link of {} GT/s, but supports {}",
+        look.found(text("the PCIe link of the busy GPU at {} runs at {} GT/s, but supports {}",
                         gpu->address, *speed, can));
     finding.evidence.push_back(text("{}/current_link_speed: {} GT/s at {} % use", folder_of(*gpu),
                                     *speed, *busy->utilization_percent));
-    finding.fix.push_back({"", text("in the firmware setup set the slot's speed to Auto; update "
+    finding.fix.push_back({"", text("set the slot's speed to Auto in the firmware setup; update "
                                     "the firmware; try without a riser")});
     finding.fix.push_back(
         {fmt::format("sudo setpci -s {} CAP_EXP+30.w",
                      pasted(gpu->port_address.empty() ? gpu->address : gpu->port_address)),
-         text("shows the link's target speed (last digit) and whether bit 5, which forbids the "
-              "hardware to change it, is set")});
+         text("shows the link's target speed (last digit); if bit 5 is set, the hardware must not "
+              "change the speed")});
   }
 }
 
@@ -97,8 +96,9 @@ void aer_errors(Examination& look) {
                           "the PCIe link of the GPU at {1} had {0} uncorrectable errors",
                           static_cast<long long>(grave), grave, gpu->address));
     finding.evidence.push_back(folder_of(*gpu) + "/aer_dev_nonfatal, aer_dev_fatal");
-    finding.fix.push_back({"", text("seat the card again, without a riser; check its cables")});
-    finding.fix.push_back({"sudo dmesg | grep -i aer", text("shows the errors")});
+    finding.fix.push_back({"", text("reseat the card, without a riser; check its cables")});
+    finding.fix.push_back(
+        {"sudo dmesg | grep -i aer", text("shows the link's errors in the kernel's log")});
   }
 }
 
@@ -126,12 +126,12 @@ void repeated_errors(Examination& look) {
     }
     if (count < kOften) continue;
     Finding& finding =
-        look.found(text("the PCIe link of the GPU at {} has errors that were corrected by "
-                        "retrying: {} times in the kernel's log",
+        look.found(text("the PCIe link of the GPU at {} has errors that were corrected by retries: "
+                        "{} in the kernel's log",
                         gpu.address, count));
     finding.evidence.push_back(quoted_line(newest));
-    finding.fix.push_back({"", text("seat the card again, without a riser or with a shorter one; "
-                                    "or set the slot to a lower PCIe generation")});
+    finding.fix.push_back({"", text("reseat the card, without a riser or with a shorter one; or "
+                                    "set the slot to a lower PCIe generation")});
     return;
   }
 }
@@ -170,17 +170,18 @@ void aspm_suspect(Examination& look) {
   if (line.empty()) line = newest_line(*log, {"CmpltTO"});
   if (line.empty()) line = newest_line(*log, {"NVRM", "fallen off the bus"});
   if (line.empty()) return;
-  Finding& finding =
-      look.found(text("the link of the GPU at {} may sleep (ASPM), and contact with it was lost",
-                      gpus.front()->address));
+  Finding& finding = look.found(
+      text("the PCIe link of the GPU at {} may sleep (ASPM), and contact with the GPU was lost",
+           gpus.front()->address));
   finding.evidence.push_back(quoted_line(line));
   for (const auto* gpu : gpus)
     if (gpu->aspm) finding.evidence.push_back(folder_of(*gpu) + "/link/l1_aspm: 1");
   if (const auto& policy = look.facts.machine.aspm_policy)
     finding.evidence.push_back("/sys/module/pcie_aspm/parameters/policy: " + printable(*policy));
-  finding.fix.push_back({"echo performance | sudo tee /sys/module/pcie_aspm/parameters/policy",
-                         text("keeps links awake until the next boot; permanently: kernel option "
-                              "pcie_aspm.policy=performance. This is a suspicion, not a proof")});
+  finding.fix.push_back(
+      {"echo performance | sudo tee /sys/module/pcie_aspm/parameters/policy",
+       text("keeps links awake until the next boot; for a permanent setting, boot with "
+            "pcie_aspm.policy=performance. ASPM is only a suspected cause")});
 }
 
 /// NVIDIA GPUs that communicate over PCIe: at least two GPUs, and no NVSwitch.
@@ -204,17 +205,17 @@ void acs_redirect(Examination& look) {
   }
   if (bridges.empty()) return;
   Finding& finding = look.found(
-      text("transfers between GPUs are sent up to the root complex (ACS); NCCL may hang"));
+      text("ACS redirects transfers between GPUs through the root complex; NCCL may hang"));
   finding.evidence.push_back(
       text("ACS control of {}: requests or completions are redirected", fmt::join(bridges, ", ")));
-  finding.fix.push_back({"", text("turn ACS off in the firmware setup (on many boards part of the "
-                                  "IOMMU or VT-d)")});
+  finding.fix.push_back({"", text("turn ACS off in the firmware setup (on many boards, it is one "
+                                  "of the IOMMU or VT-d settings)")});
   std::string commands;
   for (const std::string& one : bridges)
     commands += (commands.empty() ? "" : "\n") +
                 fmt::format("sudo setpci -s {} ECAP_ACS+6.w=0000", pasted(one));
   finding.fix.push_back(
-      {commands, text("until the next boot; virtual machines lose their isolation")});
+      {commands, text("lasts until the next boot; virtual machines lose their isolation")});
 }
 
 /// Reports transfers that the IOMMU blocked: "nvidia 0000:07:00.0: AMD-Vi: Event logged
@@ -237,8 +238,8 @@ void iommu_faults(Examination& look) {
     finding.severity = Severity::kError;
     finding.evidence = {quoted_line(line), "https://github.com/NVIDIA/cuda-samples/issues/48"};
     finding.fix.push_back(on_system(look, "kernel_argument",
-                                    text("the IOMMU then does not translate for the host's "
-                                         "devices; virtual machines can still be assigned devices"),
+                                    text("the IOMMU then translates no addresses for the host's "
+                                         "devices; passthrough to virtual machines still works"),
                                     "iommu=pt"));
     return;
   }
@@ -254,16 +255,18 @@ void iommu_translated(Examination& look) {
       found.push_back(folder_of(*gpu) + "/iommu_group/type: " + printable(*type));
   }
   if (found.size() < 2) return;
-  Finding& finding = look.found(
-      text("the IOMMU translates the transfers between {} GPUs, which may be slow or hang",
-           found.size()));
+  Finding& finding =
+      look.found(text("the IOMMU translates addresses of transfers between {} GPUs; the transfers "
+                      "may be slow or hang",
+                      found.size()));
   finding.evidence = std::move(found);
   finding.fix.push_back(on_system(look, "kernel_argument",
-                                  text("the IOMMU then does not translate for the host's devices; "
-                                       "virtual machines can still be assigned devices"),
+                                  text("the IOMMU then translates no addresses for the host's "
+                                       "devices; passthrough to virtual machines still works"),
                                   "iommu=pt"));
   finding.fix.push_back(
-      {"NCCL_P2P_DISABLE=1 …", text("a slower test without a reboot, to confirm this cause")});
+      {"NCCL_P2P_DISABLE=1 …",
+       text("tests this cause without a reboot; NCCL is slower with this setting")});
 }
 
 void numa_remote(Examination& look) {
@@ -289,7 +292,7 @@ void numa_remote(Examination& look) {
            *far->numa_node, far->near_cpus->size()));
   finding.fix.push_back(
       {fmt::format("numactl --cpunodebind={0} --membind={0} python …", *far->numa_node),
-       text("or berth run, which does so automatically")});
+       text("or use berth run, which does this automatically")});
 }
 
 constexpr auto kLinksRules = std::to_array<Rule>({
@@ -300,13 +303,13 @@ constexpr auto kLinksRules = std::to_array<Rule>({
     {"HW07", Layer::kHardware, Severity::kWarning, true, msgid("errors of a PCIe link"), "",
      link_errors},
     {"HW09", Layer::kHardware, Severity::kWarning, true,
-     msgid("a link that may sleep and a GPU that was lost"), "HW07 HW08 DRV23", aspm_suspect},
-    {"HW11", Layer::kHardware, Severity::kWarning, true, msgid("ACS between GPUs"), "RT08",
-     acs_redirect},
-    {"HW12", Layer::kHardware, Severity::kWarning, true, msgid("an IOMMU between GPUs"),
-     "HW11 RT08", iommu_translated},
-    {"HW13", Layer::kHardware, Severity::kWarning, false, msgid("cores far from the GPU"), "",
-     numa_remote},
+     msgid("a lost GPU whose PCIe link may sleep (ASPM)"), "HW07 HW08 DRV23", aspm_suspect},
+    {"HW11", Layer::kHardware, Severity::kWarning, true,
+     msgid("transfers between GPUs that ACS redirects"), "RT08", acs_redirect},
+    {"HW12", Layer::kHardware, Severity::kWarning, true,
+     msgid("transfers between GPUs that an IOMMU translates"), "HW11 RT08", iommu_translated},
+    {"HW13", Layer::kHardware, Severity::kWarning, false,
+     msgid("a process on CPU cores far from the GPU"), "", numa_remote},
 });
 
 }  // namespace

@@ -114,11 +114,11 @@ model::Fix on_system(Examination& look, const char* task, std::string says,
   // names.
   if (row == nullptr && nvidia.source && std::string_view(task) == "module")
     return {fmt::format("sudo dkms autoinstall {1}-k {0} && sudo modprobe nvidia", value, more),
-            joined(text("with the headers of kernel {} installed", value), says)};
+            joined(text("first install the headers of kernel {}", value), says)};
   if (row != nullptr && row->task(task) != nullptr)
     return {
         "dnf list --installed '*nvidia*'",
-        joined(text("the last column names the repository of the driver; install from there: {}",
+        joined(text("the last column names the driver's repository; use this repository for: {}",
                     wish(known, task, value)),
                says)};
   const std::string name = system ? printable(system->name) : "";

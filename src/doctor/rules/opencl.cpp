@@ -16,8 +16,8 @@ constexpr const char* kSource = "https://github.com/NVIDIA/nvidia-container-tool
 /// file.
 void no_file(Examination& look, const OpenClFiles& files, const std::string& who, bool is_sure) {
   Finding& finding =
-      look.found(text("OpenCL finds no NVIDIA GPU here: no file in /etc/OpenCL/vendors names the "
-                      "driver's library, and {} uses OpenCL",
+      look.found(text("OpenCL finds no NVIDIA GPU, because no file in /etc/OpenCL/vendors names "
+                      "the driver's library; {} uses OpenCL",
                       who));
   if (!is_sure) finding.severity = Severity::kInfo;
   finding.evidence = {files.library,
@@ -29,7 +29,7 @@ void no_file(Examination& look, const OpenClFiles& files, const std::string& who
                  "/etc/OpenCL/vendors/nvidia.icd"
                : "sudo mkdir -p /etc/OpenCL/vendors && echo libnvidia-opencl.so.1 | sudo tee "
                  "/etc/OpenCL/vendors/nvidia.icd",
-       text("for an image: in its Dockerfile")});
+       text("for an image, put this into its Dockerfile")});
 }
 
 void opencl(Examination& look) {

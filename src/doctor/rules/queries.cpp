@@ -135,7 +135,7 @@ model::Fix without_ban(Examination& look, const Ban& ban, std::string_view modul
   if (ban.file.empty())
     return without_arguments(
         look, ban.words, [&](std::string_view one) { return is_of_module(one, module); },
-        text("then the kernel loads the module again"));
+        text("the kernel can then load the module again"));
   return on_system_between(look, "initramfs",
                            fmt::format("sudo sed -i -E '/^(blacklist|alias|install) {}( |$)/d' {}",
                                        module, pasted(ban.file)),

@@ -48,8 +48,8 @@ void plain_driver(Examination& look) {
       finding.fix.push_back(
           {"az vm extension set --publisher Microsoft.HpcCompute --name NvidiaGpuDriverLinux "
            "--resource-group GROUP --vm-name NAME",
-           text("after removing the other driver's packages; or manually, from Azure's list of "
-                "GRID drivers")});
+           text("first remove the other driver's packages; or install a driver from Azure's list "
+                "of GRID drivers by hand")});
       return;
     }
 }
@@ -70,8 +70,8 @@ void type_without_cuda(Examination& look) {
     const std::string name = gpu.name.value_or("");
     const char letter = letter_of(name);
     if (letter != 'A' && letter != 'B') continue;
-    Finding& finding = look.found(
-        text("the vGPU {} is of a type for desktops, which has no CUDA", printable(name)));
+    Finding& finding = look.found(text(
+        "the vGPU {} is of a type for desktops, which does not support CUDA", printable(name)));
     finding.evidence = {cuda_says(*cuda),
                         "https://docs.nvidia.com/grid/latest/grid-vgpu-user-guide/"
                         "#cuda-open-cl-support-vgpu"};
@@ -89,7 +89,7 @@ void vgpu(Examination& look) {
 
 constexpr auto kVgpuRules = std::to_array<Rule>({
     {"DRV35", Layer::kDriver, Severity::kFatal, true,
-     msgid("a vGPU that this driver does not start, or that has no CUDA"),
+     msgid("a vGPU with the wrong driver, or of a type without CUDA support"),
      "HW02 DRV01 DRV09 DRV11 DRV28 DRV31 LIB01 FW*", vgpu},
 });
 

@@ -315,7 +315,8 @@ void cudnn_of_conda_too_old(Examination& look) {
         {fmt::format("conda install -p {} -c conda-forge {}", pasted(look.facts.python.prefix),
                      other_major ? "'jaxlib>0.4.31=*cuda*' 'cudnn>=9.1'"
                                  : fmt::format("'libcudnn>={}'", row.cudnn)),
-         text("jaxlib's package accepts an older cuDNN, so the solver may keep it")});
+         text("jaxlib's package also accepts an older cuDNN, so conda's solver may keep the old "
+              "cuDNN")});
     return;
   }
 }
@@ -361,17 +362,17 @@ void nccl_of_cupy(Examination& look, const std::vector<Distribution>& all) {
         !is_older(beginning(one.version), beginning(wheel->version)))
       continue;
     Finding& finding =
-        look.found(text("CuPy loads the system's NCCL {}; a PyTorch imported after CuPy then uses "
-                        "it instead of its own {}",
+        look.found(text("CuPy loads the system's NCCL {}; if PyTorch is imported after CuPy, it "
+                        "uses this NCCL instead of its own {}",
                         one.version, wheel->version));
     // Current releases of PyTorch need functions of NCCL 2.19.
     if (!is_older(one.version, "2.19") || is_older(wheel->version, "2.19"))
       finding.severity = Severity::kInfo;
     finding.evidence = {one.path(), wheel->path, cupy->path,
                         "https://github.com/rapidsai/cugraph/issues/4465"};
-    finding.fix.push_back({"import torch", text("in the program, before the import of cupy")});
+    finding.fix.push_back({"import torch", text("add this to the program before it imports cupy")});
     finding.fix.push_back(
-        {"", text("or remove the older NCCL from the system: in the image, the package libnccl2")});
+        {"", text("or remove the older NCCL from the system (in an image: the package libnccl2)")});
     return;
   }
 }

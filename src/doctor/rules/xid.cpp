@@ -85,7 +85,7 @@ void advise(Examination& look, const Event& event, Finding& finding) {
   const std::string version = look.facts.nvidia.module_version.value_or("");
   if (event.code == kGspTimeout && branch_of(version) == 525 && is_older(version, "525.105.17")) {
     finding.evidence.push_back(
-        text("driver {}: a defect of early drivers of series 525 causes this", printable(version)));
+        text("driver {}: a known bug of early 525 drivers causes this Xid", printable(version)));
     finding.fix.push_back(on_system(look, "driver_update",
                                     text("install 525.105.17 or later, which fixes it"), "525"));
   }
@@ -98,8 +98,8 @@ void advise(Examination& look, const Event& event, Finding& finding) {
   if (finding.fix.empty())
     finding.fix.push_back(
         {"sudo nvidia-bug-report.sh",
-         text("no public table has a fix for Xid {}: if it happens again after restarting the "
-              "program and the machine, send this file to the vendor's support",
+         text("no public table has a fix for Xid {}. If it happens again after a restart of the "
+              "program and the machine, send this command's report to the vendor's support",
               event.code)});
 }
 

@@ -116,15 +116,16 @@ class Reader {
 
   Status read() {
     if (lines_.empty() || lines_[0] != kFirstLine)
-      return wrong(text("the first line has to be: {}", kFirstLine));
+      return wrong(text("the first line must be: {}", kFirstLine));
     for (at_ = 1; at_ < lines_.size(); ++at_) {
       const std::string_view line = lines_[at_];
-      if (line.find('\0') != std::string_view::npos) return wrong(std::string(tr("a zero byte")));
+      if (line.find('\0') != std::string_view::npos)
+        return wrong(std::string(tr("the line contains a zero byte")));
       const std::string_view words = trim(line);
       if (words.empty() || words.starts_with('#')) continue;
       if (auto read = statement(line); !read) return read;
       if (machine().files.size() > kMostEntries || layers_.special_bytes > kMostSpecialBytes)
-        return wrong(std::string(tr("too many files")));
+        return wrong(std::string(tr("the recording contains too many files")));
     }
     return Done{};
   }
@@ -142,7 +143,8 @@ class Reader {
 
   Status statement(std::string_view line) {
     if (line.starts_with("  ")) {
-      if (folder_.empty()) return wrong(std::string(tr("there is no folder above this line")));
+      if (folder_.empty())
+        return wrong(std::string(tr("this entry needs a line with its folder above it")));
       const std::string_view rest = line.substr(2);
       if (rest.starts_with("- ")) return remove(rest.substr(2), folder_);
       return entry(rest, folder_, 4);
@@ -320,7 +322,8 @@ class Reader {
     } else if (auto text = this->content(rest, indent)) {
       content.emplace(*text);
     }
-    if (!content) return wrong(text("{}: cannot read its content", printable(path)));
+    if (!content)
+      return wrong(text("{}: the recording has no valid content for this file", printable(path)));
     if (machine().files.put_file(path, *std::move(content), mode) == nullptr)
       return wrong_path(path);
     return Done{};

@@ -117,7 +117,7 @@ model::Device new_tpu() {
   device.name = "Google TPU";
   // No interface reports which processes use a TPU.
   device.processes_unknown = model::Absence::kNotSupported;
-  device.note = text("no interface tells which processes use a TPU");
+  device.note = text("no interface shows which processes use a TPU");
   return device;
 }
 
@@ -152,7 +152,7 @@ std::vector<model::Device> read_tpus(const Roots& roots, const std::vector<model
     model::set_all_absent(device.readings, model::Absence::kNotSupported);
     device.minor_number = *number;
     device.note =
-        text("known only from its device node: {}", "/dev/" + printable(name)) + "; " + device.note;
+        text("only the device node is known: {}", "/dev/" + printable(name)) + "; " + device.note;
     devices.push_back(std::move(device));
   }
   return devices;
@@ -169,7 +169,7 @@ std::vector<model::Device> read_unmanaged(const std::vector<model::PciDevice>& p
     device.name = card.name.empty() ? fmt::format("{} {:04x}", maker, card.device)
                                     : fmt::format("{} {}", maker, card.name);
     device.managed = false;
-    device.note = text("Berth lists it, but does not manage it");
+    device.note = text("Berth lists this device, but does not manage it");
     devices.push_back(std::move(device));
   }
   return devices;

@@ -114,11 +114,12 @@ bool mark_without_driver(model::Device& device, const std::vector<std::string_vi
     return false;
   device.managed = false;
   if (device.kernel_driver.empty())
-    device.note = text("no kernel driver is bound to it, so no program can use it");
+    device.note = text("no kernel driver is bound to the device, so no program can use it");
   else if (device.kernel_driver == "vfio-pci")
-    device.note = text("it is reserved for a virtual machine (vfio-pci)");
+    device.note = text("the device is reserved for a virtual machine (vfio-pci)");
   else
-    device.note = text("its kernel driver is {}, which Berth cannot query", device.kernel_driver);
+    device.note =
+        text("the device's kernel driver is {}, which Berth cannot query", device.kernel_driver);
   return true;
 }
 
