@@ -32,7 +32,7 @@ LIKE_NCCL = ('echo "h:1:2 [0] NCCL INFO NCCL version 2.27.5+cuda12.9\nh:1:2 [0] 
              '> "$(echo "$NCCL_DEBUG_FILE" | sed s/%p/$$/)"')
 # The command here uses no PyTorch and no device memory: tests/run/compare.py has real values.
 AN_OPERATOR = {"name": "aten::mm", "calls": 4, "cpu_seconds": 0.2, "device_seconds": 0.0}
-A_HANG = {"after_seconds": 12.0, "silent_seconds": 10.0, "slow": False, "connecting": False, "odd_ranks": [1], "sentence": "no rank has moved",
+A_HANG = {"after_seconds": 12.0, "silent_seconds": 10.0, "slow": False, "connecting": False, "odd_ranks": [1], "sentence": "no rank has made progress",
           "ranks": [{"rank": 1, "ended": False, "where": "train.py:7 in step", "waits_in": "hrtimer_nanosleep", "stack": "Thread", "collective": {"name": "all_reduce", "group": "default_pg", "number": 41, "state": "started"},
                      "native": "libc.so.6 clock_nanosleep"}]}
 

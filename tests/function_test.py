@@ -112,7 +112,7 @@ class Function(Machine):
 
     def test_a_gpu_is_leased_while_it_is_used_and_freed_after_the_idle_time(self):
         self.serve("seen", "--gpus", "1", "--idle", "1s")
-        self.assertEqual(self.said, f"http://127.0.0.1:{self.port}/ calls handler.py:seen: at most 1 at a time; a worker ends if it was unused for 1 s\n")
+        self.assertEqual(self.said, f"http://127.0.0.1:{self.port}/ calls handler.py:seen: at most 1 at a time; a worker ends after 1 s without a call\n")
         self.assertEqual(self.running(), [], "nothing is leased before the first call")
         first = self.value({"x": 3})
         self.assertEqual((first["value"], first["calls"]), ({"x": 3}, 1))

@@ -285,7 +285,7 @@ std::string Broker::never_after(const Job& job) const {
       return text("job {}, which it depends on, did not succeed", number(other));
   for (const JobId other : job.after_not_ok)
     if (is_known(other) && is_over(other) && went_well(other))
-      return text("job {} succeeded, but this job waits for its failure", number(other));
+      return text("job {} succeeded, but this job starts only after its failure", number(other));
   return "";
 }
 
@@ -623,7 +623,7 @@ Status Broker::set_next_try(JobId id, model::QueuedTry next) {
   const auto demand = policy::demand_of(left, snapshot_, units_, ledger_);
   if (!demand || (demand->devices == 0 && !job.grants.empty()))
     return Error{ErrorCode::kNoDevice, "E0994",
-                 text("without the devices on which it failed, this machine has too few for job {}",
+                 text("without the devices on which it failed, too few devices are left for job {}",
                       model::job_number(job)),
                  "berth ls"};
   job.next_try = std::move(next);
@@ -689,7 +689,7 @@ std::vector<std::pair<JobId, std::string>> Broker::to_preempt(Now now) const {
   const auto found = queue_.preemption(now.steady);
   if (!found) return out;
   const std::string why =
-      text("job {} of {} needs its devices", number(found->for_job), jobs_.at(found->for_job).user);
+      text("job {} of {} needs the devices", number(found->for_job), jobs_.at(found->for_job).user);
   for (const JobId id : found->jobs) out.emplace_back(id, why);
   return out;
 }

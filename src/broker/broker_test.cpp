@@ -241,7 +241,7 @@ TEST_CASE("a preemptible job ends for another one, waits again and starts when t
   const auto told = broker.to_preempt(at(2));
   REQUIRE(told.size() == 1);
   CHECK(told[0].first == one);
-  CHECK(told[0].second == "job 2 of u2 needs its devices");
+  CHECK(told[0].second == "job 2 of u2 needs the devices");
   broker.tell_to_end(one, {JobState::kWaiting, told[0].second, ""});
   CHECK(broker.to_preempt(at(2)).empty());
 

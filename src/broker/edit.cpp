@@ -162,8 +162,7 @@ Status Broker::change_line(Job& job, const Changes& changes, Caller caller, Now 
   if (changes.after_any) other.after_any = *changes.after_any;
   if (changes.after_not_ok) other.after_not_ok = *changes.after_not_ok;
   if (other.warning && !model::fits(*other.warning, other.time_limit))
-    return cannot_change(
-        text("the time limit must be longer than the time of the signal before it"));
+    return cannot_change(text("the signal's lead time must be shorter than the time limit"));
   if (auto older = check_older(other, next_); !older) return older;
   Job* swapped = nullptr;
   if (changes.swap && *changes.swap != job.id) {

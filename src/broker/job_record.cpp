@@ -373,10 +373,11 @@ Status check_warning(const Job& job) {
                  text("only USR1, USR2, HUP, INT, QUIT or TERM can be sent before a time limit"),
                  "berth run --queue --time-limit 2h --signal USR1@60s -- python train.py"};
   if (job.warning->before.count() <= 0 || job.warning->before > std::chrono::hours(24))
-    return not_within(text("the time of the signal"), text("above zero and at most a day"));
+    return not_within(text("the time between the signal and the end"),
+                      text("above zero and at most a day"));
   if (!model::fits(*job.warning, job.time_limit))
     return Error{ErrorCode::kInvalidArgument, "E0946",
-                 text("the time limit must be longer than the time of the signal before it"),
+                 text("the signal's lead time must be shorter than the time limit"),
                  "berth run --queue --time-limit 2h --signal USR1@60s -- python train.py"};
   return Done{};
 }
@@ -393,7 +394,7 @@ Status check_turns(const model::Request& request) {
       (*turns.slice_milliseconds < 1 || *turns.slice_milliseconds > kLongestTurn))
     return not_within("slice_milliseconds", text("a number from 1 to {}", kLongestTurn));
   if (turns.latency.value_or(false) && turns.best_effort.value_or(false))
-    return not_within("best_effort", text("must be false if {} is true", "latency"));
+    return not_within("best_effort", text("false, although {} is true", "latency"));
   return Done{};
 }
 
@@ -403,7 +404,7 @@ Status check_numbers(const Job& job) {
   if (job.name.size() > kLongestName)
     return not_within(text("the name"), text("a text of at most {} bytes", kLongestName));
   if (job.on_end.size() > kLongestCommand)
-    return not_within(text("the command to run afterwards"),
+    return not_within(text("the command to run after the job"),
                       text("a text of at most {} bytes", kLongestCommand));
   constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 366 * 100);
   const model::Request& request = job.request;
@@ -424,9 +425,10 @@ Status check_numbers(const Job& job) {
   if (job.time_limit && (job.time_limit->count() <= 0 || *job.time_limit > kLongest))
     return not_within(text("the time limit"), text("above zero and below a hundred years"));
   if (job.or_cpu_after && (job.or_cpu_after->count() < 0 || *job.or_cpu_after > kLongest))
-    return not_within(text("the time before the CPU is used"), text("below a hundred years"));
+    return not_within(text("the time to wait before the CPU is used"),
+                      text("below a hundred years"));
   if (job.grace && (job.grace->count() < 0 || *job.grace > std::chrono::hours(24)))
-    return not_within(text("the time to save"), text("between 0 and a day"));
+    return not_within(text("the time between SIGTERM and SIGKILL"), text("between 0 and a day"));
   return check_warning(job);
 }
 
@@ -588,7 +590,7 @@ Result<model::QueuedTry> next_try_of(std::string_view body) try {
   if (next.without.size() > static_cast<std::size_t>(kMostDevices))
     return not_within("without", text("a list of at most {} devices", kMostDevices));
   if (!model::try_class(next.after))
-    return not_within("after", text("a class of tries, such as {}", "device fault"));
+    return not_within("after", text("a kind of failure, such as {}", "device fault"));
   return next;
 } catch (const Json::exception& problem) {
   return no_record(words_of(problem));

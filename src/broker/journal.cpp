@@ -55,9 +55,10 @@ std::string_view network_file_system(const std::string& folder) {
 
 Error damaged(const std::string& file, const std::string& why) {
   const std::string shown = printable(file);
-  return {ErrorCode::kUnavailable, "E0907", text("the journal {} cannot be used: {}", shown, why),
-          text("mv {} {}.damaged    then start again; jobs are restored from their files", shown,
-               shown)};
+  return {
+      ErrorCode::kUnavailable, "E0907", text("the journal {} cannot be used: {}", shown, why),
+      text("mv {} {}.damaged    then start the broker again; jobs are restored from their files",
+           shown, shown)};
 }
 
 Error unusable(const std::string& path, const std::string& why, const std::string& hint) {
@@ -223,8 +224,9 @@ struct Journal::Parts {
     if (format != 0 && format < kFormat) {
       const std::string copy_file = copies + "/before-format-" + std::to_string(kFormat) + ".db";
       if (!copy_journal(to, copy_file))
-        return unusable(file, text("it must be copied and then upgraded, but the copy failed"),
-                        "df -h " + printable(file));
+        return unusable(
+            file, text("it must be copied before its format is upgraded, but the copy failed"),
+            "df -h " + printable(file));
       if (!upgrade_tables(to)) return not_opened(file, to);
     }
     begin = Statement(to, "BEGIN IMMEDIATE");
@@ -321,7 +323,7 @@ struct Journal::Parts {
     if (format <= kFormat) return Done{};
     return Error{
         ErrorCode::kUnavailable, "E0907",
-        text("the journal {} was written by a newer Berth (format {}, this one supports {})",
+        text("the journal {} was written by a newer Berth (format {}, this version supports {})",
              printable(file), format, kFormat),
         "berth --version"};
   }

@@ -257,7 +257,7 @@ Result<Salvage> salvage_journal(const std::string& file, const std::string& copi
     // A database has no format before its first transaction, and the frames that SQLite reads may
     // end before that transaction.
     if (is_of_another_format(image, format)) {
-      if (which == Frames::kAll) return cannot(file, text("it has another format"));
+      if (which == Frames::kAll) return cannot(file, text("it has the format of another version"));
       continue;
     }
     records.take(records_in(image, files.page_size), is_newest);
@@ -270,7 +270,7 @@ Result<Salvage> salvage_journal(const std::string& file, const std::string& copi
   if (!files.database.empty() || !files.wal_bytes.empty()) folder = set_aside(file);
   if (!folder) return std::move(folder).error();
   if (!write_new(decided(file), records, format))
-    return cannot(file, text("a new journal cannot be written beside it"));
+    return cannot(file, text("a new journal cannot be written next to it"));
   finish_salvage(file);
   Salvage done;
   done.folder = *std::move(folder);

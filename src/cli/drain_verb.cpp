@@ -39,7 +39,7 @@ Result<std::vector<Named>> units_named(const Context& context) {
   }
   if (!units.empty()) return units;
   return Error{ErrorCode::kInvalidArgument, "E0936",
-               text("{} is not a device for jobs", printable(words.front())), "berth ls"};
+               text("{} is not a device that jobs can use", printable(words.front())), "berth ls"};
 }
 
 Result<int> set_drained(const Context& context, bool drained) {
@@ -61,7 +61,7 @@ Result<int> set_drained(const Context& context, bool drained) {
                          [&](const model::Grant& grant) { return grant.unit == one.unit; });
     });
     if (context.json) continue;
-    context.out((!drained ? text("{} gets jobs again", one.label)
+    context.out((!drained ? text("{} accepts new jobs again", one.label)
                  : on_it == 0
                      ? text("{} gets no new jobs; none runs on it", one.label)
                      : text_n("{} gets no new jobs; {} job is running on it, and continues",

@@ -63,22 +63,22 @@ inline constexpr auto kFunctionOwnOptions = std::to_array<Option>({
     {"--idle", "DURATION", "end a worker after this long without a call (default: 60s)"},
     {"--max", "N", "at most N workers, each with its own lease (default: 1)"},
     {"--queue", "N",
-     "the most calls that may wait; further calls get 503 and Retry-After (default: 16)"},
+     "maximum number of waiting calls; further calls get 503 and Retry-After (default: 16)"},
     {"--timeout", "DURATION",
      "how long a call may wait for a worker, and how long it may then run (default: 60s)"},
     {"--body", "SIZE", "the largest body of a call (default: 10MiB)"},
     {"--listen", "ADDRESS:PORT", "the address to listen on (default: 127.0.0.1:8643)"},
     {"--token-file", "FILE",
      "every request must have the header Authorization: Bearer TOKEN, with the token in this file"},
-    {"--python", "PATH", "the Python of the workers (default: python3)"},
+    {"--python", "PATH", "the Python interpreter of the workers (default: python3)"},
 });
 inline constexpr auto kFunctionOptions = join(kFunctionOwnOptions, kRequestOptions);
 inline constexpr auto kFunctionExamples = std::to_array<Example>({
     {"berth function serve handler.py:predict", "call predict() by HTTP, on a free GPU"},
     {"berth function serve handler.py:predict --idle 5m --max 2",
      "serve two calls at a time; keep idle workers loaded for longer"},
-    {"berth function serve handler.py:predict --memory 4GiB", "use a part of a GPU"},
-    {"curl --json '{\"x\": 3}' http://127.0.0.1:8643/", "a call"},
+    {"berth function serve handler.py:predict --memory 4GiB", "give each worker a part of a GPU"},
+    {"curl --json '{\"x\": 3}' http://127.0.0.1:8643/", "call the function"},
 });
 
 inline constexpr auto kK8sOptions = std::to_array<Option>({

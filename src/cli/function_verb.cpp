@@ -108,14 +108,15 @@ Result<int> listening(const std::string& address, bool has_token) {
     return wrong_words(text("--listen: '{}' is not ADDRESS:PORT", printable(address)),
                        "--listen 127.0.0.1:8643");
   if (!endpoint->address().is_loopback() && !has_token)
-    return wrong_words(text("--listen: {} is open to other machines, so it needs a token", address),
-                       "openssl rand -hex 16 > token; chmod 600 token\n--token-file token");
+    return wrong_words(
+        text("--listen: other machines can reach {}, so a token is required", address),
+        "openssl rand -hex 16 > token; chmod 600 token\n--token-file token");
   const int socket = ::socket(endpoint->protocol().family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int yes = 1;
   if (socket < 0 || ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
       ::bind(socket, endpoint->data(), static_cast<socklen_t>(endpoint->size())) != 0 ||
       ::listen(socket, SOMAXCONN) != 0)
-    return cannot(text("it cannot listen on {}: {}", address, error_words(errno)),
+    return cannot(text("cannot listen on {}: {}", address, error_words(errno)),
                   "--listen 127.0.0.1:8644");
   return socket;
 }
@@ -125,7 +126,7 @@ Result<int> script() {
   const auto length = static_cast<std::size_t>(berth_function_server_end - berth_function_server);
   const int file = ::memfd_create("berth-function.py", 0);
   if (file < 0 || ::write(file, berth_function_server, length) != static_cast<ssize_t>(length))
-    return cannot(text("it cannot be started: {}", error_words(errno)), "");
+    return cannot(text("the function server cannot be started: {}", error_words(errno)), "");
   return file;
 }
 
@@ -200,7 +201,7 @@ Result<int> become_server(const Context& context, const Function& function) {
     context.out(json.finish());
   } else {
     context.out(
-        text("http://{}/ calls {}: at most {} at a time; a worker ends if it was unused for {} s\n",
+        text("http://{}/ calls {}: at most {} at a time; a worker ends after {} s without a call\n",
              address, printable(shown), *most, *idle));
   }
   ::fcntl(*socket, F_SETFD, 0);
@@ -214,9 +215,9 @@ Result<int> become_server(const Context& context, const Function& function) {
 Result<int> run_function(const Context& context) {
   const auto& words = context.arguments.positional;
   if (words.size() != 2 || words[0] != "serve")
-    return wrong_words(words.empty()
-                           ? text("which function? serve FILE:FUNCTION")
-                           : text("'{}' is not serve FILE:FUNCTION", printable(words[0])));
+    return wrong_words(words.empty() ? text("no function was named: use serve FILE:FUNCTION")
+                                     : text("the arguments must be serve FILE:FUNCTION, not '{}'",
+                                            printable(words[0])));
   const auto function = function_of(words[1]);
   if (!function) return function.error();
   return become_server(context, *function);

@@ -193,9 +193,9 @@ std::string words_of_check(const std::string& id) {
   if (id == "within") return text("half of the quota is granted");
   if (id == "over") return text("one byte more than the quota is refused");
   if (id == "freed") return text("freed memory is granted again");
-  if (id == "path linked") return text("calls by linked symbols reach the guard");
-  if (id.starts_with("path ")) return text("calls by {} reach the guard", id.substr(5));
-  return text("{} is refused beyond the quota", id);
+  if (id == "path linked") return text("calls through linked symbols reach the guard");
+  if (id.starts_with("path ")) return text("calls through {} reach the guard", id.substr(5));
+  return text("a call of {} beyond the quota is refused", id);
 }
 
 bool all_hold(const guard::SelfTest& test) {
@@ -212,7 +212,7 @@ Result<int> run_guard(const Context& context) {
   const auto& words = context.arguments.positional;
   if (words.size() != 1 || words.front() != "check")
     return Error{ErrorCode::kInvalidArgument, "E0959",
-                 text("berth guard has no part {}",
+                 text("berth guard has no subcommand {}",
                       words.empty() ? "''" : "'" + printable(words.front()) + "'"),
                  "berth guard check"};
   return check(context);

@@ -47,7 +47,7 @@ std::string done_words(std::string_view what, const Job& job) {
   const std::string number = output::job_number(job);
   if (what == "hold") return text("job {} held", number);
   if (what == "release") return text("job {} released", number);
-  return job.state == JobState::kRunning ? text("job {} was sent the signal to end", number)
+  return job.state == JobState::kRunning ? text("job {} was sent a signal to end", number)
                                          : text("job {} cancelled", number);
 }
 
@@ -63,10 +63,10 @@ std::string done_words(std::string_view what, const std::vector<Job>& jobs) {
     return text("array {}: {} held, {} running", array, count(JobState::kHeld),
                 count(JobState::kRunning));
   if (what == "release")
-    return text("array {}: {} wait, {} running", array, count(JobState::kWaiting),
+    return text("array {}: {} waiting, {} running", array, count(JobState::kWaiting),
                 count(JobState::kRunning));
-  return text("array {}: {} cancelled, {} sent the signal to end", array,
-              count(JobState::kCancelled), count(JobState::kRunning));
+  return text("array {}: {} cancelled, {} sent a signal to end", array, count(JobState::kCancelled),
+              count(JobState::kRunning));
 }
 
 Result<client::Response> change(JobCalls& calls, JobId id, std::string_view what) {

@@ -99,8 +99,9 @@ Result<int> run_jobs(const Context& context) {
   auto calls = JobCalls::reach();
   if (!calls) return std::move(calls).error();
   if (!*calls) {
-    context.out(context.json ? output::jobs_json({}, {})
-                             : text("no jobs: no broker runs, and none did before") + "\n");
+    context.out(context.json
+                    ? output::jobs_json({}, {})
+                    : text("no jobs: no broker is running, and none has run before") + "\n");
     return 0;
   }
   const auto answer = (*calls)->call("GET", "/v1/jobs?" + *query, kAnswerSoon);
@@ -126,10 +127,10 @@ Result<int> run_jobs(const Context& context) {
   view.unix_milliseconds = now_milliseconds();
   for (const Job& job : *jobs) add_output_bytes(job, view);
   if (const std::string left = (*calls)->left_with_own(); !left.empty())
-    context.err(
-        text("note: {}",
-             text("your own broker has jobs too, and starts none while this one runs: {}", left)) +
-        "\n");
+    context.err(text("note: {}", text("your own broker also has jobs, but starts none while the "
+                                      "broker for all users runs: {}",
+                                      left)) +
+                "\n");
   if (jobs->empty()) {
     context.out(none_words(context.arguments) + "\n" + output::drained_words(view));
     return 0;

@@ -37,7 +37,7 @@ Error no_log(const Job& job) {
             text("job {} has no output file", model::job_number(job)),
             fmt::format("berth why {}", model::job_number(job))};
   return {ErrorCode::kNotFound, "E0933",
-          text("job {} has no output file: its output went to where it was started",
+          text("job {} has no output file: only the output of queued jobs is kept",
                model::job_number(job)),
           text("{}    keeps the output of a job", "berth run --queue -- COMMAND")};
 }

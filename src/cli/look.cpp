@@ -89,15 +89,16 @@ void add_broker_leases(model::Snapshot& snapshot) {
   if (!client) {
     if (is_broker_missed(snapshot))
       snapshot.notes.push_back(text(
-          "the devices of jobs are not known: no broker answers; {} waits for it", "berth jobs"));
+          "it is not known which jobs use which devices: no broker answers; {} waits for an answer",
+          "berth jobs"));
     return;
   }
   const auto answer = client->call("GET", "/v1/jobs?running", {}, kPatience);
   const auto jobs =
       answer ? client::jobs_in(*answer) : Result<std::vector<model::Job>>(answer.error());
   if (!jobs) {
-    snapshot.notes.push_back(
-        text("the devices of jobs are not known: {} ({})", jobs.error().message, jobs.error().id));
+    snapshot.notes.push_back(text("it is not known which jobs use which devices: {} ({})",
+                                  jobs.error().message, jobs.error().id));
     return;
   }
   for (const Error& one : client::notices_in(*answer))

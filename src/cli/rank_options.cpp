@@ -28,7 +28,7 @@ Result<run::RankWish> parse_ranks(const Arguments& arguments, const std::string&
     if (!least || !most || *most < *least)
       return Error{
           ErrorCode::kInvalidArgument, "E0104",
-          text("--ranks: '{}' is neither a number from 1 to {}, two such as 2:4, gpu, nor auto",
+          text("--ranks: '{}' is not a number from 1 to {}, a range such as 2:4, gpu or auto",
                printable(given), kMostRanks),
           "--ranks 2, --ranks 2:4, --ranks gpu, --ranks auto"};
     wish.count = static_cast<int>(*most);
@@ -55,9 +55,10 @@ Status read_backoff(const std::string& given, job::SupervisionWish& wish) {
   const auto most = dots == std::string::npos ? least : parse_duration(given.substr(dots + 2));
   if (!most) return Error(most.error()).during("--backoff");
   if (*most < *least || *most > std::chrono::hours(24))
-    return Error{ErrorCode::kInvalidArgument, "E0104",
-                 text("--backoff: '{}' must increase, to at most one day", printable(given)),
-                 "--backoff 1s..60s"};
+    return Error{
+        ErrorCode::kInvalidArgument, "E0104",
+        text("--backoff: '{}' must be MIN..MAX, with MAX at most one day", printable(given)),
+        "--backoff 1s..60s"};
   wish.backoff_least = *least;
   wish.backoff_most = *most;
   return Done{};
@@ -84,10 +85,11 @@ Status check_command(const Arguments& arguments, const run::RankWish& wish) {
   if (!launcher || wish.count == 1) return Done{};
   std::string instead;
   for (const std::string& word : launcher->instead) instead += (instead.empty() ? "" : " ") + word;
-  return Error{ErrorCode::kInvalidArgument, "E0537",
-               text("--ranks: {} starts ranks itself, and would be started once for each rank",
-                    launcher->name),
-               instead.empty() ? "berth run --ranks 2 -- python train.py" : printable(instead)};
+  return Error{
+      ErrorCode::kInvalidArgument, "E0537",
+      text("--ranks: {} starts the ranks itself; with --ranks, each rank would start it again",
+           launcher->name),
+      instead.empty() ? "berth run --ranks 2 -- python train.py" : printable(instead)};
 }
 
 Status read_places(const Arguments& arguments, job::SupervisionWish& wish) {

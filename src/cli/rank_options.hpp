@@ -14,8 +14,8 @@ namespace berth::cli {
 
 inline constexpr std::array<Option, 14> kRankOptions{{
     {"--ranks", "N|MIN:MAX|gpu|auto",
-     "start N ranks with torchrun's variables; MIN:MAX: as many as GPUs are free; gpu: one per "
-     "GPU; auto: gpu, or without GPUs one per core"},
+     "start N ranks with torchrun's variables; MIN:MAX: one per free GPU; gpu: one per GPU; auto: "
+     "one per GPU, or per core without GPUs"},
     {"--gpus-per-rank", "K",
      "with --ranks: K GPUs for each rank; with K above 1, a rank sees only its own GPUs"},
     {"--oversubscribe", nullptr,
@@ -26,12 +26,12 @@ inline constexpr std::array<Option, 14> kRankOptions{{
     {"--tee", "LIST", "with --ranks: show the output of these ranks only (0,2); default: of all"},
     {"--stdin-rank", "N", "with --ranks: the rank that gets standard input (default: 0)"},
     {"--preflight", nullptr,
-     "with --ranks: before the program, try whether the ranks can connect and reduce with its "
-     "PyTorch"},
+     "with --ranks: before the program starts, test a connection and an all-reduce of the ranks "
+     "with its PyTorch"},
     {"--nccl-debug", nullptr,
      "with --ranks: the report says how NCCL connects the ranks; --log-dir also keeps NCCL's log"},
     {"--retries", "N",
-     "start a failed command again, up to N times, unless the program itself is wrong"},
+     "start a failed command again, up to N times, unless the program itself has an error"},
     {"--backoff", "TIME..MOST",
      "with --retries: wait before a retry, doubled each time (default: 1s..60s)"},
     {"--hang-action", "report|retry|kill",

@@ -74,7 +74,8 @@ Result<int> run_report(const Context& context) {
     view.snapshot = &*snapshot;
   }
   const std::string more = output::stored_report_text(stored_report_of(found->calls, *job, now));
-  const std::string head = job->last_outcome ? text("its last start:") + "\n" : std::string();
+  const std::string head =
+      job->last_outcome ? text("report of its last start:") + "\n" : std::string();
   context.out(output::job_report_text(*job, view, context.out_terminal) +
               (more.empty() ? "" : "\n" + context.out_terminal.spell(head + more)));
   return 0;

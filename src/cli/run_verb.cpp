@@ -217,7 +217,7 @@ Status spill(model::Request& request) {
   constexpr int kLongTurn = 2'000;
   if (!request.memory_bytes)
     return Error{ErrorCode::kInvalidArgument, "E0013",
-                 text("memory can only be spilled beyond a quota: add {}", "--memory"),
+                 text("spilling needs a memory quota: add {}", "--memory"),
                  "berth run --spill --memory 8GiB -- …"};
   request.spills = true;
   if (!request.turns.slice_milliseconds) request.turns.slice_milliseconds = kLongTurn;

@@ -179,8 +179,8 @@ Status serve_here(const Context& context, const serve::DaemonOptions& options,
                  "berth jobs"};
   const auto begun = [&] {
     if (before)
-      context.err(text("note: this broker took the place of the one that was started by itself "
-                       "(process {}); its jobs go on",
+      context.err(text("note: this broker replaced the one that was started automatically (process "
+                       "{}); the jobs of that broker continue",
                        *before) +
                   "\n");
     // The fork server may have inherited the descriptor. Closing it here would not release the
@@ -257,7 +257,8 @@ Result<int> run_serve(const Context& context) {
     if (!context.json) {
       context.out(text("serving at {}", shown) + "\n");
       if (!options->tcp.empty())
-        context.out(text("and at http://{}, with the token in {}", options->tcp, token) + "\n");
+        context.out(text("serving also at http://{}, with the token in {}", options->tcp, token) +
+                    "\n");
       // Show the token only on a terminal. In a log, other users could read it.
       if (options->tcp.empty() || !context.out_terminal.tty) return;
       if (const auto word = serve::token_in(token))

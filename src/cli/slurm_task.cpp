@@ -175,7 +175,7 @@ void set_up_guard(Begun& begun, const std::string& folder, const model::Request&
   if (!guard::Setup::is_wanted(request, placement, snapshot)) {
     begun.not_enforced = placement.devices.empty()
                              ? text("Slurm gave the task no GPU")
-                             : text("the guard does not know this kind of device");
+                             : text("the guard does not support this kind of device");
     return;
   }
   const auto setup =
@@ -285,7 +285,8 @@ Result<Start> start_task(const Context& context, const std::string& task,
   if (!file)
     return Error{ErrorCode::kUnavailable, "E1012",
                  text("{} cannot be written", *folder + "/task.json"), ""};
-  if (!begun.not_enforced.empty()) start.note = text("nothing is enforced: {}", begun.not_enforced);
+  if (!begun.not_enforced.empty())
+    start.note = text("restrictions are not enforced: {}", begun.not_enforced);
   return start;
 }
 

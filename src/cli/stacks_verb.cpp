@@ -92,7 +92,8 @@ Result<std::vector<pid_t>> roots_of(const Context& context) {
     if (!run::read_stat("/proc", static_cast<pid_t>(*number)))
       return answer ? no_process(words.front()) : answer.error();
     if (!answer && answer.error().id == "E0922")
-      client::say_wait(text("{}; {} is read as a process number", answer.error().message, *number));
+      client::say_wait(
+          text("{}; {} is treated as a process number", answer.error().message, *number));
     return std::vector<pid_t>{static_cast<pid_t>(*number)};
   }
   auto found = find_job(context, "stacks");
@@ -169,7 +170,7 @@ std::string native_text(const Seen& seen) {
   auto frames = seen.native.front();
   frames.resize(std::min(frames.size(), kMost));
   if (frames.empty()) return "";
-  std::string out = "  " + text("native stack (callers are guesses):") + "\n";
+  std::string out = "  " + text("native stack (callers are estimated):") + "\n";
   const std::string lines = run::native_lines(frames);
   for (const std::string_view one : split(lines, '\n')) out += "    " + printable(one) + "\n";
   return out;
@@ -213,13 +214,13 @@ std::string text_of(const Seen& seen) {
   out += text_n("{} thread", "{} threads", static_cast<long long>(seen.threads.size()),
                 seen.threads.size());
   out += first.waits_in.empty()
-             ? text("; the first one is in state {}", std::string(1, first.state))
-             : text("; the first one sleeps in {}", first.waits_in);
+             ? text("; the first thread is in state {}", std::string(1, first.state))
+             : text("; the first thread sleeps in {}", first.waits_in);
   out += "\n";
   const auto python = run::parse_stacks(seen.stack);
   if (python.empty())
     return out + "  " +
-           text("no Python stack: the process has not registered for it, as Python does under {}",
+           text("no Python stack: this process does not provide one; Python started with {} does",
                 "berth run --retries 1") +
            "\n" + native_text(seen);
   for (auto thread = python.rbegin(); thread != python.rend(); ++thread) {

@@ -120,13 +120,13 @@ std::string device_lines(const TraceDevice& device, milliseconds took) {
   const guard::LiveCounts& sum = device.sum;
   std::string out = fmt::format("{:<9}", device.name);
   const bool was_lowered = device.limit_bytes && device.peak_bytes > *device.limit_bytes;
-  out += was_lowered          ? text("memory {} at most, before its limit was lowered to {}",
+  out += was_lowered          ? text("memory {} at peak, before its limit was lowered to {}",
                                      show_bytes(device.peak_bytes), show_bytes(*device.limit_bytes))
-         : device.limit_bytes ? text("memory {} of {} at most", show_bytes(device.peak_bytes),
+         : device.limit_bytes ? text("memory {} of {} at peak", show_bytes(device.peak_bytes),
                                      show_bytes(*device.limit_bytes))
-                              : text("memory {} at most", show_bytes(device.peak_bytes));
+                              : text("memory {} at peak", show_bytes(device.peak_bytes));
   if (device.spilled_peak_bytes)
-    out += text(", and {} beyond it", show_bytes(*device.spilled_peak_bytes));
+    out += text(", plus {} spilled beyond the limit", show_bytes(*device.spilled_peak_bytes));
   out += text("; {} allocations, {} frees, {} refused", sum.allocations, sum.frees, sum.refusals);
   const std::string indent = "\n" + std::string(9, ' ');
   out += indent +
@@ -135,11 +135,11 @@ std::string device_lines(const TraceDevice& device, milliseconds took) {
                        ? text("device time {}",
                               show_duration(milliseconds(sum.device_nanoseconds / 1000000)))
                        : text("device time not measured: the job has no share"));
-  out +=
-      indent + text("{} copies: {} to the device, {} from it, {} on it, {} in an unknown direction",
-                    sum.copies, show_bytes(sum.copied_to_bytes), show_bytes(sum.copied_from_bytes),
-                    show_bytes(sum.copied_on_bytes), show_bytes(sum.copied_other_bytes));
-  out += indent + text("{} fills: {}", sum.fills, show_bytes(sum.filled_bytes));
+  out += indent +
+         text("{} copies: {} to the device, {} from it, {} within it, {} in an unknown direction",
+              sum.copies, show_bytes(sum.copied_to_bytes), show_bytes(sum.copied_from_bytes),
+              show_bytes(sum.copied_on_bytes), show_bytes(sum.copied_other_bytes));
+  out += indent + text("{} memory fills: {}", sum.fills, show_bytes(sum.filled_bytes));
   return out + "\n";
 }
 
@@ -153,7 +153,7 @@ std::string summary_of(const Traced& traced) {
   std::stable_sort(processes.begin(), processes.end(),
                    [](const auto& a, const auto& b) { return a.peak_bytes > b.peak_bytes; });
   for (std::size_t i = 0; i < processes.size() && i < kMost; ++i)
-    out += text("{} (pid {}): {} at most, {} kernels and graphs", printable(processes[i].name),
+    out += text("{} (pid {}): {} at peak, {} kernels and graphs", printable(processes[i].name),
                 processes[i].pid, show_bytes(processes[i].peak_bytes), processes[i].launches) +
            "\n";
   if (processes.size() > kMost)
@@ -226,7 +226,7 @@ std::string json_of(const Traced& traced) {
 
 Error has_ended(model::JobId id) {
   return {ErrorCode::kNotFound, "E1123",
-          text("job {} has ended, and no trace of it was kept: its report has the sums", id),
+          text("job {} has ended, and no trace of it was kept: its report has the totals", id),
           fmt::format("berth report {}", id)};
 }
 

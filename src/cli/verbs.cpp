@@ -93,8 +93,8 @@ constexpr auto kRunOnlyOptions = std::to_array<Option>({
     {"--name", "NAME", "a name for the job, for its report"},
     {"--dry-run", nullptr, "only print what would be set and done"},
     {"--spill", nullptr,
-     "with --memory: memory beyond it is managed memory, which the driver moves to the host and "
-     "back"},
+     "with --memory: memory beyond the quota is managed memory, which the driver moves to the host "
+     "and back"},
     {"--isolation", "auto|driver|mig|mps|guard|none",
      "the method that enforces --memory and --share (default: auto, the strongest available "
      "method)"},
@@ -106,11 +106,11 @@ constexpr auto kRunOnlyOptions = std::to_array<Option>({
     {"--verbose", nullptr, "the report also says which variables were set, unset and kept"},
     {"--no-wait", nullptr, "fail with exit code 6 instead of waiting for a free device"},
     {"--time-limit", "DURATION", "end the job after this long (2h); helps the queue to plan"},
-    {"--grace", "DURATION", "time to save between SIGTERM and SIGKILL (default: 10s)"},
+    {"--grace", "DURATION", "time between SIGTERM and SIGKILL, for saving data (default: 10s)"},
     {"--signal", "SIGNAL@TIME", "send the job a signal this long before its time limit (USR1@60s)"},
     {"--checkpoint-signal", "SIGNAL[@TIME]",
-     "before the job is ended for any reason, send it this signal, and SIGTERM this long after it "
-     "(USR1; default: 30s)"},
+     "whenever the job must end: send this signal first, and SIGTERM this long later (USR1; "
+     "default: 30s)"},
     {"--priority", "N", "order among your own waiting jobs: larger first (default: 0)"},
     {"--or-cpu-after", "DURATION", "use the CPU after waiting this long for a GPU (10m)"},
 });
@@ -124,11 +124,11 @@ constexpr auto kQueueOptions = std::to_array<Option>({
     {"--notify", nullptr,
      "when the job has ended, write a line to your terminals and to the desktop"},
     {"--array", "RANGE",
-     "with --queue: one job for each BERTH_ARRAY_INDEX of 1-100; 1-100%4: four at a time"},
+     "with --queue: one job for each index 1-100 (in BERTH_ARRAY_INDEX); 1-100%4: four at a time"},
     {"--requeue", nullptr,
      "with --queue: start the job again if the machine restarts while the job runs"},
     {"--preemptible", nullptr,
-     "with --queue: use what is free; if another job needs the GPUs, end and wait again"},
+     "with --queue: use free GPUs; if another job needs them, end this job and queue it again"},
     {"--hold", nullptr, "with --queue: do not start the job until `berth release`"},
 });
 constexpr auto kLeaseOptions = join(kRequestOptions, kRunOnlyOptions);
@@ -137,9 +137,9 @@ constexpr auto kRunOptions =
 constexpr auto kRunExamples = std::to_array<Example>({
     {"berth run -- python train.py",
      "run on one free GPU; wait if all are busy; use the CPU if there is no GPU"},
-    {"berth run --gpus 2 -- python train.py", "on two"},
+    {"berth run --gpus 2 -- python train.py", "run on two GPUs"},
     {"berth run --memory 8GiB -- python infer.py",
-     "run on a part of a GPU: a free GPU, else the least used"},
+     "run on a part of a free GPU, or else of the least used GPU"},
     {"berth run --cpu -- python train.py", "run on the CPU, with the GPUs hidden"},
     {"berth run --ranks 4 -- python train.py",
      "start four processes with a GPU each, as torchrun would"},
@@ -150,14 +150,15 @@ constexpr auto kRunExamples = std::to_array<Example>({
     {"berth run --dry-run --gpus 1 -- python train.py", "show what would be set, and why"},
     {"berth run --queue --gpus 1 -- python train.py",
      "queue the job until a GPU is free; you can log out meanwhile"},
-    {"berth run --queue --array 0-9%2 -- python train.py", "queue ten such jobs, two at a time"},
+    {"berth run --queue --array 0-9%2 -- python train.py",
+     "queue an array of ten jobs, which run two at a time"},
 });
 constexpr auto kStacksOptions = std::to_array<Option>({
     {"--pid", "PID", "a process and its descendants, even if a job has this number"},
 });
 constexpr auto kStacksExamples = std::to_array<Example>({
     {"berth stacks 12", "show the stacks of a job or a process; nothing is stopped"},
-    {"berth stacks --pid 4121", "of process 4121, not of a job with this number"},
+    {"berth stacks --pid 4121", "show the stacks of process 4121, even if a job has this number"},
     {"berth stacks --json 12", "JSON for a program"},
 });
 constexpr auto kLeaseExamples = std::to_array<Example>({
@@ -193,7 +194,7 @@ constexpr auto kEnvExamples = std::to_array<Example>({
 
 constexpr auto kJobsOptions = std::to_array<Option>({
     {"-a,--all", nullptr, "also list jobs that ended more than a day ago"},
-    {"-m,--mine", nullptr, "only your own"},
+    {"-m,--mine", nullptr, "only your own jobs"},
     {"-u,--user", "NAME", "only the jobs of this user (name or uid)"},
     {"--state", "STATE,…",
      "only jobs in these states: waiting, held, running, done, failed, cancelled, lost"},
@@ -209,7 +210,7 @@ constexpr auto kEditOptions = std::to_array<Option>({
     {"--time-limit", "DURATION",
      "end the job after this long; none: no limit; the limit of a running job can only become "
      "shorter"},
-    {"--gpus", "N", "number of GPUs; none: on the CPU"},
+    {"--gpus", "N", "number of GPUs; none: run on the CPU"},
     {"--after", "JOB,…", "start after these jobs succeed (any:7, not-ok:7); none: at once", true},
     {"--first", nullptr, "start before all your other waiting jobs"},
     {"--swap", "JOB", "exchange places in the queue with this job"},
@@ -235,7 +236,8 @@ constexpr auto kResizeExamples = std::to_array<Example>({
 });
 constexpr auto kTraceOptions = std::to_array<Option>({
     {"--out", "FILE",
-     "file of the trace; a name with .json: JSON trace format (default: berth-trace-JOB.pftrace)"},
+     "trace file; a name that ends with .json: JSON trace format (default: "
+     "berth-trace-JOB.pftrace)"},
     {"--for", "DURATION", "end after this long (default: when the job ends, or with Ctrl-C)"},
     {"--every", "DURATION", "time between two samples (default: 100ms)"},
 });
@@ -243,7 +245,7 @@ constexpr auto kTraceExamples = std::to_array<Example>({
     {"berth trace 7", "record memory, kernels and copies of job 7 until it ends or Ctrl-C"},
     {"berth trace 7 --for 10s --out a.pftrace",
      "record ten seconds; open a.pftrace in ui.perfetto.dev"},
-    {"berth trace 7 --for 1m --json", "print the sums as JSON for a program"},
+    {"berth trace 7 --for 1m --json", "print the totals as JSON for a program"},
 });
 constexpr auto kRerunExamples = std::to_array<Example>({
     {"berth rerun 7", "queue the same command again, with its folder and variables"},
@@ -255,13 +257,13 @@ constexpr auto kCancelOptions = std::to_array<Option>({
 constexpr auto kJobsExamples = std::to_array<Example>({
     {"berth jobs", "list jobs that run, wait, or ended in the last day"},
     {"berth jobs --mine --all", "list all of your own jobs that are still recorded"},
-    {"berth jobs 7 9-12", "only these jobs"},
+    {"berth jobs 7 9-12", "list only these jobs"},
     {"berth jobs --state failed,lost --since 1w", "list jobs that failed in the last week"},
     {"berth jobs --json | jq '.jobs[] | select(.state == \"waiting\").id'", "JSON for a program"},
 });
 constexpr auto kWhyExamples = std::to_array<Example>({
     {"berth why 7", "show why job 7 has not started, and which request would start at once"},
-    {"berth why training", "name the job instead of its number"},
+    {"berth why training", "use the job's name instead of its number"},
 });
 constexpr auto kLogsOptions = std::to_array<Option>({
     {"-f,--follow", nullptr, "keep printing until the job has ended"},
@@ -272,7 +274,7 @@ constexpr auto kLogsExamples = std::to_array<Example>({
     {"berth logs 7", "print the output of job 7 until now"},
     {"berth logs -f 7", "also print what job 7 writes until its end"},
     {"berth logs -n 50", "the last 50 lines of your last job"},
-    {"berth logs 7 --rank 3", "the lines of rank 3"},
+    {"berth logs 7 --rank 3", "print only the lines of rank 3"},
 });
 constexpr auto kWaitExamples = std::to_array<Example>({
     {"berth wait 7", "wait until job 7 has ended, and return its exit code"},
@@ -293,7 +295,7 @@ constexpr auto kReleaseExamples = std::to_array<Example>({
 });
 
 constexpr auto kServeOptions = std::to_array<Option>({
-    {"--system", nullptr, "for all users of the machine, as root (default: for you alone)"},
+    {"--system", nullptr, "serve all users of the machine, as root (default: only you)"},
     {"--config", "FILE",
      "the file of settings, see docs/serve.md (default: with --system /etc/berth/berth.toml, "
      "otherwise none)"},
@@ -420,8 +422,8 @@ constexpr auto kVerbs = std::to_array<Verb>({
      run_top},
     {"doctor", Group::kLook, "say why a GPU can't be used, and how to fix it",
      "[FILE…] [-- COMMAND…]", false, kDoctorOptions, kDoctorExamples, run_doctor},
-    {"run", Group::kUse, "run a program on the right device, and say how it used it", "-- COMMAND…",
-     true, kRunOptions, kRunExamples, run_run},
+    {"run", Group::kUse, "run a program on the right device, and report its device use",
+     "-- COMMAND…", true, kRunOptions, kRunExamples, run_run},
     {"lease", Group::kUse, "lease devices for a shell and the programs that you start in it",
      "[-- COMMAND…]", true, kLeaseOptions, kLeaseExamples, run_lease},
     {"env", Group::kUse, "print the environment that a job would get", "", false, kEnvOptions,
@@ -430,7 +432,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
      false, kJobsOptions, kJobsExamples, run_jobs},
     {"why",
      Group::kUse,
-     "show what a job waits for, who uses it, and when it may start",
+     "show what a job waits for, who holds it, and when the job may start",
      "[JOB]",
      false,
      {},
@@ -461,8 +463,8 @@ constexpr auto kVerbs = std::to_array<Verb>({
      kEditOptions, kEditExamples, run_edit},
     {"resize", Group::kUse, "change memory and share of a running job", "JOB", false,
      kResizeOptions, kResizeExamples, run_resize},
-    {"trace", Group::kUse, "record what a job with --memory does on its GPUs, also after its end",
-     "JOB", false, kTraceOptions, kTraceExamples, run_trace},
+    {"trace", Group::kUse, "record what a job with --memory does or did on its GPUs", "JOB", false,
+     kTraceOptions, kTraceExamples, run_trace},
     {"rerun", Group::kUse, "queue a job again", "[JOB]", false, {}, kRerunExamples, run_rerun},
     {"cancel", Group::kUse, "end jobs, or remove them from the queue", "[JOB…]", false,
      kCancelOptions, kCancelExamples, run_cancel},

@@ -109,12 +109,11 @@ void add_holders(JobStory& story, const Candidate& candidate, const Scene& scene
   const bool is_sick =
       candidate.obstacle != Obstacle::kNone && candidate.obstacle != Obstacle::kLeased;
   if (const std::string users = strangers_on(candidate, scene); !users.empty())
-    story.holders.push_back({device, 0, text("{}, no lease", users)});
+    story.holders.push_back({device, 0, text("{}, without a lease", users)});
   else if (is_sick)
     story.holders.push_back({device, 0, policy::sentence(candidate.obstacle)});
   else if (!is_told)
-    story.holders.push_back(
-        {device, 0, text("memory is in use, and no process here accounts for it")});
+    story.holders.push_back({device, 0, text("memory is in use, but no visible process uses it")});
 }
 
 /// Adds jobs that have reserved cores, if this job needs any. A queued CPU job counts as one core.

@@ -58,8 +58,9 @@ Error stuck(const std::string& socket, pid_t pid) {
   const bool is_of_all = socket == system::kSystemSocket;
   return {ErrorCode::kUnavailable, "E0922",
           text("the broker at {} does not answer: process {}", shown, pid),
-          is_of_all ? "sudo systemctl restart berth"
-                    : text("kill -KILL {}    the next command starts another; jobs continue", pid)};
+          is_of_all
+              ? "sudo systemctl restart berth"
+              : text("kill -KILL {}    the next command starts a new broker; jobs continue", pid)};
 }
 
 std::function<void(const std::string&)>& teller() {
@@ -123,7 +124,7 @@ struct Client::Parts {
 Error unreadable_answer(const Response& response) {
   return {ErrorCode::kUnavailable, "E1140",
           text("the broker sent an answer that Berth cannot read (status {})", response.status),
-          text("sudo systemctl restart berth    if the broker for all users is of another release; "
+          text("sudo systemctl restart berth    if the broker for all users has another version; "
                "your own broker exits when it is idle")};
 }
 
@@ -242,7 +243,7 @@ Result<Response> Client::await() {
     const bool is_well = answers_others();
     if (!is_well && !is_said) {
       const Error says = does_not_answer();
-      say_wait(text("{}; waiting for it ({})", says.message, says.hint));
+      say_wait(text("{}; waiting for an answer ({})", says.message, says.hint));
     }
     is_said = !is_well;
   }

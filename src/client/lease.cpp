@@ -56,12 +56,12 @@ Result<Client> broker_here(IfNone if_none, const std::string& program) {
 
 std::string who_has_elsewhere(const std::string& unit) {
   if (system::system_broker_expected_for().count() > 0)
-    return text("the broker for all users manages it");
+    return text("the broker for all users manages the device");
   const auto pid = system::holder_of(system::lock_file(system::lock_folder(), unit));
   struct stat status = {};
   if (!pid || ::stat(fmt::format("/proc/{}", *pid).c_str(), &status) != 0)
-    return text("another user's broker has leased it");
-  return text("{} holds the device's lock: process {}",
+    return text("another user's broker has leased the device");
+  return text("user {} holds the device's lock: process {}",
               printable(system::UserNames("/etc").of(status.st_uid)), *pid);
 }
 
@@ -209,9 +209,9 @@ Error Lease::who_holds(const model::Snapshot& snapshot) {
         return place.error();
   if (job_.request.mig_only)
     return Error{ErrorCode::kRefused, "E0412",
-                 text("no GPU has a free MIG partition, or a free place for one"),
+                 text("no GPU has a free MIG partition, or room for a new one"),
                  fmt::format("berth why {}", job_.id)};
-  return Error{ErrorCode::kRefused, "E0412", text("job {} waits for its turn", job_.id), ""};
+  return Error{ErrorCode::kRefused, "E0412", text("job {} is waiting in the queue", job_.id), ""};
 }
 
 Result<model::Snapshot> Lease::machine() {

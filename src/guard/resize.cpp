@@ -96,7 +96,7 @@ Status set_limits(const LiveLimits& of, const NewLimits& to) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return Error{ErrorCode::kUnavailable, "E0955",
-               text("the job did not get the new limits: its `berth run` is stopped, or does not "
+               text("the job did not get the new limits: its `berth run` is stopped, or cannot "
                     "reach the broker"),
                "berth jobs"};
 }

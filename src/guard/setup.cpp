@@ -95,7 +95,7 @@ bool can_be_loaded(const std::string& path) {
 Result<std::string> library_file(const std::string& runtime, std::string_view start,
                                  std::string_view bytes) {
   const std::string name = fmt::format("/{}-{}.so", start, checksum(bytes));
-  Error last{ErrorCode::kUnavailable, "E0520", text("the guard has no folder"), ""};
+  Error last{ErrorCode::kUnavailable, "E0520", text("the guard has no folder for its library"), ""};
   for (const std::string& folder : {runtime, system::state_folder()}) {
     bool made = false;
     if (folder.empty() || folder.find_first_of(": ") != std::string::npos) continue;
@@ -251,7 +251,7 @@ Result<ContainerFiles> files_for_container(const std::string& folder,
       return unguarded(uuid, text("the guard limits at most {} GPUs of a container",
                                   std::uint32_t{wire::kMaxDevices}));
     if (!bytes_of(uuid, held.device[held.devices].uuid))
-      return unguarded(uuid, text("the guard does not know this form of a uuid"));
+      return unguarded(uuid, text("the guard does not support this form of a uuid"));
     held.device[held.devices++].memory_bytes = bytes;
   }
   // Replace the file only if its content changes: replacing starts a write to the disk, and the
@@ -291,12 +291,11 @@ Status Setup::leaves_room(const model::Request& request, const model::Placement&
     if (device == nullptr || !has_cuda(*device) || !request.memory_bytes) continue;
     const auto cost = context_cost(device->uuid, snapshot.driver.version);
     if (cost && *request.memory_bytes <= *cost)
-      return Error{
-          ErrorCode::kRefused, "E0956",
-          text("CUDA itself takes {} of GPU {} for each process, so {} would leave the program "
-               "nothing",
-               show_bytes(*cost), device->index, show_bytes(*request.memory_bytes)),
-          fmt::format("berth run --memory {}MiB -- …", (*cost >> 20U) * 2 + 1)};
+      return Error{ErrorCode::kRefused, "E0956",
+                   text("CUDA itself needs {} of GPU {} for each process, so a quota of {} would "
+                        "leave no memory for the program",
+                        show_bytes(*cost), device->index, show_bytes(*request.memory_bytes)),
+                   fmt::format("berth run --memory {}MiB -- …", (*cost >> 20U) * 2 + 1)};
   }
   return Done{};
 }
@@ -307,7 +306,7 @@ Result<Setup> Setup::make(const std::string& job_folder, std::uint64_t job,
   const auto runtime = system::runtime_folder();
   if (!runtime) return runtime.error();
   if (job_folder.empty())
-    return Error{ErrorCode::kUnavailable, "E0520", text("the job has no folder"), ""};
+    return Error{ErrorCode::kUnavailable, "E0520", text("the job has no private folder"), ""};
   Setup setup;
   setup.folder_ = job_folder + "/guard";
   auto library = library_file(*runtime, "libberth-guard", library_bytes());
@@ -520,13 +519,14 @@ model::Guarded Setup::outcome() const {
     out.not_enforced = text("more than {} processes of the job used CUDA at once",
                             std::uint32_t{wire::kMaxProcesses});
   if (usage.trouble == wire::kGraphMemory)
-    out.not_counted = text("memory that its CUDA graphs allocate");
+    out.not_counted = text("memory that the job's CUDA graphs allocate");
   if (usage.trouble == wire::kSparseMemory)
     out.not_counted = text("memory that sparse arrays keep after its handle is released");
   if (usage.trouble == wire::kOpenClTime)
-    out.not_counted = text("the time of its OpenCL kernels, because they take no turns");
+    out.not_counted = text("the time of the job's OpenCL kernels, because they take no turns");
   if (usage.trouble == wire::kUnknownDevice)
-    out.not_counted = text("a GPU whose OpenCL driver tells neither its uuid nor its PCI address");
+    out.not_counted =
+        text("a GPU whose OpenCL driver reports neither its uuid nor its PCI address");
   if (usage.trouble == wire::kUnknownMemory)
     out.not_counted = text(
         "memory that {} may have allocated: Berth does not know this function, so a program may "

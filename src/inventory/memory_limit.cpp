@@ -83,11 +83,11 @@ bool ask(const std::string& library, Do what, const std::string& group,
 std::string words_of(nvmlReturn_t code, std::uint64_t bytes) {
   switch (code) {
     case NVML_ERROR_FUNCTION_NOT_FOUND:
-      return text("it is older than {}", kMemoryLimitDriver);
+      return text("its version is older than {}", kMemoryLimitDriver);
     case NVML_ERROR_NO_PERMISSION:
-      return text("only root may set it");
+      return text("only root may set the limit");
     case NVML_ERROR_NOT_SUPPORTED:
-      return text("it does not support that for this GPU");
+      return text("it does not support a memory limit for this GPU");
     case NVML_ERROR_NOT_FOUND:
       return text("no limit is set");
     case NVML_ERROR_OPERATING_SYSTEM:
@@ -95,7 +95,7 @@ std::string words_of(nvmlReturn_t code, std::uint64_t bytes) {
     case NVML_ERROR_INVALID_ARGUMENT:
       return text("it refuses a limit of {}", show_bytes(bytes));
     default:
-      return text("its error {}", static_cast<int>(code));
+      return text("NVML error {}", static_cast<int>(code));
   }
 }
 
@@ -110,7 +110,7 @@ Status perform(const std::string& library, Do what, const std::string& group,
   if (!ask(library, what, group, limits, answer)) return failed(text("it gave no answer"));
   if (answer.code != NVML_SUCCESS) return failed(words_of(answer.code, answer.hard));
   if (answer.limit < limits.size() && answer.hard != limits[answer.limit].bytes)
-    return failed(text("its limit is {}", show_bytes(answer.hard)));
+    return failed(text("it set a limit of {} instead", show_bytes(answer.hard)));
   return Done{};
 }
 

@@ -267,10 +267,10 @@ std::string words_of(nvmlReturn_t code) {
     case NVML_ERROR_IN_USE:
       return text("a process uses it");
     case NVML_ERROR_INSUFFICIENT_RESOURCES:
-      return text("the GPU has no place for it");
+      return text("the GPU has no room for the partition");
     case NVML_ERROR_GPU_NOT_FOUND:
     case NVML_ERROR_NOT_FOUND:
-      return text("it does not exist any more");
+      return text("the GPU or the partition does not exist any more");
     default:
       return text("the driver's error {}", static_cast<int>(code));
   }

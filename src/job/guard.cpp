@@ -110,7 +110,7 @@ Status Guard::set_up(Isolation method, const model::Request& request, const Isol
                      const std::string& job_folder, std::vector<std::string>& environment) {
   const bool is_alone = method == Isolation::kGuard;
   if (!guard::Setup::is_wanted(request, job.placement, job.snapshot)) {
-    const std::string why = text("the guard does not know this kind of device");
+    const std::string why = text("the guard does not support this kind of device");
     if (is_alone) guarded_->not_enforced = why;
     if (is_strict_ && is_alone) return not_strict(why);
     return Done{};
@@ -173,7 +173,7 @@ void Guard::add_unguarded(model::Report& report) const {
     const std::string memory = one.bytes > 0 ? show_bytes(one.bytes) : text("memory");
     const std::string name = printable(one.command);
     if (most.empty() || one.bytes > bytes) {
-      most = text("{0} of {1} (pid {2}), which runs without the guard", memory, name, pid);
+      most = text("{0} used by {1} (pid {2}), which runs without the guard", memory, name, pid);
       bytes = one.bytes;
     }
     if (one.ended)
@@ -182,7 +182,7 @@ void Guard::add_unguarded(model::Report& report) const {
   }
   if (most.empty()) return;
   if (unguarded_.size() > 1)
-    most += text_n(", and of {} more process", ", and of {} more processes",
+    most += text_n(", and by {} more process", ", and by {} more processes",
                    static_cast<long long>(unguarded_.size() - 1), unguarded_.size() - 1);
   std::string& known = report.guarded->not_counted;
   known = known.empty() ? most : known + "; " + most;

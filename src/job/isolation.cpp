@@ -50,20 +50,20 @@ Status check_driver(const IsolatedJob& job) {
     return missing("E1067", text("the driver cannot limit this job: {}", why), hint);
   };
   if (!job.request.memory_bytes)
-    return fail(text("it limits memory, and none was requested"),
+    return fail(text("it limits only memory, but no memory was requested"),
                 "berth run --isolation driver --memory 8GiB -- …");
   if (gpus.empty())
-    return fail(text("it limits whole NVIDIA GPUs only"), "berth run --isolation auto …");
+    return fail(text("it limits only whole NVIDIA GPUs"), "berth run --isolation auto …");
   if (job.in_container)
     return fail(text("the processes of a container are not in the job's control group"),
                 "berth run --isolation guard …");
   if (!inventory::can_limit_memory(job.snapshot.driver))
-    return fail(text("driver {} has no such limits; {} is the first that does",
+    return fail(text("driver {} cannot limit memory; {} is the first that can",
                      job.snapshot.driver.version.empty() ? "?" : job.snapshot.driver.version,
                      inventory::kMemoryLimitDriver),
                 "berth run --isolation guard …");
   if (job.group.empty())
-    return fail(text("only root may set the limits, so it needs root's broker"),
+    return fail(text("only root may set the limits, so root must run the broker"),
                 "sudo berth serve --system");
   std::vector<inventory::MemoryLimit> limits;
   for (const model::Device* gpu : gpus) limits.push_back({gpu->uuid, *job.request.memory_bytes});
@@ -113,12 +113,14 @@ Status check_mps(const IsolatedJob& job) {
     return fail(text("neither memory nor a share was requested"),
                 "berth run --isolation mps --memory 8GiB -- …");
   if (whole_gpus(job).empty())
-    return fail(text("it limits whole NVIDIA GPUs only"), "berth run --isolation auto …");
+    return fail(text("it limits only whole NVIDIA GPUs"), "berth run --isolation auto …");
   if (job.in_container)
-    return fail(text("the pipes of MPS are not in the container"), "berth run --isolation guard …");
+    return fail(text("the container cannot reach the pipes of the MPS daemon"),
+                "berth run --isolation guard …");
   if (!is_alive(job.mps_folder))
-    return fail(text("no control daemon has its pipes in {}", printable(job.mps_folder)),
-                "nvidia-cuda-mps-control -d");
+    return fail(
+        text("no MPS control daemon is running with its pipes in {}", printable(job.mps_folder)),
+        "nvidia-cuda-mps-control -d");
   return Done{};
 }
 
@@ -189,7 +191,7 @@ Status check_spill(Isolation wanted, const IsolatedJob& job, bool is_inner) {
   const std::string without = "berth run --memory 8GiB -- …";
   if (is_inner) return fail(text("the limits of the surrounding job apply"), without);
   if (wanted == Isolation::kDriver || wanted == Isolation::kMps || wanted == Isolation::kNone)
-    return fail(text("only the guard can spill memory, and not with {}",
+    return fail(text("only the guard can spill memory, which is not possible with {}",
                      fmt::format("--isolation {}", word_of(wanted))),
                 "berth run --spill --isolation guard …");
   if (job.placement.devices.size() != 1)
@@ -204,9 +206,10 @@ Status check_spill(Isolation wanted, const IsolatedJob& job, bool is_inner) {
   if (const auto major =
           to_number(gpu->compute_capability.substr(0, gpu->compute_capability.find('.')));
       !major || *major < 6)
-    return fail(text("it needs a GPU with page faults (compute capability 6.0), and GPU {} has {}",
-                     gpu->index, gpu->compute_capability.empty() ? "?" : gpu->compute_capability),
-                without);
+    return fail(
+        text("it needs a GPU with page faults (compute capability 6.0 or later), but GPU {} has {}",
+             gpu->index, gpu->compute_capability.empty() ? "?" : gpu->compute_capability),
+        without);
   return Done{};
 }
 

@@ -70,10 +70,11 @@ void add_ending(model::Report& report, const run::Ending& ending, const Totals& 
                             ending.left_behind.end());
   report.checkpoint = ending.checkpoint;
   if (ending.left > 0)
-    report.notes.push_back(
-        text_n("{} process of the job could not be ended: another user's, or in the kernel",
-               "{} processes of the job could not be ended: another user's, or in the kernel",
-               ending.left, ending.left));
+    report.notes.push_back(text_n(
+        "{} process of the job could not be killed: it is another user's, or blocked in the kernel",
+        "{} processes of the job could not be killed: they are another user's, or blocked in the "
+        "kernel",
+        ending.left, ending.left));
   if (ending.pin_error != 0)
     report.notes.push_back(
         text("the CPU affinity could not be set ({}); the job could run on all allowed cores",
@@ -157,8 +158,7 @@ int pause_before(NextTry& next, const FailedTry& failed, const run::Supervision&
   if (bytes == 0) return 0;
   const auto most = tries.backoff_most;
   last.caller.note(
-      text("other programs hold {} of GPU {}: the job waits until they release this memory, at "
-           "most {}",
+      text("other programs hold {} of the memory of GPU {}: the job waits for it, for at most {}",
            show_bytes(bytes), model::show_cpu_list(failed.devices), show_duration(most)),
       {});
   for (const auto until = Clock::now() + most; Clock::now() < until;) {
@@ -174,7 +174,8 @@ int pause_before(NextTry& next, const FailedTry& failed, const run::Supervision&
 /// Gives back the lease, and plans the job on other devices. If there are none, the job gets the
 /// same devices again.
 Status move(Spec& spec, Plan& plan, NextTry& next, const LastStart& last) {
-  last.caller.note(text("it leaves GPU {}", model::show_cpu_list(plan.placement.devices)), {});
+  last.caller.note(text("the job gives up GPU {}", model::show_cpu_list(plan.placement.devices)),
+                   {});
   static_cast<void>(end_lease(plan, last.start.ending));
   plan.lease.reset();
   Spec moved = spec;
@@ -282,7 +283,7 @@ Result<bool> prepare_next_start(Spec& spec, Plan& plan, const LastStart& last, T
   again.waited = waited;
   if (again.batch_scale < 1) spec.variables[kBatchScale] = show_scale(again.batch_scale);
   if (next.change == model::TryChange::kSmallerBatch)
-    last.caller.note(text("{} is set for berth.fit_batch, whose batch is then smaller",
+    last.caller.note(text("{} is set, so berth.fit_batch uses a smaller batch",
                           fmt::format("{}={}", kBatchScale, show_scale(again.batch_scale))),
                      {});
   return true;

@@ -115,7 +115,7 @@ TEST_CASE("a dry run says that the devices of jobs are not known") {
   spec.dry_run = true;
   CHECK(make_plan(spec, machine, notes.note));
   REQUIRE(notes.sentences.size() == 1);
-  CHECK(notes.sentences[0] == "the devices of jobs are not known: no answer (E0922)");
+  CHECK(notes.sentences[0] == "it is not known which jobs use which devices: no answer (E0922)");
   CHECK(notes.hints == std::vector<std::string>{"berth jobs"});
 }
 
@@ -236,9 +236,9 @@ TEST_CASE("--or-cpu-after: a job without a broker turns to the CPU") {
   CHECK(plan->placement.devices.empty());
   CHECK(plan->request.gpus == 0);
   CHECK(machine.pauses.size() == 1);
-  CHECK(notes.sentences.back() == "its GPUs were not free for 0 ms: it runs on the CPU");
+  CHECK(notes.sentences.back() == "the job waited 0 ms for GPUs, and now runs on the CPU");
   CHECK(plan->placement.reasons ==
-        std::vector<std::string>{"on the CPU: its GPUs were not free for 0 ms"});
+        std::vector<std::string>{"on the CPU: the job waited 0 ms for GPUs"});
 
   GivenMachine without({bare()});
   const auto at_once = make_plan(spec, without, notes.note);

@@ -65,7 +65,7 @@ void read_ledger(const Spec& spec, Machine& machine, const Note& note, Plan& pla
   plan.ledger = ledger ? *std::move(ledger) : model::Ledger();
   if (ledger || !spec.dry_run) return;
   const Error& error = ledger.error();
-  note(text("the devices of jobs are not known: {} ({})", error.message, error.id),
+  note(text("it is not known which jobs use which devices: {} ({})", error.message, error.id),
        error.hint.empty() ? std::vector<std::string>() : std::vector{error.hint});
 }
 
@@ -73,7 +73,8 @@ void read_ledger(const Spec& spec, Machine& machine, const Note& note, Plan& pla
 void turn_to_cpu(const Spec& spec, const Note& note, Plan& plan) {
   plan.request = policy::on_cpu(plan.request);
   plan.turned_after = spec.job.or_cpu_after;
-  note(text("its GPUs were not free for {}: it runs on the CPU", show_duration(*plan.turned_after)),
+  note(text("the job waited {} for GPUs, and now runs on the CPU",
+            show_duration(*plan.turned_after)),
        {});
 }
 
@@ -89,7 +90,7 @@ Placed place_planned(const Plan& plan) {
                               : policy::place(plan.request, plan.snapshot, plan.ledger);
   if (placement && plan.turned_after)
     placement->reasons = {
-        text("on the CPU: its GPUs were not free for {}", show_duration(*plan.turned_after))};
+        text("on the CPU: the job waited {} for GPUs", show_duration(*plan.turned_after))};
   if (placement && plan.lease && plan.lease->has_made_partition())
     placement->reasons.push_back(
         text("the MIG partition was made for this job, and is removed when the job ends"));

@@ -71,13 +71,13 @@ void add_access(model::Report& report, const Plan& plan, const std::optional<Err
   if (plan.lease) report.access = plan.lease->access();
   if (trouble)
     report.notes.push_back(
-        text("only environment variables kept the job from other devices: {} ({})",
+        text("only environment variables restricted the job to its devices: {} ({})",
              trouble->message, trouble->id));
   if (refusals == 0 || !plan.placement.devices.empty() || report.gpu_use == model::GpuUse::kSeen)
     return;
   report.gpu_use = model::GpuUse::kDeniedByKernel;
-  report.gpu_use_method = text_n("the kernel once denied it access to a GPU's device node",
-                                 "the kernel denied it access to a GPU's device node {} times",
+  report.gpu_use_method = text_n("the kernel once denied the job access to a GPU's device node",
+                                 "the kernel denied the job access to a GPU's device node {} times",
                                  static_cast<long long>(refusals), refusals);
   report.suggestions.clear();
 }

@@ -103,7 +103,7 @@ std::string hang_sentence(const HangSeen& hang) {
     odd += words_of(one, hang);
   }
   if (hang.is_slow) return text("the other ranks have waited for {}: {}", silent, odd);
-  return text("no rank has moved for {}: {}; the others wait for it", silent, odd);
+  return text("no rank has made progress for {}: {}; the other ranks wait", silent, odd);
 }
 
 std::string collectives_sentence(const HangSeen& hang) {

@@ -28,7 +28,7 @@ std::string turns_of(const model::TurnRules& turns) {
   std::vector<std::string> parts;
   if (turns.cap_permille)
     parts.push_back(text("at most {} % of the time", *turns.cap_permille / 10.0));
-  if (turns.latency) parts.push_back(text("before other jobs"));
+  if (turns.latency) parts.push_back(text("priority over other jobs"));
   if (turns.best_effort) parts.push_back(text("only time that other jobs leave"));
   if (turns.slice_milliseconds)
     parts.push_back(
@@ -52,7 +52,7 @@ std::string not_protected(const std::string& by) {
         "the limit is for each process, and a fault of one program ends all programs of this MPS "
         "server");
   if (by == "guard")
-    return text("a program can bypass the guard, and a fault of one job can reach others");
+    return text("a program can bypass the guard, and a fault of one job can affect others");
   return "";
 }
 

@@ -32,9 +32,8 @@ TEST_CASE("one sentence says what was enforced, and how near the job came to it"
   report.guarded->devices[0].turns.cap_permille = 500;
   report.guarded->devices[0].turns.latency = true;
   report.guarded->devices[0].turns.slice_milliseconds = 100;
-  CHECK(guard_sentence(report).find(
-            "the device, at most 50 % of the time, before other jobs, turns of 100 ms; peak") !=
-        std::string::npos);
+  CHECK(guard_sentence(report).find("the device, at most 50 % of the time, priority over other "
+                                    "jobs, turns of 100 ms; peak") != std::string::npos);
   report.guarded->devices[0].refusals = 1;
   report.guarded->not_counted = "what nobody saw";
   CHECK(guard_sentence(report).find("; 1 request refused; not counted: what nobody saw") !=

@@ -42,9 +42,9 @@ std::string last_words(const Job& job, std::int64_t now) {
   last.state = job.last_outcome->exit_code == 0 ? model::JobState::kDone : model::JobState::kFailed;
   last.outcome = job.last_outcome;
   const std::string how = job.last_outcome->kind == model::OutcomeClass::kPreempted
-                              ? text("ended for another job")
+                              ? text("preempted by another job")
                               : ending_words(last);
-  return text("{}; it waits again since {}", how,
+  return text("{}; it has been waiting again since {}", how,
               clock_words(job.requeued_unix_milliseconds.value_or(now), now));
 }
 

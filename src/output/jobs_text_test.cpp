@@ -163,8 +163,8 @@ TEST_CASE("why: what the job waits for, until when, who has it, who is first, wh
   const model::Snapshot snapshot = machine("eight-busy");
   CHECK(why_text(busy_story(), {kNow, 1000, &snapshot}, plain()) ==
         "job 3 waits for 2 GPUs: 1 is free (GPU 3)\n"
-        "when        at about 01:26: then the time limit of job 1 (zhao) is over\n"
-        "            later, if an earlier job in the queue gets them\n"
+        "when        at about 01:26, when the time limit of job 1 (zhao) expires\n"
+        "            later, if an earlier job in the queue starts first\n"
         "held by     GPU 0: job 1 (zhao), since 00:21:40, until 01:26:40 at the latest\n"
         "            GPU 1: zhao (pid 4121) 34.0 GiB, no lease\n"
         "before it   job 2 (wei): 4 GPUs\n"
@@ -179,16 +179,16 @@ TEST_CASE("why: estimates and unknown values are marked as such") {
   story.outlook.fits_at = kNow + 20'000;
   story.outlook.releases[0].unix_milliseconds = kNow + 20'000;
   CHECK(holds(why_text(story, {kNow, 1000, &snapshot}, plain()),
-              "in about 20 s, as a guess: job 1 (zhao) has no time limit"));
+              "in about 20 s; a guess, because job 1 (zhao) has no time limit"));
   story.outlook.fits_at.reset();
-  CHECK(holds(why_text(story, {kNow, 1000, &snapshot}, plain()), "unknown: the obstacle"));
+  CHECK(holds(why_text(story, {kNow, 1000, &snapshot}, plain()), "unknown: something other"));
 }
 
 TEST_CASE("why: of jobs that end at the same time the one is named that is in the way") {
   const model::Snapshot snapshot = machine("eight-busy");
   JobStory story = busy_story();
   story.outlook.releases.push_back({9, kNow + 60 * kMinute, true});
-  CHECK(holds(why_text(story, {kNow, 1000, &snapshot}, plain()), "limit of job 1 (zhao) is over"));
+  CHECK(holds(why_text(story, {kNow, 1000, &snapshot}, plain()), "limit of job 1 (zhao) expires"));
 }
 
 TEST_CASE("why: when it takes the CPU instead") {
@@ -196,10 +196,10 @@ TEST_CASE("why: when it takes the CPU instead") {
   JobStory story = busy_story();
   story.job.or_cpu_after = std::chrono::minutes(30);
   CHECK(holds(why_text(story, {kNow, 1000, &snapshot}, plain()),
-              "\nor          at about 00:46: on the CPU, after waiting 30 m 0 s\nheld by"));
+              "\nor          at about 00:46 on the CPU, after a wait of 30 m 0 s\nheld by"));
   story.job.or_cpu_after = std::chrono::minutes(5);
   CHECK(holds(why_text(story, {kNow, 1000, &snapshot}, plain()),
-              "on the CPU, as soon as it fits there: it has waited 5 m 0 s\n"));
+              "on the CPU, as soon as the job fits there: it has waited 5 m 0 s\n"));
 }
 
 TEST_CASE("why: a job that waits for another job is not blocked by holders of devices") {
@@ -212,7 +212,7 @@ TEST_CASE("why: a job that waits for another job is not blocked by holders of de
         "before it   job 2 (wei): 4 GPUs\n"
         "sooner      berth run --gpus 1 …                  fits now, on GPU 3\n"
         "            berth run --gpus 2 --memory 30GiB …   fits now, on GPU 1, GPU 3\n"
-        "that one    berth why 1\n");
+        "see also    berth why 1\n");
   story = busy_story();
   story.outlook.obstruction = "array_limit";
   CHECK(!holds(why_text(story, {kNow, 1000, &snapshot}, plain()), "held by"));
@@ -227,8 +227,8 @@ TEST_CASE("why: drained devices are what is in the way") {
   story.possible = 4;
   const std::string said = why_text(story, {kNow, 1000, &snapshot}, plain());
   CHECK(
-      said.starts_with("job 3 waits for 2 GPUs: 3 of the 4 that it could use are drained\n"
-                       "when        after `berth undrain` of one of these devices\n"));
+      said.starts_with("job 3 waits for 2 GPUs: 3 of the 4 suitable devices are drained\n"
+                       "when        after `berth undrain` on one of these devices\n"));
 }
 
 TEST_CASE("why: how often it was restarted, whether it would be, and when it no longer is") {
@@ -237,14 +237,14 @@ TEST_CASE("why: how often it was restarted, whether it would be, and when it no 
   story.job = running(7, "lin", {});
   CHECK(!holds(why_text(story, view, plain()), "restart"));
   story.job.requeue = true;
-  CHECK(holds(why_text(story, view, plain()), "if the machine is restarted while the job runs\n"));
+  CHECK(holds(why_text(story, view, plain()), "if the machine restarts while it runs\n"));
   CHECK(!holds(why_text(story, view, plain()), "because"));
   story.job.restarts = 2;
   CHECK(holds(why_text(story, view, plain()),
               "restarts   restarted 2 times, because the machine was restarted\n"));
   story.job.state = JobState::kLost;
   story.job.ended_unix_milliseconds = kNow;
-  story.job.why = "its processes ended, but their exit status is unknown";
+  story.job.why = "the job's processes ended, but their exit status is unknown";
   CHECK(!holds(why_text(story, view, plain()), "not restarted again"));
   story.job.restarts = 5;
   story.job.why = "the machine was restarted while it ran";
@@ -303,7 +303,7 @@ TEST_CASE("why: each obstruction has its sentence") {
   CHECK(why_text(story, view, plain()).starts_with("job 3 waits for the end of job 1\n"));
   story.job.state = JobState::kHeld;
   const std::string held = why_text(story, view, plain());
-  CHECK(held.starts_with("job 3 is held back: it does not start\n"));
+  CHECK(held.starts_with("job 3 is held: it does not start until it is released\n"));
   CHECK(holds(held, "berth release 3"));
   CHECK(!holds(held, "held by"));
 }
@@ -315,7 +315,7 @@ TEST_CASE("why: where a job runs, and how one ended") {
   story.job = running(7, "lin", {{snapshot.devices[4].uuid, 0}, {snapshot.devices[6].uuid, 0}});
   story.job.time_limit = std::chrono::hours(1);
   CHECK(why_text(story, view, plain()) ==
-        "job 7 runs on GPU 4, 6 since 00:21:40 (5 m 0 s)\n"
+        "job 7 has been running on GPU 4, 6 since 00:21:40 (5 m 0 s)\n"
         "until   01:21:40 at the latest: its time limit is 1 h 0 m\n");
   story.job = ended(8, JobState::kFailed, 3);
   story.job.log = "/var/lib/berth/8.log";

@@ -40,10 +40,10 @@ std::string ending(const model::Report& report, const Terminal& terminal) {
   if (outcome.kind == model::OutcomeClass::kTimeLimit)
     return terminal.paint(Style::kRed, text("ended by its time limit after {}", time));
   if (outcome.kind == model::OutcomeClass::kPreempted)
-    return terminal.paint(Style::kRed, text("ended for another job after {}", time));
+    return terminal.paint(Style::kRed, text("preempted by another job after {}", time));
   const auto& tries = report.tries;
   if (tries && !tries->all.empty() && model::was_ended_for_hang(tries->all.back()))
-    return terminal.paint(Style::kRed, text("hung, and was ended by berth after {}", time));
+    return terminal.paint(Style::kRed, text("hung, and was ended by Berth after {}", time));
   if (outcome.signal)
     return terminal.paint(Style::kRed,
                           text("ended by {} after {}", signal_name(*outcome.signal), time));
@@ -143,7 +143,7 @@ std::string use_lines(const model::Report& report, const Terminal& terminal) {
     case GpuUse::kSeen:
       if (on_gpu) return "";
       return line(touched.empty() ? text("the job used a GPU, although it was given none")
-                                  : text("it used GPUs although variables hide them: {}", touched),
+                                  : text("the job used GPUs that its variables hide: {}", touched),
                   terminal, Style::kYellow);
     case GpuUse::kDeniedByKernel:
       return line(text("the kernel denied the job access to a GPU that the job was not given"),
@@ -165,10 +165,10 @@ std::string use_lines(const model::Report& report, const Terminal& terminal) {
     return line(said, terminal);
   }
   if (!touched.empty())
-    return line(
-        text("it opened {}, as monitoring and checks for a GPU do; no work there was seen ({})",
-             touched, how),
-        terminal, Style::kYellow);
+    return line(text("the job opened {}, as monitoring tools and GPU checks do, but ran no visible "
+                     "work there ({})",
+                     touched, how),
+                terminal, Style::kYellow);
   return line(text("no GPU touched ({})", how), terminal);
 }
 
@@ -239,15 +239,17 @@ std::string growth_lines(const model::Report& report, const Terminal& terminal) 
     const std::string rate = show_bytes(static_cast<std::uint64_t>(one.bytes_per_minute));
     const auto minute = static_cast<int>(one.since_seconds / 60);
     out += line(
-        one.device ? text("memory on {} grows {} a minute since minute {}", one.words, rate, minute)
-                   : text("host memory grows {} a minute since minute {}", rate, minute),
+        one.device
+            ? text("memory on {} has grown by {} a minute since minute {}", one.words, rate, minute)
+            : text("host memory has grown by {} a minute since minute {}", rate, minute),
         terminal, Style::kYellow);
   }
   if (!out.empty())
-    out += labelled(tr("try"),
-                    text("keep {} instead of losses and outputs, and use {} to see what allocates",
-                         "loss.item()", "tracemalloc"),
-                    terminal);
+    out += labelled(
+        tr("try"),
+        text("store {} instead of loss and output tensors; use {} to find what allocates memory",
+             "loss.item()", "tracemalloc"),
+        terminal);
   return out;
 }
 
@@ -292,7 +294,7 @@ std::string checkpoint_line(const model::CheckpointSignal& one, const Terminal& 
   const std::string_view name = model::warning_name(one.signal);
   const std::string waited = show_duration(one.waited);
   return line(
-      !one.was_handled ? text("no process of the job handles SIG{}: it was not sent", name)
+      !one.was_handled ? text("SIG{} was not sent, because no process of the job handles it", name)
       : one.ended_by_itself
           ? text("SIG{} was sent to save a checkpoint; the command ended {} later", name, waited)
           : text("SIG{} was sent to save a checkpoint; the command still ran {} later", name,

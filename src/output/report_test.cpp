@@ -194,9 +194,9 @@ TEST_CASE("the JSON holds every key, and null for what is not known") {
 TEST_CASE("why a job ran on the CPU beside a GPU is told, unless that was requested") {
   model::Report report = sample();
   report.gpus_here = true;
-  report.reasons = {"on the CPU: CUDA_VISIBLE_DEVICES=9 was set before", "and this"};
+  report.reasons = {"on the CPU: CUDA_VISIBLE_DEVICES=9 was already set", "and this"};
   CHECK(holds(report_text(report, plain()),
-              "       why   on the CPU: CUDA_VISIBLE_DEVICES=9 was set before\n"
+              "       why   on the CPU: CUDA_VISIBLE_DEVICES=9 was already set\n"
               "             and this\n"));
   CHECK(nlohmann::json::parse(report_json(report))["reasons"].size() == 2);
   report.on_cpu_by_request = true;
@@ -242,7 +242,7 @@ TEST_CASE("a job that was ended because it hung is said to have hung") {
   tries->has_ranks = true;
   model::Try& last = tries->all.emplace_back();
   last.kind = model::TryClass::kHang;
-  last.evidence = "no progress for 12.0 s: berth ended it (--hang-action kill)";
+  last.evidence = "no progress for 12.0 s: Berth ended all ranks (--hang-action kill)";
   last.ranks.resize(3);
   for (int rank = 0; rank < 3; ++rank) {
     auto& one = last.ranks[static_cast<std::size_t>(rank)];
@@ -253,8 +253,9 @@ TEST_CASE("a job that was ended because it hung is said to have hung") {
   last.hangs.emplace_back().odd_ranks = {1};
   report.tries = tries;
   const std::string text = report_text(report, plain());
-  CHECK(holds(text, "hung, and was ended by berth after 12.4 s"));
-  CHECK(holds(text, "no progress for 12.0 s: berth ended it (--hang-action kill); rank 1 hung;"));
+  CHECK(holds(text, "hung, and was ended by Berth after 12.4 s"));
+  CHECK(holds(text,
+              "no progress for 12.0 s: Berth ended all ranks (--hang-action kill); rank 1 hung;"));
   CHECK(holds(text, "victims: "));
   CHECK_FALSE(holds(text, "failed first"));
   last.hangs.back().odd_ranks.clear();
@@ -267,9 +268,10 @@ TEST_CASE("memory that grows is told with its rate, and JSON has the figures") {
   report.memory_growth = {{std::nullopt, "", 12.0 * (1 << 20), 185},
                           {3, "GPU 3 (NVIDIA H100)", 2.0 * (1 << 20), 0}};
   const std::string text = report_text(report, plain());
-  CHECK(holds(text, "host memory grows 12.0 MiB a minute since minute 3\n"));
-  CHECK(holds(text, "memory on GPU 3 (NVIDIA H100) grows 2.00 MiB a minute since minute 0\n"));
-  CHECK(holds(text, "try   keep loss.item() instead of losses"));
+  CHECK(holds(text, "host memory has grown by 12.0 MiB a minute since minute 3\n"));
+  CHECK(
+      holds(text, "memory on GPU 3 (NVIDIA H100) has grown by 2.00 MiB a minute since minute 0\n"));
+  CHECK(holds(text, "try   store loss.item() instead of loss"));
   const auto json = nlohmann::json::parse(report_json(report));
   CHECK(json["memory_growth"][0]["device"].is_null());
   CHECK(json["memory_growth"][1]["bytes_per_minute"] == 2 << 20);
@@ -285,8 +287,8 @@ TEST_CASE("what limited a job is told with a change, in 25 lines at most") {
   CHECK(holds(text, "limit it waited for 2 workers\n       try   7 workers\n"));
   CHECK_FALSE(holds(text, "a third finding"));
   report.bottlenecks.clear();
-  report.bottlenecks_unknown = "nothing stood out";
-  CHECK(holds(report_text(report, plain()), "limit not known: nothing stood out\n"));
+  report.bottlenecks_unknown = "no bottleneck stood out";
+  CHECK(holds(report_text(report, plain()), "limit not known: no bottleneck stood out\n"));
   report.outcome.exit_code = 3;
   CHECK_FALSE(holds(report_text(report, plain()), "limit"));
 }

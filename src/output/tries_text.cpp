@@ -40,7 +40,7 @@ std::string signal_name(int number) {
 }
 
 std::string how(const RankEnd& end) {
-  return end.signal ? text("by {}", signal_name(*end.signal))
+  return end.signal ? text("killed by {}", signal_name(*end.signal))
                     : text("with exit code {}", end.exit_code.value_or(0));
 }
 
@@ -65,8 +65,8 @@ std::string end_words(const RankEnd& end, bool was_hung) {
     case RankPart::kOk:
       return text("ok");
     case RankPart::kFailedFirst:
-      return end.signal ? text("{}, first", signal_name(*end.signal))
-                        : text("exit code {}, first", end.exit_code.value_or(0));
+      return end.signal ? text("{} (failed first)", signal_name(*end.signal))
+                        : text("exit code {} (failed first)", end.exit_code.value_or(0));
     case RankPart::kVictim:
       return text("victim");
     case RankPart::kStopped:
@@ -206,7 +206,7 @@ std::string hung_ranks(const model::Try& one) {
                 model::show_cpu_list(hung)) +
          (victims.empty()
               ? ""
-              : text_n("; its victim: rank {}", "; its victims: ranks {}",
+              : text_n("; rank {} failed as a result", "; ranks {} failed as a result",
                        static_cast<long long>(victims.size()), model::show_cpu_list(victims)));
 }
 
@@ -217,11 +217,11 @@ std::string class_words(model::TryClass one) {
     case model::TryClass::kOk:
       return text("ok");
     case model::TryClass::kUserError:
-      return text("an error of the program");
+      return text("a program error");
     case model::TryClass::kOutOfMemory:
       return text("out of memory");
     case model::TryClass::kDeviceFault:
-      return text("a fault of a device");
+      return text("a device fault");
     case model::TryClass::kKilled:
       return text("killed");
     case model::TryClass::kHang:
@@ -229,7 +229,7 @@ std::string class_words(model::TryClass one) {
     case model::TryClass::kStopped:
       return text("stopped");
     case model::TryClass::kPreempted:
-      return text("ended for another job");
+      return text("preempted by another job");
     case model::TryClass::kNodeShutdown:
       return text("ended by the shutdown of the machine");
   }
@@ -249,12 +249,13 @@ std::vector<std::string> failure_sentences(const model::Tries& tries) {
     out.push_back(translated(last.evidence) + hung_ranks(last));
   } else if (const RankEnd* first = model::first_failed(last)) {
     const std::vector<int> victims = with_part(last, RankPart::kVictim);
-    out.push_back(text("rank {} failed first, {}, after {}", first->rank, how(*first),
-                       show_duration(first->wall)) +
-                  (victims.empty() ? ""
-                                   : text_n("; its victim: rank {}", "; its victims: ranks {}",
-                                            static_cast<long long>(victims.size()),
-                                            model::show_cpu_list(victims))));
+    out.push_back(
+        text("rank {} failed first, {}, after {}", first->rank, how(*first),
+             show_duration(first->wall)) +
+        (victims.empty()
+             ? ""
+             : text_n("; rank {} failed as a result", "; ranks {} failed as a result",
+                      static_cast<long long>(victims.size()), model::show_cpu_list(victims))));
     if (const auto lines = lines_of(*first); !lines.empty())
       out.push_back(text("rank {}: {}", first->rank, printable(lines.back())));
     if (!last.left_early.empty())
@@ -264,10 +265,10 @@ std::vector<std::string> failure_sentences(const model::Tries& tries) {
                            model::show_cpu_list(last.left_early)));
   }
   if (!last.left_early.empty() && model::first_failed(last) == nullptr)
-    out.push_back(text_n(
-        "rank {} left with exit code 0 while the others waited, until they were ended",
-        "ranks {} left with exit code 0 while the others waited, until they were ended",
-        static_cast<long long>(last.left_early.size()), model::show_cpu_list(last.left_early)));
+    out.push_back(text_n("rank {} exited with code 0 while the other ranks waited for it",
+                         "ranks {} exited with code 0 while the other ranks waited for them",
+                         static_cast<long long>(last.left_early.size()),
+                         model::show_cpu_list(last.left_early)));
   for (const RankEnd& end : last.ranks)
     if (end.part == RankPart::kUnkillable)
       out.push_back(
@@ -314,13 +315,14 @@ std::vector<std::string> nccl_sentences(const model::Tries& tries) {
   }
   std::vector<std::string> parts;
   for (const auto& [transport, pairs] : by) {
-    parts.push_back(text_n("{} pair of ranks by {}", "{} pairs of ranks by {}",
+    parts.push_back(text_n("{} pair of ranks connected by {}", "{} pairs of ranks connected by {}",
                            static_cast<long long>(pairs.size()), pairs.size(), transport));
     if (by.size() > 1 && pairs.size() <= kMostPairs) parts.back() += ": " + join(pairs, ", ");
   }
   std::vector<std::string> out;
   const std::string name = nccl.version.empty() ? "NCCL" : "NCCL " + nccl.version;
-  out.push_back(name + ": " + (parts.empty() ? text("no pair of ranks") : join(parts, "; ")));
+  out.push_back(name + ": " +
+                (parts.empty() ? text("no connections between ranks") : join(parts, "; ")));
   const bool is_one_node =
       static_cast<int>(tries.all.back().ranks.size()) == tries.all.back().world_size;
   if (has_network && is_one_node)
@@ -328,8 +330,8 @@ std::vector<std::string> nccl_sentences(const model::Tries& tries) {
                        "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "df -h /dev/shm"));
   for (const std::string& one : nccl.warnings) out.push_back(text("NCCL warned: {}", one));
   if (nccl.more_warnings > 0)
-    out.push_back(text_n("{} more warning of NCCL", "{} more warnings of NCCL", nccl.more_warnings,
-                         nccl.more_warnings));
+    out.push_back(text_n("{} more warning from NCCL", "{} more warnings from NCCL",
+                         nccl.more_warnings, nccl.more_warnings));
   return out;
 }
 

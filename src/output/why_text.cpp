@@ -119,7 +119,8 @@ std::string waiting_head(const JobStory& story) {
   const std::string number = job_number(job);
   const std::string& why = story.outlook.obstruction;
   const std::string wish = wish_of(job);
-  if (job.state == JobState::kHeld) return text("job {} is held back: it does not start", number);
+  if (job.state == JobState::kHeld)
+    return text("job {} is held: it does not start until it is released", number);
   if (const auto ids = awaited(story); !ids.empty()) {
     std::vector<std::string> names;
     names.reserve(ids.size());
@@ -127,8 +128,8 @@ std::string waiting_head(const JobStory& story) {
     return text("job {} waits for the end of {}", number, listed(names));
   }
   if (why == "array_limit")
-    return text_n("job {} waits: its array's limit is {} job queued or running at once",
-                  "job {} waits: its array's limit is {} jobs queued or running at once",
+    return text_n("job {} waits: its array may have only {} job queued or running at once",
+                  "job {} waits: its array may have only {} jobs queued or running at once",
                   job.task ? job.task->at_most : 0, number, job.task ? job.task->at_most : 0);
   if (why == "pause")
     return text("job {} waits: the pause before its next try is not over", number);
@@ -150,12 +151,12 @@ std::string waiting_head(const JobStory& story) {
         "job {} waits: the broker for all users is running, so your own broker starts nothing",
         number);
   if (why == "never" && story.drained > 0)
-    return text_n("job {} waits for {}: {} of the {} that it could use is drained",
-                  "job {} waits for {}: {} of the {} that it could use are drained", story.drained,
+    return text_n("job {} waits for {}: {} of the {} suitable devices is drained",
+                  "job {} waits for {}: {} of the {} suitable devices are drained", story.drained,
                   number, wish, story.drained, story.possible);
   if (why == "never")
-    return text("job {} waits for {}: it would not fit even if every job ended", number, wish);
-  return text("job {} waits for {}, and is next", number, wish);
+    return text("job {} waits for {}: it would not fit even if all other jobs ended", number, wish);
+  return text("job {} waits for {}, and is next in the queue", number, wish);
 }
 
 // ---- the lines below it
@@ -180,11 +181,11 @@ void add_when(Lines& lines, const JobStory& story, const JobsView& view) {
   if (story.job.state == JobState::kHeld || !awaited(story).empty()) return;
   if (!fits_at) {
     if (why == "user_limit")
-      lines.add(tr("when"), text("never: the job requests more than one user may have"));
+      lines.add(tr("when"), text("never: the request exceeds the limit for one user"));
     if (why == "never" && story.drained > 0)
-      lines.add(tr("when"), text("after `berth undrain` of one of these devices"));
+      lines.add(tr("when"), text("after `berth undrain` on one of these devices"));
     else if (why == "busy" || why == "never")
-      lines.add(tr("when"), text("unknown: the obstacle is not a job of this broker"));
+      lines.add(tr("when"), text("unknown: something other than this broker's jobs blocks it"));
     return;
   }
   const std::string when = soon_words(*fits_at, view.unix_milliseconds);
@@ -193,10 +194,10 @@ void add_when(Lines& lines, const JobStory& story, const JobsView& view) {
   if (release == nullptr || why == "nothing") return;
   const std::string whose = job_words(story, release->job);
   lines.add(tr("when"), release->by_limit
-                            ? text("{}: then the time limit of {} is over", when, whose)
-                            : text("{}, as a guess: {} has no time limit", when, whose));
+                            ? text("{}, when the time limit of {} expires", when, whose)
+                            : text("{}; a guess, because {} has no time limit", when, whose));
   if (!story.outlook.before.empty())
-    lines.add(tr("when"), text("later, if an earlier job in the queue gets them"));
+    lines.add(tr("when"), text("later, if an earlier job in the queue starts first"));
 }
 
 /// Adds a line about the CPU, if the job could start there sooner.
@@ -206,9 +207,9 @@ void add_cpu(Lines& lines, const JobStory& story, const JobsView& view) {
   const std::int64_t then = job.submitted_unix_milliseconds + job.or_cpu_after->count();
   lines.add(tr("or"),
             then > view.unix_milliseconds
-                ? text("{}: on the CPU, after waiting {}", soon_words(then, view.unix_milliseconds),
-                       show_duration(*job.or_cpu_after))
-                : text("on the CPU, as soon as it fits there: it has waited {}",
+                ? text("{} on the CPU, after a wait of {}",
+                       soon_words(then, view.unix_milliseconds), show_duration(*job.or_cpu_after))
+                : text("on the CPU, as soon as the job fits there: it has waited {}",
                        show_duration(*job.or_cpu_after)));
 }
 
@@ -217,7 +218,7 @@ void add_preemptions(Lines& lines, const Job& job) {
   if (!job.preemptible) return;
   if (job.preemptions > 0)
     lines.add(tr("preemptible"),
-              text_n("ended {} time for another job", "ended {} times for other jobs",
+              text_n("preempted {} time by another job", "preempted {} times by other jobs",
                      job.preemptions, job.preemptions));
   if (!model::has_ended(job.state))
     lines.add(tr("preemptible"),
@@ -235,7 +236,7 @@ void add_retries(Lines& lines, const Job& job, const JobsView& view) {
   Job avoided;
   for (const std::string& unit : job.avoids) avoided.grants.push_back({unit, 0, 0, false});
   if (!avoided.grants.empty())
-    lines.add(tr("retries"), text("it avoids {}", has_words(avoided, view.snapshot)));
+    lines.add(tr("retries"), text("the job now avoids {}", has_words(avoided, view.snapshot)));
 }
 
 /// Adds lines about what happened to the job when the machine restarted, and what would happen at
@@ -248,7 +249,7 @@ void add_restarts(Lines& lines, const Job& job) {
                                      job.restarts, job.restarts));
   if (!model::has_ended(job.state))
     lines.add(tr("restarts"),
-              text("restarted, at most {} times, if the machine is restarted while the job runs",
+              text("the job is restarted, at most {} times, if the machine restarts while it runs",
                    model::kMostRestarts));
   else if (job.state == JobState::kLost && job.restarts > 0 &&
            job.why == text("the machine was restarted while it ran"))
@@ -383,15 +384,16 @@ std::string of_waiting(const JobStory& story, const JobsView& view, const Termin
   if (story.outlook.obstruction != "gives_way")
     add_sooner(lines, story);
   else
-    lines.add(tr("to go on"), text("berth run --queue …    with that broker; berth cancel {} here",
-                                   job_number(story.job)));
+    lines.add(tr("continue"),
+              text("berth run --queue …    queues it there; berth cancel {} removes it here",
+                   job_number(story.job)));
   if (story.job.state == JobState::kHeld && story.job.uid == view.own_uid)
-    lines.add(tr("to go on"),
+    lines.add(tr("continue"),
               fmt::format("berth release {}", story.array.empty()
                                                   ? job_number(story.job)
                                                   : std::to_string(story.job.task->array)));
   for (const JobId id : awaited(story))
-    lines.add(tr("that one"), fmt::format("berth why {}", number_of(story, id)));
+    lines.add(tr("see also"), fmt::format("berth why {}", number_of(story, id)));
   add_preemptions(lines, story.job);
   add_retries(lines, story.job, view);
   add_restarts(lines, story.job);
@@ -420,8 +422,9 @@ std::string of_running(const JobStory& story, const JobsView& view, const Termin
   add_retries(lines, job, view);
   add_restarts(lines, job);
   add_array(lines, story);
-  return text("job {} runs on {} since {} ({})", job_number(job), has_words(job, view.snapshot),
-              clock_words(since, now), show_age(static_cast<double>(now - since) / 1000)) +
+  return text("job {} has been running on {} since {} ({})", job_number(job),
+              has_words(job, view.snapshot), clock_words(since, now),
+              show_age(static_cast<double>(now - since) / 1000)) +
          "\n" + lines.render(terminal);
 }
 

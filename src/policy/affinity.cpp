@@ -89,7 +89,7 @@ void beside_devices(model::Placement& placement, const model::Request& request,
   auto close = model::intersection(local, allowed);
   if (!local.empty() && !allowed.empty() && close.empty())
     placement.reasons.push_back(text(
-        "this process may use none of the cores near the device ({}): affinity stays unchanged",
+        "this process may not use the cores near the device ({}): its CPU affinity stays unchanged",
         model::show_cpu_list(local)));
   if (request.cpus) {
     const auto count = static_cast<std::size_t>(*request.cpus);

@@ -60,7 +60,7 @@ class Writer {
     threads();
     waiting();
     if (options_.quiet)
-      prefer("TF_CPP_MIN_LOG_LEVEL", "1", text("TensorFlow leaves out its information messages"));
+      prefer("TF_CPP_MIN_LOG_LEVEL", "1", text("TensorFlow prints no informational messages"));
     return std::move(environment_);
   }
 
@@ -174,7 +174,7 @@ void Writer::nvidia() {
     if (own_order)
       add(Setting::Action::kKeep, "CUDA_DEVICE_ORDER", *order, text("set before: kept"));
     return demand("CUDA_VISIBLE_DEVICES", by_uuid,
-                  text("by uuid: an index could mean another GPU here"));
+                  text("set by uuid, because an index could mean another GPU here"));
   }
   demand("CUDA_DEVICE_ORDER", "PCI_BUS_ID",
          text("an index means the same GPU to CUDA and to nvidia-smi"));
@@ -250,8 +250,8 @@ void Writer::tpu() {
       {{1, "1,1,1"}, {2, "1,2,1"}, {4, "2,2,1"}}};
   for (const auto& [count, shape] : kShapes)
     if (chosen.size() == count && chosen.size() < devices.size()) {
-      demand("TPU_CHIPS_PER_PROCESS_BOUNDS", shape, text("the shape of the chips chosen"));
-      demand("TPU_PROCESS_BOUNDS", "1,1,1", text("one process uses them"));
+      demand("TPU_CHIPS_PER_PROCESS_BOUNDS", shape, text("the topology of the chosen chips"));
+      demand("TPU_PROCESS_BOUNDS", "1,1,1", text("one process uses all chosen chips"));
     }
   prefer("JAX_PLATFORMS", "tpu,cpu",
          text("JAX reports it if the TPU fails, instead of silently using the CPU"));
@@ -290,8 +290,11 @@ void Writer::collectives() {
     return one.device->name.find("RTX 4090") != std::string::npos;
   });
   if (cards < 2 || driver.empty() || !is_older(driver, kFixed)) return;
-  prefer("NCCL_P2P_DISABLE", "1",
-         text("driver {} offers direct transfers between RTX 4090, with which NCCL hangs", driver));
+  prefer(
+      "NCCL_P2P_DISABLE", "1",
+      text(
+          "driver {} offers peer-to-peer transfers between RTX 4090 GPUs, but NCCL hangs with them",
+          driver));
 }
 
 /// OpenMP's value for the first nesting level: 4 for "4,2".

@@ -43,9 +43,8 @@ constexpr std::array<Row, 18> kRows{{
      false,
      msgid("this PyTorch is a CPU build: install a CUDA build (pip install torch --index-url "
            "https://download.pytorch.org/whl/cu126)"),
-     msgid("this PyTorch can use CUDA, but the program gave it no work: model.to(\"cuda\"), and "
-           "the same "
-           "for its inputs"),
+     msgid("this PyTorch can use CUDA, but the program gave it no work: call model.to(\"cuda\"), "
+           "and move the inputs too"),
      msgid("this PyTorch is a CPU build: install a ROCm build (pip install torch --index-url "
            "https://download.pytorch.org/whl/rocm6.4)"),
      msgid("this PyTorch is a CPU build: install an XPU build (pip install torch --index-url "
@@ -70,7 +69,8 @@ constexpr std::array<Row, 18> kRows{{
      true,
      false,
      msgid("JAX has no GPU plugin here: pip install 'jax[cuda12]'"),
-     msgid("JAX had its CUDA plugin, but gave it no work: see jax.devices() and JAX_PLATFORMS"),
+     msgid("JAX had its CUDA plugin, but ran nothing on the GPU: see jax.devices() and "
+           "JAX_PLATFORMS"),
      msgid("JAX has no GPU plugin here: pip install 'jax[rocm]'"),
      ""},
     {"xgboost",
@@ -91,7 +91,7 @@ constexpr std::array<Row, 18> kRows{{
      "",
      false,
      false,
-     msgid("LightGBM trains on the GPU with device=\"cuda\", where it was built with USE_CUDA"),
+     msgid("LightGBM trains on the GPU with device=\"cuda\", if it was built with USE_CUDA"),
      "",
      msgid("LightGBM trains on the GPU with device=\"gpu\" (OpenCL)"),
      msgid("LightGBM trains on the GPU with device=\"gpu\" (OpenCL)")},
@@ -160,7 +160,7 @@ constexpr std::array<Row, 18> kRows{{
      "",
      false,
      false,
-     msgid("Polars runs on the CPU: .collect(engine=\"gpu\") after pip install 'polars[gpu]'"),
+     msgid("Polars runs on the CPU: pip install 'polars[gpu]', then use .collect(engine=\"gpu\")"),
      "",
      "",
      ""},

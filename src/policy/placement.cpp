@@ -90,8 +90,8 @@ Result<Candidates> whatever_there_is(const Search& search, std::vector<std::stri
   } else if (visible.empty()) {
     reasons.push_back(
         search.visible.hides_all
-            ? text("on the CPU: {} was set before and hides every GPU", search.visible.variables)
-            : text("on the CPU: {} was set before and leaves no GPU of this machine",
+            ? text("on the CPU: {} was already set and hides every GPU", search.visible.variables)
+            : text("on the CPU: {} was already set and allows no GPU of this machine",
                    search.visible.variables));
   } else {
     reasons.push_back(text("on the CPU: no GPU can be used"));
@@ -124,7 +124,7 @@ Result<Candidate> named(const Search& search, const Unit& unit) {
                                 unit.partition_uuid) != search.ledger.made.end())
     return Error{ErrorCode::kRefused, "E0419",
                  text("{} cannot be used: {}", unit.partition_uuid,
-                      text("it was made for one job, and is removed with it")),
+                      text("it was made for one job, and is removed when that job ends")),
                  call_with(search.request, "--isolation mig --memory 8GiB")};
   if (mine.empty()) {
     for (const model::Device& device : search.snapshot.devices)
@@ -137,7 +137,7 @@ Result<Candidate> named(const Search& search, const Unit& unit) {
   if (visible.empty())
     return Error{ErrorCode::kRefused, "E0416",
                  text("{} does not allow {}", search.visible.variables, label(mine.front())),
-                 text("unset the variable, or name one of its devices")};
+                 text("unset the variable, or name a device that it allows")};
   const auto usable = usable_of(visible);
   // A device that does not answer may recover, so try it if the user named it.
   const Obstacle obstacle = visible.front().obstacle;
@@ -272,7 +272,7 @@ std::string why(const Candidate& c, const Search& search) {
     return text("{}: its users are not known: {}", what, printable(c.device->note));
   if (c.busy && !users.empty()) return text("{}: shared with {}", what, users);
   if (c.busy || (c.partition == nullptr && model::holds_unaccounted(*c.device, search.snapshot)))
-    return text("{}: memory is in use, and no process here accounts for it", what);
+    return text("{}: memory is in use, but no visible process uses it", what);
   if (c.device->health == model::Health::kDegraded)
     return text("{}: free, but degraded: see berth ls", what);
   return text("{}: free", what);

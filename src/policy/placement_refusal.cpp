@@ -186,8 +186,8 @@ Error too_few(const Search& search, const Candidates& visible, std::size_t here,
 
 Error hidden(const Search& search, const Candidates& visible, std::size_t left, int count) {
   return {ErrorCode::kRefused, "E0416",
-          text_n("{} leaves {} of {} GPUs, {} was requested",
-                 "{} leaves {} of {} GPUs, {} were requested", count, search.visible.variables,
+          text_n("{} allows {} of {} GPUs, but {} was requested",
+                 "{} allows {} of {} GPUs, but {} were requested", count, search.visible.variables,
                  left, search.all.size(), count),
           left > 0 ? instead(search, visible, count)
                    : text("unset the variable, or: {}", call_with(search.request, "--cpu"))};
@@ -256,7 +256,7 @@ std::string held(const Candidate& c, const Search& search) {
   if (c.device->processes_unknown)
     return text("{}: its users are not known: {}", label(c), printable(c.device->note));
   if (!users.empty()) return text("{}: {}", label(c), users);
-  return c.busy ? text("{}: memory is in use, and no process here accounts for it", label(c))
+  return c.busy ? text("{}: memory is in use, but no visible process uses it", label(c))
                 : text("{}: free", label(c));
 }
 

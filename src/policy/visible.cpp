@@ -132,9 +132,10 @@ void take(Visible& visible, const char* name, std::string_view value, const Read
     if (std::find(visible.units.begin(), visible.units.end(), unit) == visible.units.end())
       visible.units.push_back(unit);
   if (!reading.ignored.empty() && !means_none(value) && reading.ignored.substr(0, 1) != "-")
-    visible.notes.push_back(text(
-        "{}: ignored from '{}' on, because that entry names no device here, or names one twice",
-        name, printable(reading.ignored.substr(0, 64))));
+    visible.notes.push_back(
+        text("{}: '{}' and later entries are ignored, because it names no device here, or names "
+             "one twice",
+             name, printable(reading.ignored.substr(0, 64))));
 }
 
 bool several_models(const std::vector<const Device*>& devices) {
@@ -151,10 +152,10 @@ void read_cuda(Visible& visible, const model::Request& request, const model::Sna
   // order.
   if (reading.used_index && request.inherited_cuda_order.value_or("") != "PCI_BUS_ID" &&
       several_models(devices))
-    visible.notes.push_back(
-        text("Berth reads CUDA_VISIBLE_DEVICES={} in bus order, as nvidia-smi does. The GPUs here "
-             "differ: without CUDA_DEVICE_ORDER=PCI_BUS_ID, CUDA itself counts the fastest first",
-             printable(value.substr(0, 200))));
+    visible.notes.push_back(text(
+        "Berth reads CUDA_VISIBLE_DEVICES={} in bus order, as nvidia-smi does. The GPUs here "
+        "differ in model: without CUDA_DEVICE_ORDER=PCI_BUS_ID, CUDA numbers the fastest one first",
+        printable(value.substr(0, 200))));
 }
 
 std::vector<const Device*> pointers(const std::vector<const Device*>& devices,

@@ -35,18 +35,20 @@ class Search {
   Bottlenecks run() {
     if (seen_.wall_seconds < kShortestJudged)
       return {{}, text("the job ran for less than {} s", kShortestJudged)};
-    if (seen_.main.seconds <= 0) return {{}, text("its processes were not seen in time")};
+    if (seen_.main.seconds <= 0)
+      return {{}, text("the processes of the job were not sampled in time")};
     if (look_at_ranks()) return result_;
     look_at_quota();
     look_at_shared_cores();
     if (seen_.device_unused)
-      add("device_unused", text("the GPU was never used"), text("the CPU alone: {}", "--cpu"));
+      add("device_unused", text("the GPU was never used"),
+          text("run it on the CPU only: {}", "--cpu"));
     const bool on_device = !seen_.devices.empty() && !seen_.device_unused;
     if (on_device)
       for (const DeviceEvidence& one : seen_.devices) look_at_device(one);
     else
       look_at_cpu();
-    if (result_.found.empty() && result_.unknown.empty()) unknown(text("nothing stood out"));
+    if (result_.found.empty() && result_.unknown.empty()) unknown(text("no bottleneck stood out"));
     return result_;
   }
 
@@ -72,7 +74,7 @@ class Search {
     const double others = ranks[1 + (ranks.size() - 2) / 2].runs;  // their median
     if (ranks.front().runs < 2 * kWaits || others > ranks.front().runs / 2) return false;
     add("other_ranks",
-        text("rank {} ran {} of the time, and most others {}: they waited for it",
+        text("rank {} ran {} of the time, most other ranks only {}: those ranks waited for it",
              ranks.front().rank, percent(ranks.front().runs), percent(others)),
         text("give rank {} less work; {} shows where in the code it is", ranks.front().rank,
              "berth stacks"));
@@ -82,9 +84,9 @@ class Search {
   void look_at_quota() {
     if (seen_.quota_part < kWaits / 2) return;
     add("cpu_quota",
-        text("the CPU quota of its control group stopped it in {} of the quota's periods",
+        text("the CPU quota of the job's control group throttled it in {} of the quota periods",
              percent(seen_.quota_part)),
-        text("a larger quota, or as many threads as it allows: {}", "--threads"));
+        text("use a larger quota, or no more threads than the quota allows: {}", "--threads"));
   }
 
   /// Looks for threads that were ready to run but had no core, although the job may use enough
@@ -96,9 +98,9 @@ class Search {
     if (wanted < 0.5 || wanted - used < kWaits * wanted) return;
     cores_are_shared_ = true;
     add("shared_cores",
-        text("it could have used {} cores, and got {}: other programs used them",
+        text("the job could have used {} cores, but got {}: other programs used the rest",
              cores_words(wanted), cores_words(used)),
-        text("cores of its own: {}", "berth run --cpus N"));
+        text("reserve cores for the job: {}", "berth run --cpus N"));
   }
 
   /// Looks for a main process that waits while its workers run.
@@ -113,20 +115,20 @@ class Search {
     const int enough = static_cast<int>(std::ceil(workers / std::max(main_runs(), 0.05)));
     const int most = std::max(1, seen_.cores / seen_.mains);
     const int proposed = std::min(enough, most);
-    std::string change =
-        proposed > workers
-            ? text("{} workers, for example {}", proposed, fmt::format("num_workers={}", proposed))
-            : text(
-                  "less work for each item: prepare the data once and store it, or move the work "
-                  "to the GPU in batches");
+    std::string change = proposed > workers
+                             ? text("use {} workers, for example {}", proposed,
+                                    fmt::format("num_workers={}", proposed))
+                             : text(
+                                   "do less work for each item: prepare the data once and store "
+                                   "it, or move the work to the GPU in batches");
     if (busy < 0.5 * workers)
-      change = text("larger items for each worker: only {} of {} worked at a time",
+      change = text("give each worker larger items: on average, only {} of {} workers were busy",
                     cores_words(busy), workers);
     add("input",
-        text_n("its main process waited {1} of the time for {0} worker process, such as a data "
-               "loader's",
-               "its main process waited {1} of the time for {0} worker processes, such as a data "
-               "loader's",
+        text_n("the job's main process waited {1} of the time for {0} worker process, such as a "
+               "data loader's",
+               "the job's main process waited {1} of the time for {0} worker processes, such as a "
+               "data loader's",
                all, all, percent(waits)),
         std::move(change));
     return true;
@@ -136,12 +138,12 @@ class Search {
     const double part = seen_.main.part(seen_.main.on_disk);
     if (part < kWaits) return false;
     if (!seen_.disk_bytes || *seen_.disk_bytes <= 0) {
-      unknown(text("it waited in the kernel for {} of the time, for something that is not a disk",
+      unknown(text("the job waited in the kernel for {} of the time, but not for a disk",
                    percent(part)));
       return false;
     }
     add("disk",
-        text("it waited {} of the time for a disk, and transferred {}", percent(part),
+        text("the job waited {} of the time for a disk, and transferred {}", percent(part),
              show_bytes(static_cast<std::uint64_t>(*seen_.disk_bytes))),
         text("copy the data to a local disk or into memory, in fewer and larger files"));
     return true;
@@ -150,50 +152,53 @@ class Search {
   [[nodiscard]] std::string where_it_waits() const {
     const char* const stacks = seen_.has_number ? "berth stacks JOB" : "berth stacks PID";
     if (seen_.registers_stacks)
-      return text("{} shows the line of code while the program runs", stacks);
-    return text("started with {}, {} shows the line of Python while the program runs",
+      return text("{} shows the current line of code while the program runs", stacks);
+    return text("if the job is started with {}, {} shows its current line of Python",
                 "berth run --retries 1", stacks);
   }
 
   void look_at_waiting() {
     // A main process that sleeps may wait for child processes that compute.
     const double used = seen_.cpu_seconds ? *seen_.cpu_seconds / seen_.wall_seconds : 0;
-    if (std::max(main_runs(), used) > kWaits) return unknown(text("nothing stood out"));
+    if (std::max(main_runs(), used) > kWaits) return unknown(text("no bottleneck stood out"));
     add("waiting",
-        text("it neither computed nor read for {} of the time: it slept, or waited for a network, "
-             "a lock or another program",
+        text("the job was idle for {} of the time: it slept, or waited for a network, a lock or "
+             "another program",
              percent(1 - main_runs())),
         where_it_waits());
   }
 
   [[nodiscard]] std::string better_blas() const {
     if (!seen_.has_reference_blas) return "";
-    return "; " + text("for products of matrices a faster BLAS than the reference BLAS: {}",
+    return "; " + text("install a BLAS that multiplies matrices faster than the reference BLAS: {}",
                        "sudo apt install libopenblas0");
   }
 
   void look_at_cpu() {
     if (look_at_disk() || look_at_input()) return;
     const double runnable = seen_.runnable.value_or(main_runs() * seen_.mains);
-    if (!seen_.runnable) unknown(text("it was not measured how many of its threads could run"));
+    if (!seen_.runnable) unknown(text("the number of runnable threads was not measured"));
     if (runnable > 1.5 * seen_.cores + 0.5)
       return add(
           "too_many_threads",
-          text("{} of its threads wanted to run on {} cores", cores_words(runnable), seen_.cores),
-          text("as many threads as cores: {}", fmt::format("OMP_NUM_THREADS={}", seen_.cores)));
+          text("{} threads of the job were runnable, but it has only {} cores",
+               cores_words(runnable), seen_.cores),
+          text("use as many threads as cores: {}", fmt::format("OMP_NUM_THREADS={}", seen_.cores)));
     if (runnable >= kDeviceIsBusy * seen_.cores) {
       if (cores_are_shared_) return;  // the report already says that other programs had the cores
       add("cores",
-          text_n("its threads had work for its {} core",
-                 "its threads had work for all of its {} cores", seen_.cores, seen_.cores),
-          text("more cores, or a GPU: {} compares them", "berth compare") + better_blas());
+          text_n("the job had enough runnable threads for its {} core",
+                 "the job had enough runnable threads for all of its {} cores", seen_.cores,
+                 seen_.cores),
+          text("use more cores or a GPU: {} compares them", "berth compare") + better_blas());
       return unknown(text("it was not measured whether computing or memory limits the cores"));
     }
     if (main_runs() >= kMostly)
-      return add("one_thread",
-                 text("one thread had work {} of the time; of {} cores, the job had work for {}",
-                      percent(main_runs()), seen_.cores, cores_words(runnable)),
-                 text("array operations instead of loops, or worker processes") + better_blas());
+      return add(
+          "one_thread",
+          text("the main thread ran {} of the time; of {} cores, the job could use only {}",
+               percent(main_runs()), seen_.cores, cores_words(runnable)),
+          text("use array operations instead of loops, or worker processes") + better_blas());
     look_at_waiting();
   }
 
@@ -208,7 +213,8 @@ class Search {
     add("host_code",
         text("{} was busy {} of the time; the program ran on the CPU {} of the time", device.words,
              percent(*busy), percent(main_runs())),
-        text("load data in worker processes, and larger batches: less Python for each kernel"));
+        text("load data in worker processes and use larger batches, so that less Python runs for "
+             "each kernel"));
     if (!device.launches) unknown(text("kernels are counted only with {}", "--memory"));
   }
 
@@ -221,8 +227,8 @@ class Search {
                     percent(part))
              : text("{} lowered its clocks because of its power limit for {} of the time",
                     device.words, percent(part)),
-        heat ? text("better cooling; {} shows the temperature", "berth top")
-             : text("a higher power limit, if the board allows it: {}", "nvidia-smi -pl WATTS"));
+        heat ? text("improve the cooling; {} shows the temperature", "berth top")
+             : text("raise the power limit, if the board allows it: {}", "nvidia-smi -pl WATTS"));
     return true;
   }
 
@@ -237,33 +243,34 @@ class Search {
     // that is alone gets all of the time, whatever its share is.
     if (used < 0.85 * share || waited < kWaits / 2) return false;
     add("share",
-        text("it used {} of the time of {}, waited {} for its turn while other jobs had it, and "
-             "its share is {}",
+        text("the job used {} of the time of {}, waited {} of the time for other jobs, and its "
+             "share is {}",
              percent(used), device.words, percent(waited), percent(share)),
-        text("a larger share: {}", "--share"));
+        text("request a larger share: {}", "--share"));
     return true;
   }
 
   void look_at_busy_device(const DeviceEvidence& device, double busy) {
     if (!device.strain.memory_busy) {
       add("device", text("{} was busy {} of the time", device.words, percent(busy)),
-          text("half precision or TF32: {}", "berth compare --preset tf32"));
+          text("use half precision or TF32: {}", "berth compare --preset tf32"));
       return unknown(
           text("it was not measured whether computing or memory limits {}", device.words));
     }
-    const std::string sentence = text("{} was busy {} of the time, its memory {}", device.words,
-                                      percent(busy), percent(*device.strain.memory_busy));
+    const std::string sentence =
+        text("{} was busy {} of the time, and its memory controller {} of the time", device.words,
+             percent(busy), percent(*device.strain.memory_busy));
     if (*device.strain.memory_busy >= kMemoryIsBusy)
       return add(
           "device_memory", sentence,
-          text("fewer passes over memory: fused kernels ({}), half precision", "torch.compile"));
+          text("reduce memory traffic with fused kernels ({}) or half precision", "torch.compile"));
     add("device_compute", sentence,
-        text("half precision or TF32: {}", "berth compare --preset tf32"));
+        text("use half precision or TF32: {}", "berth compare --preset tf32"));
   }
 
   bool look_at_transfers(const DeviceEvidence& device) {
     const std::string change =
-        text("pinned memory and {}, fewer and larger copies, results kept on the device",
+        text("use pinned memory and {}, make fewer and larger copies, keep results on the device",
              "non_blocking=True");
     if (device.strain.link_used && *device.strain.link_used >= kLinkIsBusy) {
       add("transfers",
@@ -293,7 +300,7 @@ class Search {
         text("{:.0f} kernels a second{}: the CPU took longer to start them than the device to run "
              "them",
              rate, length),
-        text("{} or CUDA graphs, larger batches", "torch.compile"));
+        text("use {}, CUDA graphs or larger batches", "torch.compile"));
     return true;
   }
 

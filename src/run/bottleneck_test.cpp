@@ -51,7 +51,7 @@ TEST_CASE("a loop in one thread, all cores, more threads than cores, and sleep a
   CHECK(first_kind(minute(0.98, 31)) == "too_many_threads");
   CHECK(first_kind(minute(0.02, 0.02)) == "waiting");
   CHECK(first_kind(minute(0.5, 2)).empty());
-  CHECK(find_bottlenecks(minute(0.5, 2)).unknown == "nothing stood out");
+  CHECK(find_bottlenecks(minute(0.5, 2)).unknown == "no bottleneck stood out");
 }
 
 TEST_CASE("the reference BLAS is named where the CPU limits the job") {
@@ -117,7 +117,7 @@ TEST_CASE("a disk is named only if bytes went to it") {
   Evidence evidence = minute(0.1, 0.1);
   evidence.main.on_disk = 50;
   CHECK(first_kind(evidence) == "waiting");
-  CHECK(holds(find_bottlenecks(evidence).unknown, "not a disk"));
+  CHECK(holds(find_bottlenecks(evidence).unknown, "not for a disk"));
   evidence.disk_bytes = 5e9;
   CHECK(first_kind(evidence) == "disk");
 }
@@ -151,7 +151,8 @@ TEST_CASE("a busy device is bound by computing, memory, heat, power or its share
   device.own_seconds = 17.9;
   device.waited_seconds = 30;
   CHECK(first_kind(evidence) == "share");
-  CHECK(holds(find_bottlenecks(evidence).found.front().sentence, "waited 50 % for its turn"));
+  CHECK(holds(find_bottlenecks(evidence).found.front().sentence,
+              "waited 50 % of the time for other jobs"));
 }
 
 TEST_CASE("the share of a job that was alone on its device limited nothing") {
@@ -167,12 +168,12 @@ TEST_CASE("the advice to look at the stacks says what the job needs for it") {
   Evidence evidence = minute(0.01, 0.01);
   REQUIRE(first_kind(evidence) == "waiting");
   CHECK(find_bottlenecks(evidence).found.front().change ==
-        "started with berth run --retries 1, berth stacks JOB shows the line of Python while the "
-        "program runs");
+        "if the job is started with berth run --retries 1, berth stacks JOB shows its current line "
+        "of Python");
   evidence.registers_stacks = true;
   evidence.has_number = false;
   CHECK(find_bottlenecks(evidence).found.front().change ==
-        "berth stacks PID shows the line of code while the program runs");
+        "berth stacks PID shows the current line of code while the program runs");
 }
 
 TEST_CASE("a device that waits is told why") {
@@ -231,7 +232,7 @@ TEST_CASE("without evidence nothing is named") {
   CHECK(find_bottlenecks(evidence).unknown == "the job ran for less than 2 s");
   evidence = minute(0.98, 1);
   evidence.main = {};
-  CHECK(find_bottlenecks(evidence).unknown == "its processes were not seen in time");
+  CHECK(find_bottlenecks(evidence).unknown == "the processes of the job were not sampled in time");
 }
 
 TEST_CASE("two devices with the same trouble give one finding") {

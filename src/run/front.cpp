@@ -127,7 +127,7 @@ class Front {
     if (not_started_) return not_executed(launch_.command.front(), not_started_->value);
     if (keeper_lost_ && !exited_) {
       return Error{ErrorCode::kUnavailable, "E0513",
-                   text("the keeper of the job was killed, so the job was ended"),
+                   text("the process that supervised the job was killed, so the job was ended"),
                    text("sudo dmesg | tail    (did memory run out?)")};
     }
     return ending_;

@@ -30,7 +30,8 @@ std::uint16_t port_or(const Variables& variables, const char* name, std::uint16_
 }
 
 Error not_known(const std::string& what) {
-  return {ErrorCode::kInvalidArgument, "E0534", text("--nodes: {} is not known", what),
+  return {ErrorCode::kInvalidArgument, "E0534",
+          text("--nodes: {} is not set, or its value is invalid", what),
           "NODE_RANK=1 MASTER_ADDR=node0 MASTER_PORT=29500 berth run --nodes 2 --ranks gpu -- "
           "python train.py\nsrun --nodes 2 berth run --ranks gpu -- python train.py"};
 }
@@ -103,7 +104,7 @@ Result<NodePlace> in_kubernetes(const Variables& variables, int nodes, std::stri
   if (place.address.empty() && !place.peers.empty()) place.address = place.peers.front();
   if (place.address.empty())
     return Error{ErrorCode::kInvalidArgument, "E0534",
-                 text("--nodes: the pods of this job have no names for each other"),
+                 text("--nodes: the pods of this job have no host names to reach each other"),
                  text("give the Job a headless Service: set spec.template.spec.subdomain to its "
                       "name; or set MASTER_ADDR")};
   return place;

@@ -189,8 +189,8 @@ std::string needless_sentence(const OtherLauncher& launcher) {
       launcher.needless.empty()
           ? text("{} starts the ranks of this job; Berth can do that itself", launcher.name)
           : text(
-                "{} starts the ranks of this job; with `berth run --ranks` these options are "
-                "needless: {}",
+                "{} starts the ranks of this job; with `berth run --ranks`, these options are not "
+                "needed: {}",
                 launcher.name, printable(joined(launcher.needless, ", ")));
   if (!launcher.instead.empty())
     sentence += text("; instead: {}", printable(joined(launcher.instead, " ")));

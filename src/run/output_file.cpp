@@ -71,8 +71,8 @@ Result<std::uint64_t> limit_output(const std::string& path, std::uint64_t most) 
   if (::fallocate(file.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
                   static_cast<off_t>(end - begin)) != 0)
     return Error{ErrorCode::kUnsupported, "E1074",
-                 text("{} is larger than {}, and no part of it can be removed: {}", printable(path),
-                      show_bytes(most), error_words(errno)),
+                 text("{} is larger than {}, and its middle cannot be removed to free space: {}",
+                      printable(path), show_bytes(most), error_words(errno)),
                  "df -h " + printable(path)};
   mark(file.get(), begin, most);
   struct stat after = {};

@@ -67,7 +67,7 @@ model::Preflight sum_up(const std::vector<model::Preflight>& ranks) {
 
 std::string preflight_sentence(const model::Preflight& one) {
   if (one.state == State::kOk)
-    return text("preflight: the ranks met and added numbers through {} in {}", one.backend,
+    return text("preflight: the ranks connected and did an all-reduce with {} in {}", one.backend,
                 show_duration(one.took));
   if (one.state == State::kSkipped)
     return text("preflight skipped: this Python has no PyTorch that can run ranks ({})",
@@ -75,14 +75,14 @@ std::string preflight_sentence(const model::Preflight& one) {
   if (one.step == "versions")
     return text("preflight failed: the ranks have different versions: {}", printable(one.why));
   if (one.step == "meet")
-    return text("preflight failed: the ranks did not meet at MASTER_ADDR and MASTER_PORT: {}",
+    return text("preflight failed: the ranks could not connect at MASTER_ADDR and MASTER_PORT: {}",
                 printable(one.why));
   if (one.step == "import")
     return text("preflight failed: PyTorch cannot be imported: {}", printable(one.why));
   if (one.step == "device")
     return text("preflight failed: a rank cannot use its device: {}", printable(one.why));
   if (!one.step.empty())
-    return text("preflight failed: the ranks met, but could not add numbers together: {}",
+    return text("preflight failed: the ranks connected, but an all-reduce failed: {}",
                 printable(one.why));
   if (!one.why.empty())
     return text("preflight failed: a rank ended without an answer: {}", printable(one.why));

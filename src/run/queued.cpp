@@ -319,7 +319,8 @@ class LoneKeeper {
     after.environment.push_back("BERTH_EXIT_CODE=" + std::to_string(code));
     after.environment.push_back(std::string("BERTH_ENDED=") + (told_to_end_ ? "told" : "itself"));
     ended_ = false;
-    if (!begin(after)) return say(text("cannot start --on-end: {}", error_words(errno)));
+    if (!begin(after))
+      return say(text("cannot start the --on-end command: {}", error_words(errno)));
     const auto deadline = std::chrono::steady_clock::now() + kMost;
     while (!ended_) {
       const auto left =

@@ -40,7 +40,8 @@ bool RankLog::open(const std::string& path, std::uint64_t limit) {
 bool RankLog::open_next() {
   if (part_ == 0) {
     const std::string name = name_of(0).substr(path_.rfind('/') + 1);
-    const std::string words = text("the log was cut here; {}.1 and {}.2 have its end", name, name);
+    const std::string words =
+        text("the log stops here; its last part is in {}.1 and {}.2", name, name);
     if (!write_all(file_.get(), "\n[berth] " + words + "\n")) return false;
   } else if (part_ == 1) {
     in_first_ = written_;

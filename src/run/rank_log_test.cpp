@@ -51,7 +51,7 @@ TEST_CASE("of a long log the beginning and the end stay, and it says so") {
   const std::string end = folder.text("rank-0.log.1") + folder.text("rank-0.log.2");
   CHECK(begin.substr(0, 2000) == all.substr(0, 2000));
   CHECK(begin.substr(2000) ==
-        "\n[berth] the log was cut here; rank-0.log.1 and rank-0.log.2 have its end\n");
+        "\n[berth] the log stops here; its last part is in rank-0.log.1 and rank-0.log.2\n");
   CHECK(end.size() > 1000);
   CHECK(end.size() <= 2000);
   CHECK(all.substr(all.size() - end.size()) == end);

@@ -17,9 +17,9 @@ Error not_divisible(std::size_t devices, const RankWish& wish) {
   const int each = wish.gpus_per_rank.value_or(1);
   const int ranks = wish.count == 0 ? std::max(1, static_cast<int>(devices) / each) : wish.count;
   return {ErrorCode::kInvalidArgument, "E0530",
-          text_n("{} device cannot be divided among {} ranks",
-                 "{} devices cannot be divided among {} ranks", static_cast<long long>(devices),
-                 devices, ranks),
+          text_n("{} device cannot be divided evenly among {} ranks",
+                 "{} devices cannot be divided evenly among {} ranks",
+                 static_cast<long long>(devices), devices, ranks),
           fmt::format("berth run --ranks {} --gpus {} -- python train.py\n{}"
                       "berth run --ranks {} --cpu -- python train.py",
                       ranks, ranks * each,

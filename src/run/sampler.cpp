@@ -229,9 +229,9 @@ void Sampler::say_how(model::Report& report) const {
   // GPU.
   if (hidden_) unseen = std::max(unseen, processes_->longest_uninspected());
   const auto gap = std::chrono::ceil<milliseconds>(unseen).count();
-  report.how_often = text_n("checked once; not observed for up to {1} ms",
-                            "checked {0} times; not observed for up to {1} ms in between",
-                            report.looks, report.looks, gap);
+  report.how_often =
+      text_n("checked once, with a gap of up to {1} ms",
+             "checked {0} times, with gaps of up to {1} ms", report.looks, report.looks, gap);
   report.gpu_use_method = text("open device nodes and loaded libraries: {}", report.how_often);
   if (driver_samples_ > 0 || (hidden_ && hidden_->descriptor() >= 0))
     report.gpu_use_method +=

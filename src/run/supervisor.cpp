@@ -184,8 +184,8 @@ class Supervisor {
     if (ranks.empty()) return;
     specs_ = std::move(ranks);
     lost_devices_ = std::move(lost);
-    say(text_n("it continues with {0} rank, without GPU {1}",
-               "it continues with {0} ranks, without GPU {1}",
+    say(text_n("the job continues with {0} rank, without GPU {1}",
+               "the job continues with {0} ranks, without GPU {1}",
                static_cast<long long>(specs_.size()), specs_.size(),
                model::show_cpu_list(lost_devices_)));
     choose_other_ranks();
@@ -200,7 +200,7 @@ class Supervisor {
     }
     if (shown_.empty()) return;
     std::erase_if(shown_, [&](int rank) { return rank >= count; });
-    if (shown_.empty()) say(text("no rank of --tee is left: it shows the output of all"));
+    if (shown_.empty()) say(text("no rank of --tee is left: the output of all ranks is shown"));
   }
 
   int run_try(int number, milliseconds waited) {
@@ -622,7 +622,7 @@ class Supervisor {
 
   /// Not translated. The report translates it.
   [[nodiscard]] std::string hang_evidence() const {
-    constexpr auto kEnded = msgid("no progress for {}: berth ended it (--hang-action {})");
+    constexpr auto kEnded = msgid("no progress for {}: Berth ended all ranks (--hang-action {})");
     const bool is_retry = plan_.hang_action == HangAction::kRetry;
     return fmt::format(fmt::runtime(kEnded), show_duration(plan_.hang_timeout),
                        is_retry ? "retry" : "kill");

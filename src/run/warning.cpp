@@ -76,7 +76,8 @@ Warned warn_descendants(int signal, pid_t spared) {
 }
 
 std::string not_sent_sentence(int signal) {
-  return text("no process of the job handles SIG{}: it was not sent", ::sigabbrev_np(signal));
+  return text("SIG{} was not sent, because no process of the job handles it",
+              ::sigabbrev_np(signal));
 }
 
 void wait_for_the_start(const Descriptor& trouble, const std::function<void()>& hear) {

@@ -35,7 +35,7 @@ struct Warned {
 /// signal has the value kPassOn, so that a `berth run` or a supervisor among them does the same
 /// with its own descendants. `spared`: a process that is not signalled.
 Warned warn_descendants(int signal, pid_t spared = -1);
-/// "no process of the job handles SIGUSR1: it was not sent"
+/// "SIGUSR1 was not sent, because no process of the job handles it"
 [[nodiscard]] std::string not_sent_sentence(int signal);
 
 /// Whether the process runs this program: a `berth run`, its keeper, a supervisor, or a child that

@@ -359,7 +359,7 @@ Status run_daemon(const DaemonOptions& options, const std::function<void()>& rea
     if (opened)
       fence = *std::move(opened);
     else if (options.note)
-      options.note(text("only environment variables keep jobs from other devices: {}",
+      options.note(text("only environment variables restrict jobs to their devices: {}",
                         opened.error().message));
     auto begun = ForeignProcesses::begin(options);
     if (!begun) return std::move(begun).error();

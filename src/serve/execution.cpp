@@ -39,8 +39,7 @@ namespace {
 
 Error no_launch(const Job& job) {
   return {ErrorCode::kInvalidArgument, "E0948",
-          text("job {} was started in a terminal: only queued jobs can be run again",
-               model::job_number(job)),
+          text("job {} was not queued: only queued jobs can be run again", model::job_number(job)),
           "berth run --queue -- COMMAND"};
 }
 
@@ -96,7 +95,7 @@ void Execution::enclose(JobId id) {
   const Job& job = *broker_.job(id);
   auto group = fence_->enclose(job, broker_.snapshot());
   if (!group) {
-    notes_.push_back(text("only environment variables keep job {} from other devices: {}",
+    notes_.push_back(text("only environment variables restrict job {} to its devices: {}",
                           model::job_number(job), group.error().message));
     return;
   }
@@ -400,7 +399,7 @@ void Execution::all_gone(JobId id) {
 }
 
 void Execution::end_lost(JobId id) {
-  const std::string why(tr("its processes ended, but their exit status is unknown"));
+  const std::string why(tr("the job's processes ended, but their exit status is unknown"));
   const auto how = how_stopped(id, {JobState::kLost, why});
   end(id, how.state, {}, how.why);
 }
@@ -461,7 +460,7 @@ void Execution::keeper_gone(const Job& job) {
   const bool lives = keeper && start_ticks_of(keeper->pid) == keeper->start_ticks;
   if (!keeper) {
     const std::string why =
-        text("it was not started: cannot write to {}", printable(launcher_.folder()));
+        text("the job was not started: cannot write to {}", printable(launcher_.folder()));
     return end(id, JobState::kFailed, model::Outcome{}, why);
   }
   if (!lives) return end_lost(id);
@@ -554,7 +553,7 @@ void Execution::stop_what_is_over_its_limit() {
     else
       stop(root.job,
            {JobState::kFailed,
-            text("it exceeded its time limit of {}",
+            text("the time limit of {} was exceeded",
                  show_duration(broker_.job(root.job)->time_limit.value_or(*running->time_limit))),
             ""});
   }

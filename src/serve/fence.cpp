@@ -114,7 +114,8 @@ Result<Place> take_place(const std::vector<std::string>& places, const Earlier& 
     const bool is_ours = place == earlier.place && is_still_ours(place, earlier.mark);
     if (is_ours || !has_jobs(base)) return Place{place, std::move(lock)};
   }
-  return unsupported(text("other brokers have jobs in {}", printable(places.back())));
+  return unsupported(
+      text("other brokers have jobs in the control group {}", printable(places.back())));
 }
 
 Status write_note(const std::string& note, const std::string& lines) {
@@ -155,7 +156,7 @@ bool belongs_to(std::int64_t pid, std::uint32_t user) {
 
 Result<Fence> Fence::open(const Roots& roots, const std::string& name,
                           const std::string& state_folder) {
-  if (::geteuid() != 0) return unsupported(text("only root can do that"));
+  if (::geteuid() != 0) return unsupported(text("only root can restrict jobs"));
   auto mount = system::unified_mount(roots.proc);
   if (!mount) return unsupported(text("there is no cgroup v2 here"));
   const std::string own = system::group_of(roots.proc, *mount, "self");
@@ -278,7 +279,8 @@ std::vector<std::string> Fence::keep() {
   for (const auto& [job, filter] : filters_) {
     const auto held = filter.hold(group(job).folder());
     if (!held)
-      notes.push_back(text("the kernel no longer restricts job {}: {}", job, held.error().message));
+      notes.push_back(text("the kernel no longer restricts job {} to its devices: {}", job,
+                           held.error().message));
     else if (*held)
       notes.push_back(text("the device filter of job {} had been removed; it was restored", job));
   }

@@ -161,12 +161,12 @@ std::vector<std::string> ForeignProcesses::enforce(const model::Snapshot& snapsh
   if (!rules) return {};
   if (!filter_ || *rules != rules_) {
     auto filter = system::DeviceFilter::load(*rules, exempt_, kFilterName);
-    if (!filter) return {text("nothing is enforced: {}", filter.error().message)};
+    if (!filter) return {text("restrictions are not enforced: {}", filter.error().message)};
     filter_ = *std::move(filter);
     rules_ = *rules;
     write_note(note_, group_);
     const auto held = filter_->hold(group_);
-    if (!held) return {text("nothing is enforced: {}", held.error().message)};
+    if (!held) return {text("restrictions are not enforced: {}", held.error().message)};
   }
   return {};
 }
@@ -174,7 +174,7 @@ std::vector<std::string> ForeignProcesses::enforce(const model::Snapshot& snapsh
 std::vector<std::string> ForeignProcesses::keep() {
   if (!filter_) return {};
   const auto held = filter_->hold(group_);
-  if (!held) return {text("nothing is enforced: {}", held.error().message)};
+  if (!held) return {text("restrictions are not enforced: {}", held.error().message)};
   if (*held) return {text("the device filter of {} had been removed; it was restored", group_)};
   return {};
 }

@@ -199,11 +199,11 @@ Result<model::Partition> Partitions::make(model::JobId job, const std::string& u
                  fmt::format("sudo nvidia-smi -i {} -mig 1", uuid)};
   const auto choice = policy::choose_partition(**card, need_bytes);
   if (!choice)
-    return Error{
-        ErrorCode::kUnavailable, "E1064",
-        text("no MIG partition can be made: {}",
-             text("no profile of {} with {} has a free place", uuid, show_bytes(need_bytes))),
-        "nvidia-smi mig -lgip\nnvidia-smi mig -lgi"};
+    return Error{ErrorCode::kUnavailable, "E1064",
+                 text("no MIG partition can be made: {}",
+                      text("no MIG profile of {} with at least {} has a free placement", uuid,
+                           show_bytes(need_bytes))),
+                 "nvidia-smi mig -lgip\nnvidia-smi mig -lgi"};
   MadePartition made;
   made.job = job;
   made.card = uuid;

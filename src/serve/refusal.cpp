@@ -37,13 +37,13 @@ Reply refusal(const Error& error) {
 
 Error no_such_place(const Call& call) {
   return {ErrorCode::kNotFound, "E0911",
-          text("the API has no call {} {}", printable(call.method), printable(call.path)), ""};
+          text("the API has no endpoint {} {}", printable(call.method), printable(call.path)), ""};
 }
 
 Error another_serves(const std::string& state_folder, pid_t pid) {
   return {ErrorCode::kUnavailable, "E1089",
           text("another broker serves {} already: process {}", printable(state_folder), pid),
-          text("kill {}    then start this one; running jobs go on", pid)};
+          text("kill {}    then start this broker again; running jobs continue", pid)};
 }
 
 Reply no_call() {
@@ -70,8 +70,8 @@ Reply body_too_large(std::size_t most) {
 
 Reply too_much_at_once(std::size_t most) {
   return refusal({ErrorCode::kUnavailable, "E0928",
-                  text("your pending calls and answers take more than {}: call again when some "
-                       "have been answered",
+                  text("your pending requests and answers use more than {} of memory: try again "
+                       "when some have been answered",
                        show_bytes(most)),
                   ""});
 }

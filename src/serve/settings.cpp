@@ -49,7 +49,7 @@ Error unusable(const std::string& path, const std::string& why, const std::strin
 void read_mig(TomlTable& table, MigSettings& mig) {
   table.flag("manage", mig.manages);
   table.flag("beside_jobs", mig.beside_jobs);
-  if (mig.beside_jobs && !mig.manages) table.check(text("beside_jobs: needs manage = true"));
+  if (mig.beside_jobs && !mig.manages) table.check(text("beside_jobs requires manage = true"));
 }
 
 void read_rules(TomlTable& top, Settings& settings) {

@@ -149,9 +149,12 @@ class Stranger : public std::enable_shared_from_this<Stranger> {
     if (problem || !door_->acceptor.is_open()) return close();
     const Header& header = parser_.get();
     if (!is_own_host(field(header, http::field::host), door_->port) || is_from_other_page(header))
-      return refuse("403 Forbidden",
-                    Error{ErrorCode::kPermissionDenied, "E0918",
-                          text("the call names another host, or comes from a web page"), ""});
+      return refuse(
+          "403 Forbidden",
+          Error{
+              ErrorCode::kPermissionDenied, "E0918",
+              text("the request is for another host (Host header), or comes from another web page"),
+              ""});
     if (!is_same_token(token_of(header), door_->token) && !asks_for_page(header))
       return refuse("401 Unauthorized\r\nWWW-Authenticate: Bearer",
                     Error{ErrorCode::kPermissionDenied, "E0917",

@@ -42,7 +42,7 @@ class OwnBroker(Machine):
         self.kill_brokers()
         # Devices whose jobs are not known must not be shown as free without a notice.
         for words in ([], ["ls"], ["ps"]):
-            self.assertIn("the devices of jobs are not known: no broker answers; berth jobs waits for it", self.run_berth(*words).stdout)
+            self.assertIn("it is not known which jobs use which devices: no broker answers; berth jobs waits for an answer", self.run_berth(*words).stdout)
         self.assertEqual(self.states(), ["running", "waiting", "held"])
         self.assertTrue(wait_until(lambda: self.states() == ["done", "done", "held"]))
         # A broker is started also if only ended jobs are left, because users ask about those too.
@@ -211,10 +211,10 @@ class BrokerOfAll(machine_of_all.MachineOfAll):
         self.assertEqual(json.loads(self.zhao("jobs", "--json", **own).stdout)["jobs"][-1]["state"], "waiting")
         why = self.zhao("why", "3", **own).stdout
         self.assertIn("job 3 waits: the broker for all users is running, so your own broker starts nothing", why)
-        self.assertIn("the broker for all users manages it", why)
+        self.assertIn("the broker for all users manages the device", why)
         # If asked about that job, the system broker says which broker has it.
         show = f"BERTH_RUNTIME_DIR={own['BERTH_RUNTIME_DIR']} berth jobs"
-        self.assertIn(f"note: your own broker has jobs too, and starts none while this one runs: {show}\n", self.zhao("jobs").stderr)
+        self.assertIn(f"note: your own broker also has jobs, but starts none while the broker for all users runs: {show}\n", self.zhao("jobs").stderr)
         self.assertIn(f"hint: {show}\n", self.zhao("why", "3").stderr)
         self.assertEqual(self.lin("jobs").stderr, "")
 

@@ -59,14 +59,14 @@ class Arrays(Machine):
         self.assertEqual(several.returncode, 2)
         self.assertIn("E0935", several.stderr)
         self.assertIn("E0901", self.run_berth("why", f"{array}_7").stderr)
-        self.assertEqual(self.says("cancel", array), f"array {array}: 4 cancelled, 2 sent the signal to end\n")
+        self.assertEqual(self.says("cancel", array), f"array {array}: 4 cancelled, 2 sent a signal to end\n")
         self.assertTrue(wait_until(lambda: {job["state"] for job in self.document("jobs")["jobs"]} == {"cancelled"}))
 
     def test_what_is_released_starts_from_its_beginning(self):
         self.says("drain", "0", "1", "2", "3")
         array = self.array("--gpus", "1", "--array", "1-4%1", "--", "sh", "-c", f"echo $BERTH_ARRAY_INDEX >> {self.folder}/ran")
         self.assertEqual(self.says("hold", array), f"array {array}: 4 held, 0 running\n")
-        self.assertEqual(self.says("release", array), f"array {array}: 4 wait, 0 running\n")
+        self.assertEqual(self.says("release", array), f"array {array}: 4 waiting, 0 running\n")
         self.says("undrain", "0")
         self.assertEqual(self.run_berth("wait", array).returncode, 0)
         self.assertEqual((self.folder / "ran").read_text().split(), ["1", "2", "3", "4"])
@@ -106,8 +106,8 @@ class Arrays(Machine):
         self.says("drain", "0", "1", "2", "3")
         self.says("run", "--queue", "--gpus", "1", "--name", "one", "--or-cpu-after", "10m", "--", "true")
         said = self.says("why", "one")
-        self.assertIn("waits for 1 GPU: 4 of the 4 that it could use are drained\n", said)
-        self.assertRegex(said, r"or +at about .*: on the CPU, after waiting 10 m 0 s\n")
+        self.assertIn("waits for 1 GPU: 4 of the 4 suitable devices are drained\n", said)
+        self.assertRegex(said, r"or +at about .* on the CPU, after a wait of 10 m 0 s\n")
 
     def test_a_job_may_come_after_a_whole_array(self):
         array = self.array("--cpu", "--array", "1-4%2", "--", "sh", "-c", f"sleep 0.1; echo x >> {self.folder}/ran")
@@ -130,7 +130,7 @@ class Arrays(Machine):
         waits = str(self.document("run", "--queue", "--gpus", "1", "--", "true")["job"]["id"])
         self.assertIn("GPU 1: drained: it gets no new jobs", self.says("why", waits))
         self.assertIn("drained: GPU 0, 1, 2, 3", self.says("jobs"))
-        self.assertEqual(self.says("undrain", "2"), "GPU 2 gets jobs again\n")
+        self.assertEqual(self.says("undrain", "2"), "GPU 2 accepts new jobs again\n")
         self.assertEqual(self.run_berth("wait", waits).returncode, 0)
         self.assertEqual(self.run_berth("drain").returncode, 2)
         self.assertIn("E0413", self.run_berth("drain", "9").stderr)
@@ -140,7 +140,7 @@ class Arrays(Machine):
         done = self.run_berth("run", "--gpus", "1", "--or-cpu-after", "1s", "--report", "-", "--", "sh", "-c", "echo [$CUDA_VISIBLE_DEVICES]")
         self.assertEqual((done.returncode, done.stdout), (0, "[-1]\n"), done.stderr)
         self.assertIn("it runs on the CPU", done.stderr)
-        self.assertIn("why   on the CPU: its GPUs were not free for 1.0 s\n", done.stderr)
+        self.assertIn("why   on the CPU: the job waited 1.0 s for GPUs\n", done.stderr)
         queued = str(self.document("run", "--queue", "--gpus", "1", "--or-cpu-after", "1s", "--", "sh", "-c",
                                    "echo [$CUDA_VISIBLE_DEVICES]")["job"]["id"])
         self.assertEqual(self.run_berth("wait", queued).returncode, 0)

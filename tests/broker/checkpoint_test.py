@@ -92,7 +92,7 @@ class Checkpoint(Machine):
         self.cancel(job)
         ended = self.job(job, "ended")
         self.assertEqual(ended["outcome"]["signal"], signal.SIGTERM)
-        self.assertEqual(pathlib.Path(ended["log"]).read_text(), "berth: no process of the job handles SIGUSR1: it was not sent\n")
+        self.assertEqual(pathlib.Path(ended["log"]).read_text(), "berth: SIGUSR1 was not sent, because no process of the job handles it\n")
 
     def test_ranks_without_a_handler_get_sigterm_at_once(self):
         job = self.queue("--checkpoint-signal", "USR1@50s", "--ranks", "2", "--", "sh", "-c", f"sleep 1; touch {self.folder}/$RANK; exec sleep 100", gpus=2)
@@ -149,7 +149,7 @@ class Checkpoint(Machine):
         self.assertEqual(done.returncode, 0, done.stderr)
         job = done.stdout.strip()
         log = pathlib.Path(self.job(job)["log"])
-        self.assertTrue(wait_until(lambda: log.exists() and "SIGUSR1: it was not sent" in log.read_text(), PATIENCE))
+        self.assertTrue(wait_until(lambda: log.exists() and "SIGUSR1 was not sent" in log.read_text(), PATIENCE))
         warned.touch()
         self.job(job, "ended")
         self.assertNotIn("the program started", log.read_text())

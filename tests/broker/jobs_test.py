@@ -87,7 +87,7 @@ class Queue(Caller):
         self.says("wait", "2")
 
     def test_without_a_broker_there_are_no_jobs(self):
-        self.assertEqual(self.says("jobs"), "no jobs: no broker runs, and none did before\n")
+        self.assertEqual(self.says("jobs"), "no jobs: no broker is running, and none has run before\n")
         self.assertEqual(self.document("jobs", "--all"), {"schema": 1, "jobs": [], "elsewhere": [], "drained": [], "lent": [], "aside": [], "notices": [], "not_shown": 0})
         for verb in ("why", "logs", "cancel", "hold", "release"):
             done = self.berth(verb, "1")
@@ -95,7 +95,7 @@ class Queue(Caller):
             self.assertIn("E0901", done.stderr)
         self.assertEqual(self.berth("wait", "1").returncode, 125)
         # None of these commands started a broker.
-        self.assertEqual(self.says("jobs"), "no jobs: no broker runs, and none did before\n")
+        self.assertEqual(self.says("jobs"), "no jobs: no broker is running, and none has run before\n")
 
     def test_a_verb_needs_its_job(self):
         for words in (["why"], ["why", "1", "2"], ["logs"], ["wait"], ["cancel"], ["hold"], ["release"]):
@@ -121,7 +121,7 @@ class Queue(Caller):
         first, (second, _), (third, _) = self.three()
         said = self.says("why", "second")
         self.assertTrue(said.startswith(f"job {second} waits for 2 GPUs: 1 is free (GPU 0)\n"), said)
-        self.assertIn(f"as a guess: job {first} (", said)
+        self.assertIn(f"a guess, because job {first} (", said)
         self.assertIn(f"GPU 2: job {first} (", said)
         self.assertRegex(said, r"sooner +berth run --gpus 1 … +fits now, on GPU 0\n")
         self.assertIn(f"before it   job {second} (", self.says("why", "third"))
@@ -140,7 +140,7 @@ class Queue(Caller):
         _, (second, _), (third, _) = self.three()
         self.assertEqual(self.says("hold", "second", str(third)), f"job {second} held\njob {third} held\n")
         self.assertEqual(self.states()[second], "held")
-        self.assertTrue(self.says("why", "second").startswith(f"job {second} is held back: it does not start\n"))
+        self.assertTrue(self.says("why", "second").startswith(f"job {second} is held: it does not start until it is released\n"))
         self.assertIn(f"berth release {second}", self.says("why", "second"))
         self.assertEqual(self.says("release", "second"), f"job {second} released\n")
         self.assertEqual(self.states()[second], "waiting")

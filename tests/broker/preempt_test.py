@@ -56,7 +56,7 @@ class Preempt(Machine):
         row = self.job(spare)
         self.assertEqual((row["preemptible"], row["preemptions"], row["restarts"]), (True, 1, 0))
         self.assertEqual(self.run_berth("logs", str(spare)).stdout, "start 0\nsaved\nstart 1\ndone\n")
-        self.assertIn("ended 1 time for another job", self.run_berth("why", str(spare)).stdout)
+        self.assertIn("preempted 1 time by another job", self.run_berth("why", str(spare)).stdout)
 
     def test_a_job_in_a_terminal_also_gets_the_gpu(self):
         spare = self.train("--checkpoint-signal", "USR1@40s")
@@ -90,8 +90,8 @@ class Preempt(Machine):
         self.assertEqual((shown["waits_again"], shown["job"]["state"], shown["job"]["outcome"]), (True, "waiting", None))
         self.assertEqual((shown["job"]["last_outcome"]["class"], shown["report"]["outcome"]["class"]), ("preempted", "preempted"))
         text = self.run_berth("report", str(number)).stdout
-        self.assertRegex(text, r"last start +ended for another job; it waits again since \d\d:\d\d")
-        self.assertRegex(text, r"\n\nits last start:\nGPU 0 ")
+        self.assertRegex(text, r"last start +preempted by another job; it has been waiting again since \d\d:\d\d")
+        self.assertRegex(text, r"\n\nreport of its last start:\nGPU 0 ")
         return shown["report"]
 
     def test_the_report_of_the_last_start_is_shown_while_it_waits(self):

@@ -117,7 +117,7 @@ class Promises(Calls):
         array = self.array("--gpus", "1", "--array", "1-100%2", "--name", "arr", "--", "sh", "-c", "exit 3")
         self.assertTrue(self.says("why", "arr").startswith(f"job {array}_1 waits for 1 GPU"))
         self.assertEqual(self.says("hold", "arr"), f"array {array}: 100 held, 0 running\n")
-        self.assertEqual(self.says("release", "arr"), f"array {array}: 100 wait, 0 running\n")
+        self.assertEqual(self.says("release", "arr"), f"array {array}: 100 waiting, 0 running\n")
         self.assertIn("E0935", self.says("logs", "arr", code=2))
         self.assertIn(f"job {array}_3 has not started", self.says("logs", f"{array}_3"))
         self.says("cancel", "arr")
@@ -178,10 +178,10 @@ class Promises(Calls):
         polite = ["sh", "-c", "trap 'exit 0' TERM; echo up; while :; do sleep 0.05; done"]
         limited = self.queue("--cpu", "--time-limit", "500ms", "--", *polite)
         self.says("wait", limited, code=143)
-        self.assertIn("it exceeded its time limit of 500 ms", self.says("why", limited))
+        self.assertIn("the time limit of 500 ms was exceeded", self.says("why", limited))
         self.assertIn("时限 500 ms 已到", self.says("--lang", "zh", "why", limited))
         said = self.says("run", "--gpus", "1", "--time-limit", "500ms", "--", "sleep", "1000", code=143)
-        self.assertIn("note: the job was ended: it exceeded its time limit of 500 ms", said)
+        self.assertIn("note: the job was ended: the time limit of 500 ms was exceeded", said)
 
     def test_a_job_ended_by_cancel_or_its_limit_has_failed_for_everyone_alike(self):
         polite = ["sh", "-c", "trap 'exit 0' TERM; echo up; while :; do sleep 0.05; done"]

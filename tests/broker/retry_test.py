@@ -112,8 +112,8 @@ class Retry(WithProgram):
         row = self.waits_again(job)
         self.assertEqual((row["state"], row["last_outcome"]["class"], row["devices"]), ("waiting", "failed", []))
         self.assertEqual([one[1] for one in self.tries(job)], ["device fault"])
-        self.assertIn("it avoids GPU", self.run_berth("why", str(job)).stdout)
-        self.assertRegex(self.run_berth("report", str(job)).stdout, r"last start +exit code 1; it waits again since")
+        self.assertIn("the job now avoids GPU", self.run_berth("why", str(job)).stdout)
+        self.assertRegex(self.run_berth("report", str(job)).stdout, r"last start +exit code 1; it has been waiting again since")
         self.assertEqual(self.run_berth("run", "--gpus", "1", "--", "true").returncode, 0)  # the GPU on which it failed
         self.assertEqual(self.job(job)["state"], "waiting")
         self.run_berth("cancel", str(others))

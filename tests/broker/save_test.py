@@ -107,7 +107,7 @@ class Save(Machine):
     def test_a_signal_that_nobody_handles_ends_nothing(self):
         job = self.job(self.queue("--gpus", "1", "--time-limit", "60s", "--signal", "USR1@59s", "--", "sh", "-c", "sleep 3; echo good"), "ended")
         self.assertEqual(job["state"], "done")
-        self.assertEqual(pathlib.Path(job["log"]).read_text(), "berth: no process of the job handles SIGUSR1: it was not sent\ngood\n")
+        self.assertEqual(pathlib.Path(job["log"]).read_text(), "berth: SIGUSR1 was not sent, because no process of the job handles it\ngood\n")
 
     def test_signals_that_make_no_sense_are_refused(self):
         for words, error in ((["--signal", "USR1@60s"], "E0013"), (["--time-limit", "1h", "--signal", "KILL@60s"], "E0946"),

@@ -54,10 +54,10 @@ class StuckBroker(Machine):
         self.assertEqual(self.run_berth("run", "--cpu", "--", "sh", "-c", "exit 3").returncode, 3)
         self.assertLess(time.monotonic() - begun, 8)
         said = self.run_berth("run", "--dry-run", "--gpus", "1", "--", "true").stderr
-        self.assertRegex(said, "note: the devices of jobs are not known: the broker at .* does not answer")
+        self.assertRegex(said, "note: it is not known which jobs use which devices: the broker at .* does not answer")
         for verb in ("", "ls", "ps"):
-            self.assertRegex(self.run_berth(*verb.split()).stdout, "the devices of jobs are not known", verb)
-        self.assertIn(f"{os.getpid()} is read as a process number", self.run_berth("stacks", str(os.getpid())).stderr)
+            self.assertRegex(self.run_berth(*verb.split()).stdout, "it is not known which jobs use which devices", verb)
+        self.assertIn(f"{os.getpid()} is treated as a process number", self.run_berth("stacks", str(os.getpid())).stderr)
 
     def test_where_no_gpu_is_seen_a_job_on_the_cpu_says_once_that_it_waits_and_goes_on(self):
         switch_off(self.shell)

@@ -39,7 +39,7 @@ class Tcp(Machine):
         self.port = free_port()
         broker = self.start("serve", "--tcp", address or f"127.0.0.1:{self.port}")
         self.assertTrue(broker.stdout.readline().startswith("serving at "))
-        self.assertEqual(broker.stdout.readline(), f"and at http://127.0.0.1:{self.port}, with the token in {self.token_file}\n")
+        self.assertEqual(broker.stdout.readline(), f"serving also at http://127.0.0.1:{self.port}, with the token in {self.token_file}\n")
         self.token = self.token_file.read_text().strip()
         return broker
 

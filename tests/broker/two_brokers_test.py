@@ -187,7 +187,7 @@ class TwoBrokers(unittest.TestCase):
         has = self.take(waits, {"gpus": 1})
         next_ = waits.call("POST", "/v1/jobs", {"request": {"gpus": 4}})["job"]["id"]
         self.assertEqual(waits.call("GET", f"/v1/jobs/{next_}")["job"]["state"], "waiting")
-        self.assertIn(f"{one} holds the device's lock: process ", self.berth(two, "why", str(next_)).communicate()[0])
+        self.assertIn(f"user {one} holds the device's lock: process ", self.berth(two, "why", str(next_)).communicate()[0])
         self.give(waits, has["id"])
         # The next broker has these leases, and can still grant the rest of the shared devices.
         self.serve(one)

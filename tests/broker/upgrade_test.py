@@ -81,7 +81,7 @@ class OwnBroker(Machine):
         self.assertEqual(reader.stdout.readline(), "up\n")
         serves = self.start("serve")
         self.assertTrue(serves.stdout.readline().startswith("serving "))
-        self.assertRegex(serves.stderr.readline(), rf"^note: this broker took the place .* \(process {before}\); its jobs go on$")
+        self.assertRegex(serves.stderr.readline(), rf"^note: this broker replaced the one .* \(process {before}\); the jobs of that broker continue$")
         self.assertTrue(wait_until(lambda: before not in self.brokers()))
         self.assertEqual([self.job(one)["state"] for one in (1, long, waiting)], ["running", "running", "waiting"])
         gone.touch()

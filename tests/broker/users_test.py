@@ -85,7 +85,7 @@ class Users(MachineOfAll):
         self.assertIn("you have reached the limit of devices or jobs for one user", done.stderr)
         why = alice("why", str(self.queue(alice, "--gpus", "1", "--", "true"))).stdout
         self.assertIn("alice has reached the limit of devices or jobs for one user", why)
-        self.assertRegex(why, "when .*: then the time limit of job [0-9]+ \\(alice\\) is over")
+        self.assertRegex(why, "when .*, when the time limit of job [0-9]+ \\(alice\\) expires")
 
     def test_administrators_read_what_jobs_write(self):
         subprocess.run(["groupadd", "gpuadmins"], check=True)

@@ -462,7 +462,7 @@ print(total - free, total, program.allocate(free + 1)[0], program.allocate(free)
         lines = done.stdout.splitlines()
         self.assertEqual(lines[0], f"{context} {GIB} 2 0", done.stdout + done.stderr)
         self.assertIn("by contexts and modules", done.stderr)
-        self.assertIn("CUDA itself takes 300 MiB of GPU 0 for each process, so 200 MiB would leave the program nothing (E0956)", lines[1])
+        self.assertIn("CUDA itself needs 300 MiB of GPU 0 for each process, so a quota of 200 MiB would leave no memory for the program (E0956)", lines[1])
         self.assertEqual(self.report()["isolation"]["devices"][0]["hidden_peak_bytes"], context)
         # The self-test's 256 MiB are less than that, and it is about allocations alone.
         self.assertEqual(lines[-1], "0", done.stderr)

@@ -87,7 +87,7 @@ class Paths(unittest.TestCase):
         done, report = self.deep("take", "--memory", "512MiB")
         self.assertEqual(done.stdout, "0\n", done.stderr)
         self.assertEqual((report["isolation"]["by"], report["isolation"]["programs"]), (None, 0))
-        self.assertRegex(report["isolation"]["not_counted"] or "", r"^1.00 GiB of .*, which runs without the guard$")
+        self.assertRegex(report["isolation"]["not_counted"] or "", r"^1.00 GiB used by .*, which runs without the guard$")
 
     def test_a_function_of_a_newer_driver_is_named_in_the_report_if_it_may_take_memory(self):
         program = "import ctypes, sys; cuda = ctypes.CDLL('libcuda.so.1'); cuda.cuInit(0); print(getattr(cuda, sys.argv[1]) is not None)"

@@ -43,7 +43,7 @@ inside.kill(), outside.kill()
         lived, pid = done.stdout.rsplit(None, 1)
         self.assertEqual(lived, "None [1, 1]", done.stderr)
         report = self.report()
-        self.assertRegex(report["isolation"]["not_counted"], rf"^3.00 GiB of \S.* \(pid {pid}\), which runs without the guard$")
+        self.assertRegex(report["isolation"]["not_counted"], rf"^3.00 GiB used by \S.* \(pid {pid}\), which runs without the guard$")
         self.assertEqual((report["isolation"]["by"], report["isolation"]["programs"]), ("guard", 1))
 
     def test_processes_with_the_guard_are_not_named(self):

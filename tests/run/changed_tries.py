@@ -76,7 +76,7 @@ class Changes(unittest.TestCase):
         self.assertEqual([line[0] for line in lines], ["1", "2", "3"])
         self.assertEqual(len({line[1] for line in lines}), 3, lines)
         self.assertEqual([str(one["index"]) for one in self.report["devices"]], [line[1] for line in reversed(lines)])
-        self.assertIn("it leaves GPU", done.stderr)
+        self.assertIn("the job gives up GPU", done.stderr)
 
     def test_the_only_gpu_and_a_named_one_are_kept(self):
         for machine, options in (("workstation-4090", ()), ("lab-4x3090", ("--devices", "1"))):

@@ -140,7 +140,7 @@ class Stacks(unittest.TestCase):
         job = start("sh", "-c", "echo ready; sleep 60", options=["--ranks", "1"])
         job.stdout.readline()
         answer = stacks(str(job.pid))
-        self.assertIn("no Python stack: the process has not registered for it, as Python does under berth run --retries 1\n", answer.stdout)
+        self.assertIn("no Python stack: this process does not provide one; Python started with berth run --retries 1 does\n", answer.stdout)
         time.sleep(0.2)
         self.assertIsNone(job.poll())
         job.terminate()
@@ -266,7 +266,7 @@ class Left(unittest.TestCase):
         self.variables = {"PYTHONPATH": os.path.join(folder.name, "site-packages")}
 
     def check(self, said, parts):
-        self.assertIn("rank 0 left with exit code 0 while the others waited, until they were ended", said)
+        self.assertIn("rank 0 exited with code 0 while the other ranks waited for it", said)
         self.assertNotIn("failed first", said)
         with open(self.file) as file:
             report = json.load(file)
@@ -279,14 +279,14 @@ class Left(unittest.TestCase):
                    env=environment(**self.variables))
         self.assertEqual(done.returncode, 143, done.stderr)
         self.assertEqual(self.check(done.stderr, ["left early", "victim", "victim"]), "hang")
-        self.assertIn("\nnote: no progress for 12.0 s: berth ended it (--hang-action kill)\n", done.stderr)
+        self.assertIn("\nnote: no progress for 12.0 s: Berth ended all ranks (--hang-action kill)\n", done.stderr)
 
     def test_ranks_that_somebody_kills_meanwhile_did_not_fail_first(self):
         job = start(*self.words, options=["--ranks", "3", "--cpu", "--report", self.file], env=environment(**self.variables), stderr=subprocess.PIPE)
         said = ""
         for line in job.stderr:
             said += line
-            if "no rank has moved" in line:
+            if "the other ranks wait" in line:
                 for one in self.waiting(job.pid):
                     with contextlib.suppress(ProcessLookupError):  # berth ends the others as soon as it sees the end of the first
                         os.kill(one, 9)
@@ -327,7 +327,7 @@ class Hang(unittest.TestCase):
         self.assertNotIn("gloo::", hang["ranks"][1]["native"].split("\n")[0])
         self.assertLess(hang["after_seconds"], 30)
         self.assertIn("rank 1 is at hangs.py:8 in step", done.stderr)
-        self.assertIn("no progress for 12.0 s: berth ended it (--hang-action kill); rank 1 hung", " ".join(done.stderr.split()))
+        self.assertIn("no progress for 12.0 s: Berth ended all ranks (--hang-action kill); rank 1 hung", " ".join(done.stderr.split()))
         self.assertNotEqual(done.returncode, 0)
 
     def test_a_rank_that_never_connects_is_named_and_ended(self):
@@ -336,7 +336,7 @@ class Hang(unittest.TestCase):
         options = ["--ranks", "3", "--cpu", "--hang-action", "kill", "--hang-timeout", "12s", "--report", self.file]
         done = run(python_with_torch(), self.program, options=options)
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("rank 1 has not connected and is at hangs.py:4 in load; the others wait for it", done.stderr)
+        self.assertIn("rank 1 has not connected and is at hangs.py:4 in load; the other ranks wait", done.stderr)
         one, = self.report()["tries"]
         hang, = one["hangs"]
         self.assertEqual((one["class"], hang["odd_ranks"], hang["connecting"]), ("hang", [1], True))
@@ -381,7 +381,7 @@ class Hang(unittest.TestCase):
     def test_a_rank_that_sleeps_while_the_others_spin_is_named(self):
         hang, told = self.spin(SLEEPS="1")
         self.assertEqual(hang["odd_ranks"], [1])
-        self.assertRegex(told, "rank 1 is at hangs.py:[0-9]+ in <module>; the others wait for it")
+        self.assertRegex(told, "rank 1 is at hangs.py:[0-9]+ in <module>; the other ranks wait")
 
     def test_a_hung_job_is_started_again(self):
         # The second try finds the file of the first, and does not sleep.
@@ -455,7 +455,7 @@ class Seeded(unittest.TestCase):
         said = []
         for line in job.stderr:
             said.append(line)
-            if re.search("no rank has moved|other ranks have waited", line):
+            if re.search("other ranks wait|other ranks have waited", line):
                 job.terminate()
         late.cancel()
         job.wait(timeout=60)

@@ -143,7 +143,7 @@ class Start(WithFolder):
             parts = [pathlib.Path(file).read_bytes() for file in files]
             self.assertLess(sum(map(len, parts)), (4 << 20) + 200)
             self.assertTrue(parts[0].startswith(b"first\0"))
-            self.assertIn(f"the log was cut here; rank-{rank}.log.1".encode(), parts[0])
+            self.assertIn(f"the log stops here; its last part is in rank-{rank}.log.1".encode(), parts[0])
             self.assertTrue((parts[1] + parts[2]).endswith(b"\nlast %d" % rank))
             self.assertGreater(one["log_left_out_bytes"], 25_000_000)
             self.assertIn(f"rank {rank} writes more than half of --log-limit: {files[0]} has the beginning", done.stderr)
@@ -248,10 +248,10 @@ class End(WithFolder):
         text = run("bash", "-c", words, options=["--ranks", "3", "--cpu", "--report", "-"]).stderr
         table = [re.split("  +", line.strip()) for line in text.splitlines()]
         head = table.index(["rank", "end", "time", "CPU time", "memory"])
-        self.assertEqual([row[:2] for row in table[head + 1:head + 4]], [["0", "victim"], ["1", "exit code 4, first"], ["2", "victim"]], text)
+        self.assertEqual([row[:2] for row in table[head + 1:head + 4]], [["0", "victim"], ["1", "exit code 4 (failed first)"], ["2", "victim"]], text)
         self.assertTrue(all(row[4].endswith("iB") for row in table[head + 1:head + 4]), text)
         many = run("sh", "-c", "[ $RANK = 10 ] || exec sleep 600; exit 4", options=["--ranks", "12", "--cpu", "--report", "-"]).stderr
-        self.assertIn("10    exit code 4, first", many)
+        self.assertIn("10    exit code 4 (failed first)", many)
         self.assertIn("4 more ranks: see --report FILE", many)
 
     def test_a_traceback_is_in_the_report(self):
@@ -310,7 +310,7 @@ os._exit(7)
 
     def test_the_victims_are_named(self):
         done = self.ranks(4, "sh", "-c", "[ $RANK = 1 ] && { sleep 0.2; exit 5; }; exec sleep 600")
-        self.assertIn("its victims: ranks 0,2-3", done.stderr)
+        self.assertIn("ranks 0,2-3 failed as a result", done.stderr)
 
     def test_the_others_are_gone_at_once(self):
         # The goal is 20 ms. The limit allows for a busy machine.
@@ -422,7 +422,7 @@ class NcclLog(WithFolder):
         logs = os.path.join(self.folder, "logs %p")  # NCCL must not replace this one
         done = run("python3", "-c", LIKE_NCCL, options=["--ranks", "3", "--cpu", "--nccl-debug", "--log-dir", logs, "--report", "-"])
         said = " ".join(done.stderr.split())
-        self.assertIn("NCCL 2.27.5+cuda12.9: 1 pair of ranks by NET/Socket: 2>0; 2 pairs of ranks by P2P/CUMEM: 0>1, 1>2", said)
+        self.assertIn("NCCL 2.27.5+cuda12.9: 1 pair of ranks connected by NET/Socket: 2>0; 2 pairs of ranks connected by P2P/CUMEM: 0>1, 1>2", said)
         self.assertIn("ranks of this machine communicate over the network", said)
         self.assertIn("NCCL warned: rank 1: Connection closed by remote peer", said)
         self.assertEqual(len([name for name in os.listdir(logs) if re.fullmatch(r"rank-[012]\.nccl\.\d+\.log", name)]), 3, os.listdir(logs))
@@ -546,7 +546,7 @@ class Gloo(WithFolder):
     def test_the_ranks_meet_before_the_program(self):
         done = self.ranks(2, python_with_torch(), "-c", "import os; print('try', os.environ['BERTH_TRY'])", options=["--cpu", "--preflight"])
         self.assertEqual((done.returncode, done.stdout.count("try 1")), (0, 2), done.stderr)
-        self.assertRegex(done.stderr, "note: preflight: the ranks met and added numbers through gloo in ")
+        self.assertRegex(done.stderr, "note: preflight: the ranks connected and did an all-reduce with gloo in ")
         self.assertEqual((self.report()["preflight"]["state"], self.report()["preflight"]["backend"]), ("ok", "gloo"))
 
     def test_an_interface_that_is_not_there_is_found_before_the_program(self):

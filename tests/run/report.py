@@ -330,7 +330,7 @@ class NoGpuIsTouched(WithFile):
     def test_by_an_ordinary_program(self):
         code, said = self.job(PYTHON, "-c", "import time; time.sleep(0.5)")
         self.assertEqual(code, 0, said)
-        self.assertRegex(said, r"no GPU touched \(checked \d+ times; not observed for up to \d+ ms in between\)")
+        self.assertRegex(said, r"no GPU touched \(checked \d+ times, with gaps of up to \d+ ms\)")
 
     def test_by_opencl_on_the_processor(self):
         code, said = self.job(PYTHON, "-c", USE_OPENCL)
@@ -342,7 +342,7 @@ class NoGpuIsTouched(WithFile):
     def test_a_program_that_unsets_the_variable_is_named_with_its_gpu(self):
         code, said = longer_until(lambda seconds: self.job(PYTHON, "-c", USE_CUDA % (seconds + 1)), lambda done: "no GPU touched" not in done[1])
         self.assertEqual(code, 0, said)
-        self.assertIn("it used GPUs although variables hide them: GPU 1 (", said)
+        self.assertIn("the job used GPUs that its variables hide: GPU 1 (", said)
 
     def test_a_program_that_only_looks_at_a_node_is_not_blamed(self):
         code, said = self.with_nodes("import os, time; [(os.stat('/dev/nvidia0'), time.sleep(0.1)) for i in range(5)]")
@@ -352,10 +352,10 @@ class NoGpuIsTouched(WithFile):
     def test_a_program_that_opens_nodes_is_named_with_them(self):
         code, said = self.with_nodes("import time; a = open('/dev/nvidia0'); b = open('/dev/kfd'); time.sleep(3)")
         self.assertEqual(code, 0, said)
-        self.assertIn("it used GPUs although variables hide them: /dev/nvidia0, /dev/kfd", said)
+        self.assertIn("the job used GPUs that its variables hide: /dev/nvidia0, /dev/kfd", said)
         os.rmdir(os.path.join(self.folder, "dev"))
         code, said = self.with_nodes("import time; a = open('/dev/nvidia1'); time.sleep(3)")
-        self.assertIn("it opened /dev/nvidia1, as monitoring and checks for a GPU do; no work there was seen (checked", said)
+        self.assertIn("the job opened /dev/nvidia1, as monitoring tools and GPU checks do, but ran no visible work there (checked", said)
 
 
 LEAK = """
@@ -405,7 +405,7 @@ class OnSimulatedMachines(WithFile):
         self.assertIsNone(device["memory_peak_bytes"])
         self.assertEqual(device["absent"], {"memory_peak_bytes": "not seen"})
         self.assertEqual(report["gpu_use"], "not_seen")
-        self.assertIn(f"checked {report['looks']} times; not observed for up to ", report["gpu_use_method"])
+        self.assertIn(f"checked {report['looks']} times, with gaps of up to ", report["gpu_use_method"])
 
     def test_the_cost_is_told_where_prices_are_set(self):
         config = os.path.join(self.folder, "config")
@@ -446,15 +446,15 @@ class OnSimulatedMachines(WithFile):
         self.assertEqual([device[key] for key in device["absent"]], [None] * 4)
 
     def test_why_it_ran_on_the_cpu_beside_gpus(self):
-        for value, part in (("9", "leaves no GPU"), ("-1", "hides every GPU")):
+        for value, part in (("9", "allows no GPU"), ("-1", "hides every GPU")):
             chosen = environment(CUDA_VISIBLE_DEVICES=value)
             done = simulated("lab-4x3090", [BERTH, "run", "--report", "-", "--", "true"], env=chosen)
-            self.assertRegex(done.stderr, rf"why   on the CPU: CUDA_VISIBLE_DEVICES={value} was set before and {part}")
+            self.assertRegex(done.stderr, rf"why   on the CPU: CUDA_VISIBLE_DEVICES={value} was already set and {part}")
             simulated("lab-4x3090", [BERTH, "run", "--report", self.file, "--", "true"], env=chosen)
-            self.assertIn(f"CUDA_VISIBLE_DEVICES={value} was set before", self.read()["reasons"][0])
+            self.assertIn(f"CUDA_VISIBLE_DEVICES={value} was already set", self.read()["reasons"][0])
             simulated("lab-4x3090", [BERTH, "run", "--report", self.file, "--", "true"],
                       env=environment(CUDA_VISIBLE_DEVICES=value, LANG="zh_CN.UTF-8"))
-            self.assertIn("was set before", self.read()["reasons"][0])
+            self.assertIn("was already set", self.read()["reasons"][0])
 
     def test_numpy_on_a_gpu_gets_advice(self):
         if subprocess.run([PYTHON, "-c", "import numpy"], capture_output=True).returncode != 0:

@@ -116,14 +116,14 @@ class AsManyAsThereAre(unittest.TestCase):
                                      PYTHON, "-c", FAULT, "2")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("rank 2 has standard input now", done.stderr)
-        self.assertIn("no rank of --tee is left: it shows the output of all", done.stderr)
+        self.assertIn("no rank of --tee is left: the output of all ranks is shown", done.stderr)
         self.assertEqual(sorted(one["RANK"] for one in ranks if one["BERTH_TRY"] == "2"), ["0", "1", "2"])
 
     def test_after_a_fault_of_a_gpu_it_continues_without_it(self):
         done, ranks = self.simulated(BERTH, "run", "--ranks", "2:4", "--retries", "2", "--backoff", "10ms", "--report", self.file, "--",
                                      PYTHON, "-c", FAULT, "2")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("it continues with 3 ranks, without GPU 2", done.stderr)
+        self.assertIn("the job continues with 3 ranks, without GPU 2", done.stderr)
         first, second = ([one for one in ranks if one["BERTH_TRY"] == number] for number in "12")
         self.assertEqual({(one["WORLD_SIZE"], one["CUDA_VISIBLE_DEVICES"]) for one in first}, {("4", "0,1,2,3")})
         self.assertEqual(sorted(one["RANK"] for one in second), ["0", "1", "2"])
