@@ -286,7 +286,7 @@ Result<Start> start_task(const Context& context, const std::string& task,
     return Error{ErrorCode::kUnavailable, "E1012",
                  text("{} cannot be written", *folder + "/task.json"), ""};
   if (!begun.not_enforced.empty())
-    start.note = text("restrictions are not enforced: {}", begun.not_enforced);
+    start.note = text("limits not enforced: {}", begun.not_enforced);
   return start;
 }
 

@@ -139,7 +139,7 @@ class Arrays(Machine):
         self.says("drain", "0", "1", "2", "3")
         done = self.run_berth("run", "--gpus", "1", "--or-cpu-after", "1s", "--report", "-", "--", "sh", "-c", "echo [$CUDA_VISIBLE_DEVICES]")
         self.assertEqual((done.returncode, done.stdout), (0, "[-1]\n"), done.stderr)
-        self.assertIn("it runs on the CPU", done.stderr)
+        self.assertIn("runs on the CPU", done.stderr)
         self.assertIn("why   on the CPU: the job waited 1.0 s for GPUs\n", done.stderr)
         queued = str(self.document("run", "--queue", "--gpus", "1", "--or-cpu-after", "1s", "--", "sh", "-c",
                                    "echo [$CUDA_VISIBLE_DEVICES]")["job"]["id"])

@@ -60,7 +60,7 @@ class Aside(Machine):
         self.assertIn("set aside", self.run_berth().stdout)
         doctor = json.loads(self.run_berth("--json", "doctor", "--only", "RT18").stdout)["findings"]
         self.assertEqual([one["fix"][0]["command"] for one in doctor], [f"sudo cat /proc/{pid}/stack"])
-        self.assertIn(f"process {pid} of job {job}, which has ended, waits in the kernel", doctor[0]["evidence"][0])
+        self.assertIn(f"process {pid} of the ended job {job} waits in the kernel", doctor[0]["evidence"][0])
         self.assertIn("NVIDIA GeForce RTX 4090", doctor[0]["title"])
         other = self.queue("--", "true")
         self.assertFalse(wait_until(lambda: self.job(other)["state"] != "waiting", 2.5))

@@ -133,7 +133,7 @@ class Queue(Caller):
         self.assertIn({"command": "berth run --gpus 1 …", "where": "GPU 0"}, document["sooner"])
         # What `why` suggests really fits.
         self.assertEqual(self.berth("run", "--gpus", "1", "--no-wait", "--dry-run", "--", "true").returncode, 0)
-        self.assertRegex(self.says("why", str(first)), rf"^job {first} runs on GPU 1, 2, 3 since \d\d:\d\d:\d\d \(\d+ s\)\n$")
+        self.assertRegex(self.says("why", str(first)), rf"^job {first} has been running on GPU 1, 2, 3 since \d\d:\d\d:\d\d \(\d+ s\)\n$")
         self.assertIsNone(self.document("why", "big")["outlook"])
 
     def test_held_jobs_wait_until_they_are_released(self):

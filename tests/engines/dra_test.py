@@ -496,7 +496,7 @@ class Dra(unittest.TestCase):
         device = self.ready()[0]["name"]
         self.api.allocate("c", FIRST, device)
         self.assertIn("invalid uid", self.kubelet.prepare(("c", "../../x"))["../../x"].error)
-        self.assertIn("another one", self.kubelet.prepare(("c", SECOND))[SECOND].error)
+        self.assertIn("another claim", self.kubelet.prepare(("c", SECOND))[SECOND].error)
         self.api.allocate("none", SECOND, "gpu-of-nobody")
         self.assertIn("E1031", self.kubelet.prepare(("none", SECOND))[SECOND].error)
         self.api.claims["default", "odd"] = {"metadata": {"uid": SECOND, "name": 3}, "status": {"allocation": {"devices": {"results": [7, {"driver": []}]}}}}

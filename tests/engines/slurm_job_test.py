@@ -122,7 +122,7 @@ srun {sys.executable} {PROGRAM} quota {2 * GIB}
         self.assertEqual((one["class"], hang["ranks"][0]["where"]), ("ok", "stuck.py:3 in step"))
         self.assertIn("in step", hang["ranks"][0]["stack"])
         done = self.srun("--gres=gpu:1", "--berth-hang-timeout=soon", "true")
-        self.assertIn("nothing is enforced", done.stderr)
+        self.assertIn("limits not enforced", done.stderr)
 
     def test_each_of_several_tasks_has_a_report_of_its_own(self):
         done = self.srun("-n2", "--overcommit", "--gpus-per-task=1", "--berth-report=many.json", "true")
@@ -159,9 +159,9 @@ srun {sys.executable} {PROGRAM} quota {2 * GIB}
     def test_a_quota_that_cannot_be_held_is_said(self):
         done = self.srun("--berth-memory=2G", "echo", "ran")
         self.assertEqual(done.stdout, "ran\n")
-        self.assertIn("nothing is enforced", done.stderr)
+        self.assertIn("limits not enforced", done.stderr)
         done = self.srun("--gres=gpu:1", "--berth-memory=plenty", "echo", "ran")
-        self.assertIn("nothing is enforced", done.stderr)
+        self.assertIn("limits not enforced", done.stderr)
 
     def test_installing_again_and_removing_leaves_one_line_and_none(self):
         folder = self.slurm.path("other")

@@ -101,7 +101,7 @@ class HangOfRanks(Daemon):
         here = subprocess.Popen([BERTH, "run", *words], env=self.variables, stderr=subprocess.DEVNULL)
         self.addCleanup(here.wait)
         self.addCleanup(here.kill)
-        self.assertEqual(self.berth("run", "--queue", *words).returncode, 0)
+        queued = json.loads(self.berth("run", "--queue", "--json", *words).stdout)["job"]["id"]
         self.assertTrue(wait_until(lambda: len(alerts()) == 2, 200), alerts())
         for one in alerts():
             self.assertEqual((one["severity"], one["hint"]), ("warning", f"berth stacks {one['job']}"))
@@ -111,7 +111,7 @@ class HangOfRanks(Daemon):
             return re.findall(r'(?m)^berth_job_ranks_hang\{job_id="(\d+)",user="[^"]+"\} 1$', self.get("/metrics")[1])
         self.assertEqual(sorted(series()), ["1", "2"])
         here.terminate()
-        self.berth("cancel", "2")
+        self.berth("cancel", str(queued))
         self.assertTrue(wait_until(lambda: not alerts(), 60), alerts())
         self.assertTrue(wait_until(lambda: not series()), series())
 
