@@ -296,7 +296,7 @@ TEST_CASE("why: each obstruction has its sentence") {
   story.outlook.obstruction = "user_limit";
   CHECK(holds(why_text(story, view, plain()), "lin has reached the limit"));
   story.outlook.obstruction = "never";
-  CHECK(holds(why_text(story, view, plain()), "even if every job ended"));
+  CHECK(holds(why_text(story, view, plain()), "even if all other jobs ended"));
   story.outlook.obstruction = "a word of tomorrow";
   CHECK(holds(why_text(story, view, plain()), "is next"));
   story.job.after = {1, 99};

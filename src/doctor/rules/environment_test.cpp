@@ -247,7 +247,7 @@ TEST_CASE("what a list lost is said as it is, and the fix keeps every GPU that w
   for (const Case& one : std::initializer_list<Case>{
            {"0,0", "names 0 twice", "export CUDA_VISIBLE_DEVICES=0"},
            {"1, 0", "because of the space", "export CUDA_VISIBLE_DEVICES=1,0"},
-           {"1,cuda:1,0", "from 'cuda:1' on", "export CUDA_VISIBLE_DEVICES=1,0"},
+           {"1,cuda:1,0", "ignores 'cuda:1' and all after it", "export CUDA_VISIBLE_DEVICES=1,0"},
            {"7", "'7' is not a GPU here", "export CUDA_VISIBLE_DEVICES=0"}}) {
     CAPTURE(one.list);
     Facts facts = healthy();
