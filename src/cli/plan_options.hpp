@@ -64,16 +64,16 @@ inline constexpr auto kPlanExamples = std::to_array<Example>({
 });
 
 inline constexpr auto kCompareOptions = std::to_array<Option>({
-    {"--cpu", nullptr, "add a setting that runs on the CPU, with all GPUs hidden"},
-    {"--gpus", "N,…", "add a setting for each number in the list, with that many GPUs", true},
+    {"--cpu", nullptr, "also compare a run on the CPU, with all GPUs hidden"},
+    {"--gpus", "N,…", "for each number in the list, also compare a run on that many GPUs", true},
     {"--threads", "N,…",
-     "add a setting for each number in the list, on the CPU with that many cores", true},
+     "for each number in the list, also compare a run on that many cores of the CPU", true},
     {"--preset", "NAME",
-     "add a setting: repeat the last --cpu, --gpus or --threads setting, with this preset (tf32, "
+     "also compare a run of the last --cpu, --gpus or --threads setting, with this preset (tf32, "
      "cudnn-benchmark, deterministic, …)",
      true},
     {"--set", "NAME=VALUE",
-     "add a setting: repeat the last --cpu, --gpus or --threads setting, with this variable set",
+     "also compare a run of the last --cpu, --gpus or --threads setting, with this variable set",
      true},
     {"--runs", "N", "number of measured runs of each setting (default: 3)"},
     {"--warmup", "N", "number of runs of each setting before the measurement (default: 1)"},

@@ -285,8 +285,7 @@ Result<Start> start_task(const Context& context, const std::string& task,
   if (!file)
     return Error{ErrorCode::kUnavailable, "E1012",
                  text("{} cannot be written", *folder + "/task.json"), ""};
-  if (!begun.not_enforced.empty())
-    start.note = text("limits not enforced: {}", begun.not_enforced);
+  if (!begun.not_enforced.empty()) start.note = text("limits not enforced: {}", begun.not_enforced);
   return start;
 }
 

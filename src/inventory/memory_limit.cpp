@@ -87,7 +87,7 @@ std::string words_of(nvmlReturn_t code, std::uint64_t bytes) {
     case NVML_ERROR_NO_PERMISSION:
       return text("only root may set the limit");
     case NVML_ERROR_NOT_SUPPORTED:
-      return text("it does not support a memory limit for this GPU");
+      return text("the driver does not support a memory limit for this GPU");
     case NVML_ERROR_NOT_FOUND:
       return text("no limit is set");
     case NVML_ERROR_OPERATING_SYSTEM:

@@ -106,7 +106,7 @@ std::string guard_sentence(const model::Report& report) {
   }
   if (!has_method && guarded.programs == 0)
     return guarded.opencl_only
-               ? text("limit {}; no program used OpenCL with the guard", limits_of(first))
+               ? text("limit {}; no guarded program has used OpenCL", limits_of(first))
                : text("limit {}; no program used CUDA or OpenCL", limits_of(first));
   std::string out = who_limited(guarded, limits_of(first));
   if (guarded.programs > 0) out += text("; peak {}", show_bytes(peak));

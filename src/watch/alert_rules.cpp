@@ -260,7 +260,7 @@ void read_alert_rule(const std::string& name, TomlTable& table, AlertRules& rule
       const auto names = names_of_readings();
       if (!rule.reading.empty() &&
           std::find(names.begin(), names.end(), rule.reading) == names.end())
-        table.check(text("reading: '{}' is not one of: {}", rule.reading,
+        table.check(text("reading: '{}' is not known; possible: {}", rule.reading,
                          fmt::format("{}", fmt::join(names, ", "))));
       table.string("message", rule.words, false, kMostWords);
     }

@@ -222,8 +222,9 @@ void tensorrt_without_dla(Examination& look) {
   if (tensorrt != nullptr) finding.evidence.push_back(tensorrt->path);
   if (l4t != 0) finding.evidence.push_back(fmt::format("/etc/nv_tegra_release: R{}", l4t));
   if (l4t > kJetPack6) {
-    finding.fix.push_back({"", text("use an image for this JetPack: since JetPack 7, the driver "
-                                    "has no such file, and TensorRT does not need it")});
+    finding.fix.push_back(
+        {"", text("use an image made for this JetPack: since JetPack 7, the driver lacks this "
+                  "file, and the TensorRT of such images does not need it")});
     return;
   }
   finding.fix.push_back({"sudo apt install nvidia-l4t-dla-compiler",

@@ -88,8 +88,8 @@ void no_peer_memory(Examination& look) {
                       "machines are copied through host memory"));
   if (!spans_machines(look)) finding.severity = Severity::kInfo;
   finding.evidence = {shown(*port), text("/proc/modules: nvidia, but no nvidia_peermem"),
-                      text("only NVIDIA's open module on Linux 5.12 or later works without "
-                           "nvidia_peermem, and it is not in use here")};
+                      text("without nvidia_peermem, GPUDirect RDMA needs NVIDIA's open kernel "
+                           "module on Linux 5.12 or later, which is not in use here")};
   const auto& log = look.facts.machine.kernel_log;
   const std::string line = log ? newest_line(*log, {"nvidia_peermem", "Unknown symbol"}) : "";
   if (!line.empty()) {

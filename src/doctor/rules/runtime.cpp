@@ -315,10 +315,10 @@ void intel_bar_small(Examination& look) {
     if (window == 0 || window > 256 * kMib) continue;
     const bool by_xe = gpu.driver.value_or("") == "xe";
     Finding& finding = look.found(
-        by_xe ? text("the host sees only {} MiB of the Intel GPU's memory at {} at once; with "
-                     "the driver xe, Level Zero and OpenCL ignore such a card",
+        by_xe ? text("the host can address only {} MiB at a time of the memory of the Intel GPU "
+                     "{}; with the xe driver, Level Zero and OpenCL ignore such a card",
                      window / kMib, gpu.address)
-              : text("the host sees only {} MiB of the Intel GPU's memory at {} at once",
+              : text("the host can address only {} MiB at a time of the memory of the Intel GPU {}",
                      window / kMib, gpu.address));
     if (by_xe) finding.severity = Severity::kError;
     finding.evidence = {fmt::format("/sys/bus/pci/devices/{}/resource", gpu.address),
