@@ -139,7 +139,7 @@ class Setup(unittest.TestCase):
 
     def test_a_pair_that_does_not_go_together_is_named(self):
         machine = ("--driver", "580.95", "--gpu", "A100", "--uv", "--python", "3.12")
-        for words, why in ((("torch", "2.15", "tensorflow"), "majors"), (("jax", "tensorflow", "2.19"), "cuDNN"),
+        for words, why in ((("torch", "2.15", "tensorflow"), "major versions"), (("jax", "tensorflow", "2.19"), "cuDNN"),
                            (("cupy", "torch", "2.7", "tensorflow", "2.19"), "PyTorch 2.7")):
             said = self.refused(*words, *machine)
             self.assertIn("E0847", said)
