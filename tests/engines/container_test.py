@@ -148,8 +148,10 @@ class WithoutAnEngine(Machine):
         self.assertIn("/guard/limits:/run/berth/limits:ro", self.called()[0])
 
     def test_each_rank_has_a_container_of_apptainer(self):
-        self.play('echo "$RANK of $WORLD_SIZE, $MASTER_ADDR, ${LD_PRELOAD:-none} $APPTAINERENV_LD_PRELOAD"; [ $RANK = 0 ] && exec sleep 100; exit 9',
-                  name="apptainer")
+        # Rank 1 fails only when rank 0 has written its line, because rank 0 is then ended.
+        self.play('echo "$RANK of $WORLD_SIZE, $MASTER_ADDR, ${LD_PRELOAD:-none} $APPTAINERENV_LD_PRELOAD"\n'
+                  f'[ $RANK = 0 ] && {{ touch {self.folder}/written; exec sleep 100; }}\n'
+                  f'while [ ! -e {self.folder}/written ]; do sleep 0.01; done; exit 9', name="apptainer")
         report, logs = os.path.join(self.folder, "report.json"), os.path.join(self.folder, "logs")
         done = self.simulated(BERTH, "run", "--ranks", "2", "--gpus", "2", "--memory", "1GiB", "--engine", "apptainer", "--container", "image.sif",
                               "--report", report, "--log-dir", logs, "--", "x", machine="lab-4x3090")
