@@ -22,8 +22,8 @@ constexpr auto kNames = std::to_array<FrameworkName>({
     {Framework::kOnnxruntime, "onnxruntime", "ONNX Runtime"},
 });
 
-/// The requirement for pip: "torch==2.14.*", or the exact release if the tables give three parts.
-/// It excludes releases that are known to be broken.
+/// The requirement for pip: "torch==2.14.*", or "torch==2.14.1" if `release` has three parts.
+/// Releases that are known to be broken are excluded with "!=".
 std::string pinned(const Compatibility& known, const std::string& package,
                    const std::string& release) {
   const bool exact = version_of(release).size() > 2;
@@ -53,11 +53,12 @@ std::vector<Build> torch_builds(const Compatibility& known, Platform platform, b
   return builds;
 }
 
-/// The first release whose extra [and-cuda] can be installed. The extra of 2.14 requires a TensorRT
-/// that is not on PyPI.
+/// The range of releases whose extra [and-cuda] can be installed: 2.15 and newer. The extra of 2.14
+/// requires a TensorRT that is not on PyPI.
 constexpr const char* kTensorflowWithCuda = "2.15-";
 
-/// For GPUs, lists only the releases whose kernels are in the tables; for the CPU, all releases.
+/// For NVIDIA GPUs, returns only the releases whose GPU code is in the tables. For the CPU, returns
+/// all releases.
 std::vector<Build> tensorflow_builds(const Compatibility& known, Platform platform) {
   std::vector<Build> builds;
   for (const TensorflowRelease& row : known.tensorflow) {
@@ -165,8 +166,8 @@ std::string framework_words() {
 std::vector<Build> builds_of(const Compatibility& known, Framework framework, Platform platform,
                              bool aarch64) {
   if (framework == Framework::kTorch) return torch_builds(known, platform, aarch64);
-  // For other frameworks than PyTorch, the tables describe GPU wheels for x86_64 only. JAX's
-  // plugins also have wheels for aarch64 servers: https://github.com/jax-ml/jax/issues/23824
+  // The tables have no aarch64 wheels for GPUs, except those of PyTorch and JAX. JAX's plugins also
+  // have wheels for aarch64 servers: https://github.com/jax-ml/jax/issues/23824
   if (aarch64 && platform != Platform::kCpu && framework != Framework::kJax) return {};
   if (framework == Framework::kTensorflow) return tensorflow_builds(known, platform);
   if (framework == Framework::kJax) return jax_builds(known, platform);
@@ -197,7 +198,8 @@ std::optional<Need> need_of(const Compatibility& known, Framework framework, con
 
 std::string cudnn_pin(const Compatibility& known, Framework framework, const Build& build,
                       const std::vector<std::string>& capabilities) {
-  // PyTorch's wheels require their own cuDNN, and CuPy requires none.
+  // No pin is needed: PyTorch's wheels require an exact cuDNN themselves, and CuPy requires no
+  // cuDNN.
   if (framework == Framework::kTorch || framework == Framework::kCupy || build.cuda.empty())
     return "";
   bool newest = true;

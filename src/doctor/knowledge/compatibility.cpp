@@ -58,8 +58,8 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-/// Whether the name starts with `begins` and `digits` more digits, and the word or number ends
-/// there: "H100" does not match H1000.
+/// Whether the name starts with `begins` and `digits` digits, and its last number or word ends
+/// there: "H100" does not match "H1000".
 bool begins_with(std::string_view name, std::string_view begins, int digits = 0) {
   if (begins.empty() || !name.starts_with(begins)) return false;
   char last = begins.back();
@@ -107,7 +107,7 @@ std::string as_words(std::string_view name) {
 }
 
 const GpuFamily* family_as_said(const std::vector<GpuFamily>& families, std::string_view words) {
-  // "RTX 4000" is a workstation card; GeForce numbers do not end in 000.
+  // Skip GeForce: its numbers do not end in 000. "RTX 4000" is a workstation card.
   const bool workstation = words.find("000") != std::string::npos;
   for (const char* before :
        {"", "geforce ", "geforce rtx ", "geforce gtx ", "tesla ", "quadro ", "rtx "}) {
@@ -135,7 +135,8 @@ std::string Compatibility::capability_as_said(std::string_view gpu_name) const {
   const std::string said = as_words(gpu_name);
   const GpuFamily* found = family_as_said(families, said);
   if (found == nullptr || !several_of(gpu_name).empty()) return "";
-  // The text may name a second GPU: "RTX 3090 and K80".
+  // The text may also name a second GPU: "RTX 3090 and K80". If its capability differs, there is no
+  // answer.
   for (std::size_t at = said.find(' '); at != std::string::npos; at = said.find(' ', at + 1)) {
     const GpuFamily* other = family_as_said(families, std::string_view(said).substr(at + 1));
     if (other != nullptr && other->capability != found->capability) return "";
@@ -219,8 +220,8 @@ Kernels kernels_of(const WheelArch& row, std::string_view capability) {
 
 namespace {
 
-/// The first toolkit that can compile for this capability, or for another one whose machine code
-/// runs on it. For 8.6, it is the first toolkit for 8.0.
+/// The first toolkit whose machine code can run on this capability. For 8.6, it is the first
+/// toolkit that can compile for 8.0, because that code also runs on 8.6.
 std::string first_toolkit(const Compatibility& known, std::string_view capability) {
   std::string first;
   for (const ArchToolkits& row : known.archs)
@@ -255,8 +256,8 @@ bool is_before(std::string_view versions, std::string_view version) {
 
 Kernels torch_kernels(const Compatibility& known, std::string_view version, std::string_view cuda,
                       bool aarch64, std::string_view capability) {
-  // A release without a row lies between two releases that have rows. If both rows give the same
-  // answer, it also holds for this release.
+  // A release without a row lies between two releases that have rows. If both rows have the same
+  // result, that result also holds for the release between them.
   std::optional<Kernels> before, after;
   std::string before_row;
   for (const WheelArch& row : known.torch_archs) {
@@ -269,7 +270,7 @@ Kernels torch_kernels(const Compatibility& known, std::string_view version, std:
     }
   }
   if (before && after && *before == *after) return *before;
-  // kLacks: the toolkit is too old or too new to compile for the GPU.
+  // Returns kLacks if the toolkit is too old or too new to compile for the GPU, otherwise kUnknown.
   const Kernels possible = toolkit_compiles(known, cuda, capability);
   return possible == Kernels::kHas ? Kernels::kUnknown : possible;
 }

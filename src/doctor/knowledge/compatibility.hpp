@@ -29,18 +29,17 @@ struct MajorDriver {
   int major = 0;
   std::string driver;
 };
-/// The first and last toolkit that can compile for a compute capability; "": no known limit.
+/// The first and last toolkit that can compile for a compute capability; "" if not limited.
 struct ArchToolkits {
   std::string capability, name, first, last;
-  int last_branch = 0;  // newest driver branch that supports such GPUs; 0 no known limit
+  int last_branch = 0;  // newest driver branch that supports these GPUs; 0 if not limited
 };
 struct TorchRelease {
   std::string version, python;
   std::vector<std::string> cuda;  // CUDA versions with builds, experimental ones last
   std::string rocm;
-  std::string pypi;  // the CUDA of PyPI's wheel for x86_64; "" unknown
-  std::map<std::string, std::string>
-      cudnn;  // cuDNN version by build ("cu118"), or by "all" for every build: "8.7.0.84"
+  std::string pypi;  // the CUDA version of PyPI's wheel for x86_64; "" if unknown
+  std::map<std::string, std::string> cudnn;  // build ("cu118" or "all") → version "8.7.0.84"
 };
 /// The GPU code in official Linux wheels: machine code (SASS) for each capability in `arch`, and
 /// PTX for `ptx` ("": no PTX).
@@ -53,10 +52,10 @@ struct WheelArch {
 struct TensorflowRelease {
   std::string version, python, cuda, cudnn;
 };
-/// One of JAX's two CUDA plugins.
+/// The requirements of JAX's CUDA plugin for one CUDA major version.
 struct JaxPlugin {
   int cuda_major = 0;
-  std::string cuda, cudnn, driver, capability;  // lowest versions; "" no known limit
+  std::string cuda, cudnn, driver, capability;  // lowest supported versions; "" if not limited
 };
 /// A release of JAX with wheels for the CUDA major versions `majors`, built with CUDA `built`.
 struct JaxRelease {
@@ -64,21 +63,21 @@ struct JaxRelease {
   std::vector<int> majors;
   std::vector<std::string> built;
 };
-/// A build of conda-forge's jaxlib, and the cuDNN with which it was built. Older releases of cuDNN
-/// fail at run time.
+/// A build of conda-forge's jaxlib, and the cuDNN with which it was built. The build fails at run
+/// time if the installed cuDNN is older.
 struct CondaJaxlib {
   std::string versions, build, cudnn, source;  // `build` is a prefix of the build's name
 };
 struct CupyWheel {
   std::string version, python, package,
-      built;            // `built` is the newest CUDA version in the release's [ctk] extra
+      built;            // the newest CUDA version in the release's [ctk] extra
   bool has_ctk = true;  // the release has a [ctk] extra; otherwise CuPy needs an installed toolkit
 };
 struct OnnxRelease {
   std::string version, cuda, cudnn;
 };
-/// A release of onnxruntime-gpu whose extras install this CUDA version with pip. `version` is also
-/// that of the matching onnxruntime.
+/// A release of onnxruntime-gpu whose extras install CUDA `cuda` with pip. onnxruntime has the same
+/// version numbers.
 struct OnnxWheel {
   std::string version, python, cuda;
 };
@@ -94,7 +93,7 @@ struct AmdFirmware {
 struct WheelSearcher {
   std::string package, versions, call, source;
 };
-/// The GPUs for which PyTorch's wheels of these ROCm releases were compiled: "gfx1030".
+/// The GPU targets ("gfx1030") for which PyTorch's wheels of these ROCm releases were compiled.
 struct RocmWheel {
   std::string rocm;
   std::vector<std::string> targets;
@@ -102,13 +101,13 @@ struct RocmWheel {
 /// A CPU build of a package; `use` is the package that supports GPUs.
 struct CpuBuild {
   std::string package, versions, use, source;
-  bool beside_torch = false;  // the package is meant for use with PyTorch's tensors
+  bool beside_torch = false;  // used with PyTorch; skipped if there is no PyTorch for CUDA
   bool quiet = false;         // the package is usually installed on purpose, to use the CPU
 };
-/// The compute capabilities that a package supports: from `capability` to `most`, or those in
-/// `arch`, for which it has code. `tag`: only builds with this local version; `below`: only builds
-/// with an older CUDA; `warn`: perhaps the user does not need this package on a GPU; `what`: msgid
-/// that describes the failure; `use`: a release to install instead.
+/// The compute capabilities that a package supports: those from `capability` to `most`, or those in
+/// `arch`. `tag`: only builds with this local version; `below`: only builds with an older CUDA;
+/// `warn`: perhaps the user does not need this package on a GPU; `what`: msgid that describes the
+/// failure; `use`: a release to install instead.
 struct PackageGpus {
   std::string package, versions, capability, source, tag;
   std::vector<std::string> arch;
@@ -123,8 +122,8 @@ struct CpuNeed {
   std::vector<std::string> needs;
   std::string source, tag;
 };
-/// A package that allocates GPU memory with another function than cudaMalloc, and the kinds of GPU
-/// that do not always support this: "vgpu", "jetson", "wsl". `use`: a release without the problem;
+/// A package that does not allocate GPU memory with cudaMalloc. The GPUs in `where` ("vgpu",
+/// "jetson", "wsl") do not always support its function. `use`: a release without the problem;
 /// `set`: a command that avoids it.
 struct MemoryUser {
   std::string package, versions;
@@ -147,9 +146,8 @@ struct TorchSymbol {
 struct RocmDriver {
   std::string driver, rocm;
 };
-/// The first kernel release that supports the Intel GPUs whose PCI ids start with a prefix. Other
-/// tables of this type have the first release of Intel's runtime, its last release for older GPUs,
-/// and the first PyTorch for XPU.
+/// The first kernel release that supports the Intel GPUs whose PCI ids start with `begins`. Other
+/// tables use this type for AMD GPUs, Intel's runtime and PyTorch for XPU.
 struct IntelKernel {
   std::string begins, name, kernel, source;
 };
@@ -160,7 +158,7 @@ struct JetsonCuda {
   std::string cuda, python, page;
   std::vector<std::string> torch;
 };
-/// The newest CDI format that this Podman release, and the later ones up to the next row, can read.
+/// The newest CDI format that Podman can read, from its release `podman` up to the next row.
 struct PodmanCdi {
   std::string podman, format;
 };
@@ -208,13 +206,13 @@ struct Compatibility {
   std::vector<TorchSymbol> torch_symbols;
   std::vector<GpuFamily> families;
   std::map<std::string, std::vector<std::string>>
-      other_gpus;  // prefixes of GPU names, by maker: "AMD"
+      other_gpus;  // prefixes of GPU names, keyed by maker such as "AMD"
   std::map<std::string, std::vector<std::string>>
-      several_gpus;  // the full names that one short name can mean: "TITAN X"
+      several_gpus;  // keyed by a short name such as "TITAN X": all full names that it can mean
   std::vector<IntelKernel> intel_kernels, amd_kernels, intel_runtimes, intel_legacy, torch_xpu;
-  /// NVIDIA GPUs by PCI id, and the first or last driver branch that supports each.
+  /// Ranges of NVIDIA PCI ids, and the first or last driver branch that supports these GPUs.
   struct DriverBranch {
-    int from = 0, to = 0;  // `to` is set in last_branches only
+    int from = 0, to = 0;  // PCI ids; `to` is set only in last_branches
     int branch = 0;
   };
   std::vector<DriverBranch> first_branches, last_branches;
@@ -222,9 +220,9 @@ struct Compatibility {
   std::vector<PodmanCdi> podman_cdi;  // oldest first
   std::vector<SystemCommands> systems;
   std::vector<SystemWish> system_wishes;
-  std::vector<std::string> rocm_devices;  // PCI ids, "744c"
-  /// The sub-libraries of a cuDNN major version: all its releases have `libraries`, newer releases
-  /// also have `newer`.
+  std::vector<std::string> rocm_devices;  // PCI ids such as "744c" of the GPUs that ROCm supports
+  /// The sub-libraries of a cuDNN major version. All its releases have those in `libraries`; only
+  /// newer releases have those in `newer`.
   struct Cudnn {
     int major = 0;
     std::vector<std::string> libraries, newer;
@@ -232,7 +230,7 @@ struct Compatibility {
   std::vector<Cudnn> cudnn;
   /// Releases of cuDNN with the GPUs that each supports, newest first.
   struct CudnnRelease {
-    std::string version, cuda;  // cuda: "12.0-12.9"
+    std::string version, cuda;  // `cuda` is a range: "12.0-12.9"
     std::vector<std::string> arch;
   };
   std::vector<CudnnRelease> cudnn_releases;
@@ -242,7 +240,7 @@ struct Compatibility {
   std::vector<BaseImage> images;
   std::vector<OnnxWheel> onnx_wheels;  // newest first
   std::vector<WheelArch> onnx_archs;
-  /// Releases whose extra [and-cuda] requires one exact version of each CUDA package: "2.15-2.19".
+  /// TensorFlow releases whose extra [and-cuda] pins every CUDA package exactly: "2.15-2.19".
   std::string tensorflow_with_pins;
 
   /// The newest toolkit whose driver is not newer than `driver`; "" if `driver` is older than all
@@ -251,20 +249,20 @@ struct Compatibility {
   /// The CUDA version that all drivers of the branch of `driver` report: "12.2" for 535.*; "" if
   /// the branch is older than all rows.
   [[nodiscard]] std::string cuda_of_branch(std::string_view driver) const;
-  /// The lowest driver that runs programs of this CUDA version. Since CUDA 11, it is the same for a
-  /// whole major version. "" unknown.
+  /// The lowest driver that runs programs of this CUDA version; "" if unknown. Since CUDA 11, all
+  /// versions with the same major number require the same driver.
   [[nodiscard]] std::string driver_for(std::string_view cuda) const;
   /// The driver that was released with this CUDA version; "" unknown.
   [[nodiscard]] std::string driver_made_for(std::string_view cuda) const;
-  /// The compute capability of a GPU by its full name, with or without "NVIDIA "; "" unknown.
-  /// capability_as_said() also accepts short names: "4090", "t4".
+  /// The compute capability of the GPU with this full name, with or without "NVIDIA "; "" if
+  /// unknown. capability_as_said() also accepts short names: "4090", "t4".
   [[nodiscard]] std::string capability_of(std::string_view gpu_name) const;
   [[nodiscard]] std::string capability_as_said(std::string_view gpu_name) const;
-  /// several_of(): the full names of all GPUs that have this short name; empty if the name is not
-  /// ambiguous. is_with_aarch64(): whether the GPU only exists on aarch64 boards.
+  /// several_of(): all full names that an ambiguous short name can mean; empty for other names.
+  /// is_with_aarch64(): whether the GPU exists only on boards with an aarch64 CPU.
   [[nodiscard]] std::vector<std::string> several_of(std::string_view gpu_name) const;
   [[nodiscard]] bool is_with_aarch64(std::string_view gpu_name) const;
-  /// "AMD", "Intel" or "Jetson" if this is the short name of such a GPU; otherwise "".
+  /// "AMD", "Intel" or "Jetson" if `gpu_name` is a short name of such a GPU; otherwise "".
   [[nodiscard]] std::string other_maker(std::string_view gpu_name) const;
   [[nodiscard]] const ArchToolkits* toolkits_of(std::string_view capability) const;
   /// newest_rocm(): the newest ROCm of PyTorch's wheels ("7.14"). cudnn_of_torch(): the cuDNN of a
@@ -276,16 +274,16 @@ struct Compatibility {
 
 enum class Kernels : unsigned char { kHas, kByPtx, kLacks, kUnknown };
 
-/// Which kind of code a wheel contains for a GPU.
+/// Whether a wheel has machine code (kHas), only PTX (kByPtx) or no code (kLacks) for a GPU.
 [[nodiscard]] Kernels kernels_of(const WheelArch& row, std::string_view capability);
-/// Whether a toolkit can compile for a GPU: kLacks if not, kHas within the known limits, kUnknown
-/// if the tables have no row for the GPU.
+/// Returns kHas if the toolkit can compile for the GPU, kLacks if it cannot, and kUnknown if the
+/// tables have no row for the GPU.
 [[nodiscard]] Kernels toolkit_compiles(const Compatibility& known, std::string_view cuda,
                                        std::string_view capability);
-/// Whether machine code in `arch` runs on this capability. Code for X.y runs on X.z with z ≥ y, but
-/// not on another major version. Jetson GPUs and other GPUs cannot run each other's code
-/// (https://github.com/pytorch/pytorch/issues/145560). PTX is different: the driver compiles it for
-/// newer GPUs.
+/// Whether machine code for one of the capabilities in `arch` runs on `capability`. Code for X.y
+/// runs on X.z if z ≥ y, but not on another major version. Jetson GPUs and other GPUs cannot run
+/// each other's code (https://github.com/pytorch/pytorch/issues/145560). PTX is different: the
+/// driver compiles it for newer GPUs.
 [[nodiscard]] bool sass_serves(const std::vector<std::string>& arch, std::string_view capability);
 /// Whether the official wheel of a torch version has kernels for a GPU.
 [[nodiscard]] Kernels torch_kernels(const Compatibility& known, std::string_view version,

@@ -45,7 +45,8 @@ std::vector<std::string> words(const json& row, const char* key) {
   return out;
 }
 
-/// The value at a path such as "a/b/c"; an empty list if the path does not exist.
+/// The value at a path such as "a/b/c". Returns null if the path does not exist; a loop over null
+/// does nothing.
 const json& at(const json& document, std::string_view path) {
   static const json nothing;
   const json* here = &document;

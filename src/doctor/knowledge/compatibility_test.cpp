@@ -49,12 +49,12 @@ TEST_CASE("machine code serves later chips of its major only, and PTX what is ne
   CHECK(kernels("2.13.0", "13.0", "8.9") == Kernels::kHas);
   CHECK(kernels("2.13.0", "13.0", "12.1") == Kernels::kHas);
   CHECK(kernels("2.0.1+cu118", "11.8", "12.0") == Kernels::kLacks);
-  // These releases have no row. The result is kLacks if the toolkit cannot compile for the GPU,
-  // otherwise kUnknown.
+  // These PyTorch releases have no row. If the toolkit cannot compile for the GPU, the result is
+  // kLacks; if it can, kUnknown.
   CHECK(kernels("2.7.0.dev20250310+cu124", "12.4", "12.0") == Kernels::kLacks);
   CHECK(kernels("3.0", "14.0", "12.0") == Kernels::kUnknown);
   CHECK(kernels("1.4.0", "10.1", "8.6") == Kernels::kLacks);
-  CHECK(kernels("1.7.0", "11.0", "8.6") == Kernels::kHas);  // runs the code for 8.0
+  CHECK(kernels("1.7.0", "11.0", "8.6") == Kernels::kHas);  // 8.6 can run code for 8.0
   CHECK(kernels("1.7.0", "9.2", "8.6") == Kernels::kLacks);
   CHECK(kernels("0.4.1", "8.0", "3.0") == Kernels::kLacks);
   // 2.10 has no row, but the rows before and after it give the same answer.
@@ -115,7 +115,8 @@ TEST_CASE("a GPU is found by its colloquial name") {
         std::pair("GT 710", "3.5"), std::pair("GTX 580", "2.0"), std::pair("Tesla M2090", "2.0"),
         std::pair("Quadro K2100M", "3.0"), std::pair("GTX 850M", "5.0"), std::pair("Titan X", ""),
         std::pair("GTX Titan X", "5.2"), std::pair("Titan X (Pascal)", "6.1"),
-        // No answer: a longer number means another model, or the text names two GPUs.
+        // The capability is unknown if the number is too long for the model, or if the text names
+        // two GPUs.
         std::pair("H1000", ""), std::pair("T4000", ""), std::pair("RTX 30900", ""),
         std::pair("RTX 30", ""), std::pair("A100000", ""), std::pair("RTX 3090 and K80", ""),
         std::pair("RTX 3090 GTX 1080 Ti", "")}) {

@@ -22,8 +22,8 @@ namespace berth::doctor {
   return words;
 }
 
-/// Lines without comments; a trailing backslash joins a line with the next. If `anywhere` is true,
-/// "#" starts a comment anywhere (Slurm); otherwise only at the start of a line (systemd).
+/// Removes comments, and joins a line that ends in a backslash with the next line. If `anywhere` is
+/// true, "#" starts a comment anywhere (Slurm); if not, only at the start of a line (systemd).
 [[nodiscard]] inline std::vector<std::string> joined_lines(std::string_view text, bool anywhere) {
   std::vector<std::string> lines;
   bool goes_on = false;
@@ -42,9 +42,8 @@ namespace berth::doctor {
   return lines;
 }
 
-/// Whether nsswitch.conf uses a directory service (sss, ldap) for `database`, "passwd" or "group",
-/// and not only local files. The "systemd" service does not count, because it also uses local
-/// files.
+/// Whether nsswitch.conf looks up `database` ("passwd" or "group") in a directory service (sss,
+/// ldap). The "systemd" service does not count, because it also uses local files.
 [[nodiscard]] inline bool asks_a_directory(std::string_view services, std::string_view database) {
   for (const std::string_view row : split(services, '\n')) {
     const std::string_view line = trim(row.substr(0, row.find('#')));

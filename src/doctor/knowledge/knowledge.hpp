@@ -12,18 +12,19 @@ namespace berth::doctor {
 /// translated when shown.
 struct Xid {
   int code;
-  const char* what;      // what happened: "GPU fell off the bus"
-  const char* cause;     // probable cause: "PCIe contact lost: power, heat, …"
-  const char* kind;      // "app", "hardware", "memory", "link", "driver", "secondary", …
+  const char* what;   // what happened, for the user: "GPU fell off the bus"
+  const char* cause;  // probable cause: "PCIe contact lost: power, heat, …"
+  // the kind of fault: "app", "hardware", "memory", "link", "driver", "secondary", …
+  const char* kind;
   const char* severity;  // "fatal", "error", "warning", "info", "unknown"
-  const char* action;    // what to do: "reboot or power-cycle the bare-metal host"; "" unknown
+  const char* action;    // what to do: "reboot or power-cycle the bare-metal host"; "" if unknown
 };
-/// Sorted by code.
+/// Returns all known Xids, sorted by code.
 [[nodiscard]] std::span<const Xid> known_xids();
 
 struct Knowledge {
   std::span<const Xid> xids = known_xids();
-  /// nullptr: use the tables that are compiled into the program.
+  /// if not set (nullptr), the tables that are compiled into the program are used
   const Compatibility* other_compatibility = nullptr;
 
   [[nodiscard]] const Compatibility& compatibility() const {

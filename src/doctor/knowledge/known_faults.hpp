@@ -21,13 +21,13 @@ struct KernelLine {
   std::string cause, action, command, source, task, value;
 };
 
-/// A package whose libraries require an executable stack. `tag`: only builds with this local
-/// version; `use`: a release that does not require it.
+/// A package whose libraries require an executable stack. `tag`: if set, only builds with this
+/// local version; `use`: a release without this requirement.
 struct ExecutableStack {
   std::string package, versions, tag, use, source;
 };
-/// The version of the C library in a distribution, from its release `release` on. A rolling
-/// distribution has no releases, so its rows start at a kernel release.
+/// The C library version that a distribution has since its release `release`. A rolling
+/// distribution has no releases, so its rows are selected by kernel release.
 struct SystemLibc {
   std::string system, release, kernel, libc;
 };
@@ -37,7 +37,8 @@ struct AmdKernelFault {
   std::vector<std::string> targets;
   std::string kernel, what, set, source;
   bool info = false;
-  std::string mended;  // a distribution's kernel that has the fix: "6.14.0-1018-oem"; "" none
+  // a distribution's kernel with the fix, such as "6.14.0-1018-oem"; "" if there is none
+  std::string mended;
 };
 /// A system package, and its releases that have a bug. `what` is a msgid; `when` is an additional
 /// condition ("enroot", "no-cgroups"); `use` is a release with the fix.

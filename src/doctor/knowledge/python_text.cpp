@@ -68,7 +68,7 @@ TorchBuild parse_torch_version(std::string_view text) {
   for (const std::string_view line : split(text, '\n')) {
     const std::size_t equals = line.find('=');
     if (equals == std::string_view::npos) continue;
-    // The line is "cuda: Optional[str] = '12.4'", or "cuda = None" in older releases.
+    // The line is "cuda: Optional[str] = '12.4'", or "cuda = '12.4'" in older releases.
     const std::string_view name = trim(line.substr(0, std::min(line.find(':'), equals)));
     const Fact<std::string> value = quoted(line.substr(equals + 1));
     if (name == "__version__" && value) build.version = *value;
@@ -126,7 +126,7 @@ Requirement parse_requirement(std::string_view text) {
   std::size_t end = 0;
   while (end < text.size() && is_word(text[end])) ++end;
   out.name = normal_name(text.substr(0, end));
-  // The version range of "numba[cuda] (<2)", without the extra and the brackets.
+  // The version range of "numba[cuda] (<2)" is "<2". Skip the extra and the brackets.
   std::string_view range = trim(text.substr(end));
   if (range.starts_with('['))
     range = trim(range.substr(std::min(range.find(']'), range.size() - 1) + 1));

@@ -11,7 +11,7 @@
 namespace berth::doctor {
 
 struct VenvConfig {
-  std::string home, version;  // "/usr/bin", "3.11.2"
+  std::string home, version;  // `home` is "/usr/bin", `version` is "3.11.2"
   bool system_packages = false;
   bool by_uv = false;
 };
@@ -27,8 +27,8 @@ struct Metadata {
 /// Parses the assignments in torch/version.py. A variable without an assignment is absent.
 [[nodiscard]] TorchBuild parse_torch_version(std::string_view text);
 
-/// Parses a folder name: "nvidia_nccl_cu12-2.27.3.dist-info" → {"nvidia-nccl-cu12", "2.27.3"}. The
-/// name is empty for other folders.
+/// Splits a folder name: "nvidia_nccl_cu12-2.27.3.dist-info" → {"nvidia-nccl-cu12", "2.27.3"}. For
+/// other folders, the returned name is empty.
 [[nodiscard]] std::pair<std::string, std::string> parse_info_name(std::string_view file);
 /// The name, normalized as in PEP 503.
 [[nodiscard]] std::string normal_name(std::string_view name);
@@ -40,13 +40,13 @@ struct Metadata {
 /// A parsed Requires-Dist line.
 struct Requirement {
   std::string name;
-  std::string exact;   // "2.4.0" for "==2.4.0"; "" if the line has no such pin
-  std::string range;   // "<2.2,>=1.24"; "" any version
-  std::string marker;  // after the semicolon
+  std::string exact;   // "2.4.0" for "==2.4.0"; "" if the line does not require an exact version
+  std::string range;   // the allowed versions, "<2.2,>=1.24"; "" for any version
+  std::string marker;  // the condition after the semicolon, such as 'python_version < "3.9"'
 };
 [[nodiscard]] Requirement parse_requirement(std::string_view text);
-/// Whether a version is in a range: "<2.2,>=1.24", "~=2.1", "==2.*", "!=2.0.1". Unknown syntax
-/// allows every version.
+/// Whether a version is in a range such as "<2.2,>=1.24", "~=2.1", "==2.*" or "!=2.0.1". If the
+/// range cannot be parsed, every version is allowed.
 [[nodiscard]] bool allows(std::string_view range, std::string_view version);
 
 }  // namespace berth::doctor

@@ -14,7 +14,7 @@ bool driver_serves(const Wish& wish, const Build& build, const Need& need) {
     if (need.last_branch != 0 && version_of(wish.driver)[0] > need.last_branch) return false;
     if (!need.to_exist.empty() && is_older(wish.driver, need.to_exist)) return false;
   }
-  // Checks the CUDA version first: on WSL, the driver version is that of the Windows driver, and
+  // Compare the CUDA version first. On WSL, the driver version is that of the Windows driver, which
   // cannot be compared.
   if (made_for) return true;
   if (!need.made_for.empty() && !wish.driver_cuda.empty()) return false;
@@ -27,7 +27,7 @@ bool driver_serves(const Wish& wish, const Build& build, const Need& need) {
 std::optional<Recipe> recipe_of(const Compatibility& known, const Wish& wish, const Build& build) {
   Recipe recipe{build, {build.package}, "", false};
   if (build.cuda.empty()) return recipe;
-  // If a GPU's capability is unknown, only the build's own requirements apply.
+  // An empty capability means unknown. For it, only the build's own requirements are checked.
   std::vector<std::string> capabilities = wish.capabilities;
   if (capabilities.empty()) capabilities.emplace_back();
   for (const std::string& capability : capabilities) {
@@ -55,9 +55,9 @@ bool is_open_to(const Wish& wish, const Build& build) {
           std::find(wish.tags.begin(), wish.tags.end(), build.tag) != wish.tags.end());
 }
 
-/// Whether `cuda` is a better choice than `than`. A version that the driver supports is better than
-/// one that it does not. If it supports both, the newer one is better; if neither, the older one,
-/// which needs an older driver.
+/// Whether `cuda` is a better choice than `than`. If the driver supports only one of them, that one
+/// is better. If it supports both, the newer one is better. If it supports neither, the older one
+/// is better, because it needs an older driver.
 bool is_better(const Wish& wish, const std::string& cuda, const std::string& than) {
   const auto made_for = [&](const std::string& one) {
     return !wish.driver_cuda.empty() && !is_older(wish.driver_cuda, one);
@@ -66,8 +66,8 @@ bool is_better(const Wish& wish, const std::string& cuda, const std::string& tha
   return is_older(than, cuda) == made_for(cuda);
 }
 
-/// The CUDA version that a build requires: its own, or only the major version if it uses an
-/// installed toolkit.
+/// The CUDA version that the driver must support for this build. A build that uses an installed
+/// toolkit only requires the major version.
 std::string asked_of(const Build& build) {
   return build.needs_toolkit ? beginning(build.cuda, 1) + ".0" : build.cuda;
 }
@@ -83,7 +83,7 @@ std::vector<std::string> known_pythons(const std::vector<Build>& builds) {
   return pythons;
 }
 
-/// The lowest driver of all builds that support this Python and these GPUs.
+/// The lowest driver version that is enough for any build with this Python and these GPUs.
 std::string lowest_driver(const Compatibility& known, Wish wish) {
   wish.driver = wish.driver_cuda = "";
   std::string lowest;
@@ -94,8 +94,8 @@ std::string lowest_driver(const Compatibility& known, Wish wish) {
   return lowest;
 }
 
-/// The cuDNN releases that a build accepts: from `first` up to but not including `end`; "" no
-/// limit.
+/// The cuDNN releases that a build accepts: `first` and newer, but older than `end`. If `first` is
+/// "", every release is accepted.
 struct CudnnRange {
   std::string first, end;
   bool exact = false;

@@ -20,13 +20,15 @@ struct Wish {
   std::vector<std::string> capabilities;  // compute capabilities of all GPUs; "" for an unknown one
   bool aarch64 = false;
   bool planned =
-      false;  // the recipe is for another machine, so its driver may not support its GPUs
-  bool pypi_only = false;         // packages come from a mirror of PyPI, which has no other builds
-  std::vector<std::string> tags;  // names of PyTorch's builds that another configured index has
-  bool tags_only = false;         // only these builds are available, not those of PyPI
-  bool no_toolkit = false;        // the recipe is for a container image without a CUDA toolkit
+      false;  // the recipe is for another machine, so the driver must be checked against its GPUs
+  bool pypi_only = false;  // packages come from a mirror of PyPI, which has no other builds
+  // names of PyTorch's builds ("cu126") in another index that is configured
+  std::vector<std::string> tags;
+  // the builds in `tags` are the only available ones; there are none from PyPI
+  bool tags_only = false;
+  bool no_toolkit = false;  // the recipe is for a container image without a CUDA toolkit
   std::string keep;    // the installed release, to keep if one of its builds works on the machine
-  int cuda_major = 0;  // only builds for this CUDA major version; 0: any
+  int cuda_major = 0;  // if not 0: only builds for this CUDA major version
 };
 
 struct Recipe {
@@ -43,23 +45,24 @@ enum class Clash : unsigned char {
   kNone,
   kCudaMajor,  // the CUDA packages of two major versions install files with the same names
   kCudnn,      // no release of cuDNN works with both
-  kPins,       // both require exact versions of the same CUDA packages, and the versions differ
+  kPins,       // both builds require exact, but different, versions of the same CUDA packages
 };
-/// Why the two builds cannot be in one environment. `capabilities`: those of the GPUs, which can
-/// limit the choice of cuDNN.
+/// Why two builds cannot be in one environment. `build` is a build of `one`, and `others` is a
+/// build of `other`. `capabilities` are those of the GPUs, which can limit the choice of cuDNN.
 [[nodiscard]] Clash clash_of(const Compatibility& known, Framework one, const Build& build,
                              Framework other, const Build& others,
                              const std::vector<std::string>& capabilities = {});
 
-/// If no recipe exists: single changes that would make one possible. If no member is set, only the
-/// CPU can be used.
+/// Changes to the machine. Each single change would make a recipe possible. If no member is set,
+/// only the CPU can be used.
 struct Changes {
   std::string driver;                // update the driver to this version or newer
   bool driver_too_new = false;       // the driver's branch no longer supports the GPU
   int last_branch = 0;               // if `driver_too_new`: the last branch that supports the GPU
   std::vector<std::string> pythons;  // use one of these Python versions, newest first
   bool both = false;                 // the driver and Python must both change
-  bool another_index = false;        // a build exists, but outside PyPI
+  // a build exists, but not on PyPI, so another package index is needed
+  bool another_index = false;
 };
 [[nodiscard]] Changes changes_for(const Compatibility& known, const Wish& wish);
 

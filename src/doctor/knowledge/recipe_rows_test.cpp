@@ -1,4 +1,5 @@
-// With sanitizers this test takes minutes, so it is built without them.
+// Tests recipes for many rows of the tables. It is built without sanitizers, because it would take
+// minutes with them.
 #include "doctor/knowledge/recipe.hpp"
 
 #include <doctest/doctest.h>
@@ -25,8 +26,8 @@ void check_against_tables(const Wish& wish, const Recipe& recipe) {
   CHECK_FALSE(is_older(wish.driver, recipe.driver));
   const ArchToolkits* bounds = known().toolkits_of(wish.capabilities.front());
   REQUIRE(bounds != nullptr);
-  // A toolkit can compile for this capability if it can compile for another one whose machine code
-  // also runs on it: for 10.3, code for 10.0 is enough.
+  // For 10.3, a toolkit that can compile for 10.0 is enough, because code for 10.0 also runs on
+  // 10.3.
   CHECK(std::any_of(known().archs.begin(), known().archs.end(), [&](const ArchToolkits& row) {
     return sass_serves({row.capability}, bounds->capability) &&
            (row.first.empty() || !is_older(recipe.build.cuda, row.first));
@@ -45,7 +46,7 @@ void check_against_tables(const Wish& wish, const Recipe& recipe) {
   if (recipe.by_ptx) CHECK_FALSE(is_older(wish.driver_cuda, recipe.build.cuda));
 }
 
-/// Each change that is suggested works: after it, there is a recipe.
+/// Makes each change that was suggested, and checks that a recipe then exists.
 void check_changes(const Wish& wish, const Changes& changes) {
   Wish other = wish;
   const auto with_driver = [&](const std::string& driver) {

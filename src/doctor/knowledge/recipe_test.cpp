@@ -59,7 +59,7 @@ TEST_CASE("TensorFlow's PTX for Hopper needs a driver of its CUDA release") {
   const auto older =
       recipe_for(known(), wish_for(Framework::kTensorflow, "3.12", "550.54.14", "9.0"));
   REQUIRE(older);
-  // Newer releases have PTX of CUDA 12.5, which this driver rejects.
+  // TensorFlow releases after this one have PTX of CUDA 12.5, which this driver rejects.
   CHECK(older->build.cuda == "12.3");
   CHECK_FALSE(recipe_for(known(), wish_for(Framework::kTensorflow, "3.13", "550.54.14", "9.0")));
   const auto changes =
@@ -103,7 +103,7 @@ TEST_CASE("an index of PyTorch's builds in PyPI's place has these, and no other 
   const auto recipe = recipe_for(known(), wish);
   REQUIRE(recipe);
   CHECK(recipe->build.tag == "cu121");
-  CHECK(recipe->build.release == "2.5");  // the last release for this CUDA version
+  CHECK(recipe->build.release == "2.5");  // the last release for CUDA 12.1
   CHECK(index_of(recipe->build, index).url.empty());
   wish.python = "3.14";
   CHECK_FALSE(recipe_for(known(), wish));
@@ -111,8 +111,8 @@ TEST_CASE("an index of PyTorch's builds in PyPI's place has these, and no other 
   Wish jax = wish_for(Framework::kJax, "3.11", "580.95.05", "9.0");
   keep_to(index, jax);
   CHECK_FALSE(recipe_for(known(), jax));
-  // An additional index does not limit the choice. Neither does an index with all builds of
-  // PyTorch.
+  // An additional index does not limit the choice. An index that has all of PyTorch's builds does
+  // not limit it either.
   index.extra.push_back({"https://pypi.org/simple", "PIP_EXTRA_INDEX_URL"});
   keep_to(index, jax);
   CHECK(recipe_for(known(), jax));
@@ -144,8 +144,8 @@ TEST_CASE("a planned driver must be one that runs the GPU at all") {
   kepler.planned = true;
   CHECK_FALSE(recipe_for(known(), kepler));
   CHECK(changes_for(known(), kepler).last_branch == 470);
-  // A GPU has a last driver branch if, and only if, it has a last toolkit. Skips Tegra GPUs, whose
-  // drivers are numbered differently.
+  // For each capability, either both a last toolkit and a last driver branch are known, or neither.
+  // Skips Tegra GPUs, whose drivers are numbered differently.
   for (const ArchToolkits& row : known().archs) {
     CAPTURE(row.capability);
     if (std::set<std::string>{"3.2", "5.3", "6.2", "7.2"}.contains(row.capability)) continue;

@@ -9,20 +9,20 @@
 
 namespace berth::doctor {
 
-/// How one system performs a task that a fix needs. `action` is a msgid; `command` and `action` may
-/// be "".
+/// How to perform a task on one system, such as installing a package. `action` is a msgid;
+/// `command` and `action` may be empty.
 struct SystemTask {
   std::string name, command, action;
 };
 struct SystemCommands {
   std::vector<std::string> ids;  // from /etc/os-release
-  std::string from;              // applies to this VERSION_ID or newer; "" any
+  std::string from;              // the row applies to this VERSION_ID or a newer one; "" for any
   bool image = false;            // applies only if the system is an image (rpm-ostree)
   std::vector<SystemTask> tasks;
 
   [[nodiscard]] const SystemTask* task(std::string_view name) const;
 };
-/// What a task does, in words (a msgid); shown on systems that have no row.
+/// A description of a task (a msgid). It is shown if there is no command for the system.
 struct SystemWish {
   std::string task, what;
 };

@@ -17,7 +17,8 @@ enum class Stage { kDevelopment, kAlpha, kBeta, kCandidate, kFinal, kPost };
 struct Suffix {
   Stage stage = Stage::kFinal;
   int number = 0;
-  bool of_development = false;  // the suffix also has "dev": "rc1.dev3" comes before "rc1"
+  // the suffix also contains "dev": "rc1.dev3", which comes before "rc1"
+  bool of_development = false;
 };
 
 int number_at(std::string_view text, std::size_t& at) {
@@ -46,7 +47,8 @@ Suffix suffix_of(std::string_view rest) {
   while (at < rest.size() && is_separator(rest[at])) ++at;
   Suffix suffix;
   if (at == rest.size()) return suffix;
-  if (is_digit(rest[at])) return {Stage::kPost, number_at(rest, at), false};  // "1.14.3-1"
+  // a Debian revision, as in "1.14.3-1"
+  if (is_digit(rest[at])) return {Stage::kPost, number_at(rest, at), false};
   for (const Word& one : kWords) {
     if (!rest.substr(at).starts_with(one.word)) continue;
     at += one.word.size();

@@ -15,7 +15,8 @@ namespace berth::doctor {
 
 using Version = std::vector<int>;
 
-/// The release numbers: {12, 8, 1} of "12.8u1+cu128". Empty if it does not begin with a number.
+/// The release numbers of a version: {12, 8, 1} for "12.8u1+cu128". Empty if the text does not
+/// begin with a number.
 [[nodiscard]] Version version_of(std::string_view text);
 /// Returns a number below, equal to or above zero, as strcmp() does; missing parts count as 0.
 [[nodiscard]] int compare(const Version& one, const Version& other);
@@ -25,16 +26,16 @@ using Version = std::vector<int>;
 /// Returns a number below, equal to or above zero, as strcmp() does. Ignores local versions
 /// ("+cu124").
 [[nodiscard]] int compare_versions(std::string_view one, std::string_view other);
-/// True if one version begins with the parts of the other ("535.104" and "535.104.05"), or is
-/// empty.
+/// True if one version begins with all parts of the other ("535.104" and "535.104.05"), or if one
+/// of the versions is empty.
 [[nodiscard]] bool may_be_same(std::string_view one, std::string_view other);
 /// The first `parts` parts of a version: "2.4" of "2.4.1+cu121".
 [[nodiscard]] std::string beginning(std::string_view text, std::size_t parts = 2);
 /// Whether `text` is in a range such as "2.12-2.14" or "3.10-3.14 (3.15 exp)". A single version
-/// such as "2.4" matches all versions that begin with it. Each end of the range is compared only in
-/// the parts that it has.
+/// such as "2.4" matches all versions that begin with it. If the upper end is "2.14", 2.14.3 is
+/// also in the range.
 [[nodiscard]] bool in_range(std::string_view text, std::string_view range);
-/// The local version after the plus: "cu124" of "2.4.1+cu124"; "" none.
+/// The local version, which follows the plus: "cu124" for "2.4.1+cu124"; "" if there is none.
 [[nodiscard]] std::string_view local_part(std::string_view text);
 /// The CUDA version in a build tag: "12.4" for "cu124"; "" for other tags.
 [[nodiscard]] std::string cuda_of_tag(std::string_view tag);

@@ -1,4 +1,4 @@
-// A Wish for a framework on a machine, which the tests of recipes share.
+// wish_for(): the request for a recipe on a given machine. All tests of recipes use it.
 #pragma once
 
 #include "doctor/knowledge/recipe.hpp"

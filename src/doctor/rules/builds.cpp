@@ -18,8 +18,8 @@
 namespace berth::doctor {
 namespace {
 
-/// Whether a framework that can use CUDA is installed. Perhaps the user uses that framework for the
-/// GPU.
+/// Whether a framework that can use CUDA is installed. If so, the user may need the GPU only for
+/// that framework.
 bool has_gpu_framework(Examination& look) {
   if (!torch_cuda(look).empty()) return true;
   const auto* all = look.see(look.facts.python.distributions);
@@ -33,7 +33,7 @@ bool has_gpu_framework(Examination& look) {
   });
 }
 
-/// Whether the table of CPU builds has this package, which FW21 then reports by its name.
+/// Whether the table of CPU builds contains this package. If so, listed_cpu_builds() reports it.
 bool is_listed(Examination& look, const Distribution& one) {
   const auto& rows = look.knowledge.compatibility().cpu_builds;
   return std::any_of(rows.begin(), rows.end(), [&](const CpuBuild& row) {
@@ -110,8 +110,8 @@ void listed_cpu_builds(Examination& look) {
       continue;
     if (row.beside_torch && torch_cuda(look).empty()) continue;
     if (row.quiet && (has_gpu_framework(look) || !is_alone(look))) continue;
-    // Both packages install the same paths, so the list of packages does not show whose files are
-    // in place.
+    // Both packages install files with the same names, so the list of packages does not show which
+    // package's files are in place.
     const std::string name = row.use.substr(0, row.use.find_first_of(" ["));
     if (has_won(look, row.package)) {
       found_over_gpu_build(look, *one, name);
@@ -131,8 +131,8 @@ void listed_cpu_builds(Examination& look) {
     }
     const std::size_t blank = std::min(row.use.find(' '), row.use.size());
     std::string wanted = row.use.substr(0, blank);
-    // NAME and NAME-cpu are of one project, so keep the release. The extra for GPUs exists since
-    // 2.14.
+    // NAME-cpu and NAME have the same releases, so keep the release. NAME has an extra for GPUs
+    // only since 2.14.
     if (one->name == name + "-cpu")
       wanted = (is_older(one->version, "2.14") ? name : wanted) +
                "==" + one->version.substr(0, one->version.find('+'));
@@ -203,7 +203,7 @@ void processor_halves(Examination& look) {
   std::replace(name.begin(), name.end(), '_', '-');
   const auto package = look.facts.python.distribution(name);
   const Distribution* one = look.see(package);
-  // tagged_for_the_processor() reports a version that ends in "cpu".
+  // Skip versions that end in "cpu": tagged_for_the_processor() reports them.
   if (one != nullptr && local_part(one->version).ends_with("cpu")) return;
   Finding& finding =
       look.found(text("{} is built for the CPU only, although PyTorch is built for CUDA {}",
@@ -218,8 +218,8 @@ void processor_halves(Examination& look) {
             "https://data.pyg.org/whl")});
 }
 
-/// Reports packages whose name or release should support GPUs, but whose build information shows no
-/// GPU support. FW13 checks conda's packages.
+/// Reports packages that should support GPUs according to their names, but were built without GPU
+/// support according to their build information. FW13 checks conda's packages.
 void by_stated_builds(Examination& look) {
   const auto* all = look.see(look.facts.builds);
   if (all == nullptr) return;
@@ -272,8 +272,8 @@ void llama_cpp(Examination& look) {
             "old build")});
 }
 
-/// llama-cpp-python before 0.3 has one library. The libraries to which it links show the backend.
-/// The option to build it for CUDA also had another name before 0.2.80.
+/// Checks llama-cpp-python before 0.3, which has a single library. The libraries to which it links
+/// show whether it supports GPUs. Before 0.2.80, the build option for CUDA had another name.
 void older_llama_cpp(Examination& look) {
   const auto package = look.facts.python.distribution("llama-cpp-python");
   const Distribution* one = look.see(package);
@@ -309,7 +309,8 @@ void ggml_program(Examination& look) {
       if (name.find(word) != std::string::npos) return;
   Finding& finding = look.found(text("{} is built for the CPU only: it does not use the {}",
                                      program->program, seen_gpus(look).front().name));
-  // If another framework can use the GPU, perhaps the user does not need this program for it.
+  // If another framework can use the GPU, perhaps the user does not need GPU support in this
+  // program.
   if (has_gpu_framework(look)) finding.severity = Severity::kWarning;
   finding.evidence.push_back(text("none of the installed libraries is for a GPU: {}",
                                   fmt::format("{}", fmt::join(program->libraries, ", "))));
@@ -432,8 +433,8 @@ void headers_older_than_compiler(Examination& look) {
        text("or install wheels of the toolkit's version")});
 }
 
-/// The package of FlashInfer on PyPI contains no kernels. It compiles each kernel at first use,
-/// unless a second package contains it.
+/// Reports FlashInfer without nvcc. Its package on PyPI contains no kernels, so it compiles each
+/// kernel at first use. Two other packages contain compiled kernels.
 void flashinfer_without_nvcc(Examination& look) {
   const auto package = look.facts.python.distribution("flashinfer-python");
   const Distribution* one = look.see(package);
@@ -446,7 +447,8 @@ void flashinfer_without_nvcc(Examination& look) {
     return;
   Finding& finding =
       look.found(text("there is no nvcc, which {} needs to compile at run time", named(*one)));
-  // Before compute capability 10.0, inference servers other than SGLang do not use these kernels.
+  // On GPUs below compute capability 10.0, SGLang is the only inference server that uses these
+  // kernels.
   const bool is_chosen = has("sglang") || (!gpus.front().capability.empty() &&
                                            !is_older(gpus.front().capability, "10.0"));
   finding.severity = is_chosen ? Severity::kWarning : Severity::kInfo;

@@ -9,14 +9,15 @@
 
 namespace berth::doctor {
 
-/// Whether the package is compiled against PyTorch. Each of its builds then needs a certain
-/// PyTorch.
+/// Whether the package is compiled against PyTorch. If so, each of its builds works only with
+/// certain PyTorch releases.
 [[nodiscard]] bool is_torch_extension(std::string_view name);
 /// The CUDA version in a build tag: "12.4" for "pt24cu124", "12" for "cu12torch2.5cxx11abitrue"; ""
-/// unknown.
+/// if unknown.
 [[nodiscard]] std::string cuda_in_tag(std::string_view tag);
 
-/// Part of FW03 and FW04.
+/// Parts of FW03 and FW04, up to torch_too_old_for_xpu(): the build of a package does not support
+/// the GPU.
 void tensorflow_too_old(Examination& look);
 void packages_without_kernels(Examination& look, bool newer);
 void cuda_too_new_for_gpu(Examination& look);

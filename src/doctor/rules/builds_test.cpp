@@ -115,7 +115,7 @@ TEST_CASE("an Ollama as large as its libraries has them inside") {
                                       "/usr/local/lib/ollama",
                                       {"libcublas.so.12", "libcudart.so.12"},
                                       200'000'000};
-  CHECK(asked("FW24", facts).empty());  // as in 0.3.7 to 0.3.14
+  CHECK(asked("FW24", facts).empty());  // Ollama 0.3.7 to 0.3.14 look like this
 }
 
 TEST_CASE("the size of Ollama is that of the program behind the link") {

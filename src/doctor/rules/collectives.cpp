@@ -13,7 +13,8 @@
 namespace berth::doctor {
 namespace {
 
-/// Reports an NCCL that is too old for the GPUs: PyTorch's wheels require an exact version of NCCL.
+/// Reports an NCCL that is too old for several of these GPUs. PyTorch's wheels require exactly this
+/// NCCL, so pip does not update it.
 void older_than_gpus(Examination& look) {
   constexpr std::string_view kFirst = "2.26.5";
   const auto gpus = seen_gpus(look);
@@ -46,7 +47,7 @@ void offered_peers(Examination& look) {
   if (count < 2 || driver.version.empty() || !is_older(driver.version, kFixed) ||
       !variable_or_empty(look, "NCCL_P2P_DISABLE").empty())
     return;
-  // A driver that reports pairs without peer access is correct.
+  // A driver that reports GPU pairs without peer access does not have this fault: skip it.
   const auto& without = look.facts.driver.peer_pairs_unsupported;
   if (without && !without->empty()) return;
   Finding& finding =

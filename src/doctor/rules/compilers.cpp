@@ -322,7 +322,7 @@ void host_compiler(Examination& look) {
   if (look.findings().empty()) headers_clash(look);
 }
 
-/// Triton searches for the driver's library with ldconfig.
+/// Reports a libcuda that Triton does not find, because Triton searches for it with ldconfig.
 void libcuda_for_triton(Examination& look) {
   const Distribution* triton = first_of(look, {"triton", "pytorch-triton"});
   if (triton == nullptr || seen_gpus(look).empty() || is_older(triton->version, "2.1") ||
@@ -330,12 +330,12 @@ void libcuda_for_triton(Examination& look) {
       !variable_or_empty(look, "TRITON_LIBCUDA_PATH").empty())
     return;
   const FoundLibrary* cuda = look.see(look.facts.libraries.cuda);
-  if (cuda == nullptr) return;  // reported by LIB01
+  if (cuda == nullptr) return;  // LIB01 reports a missing libcuda
   const auto* cached = look.see_whole(look.facts.toolchain.cached_cuda);
   if (cached == nullptr) return;
   const std::string folder = cuda->path.substr(0, cuda->path.rfind('/'));
-  // If the cache does not contain libcuda, Triton before 2.2 does not find it. Newer releases also
-  // search LD_LIBRARY_PATH.
+  // If the loader's cache does not contain libcuda, Triton before 2.2 does not find it. Newer
+  // releases also search LD_LIBRARY_PATH.
   const bool unknown = cached->empty() && is_older(triton->version, "2.2");
   if (!unknown) {
     const bool* links = cached->empty() ? nullptr : look.see(look.facts.toolchain.links_cuda);
@@ -409,8 +409,8 @@ void ptxas_too_old(Examination& look) {
   }
 }
 
-/// The library from the system that TensorFlow loads. nullptr if its file name does not contain the
-/// full version.
+/// The library from the system, with a name that starts with `begin`, that TensorFlow loads.
+/// Returns nullptr if its full version is unknown.
 const CudaLibrary* taken(Examination& look, const std::string& begin) {
   const auto* all = look.see_whole(look.facts.python.libraries);
   if (all == nullptr) return nullptr;

@@ -97,7 +97,7 @@ TEST_CASE("a compiler that is too new, or none, is named to whom it matters") {
   CHECK(severity("FW19", facts) == Severity::kInfo);
   add(facts, "deepspeed", "0.15.0");
   CHECK(severity("FW19", facts) == Severity::kWarning);
-  facts.toolchain.compiler = HostCompiler{"/usr/bin/gcc", 0};  // its version is unknown
+  facts.toolchain.compiler = HostCompiler{"/usr/bin/gcc", 0};  // 0: its version is unknown
   CHECK(!holds("FW19", facts));
   add(facts, "triton", "3.2.0");
   facts.toolchain.has_python_header = false;
@@ -225,7 +225,7 @@ TEST_CASE("a C library that declares a function of CUDA's otherwise") {
   CHECK(!holds("FW19", facts));
   facts.toolchain.clash = HeaderClash{"/usr/local/cuda/include/crt/math_functions.h",
                                       "/usr/include/bits/mathcalls.h", "cospi"};
-  CHECK(severity("FW19", facts) == Severity::kInfo);  // no package compiles
+  CHECK(severity("FW19", facts) == Severity::kInfo);  // no installed package uses nvcc
   add(facts, "torch", "2.8.0");
   CHECK(severity("FW19", facts) == Severity::kInfo);  // PyTorch seldom compiles extensions
   add(facts, "deepspeed", "0.16.0");

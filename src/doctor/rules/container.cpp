@@ -27,11 +27,11 @@ Fix start_with_gpus(const std::string& kind) {
   return {"docker run --gpus all IMAGE", text("restart the container like this")};
 }
 
-/// Whether there are no GPU nodes, neither those of NVIDIA nor that of WSL. On a Jetson, the nodes
-/// have other names.
+/// Whether the container has no GPU device nodes, neither NVIDIA's nor that of WSL. On a Jetson,
+/// the nodes have other names.
 bool has_no_nodes(Examination& look) {
-  // The kernel's name shows whether this is a Jetson. If it is unknown, so are the names of the
-  // nodes.
+  // The kernel's name shows whether this is a Jetson. If it is unknown, it is also unknown which
+  // nodes to look for.
   if (!look.facts.machine.is_jetson && look.see(look.facts.machine.kernel) == nullptr) return false;
   if (look.facts.machine.is_jetson) {
     const auto* tegra = look.see(look.facts.nodes.tegra);
@@ -99,7 +99,8 @@ void no_gpu_passed(Examination& look) {
   finding.fix.push_back(start_with_gpus(kind));
 }
 
-/// Whether no row of a cgroup v1 device list allows reading and writing of NVIDIA's nodes (195:*).
+/// Whether a cgroup v1 device list denies access to NVIDIA's nodes (195:*): no row allows reading
+/// and writing.
 bool list_denies(const std::string& list) {
   for (const std::string_view row : split(list, '\n')) {
     if (row.starts_with("a ")) return false;
@@ -329,8 +330,8 @@ void pod_without_claim(Examination& look) {
   const bool none = has_no_nodes(look);
   if (none ? !machine_has_nvidia(look) : !takes_all) return;
   const std::string wanted = gpu_variable_of_image(look);
-  // Kubernetes assigns GPUs by uuid. A user who starts a container by hand usually does not know
-  // the uuids.
+  // A uuid in this variable shows that Kubernetes assigned a GPU. A user who starts a container by
+  // hand usually does not know the uuids.
   const bool given = none && value && (value->starts_with("GPU-") || value->starts_with("MIG-"));
   Finding& finding =
       look.found(given  ? text("the pod was assigned a GPU, but its runtime does not provide any")
@@ -412,7 +413,7 @@ void ulimits(Examination& look) {
 }
 
 /// Whether programs in this container need much shared memory: DataLoader workers, ranks on several
-/// GPUs, servers with worker processes. Also true if more than half of it is in use.
+/// GPUs, servers with worker processes. Also true if more than half of the shared memory is in use.
 bool wants_shared_memory(Examination& look, std::uint64_t size) {
   if (look.facts.process.shm_used_bytes.value_or(0) > size / 2) return true;
   if (nvidia_count(look).value_or(0) > 1 || gpus_on_bus(look, kVendorAmd).size() > 1) return true;

@@ -107,8 +107,8 @@ void ldconfig_of_toolkit(Examination& look) {
             "/sbin/ldconfig.real")});
 }
 
-/// Up to 1.7, the library can only write the device filters of cgroup v1. On a machine with cgroup
-/// v2, containers get no devices.
+/// NVIDIA's container library can only write the device filters of cgroup v1 until release 1.7. On
+/// a machine with cgroup v2, containers then get no devices.
 void library_before_cgroup_v2(Examination& look) {
   constexpr std::string_view kFirst = "1.8.0";
   const auto& engines = look.facts.container.engines;
@@ -236,8 +236,8 @@ void requirement(Examination& look) {
   if (satisfies(*wanted, driver) != Satisfied::kNo) return;
   Finding& finding = look.found(text("the image requires {}, but driver {} supports CUDA {}",
                                      first_condition(*wanted), driver.version, driver.cuda));
-  // A running container shows that the runtime accepted the driver. Within a CUDA major version,
-  // programs usually work.
+  // If the container is running, the runtime has accepted the driver. Programs usually work with a
+  // driver of the same CUDA major version.
   const bool same_major =
       contains(first_condition(*wanted), "=" + driver.cuda.substr(0, driver.cuda.find('.') + 1));
   if (same_major && look.facts.driver.cuda_init && *look.facts.driver.cuda_init == 0)
@@ -254,7 +254,8 @@ void requirement(Examination& look) {
        text("skips the check; code that is compiled at start (PTX) may still fail")});
 }
 
-/// Whether engines ignore this spec in /etc, because /var/run has a spec of the same kind.
+/// Whether container engines ignore this CDI spec in /etc, because /var/run has a spec of the same
+/// kind.
 bool is_shadowed(const CdiSpec& spec, const std::vector<CdiSpec>& all) {
   return spec.path.starts_with("/etc/") &&
          std::any_of(all.begin(), all.end(), [&](const CdiSpec& other) {
@@ -283,8 +284,8 @@ void stale_spec(Examination& look, const CdiSpec& spec) {
   finding.fix.push_back(generate_again(spec));
 }
 
-/// Reports a spec with an outdated major number: the kernel assigns nvidia_uvm a new one at every
-/// load. Most specs contain no number.
+/// Reports a CDI spec with an outdated device number of /dev/nvidia-uvm. The kernel may assign a
+/// new major number when it loads nvidia_uvm. Most specs contain no number.
 void stale_number(Examination& look, const CdiSpec& spec) {
   const auto& majors = look.facts.nvidia.majors;
   if (spec.uvm_major == 0 || !majors) return;
@@ -297,7 +298,8 @@ void stale_number(Examination& look, const CdiSpec& spec) {
   finding.fix.push_back(generate_again(spec));
 }
 
-/// The CDI kind that the runtime requests according to its settings; "" if they name none.
+/// The CDI kind ("default-kind") in the settings of NVIDIA's runtime; "" if the settings do not
+/// contain it.
 std::string kind_of_runtime(const std::string& config) {
   for (const std::string_view line : split(config, '\n')) {
     if (!trim(line).starts_with("default-kind")) continue;

@@ -16,9 +16,9 @@ namespace {
 struct NodeSettings {
   std::string path, text;
   std::string unread;  // a file that mentions NVIDIA, but is not read by the engine
-  /// A file that uses the name that the CRI plugin has in version 2 of the format.
+  /// A file that uses the CRI plugin's old name, from version 2 of the format.
   std::string old_names;
-  bool new_names = false;  // whether a file uses the name of version 3
+  bool new_names = false;  // whether a file uses the plugin's new name, from version 3
 };
 
 std::string without_comments(std::string_view toml) {
@@ -54,8 +54,8 @@ NodeSettings settings_of_node(const std::vector<RuntimeSettings>& files) {
   return read;
 }
 
-/// Why NVIDIA's runtime in these settings has no effect, as a sentence; "" if it has an effect, or
-/// if they do not contain it.
+/// Why NVIDIA's runtime has no effect although a settings file contains it, as a sentence. Returns
+/// "" if it has an effect, or if no file contains it.
 std::string ignored_words(const NodeSettings& read) {
   for (const std::string_view line : split(read.text, '\n'))
     if (trim(line).starts_with("disabled_plugins") && contains(line, "cri\""))
@@ -65,8 +65,8 @@ std::string ignored_words(const NodeSettings& read) {
                ? ""
                : text("{} configures NVIDIA's runtime, but the container engine reads {}",
                       read.unread, read.path);
-  // containerd 2 gave the plugin another name. It merges all files before it converts old names,
-  // and applies the highest version number to all of them:
+  // containerd 2 renamed the CRI plugin. It first merges all files and applies their highest
+  // version number to the result. In version 3, the old name is not converted:
   // https://github.com/containerd/containerd/pull/12891
   if (!contains(read.text, "version = 3") || read.new_names || read.old_names.empty()) return "";
   return read.old_names == read.path ? text(

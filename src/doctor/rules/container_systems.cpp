@@ -20,9 +20,9 @@ bool is_of_selinux(const std::string& label) {
   return std::count(label.begin(), label.end(), ':') >= 3;
 }
 
-/// Reports a node whose mode allows access for all users, but whose access is denied. Label types
-/// differ between systems (container_t, svirt_lxc_net_t, spc_t). If the type is not container_t,
-/// the finding also needs NVML's error "no permission".
+/// Reports that SELinux denies access to a node, although the node's mode allows access for all
+/// users. Label types differ between systems (container_t, svirt_lxc_net_t, spc_t). If the type is
+/// not container_t, NVML must also report "no permission".
 void selinux(Examination& look) {
   if (container_kind(look).empty()) return;
   const auto* label = look.see(look.facts.container.label);
@@ -46,7 +46,7 @@ void selinux(Examination& look) {
                            text("for this container only; dmesg shows which rule denied it")});
     return;
   }
-  // Policies with the type container_t have the boolean container_use_devices.
+  // The boolean container_use_devices exists only in policies with the type container_t.
   if (!shown.empty() && !contains(shown, ":container_t:")) {
     finding.fix.push_back({"docker run --security-opt label=disable --gpus all IMAGE",
                            text("for this container only: SELinux no longer confines it")});
@@ -67,8 +67,8 @@ void rootless_groups(Examination& look) {
   const auto control = look.facts.nodes.nvidia_node("/dev/nvidiactl");
   if (const auto* one = look.see(control)) nodes.push_back(*one);
   if (const auto* kfd = look.see(look.facts.nodes.kfd)) nodes.push_back(*kfd);
-  // Ignore NVIDIA's render nodes, because CUDA does not open them. If the vendor of a node is
-  // unknown, look at the other GPUs.
+  // Ignore NVIDIA's render nodes, because CUDA does not open them. A node of unknown vendor counts
+  // only if the machine has GPUs of AMD or Intel, or none of NVIDIA.
   const bool of_others = !gpus_on_bus(look, kVendorAmd).empty() ||
                          !gpus_on_bus(look, kVendorIntel).empty() || !machine_has_nvidia(look);
   if (const auto* render = look.see(look.facts.nodes.render))
@@ -102,7 +102,7 @@ void rootless_groups(Examination& look) {
 }
 
 /// The first NVIDIA node that CUDA needs in a container and that is missing or cannot be opened; ""
-/// none. `denied`: it exists, but access is denied.
+/// if there is none. `denied` is set if the node exists, but access is denied.
 std::string lacking_node(Examination& look, bool& denied) {
   const auto* nodes = look.see(look.facts.nodes.nvidia);
   if (nodes == nullptr) return "";
@@ -172,7 +172,8 @@ void lxc(Examination& look) {
   lxc_nested(look);
 }
 
-/// The first installed package that uses ROCm, according to its name or version; "" none.
+/// The first installed package that uses ROCm, according to its name or version; "" if there is
+/// none.
 std::string rocm_package(Examination& look) {
   const TorchBuild* torch = look.see(look.facts.python.torch);
   if (torch != nullptr && torch->hip) return fmt::format("torch {}", torch->version);
@@ -184,7 +185,7 @@ std::string rocm_package(Examination& look) {
   return "";
 }
 
-/// The folder, package or variable that shows that the container is for ROCm; "" none.
+/// The folder, package or variable that shows that the container is for ROCm; "" if there is none.
 std::string rocm_sign(Examination& look) {
   if (const auto* folder = look.see(look.facts.rocm.folder)) return *folder;
   if (std::string package = rocm_package(look); !package.empty()) return package;

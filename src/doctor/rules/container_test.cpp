@@ -277,7 +277,7 @@ TEST_CASE("a rootless container may have lost the group of the GPUs alone, or of
     nodes[at].node.open_error = EACCES;
     facts.nodes.nvidia = nodes;
   };
-  close(1);  // another GPU's node is closed, but /dev/nvidia1 can be opened
+  close(1);  // /dev/nvidia0 is closed, but /dev/nvidia1 can be opened
   CHECK(first(facts).empty());
   close(3);
   CHECK(first(facts) == "CTR12");
@@ -480,7 +480,7 @@ TEST_CASE("a CDI spec serves each Podman that reads its format") {
   using Pairs = std::vector<std::pair<const char*, const char*>>;
   for (const auto& [podman, format] :
        Pairs{{"4.9.3", "0.6.0"}, {"5.1.0", "0.7.0"}, {"5.5.0", "1.0.0"}, {"5.9.1", "1.2.0"}}) {
-    const auto shown = podman;  // clang cannot capture structured bindings
+    const auto shown = podman;  // clang cannot capture structured bindings in lambdas
     CAPTURE(shown);
     Facts facts = healthy("");
     with_podman(facts, podman, format);

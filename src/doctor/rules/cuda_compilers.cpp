@@ -21,10 +21,10 @@ const CondaPackage* compiler_of_conda(Examination& look) {
 }
 
 struct Compiler {
-  std::string who;           // "pycuda 2024.1"
+  std::string who;           // the package that compiles: "pycuda 2024.1"
   std::string cuda;          // "11.0"
   std::string path;          // the file that shows the compiler's version
-  bool takes_newer = false;  // for a GPU that is too new, generates PTX of an older one
+  bool takes_newer = false;  // if the GPU is too new, the package generates PTX for an older GPU
   bool may_be_idle = false;  // the package is often used only for the CPU
 };
 
@@ -56,8 +56,8 @@ std::optional<Compiler> compiler_of_numba(Examination& look) {
   return Compiler{named(*numba), found->version, found->folder, true, numba->name == "numba"};
 }
 
-/// Reports that the compiler cannot generate code for the GPU. `newer`: the GPU is too new;
-/// otherwise it is too old.
+/// Reports that the compiler cannot generate code for the GPU. `newer` is true if the GPU is too
+/// new, and false if it is too old.
 void found_without(Examination& look, const Compiler& compiler, const SeenGpu& gpu,
                    const ArchToolkits& bounds, bool newer) {
   const std::string cuda = beginning(compiler.cuda);
@@ -110,7 +110,7 @@ namespace {
 
 /// The NVRTC that a package loads: from conda if the package is from conda, otherwise from a wheel.
 struct Beside {
-  std::string cuda;  // "11.8"; "" none
+  std::string cuda;  // the CUDA version of the NVRTC: "11.8"; "" if there is no NVRTC
   std::string path;
   std::string wish;  // conda's package to install instead; "" for a wheel
 };
@@ -168,7 +168,7 @@ void ptx_newer_than_driver(Examination& look) {
     const std::string version = version_here(look, row.package);
     if (version.empty() || !in_range(version, row.versions)) continue;
     const Beside compiler = compiler_beside(look, conda_package(look, row.package) != nullptr);
-    // CUDA 12.6 has the same PTX version as 12.5.
+    // CUDA 12.6 has the same PTX version as 12.5, so a driver for 12.5 accepts its PTX.
     const bool same_ptx = compiler.cuda == "12.6" && driver.cuda == "12.5";
     if (compiler.cuda.empty() || same_ptx || !is_older(driver.cuda, compiler.cuda)) continue;
     return found_newer_ptx(look, row, version, compiler, driver);

@@ -17,18 +17,18 @@ void add_jax_and_cupy(const Distribution& one, std::vector<CudaUse>& uses) {
     uses.push_back(
         {named(one), beginning(one.name.substr(8), 1), one.path, Framework::kJax, one.name});
   if (one.name.starts_with("cupy-cuda")) {
-    const std::string tag = one.name.substr(9);  // "12x", "118"
+    const std::string tag = one.name.substr(9);  // "12x" for cupy-cuda12x, "118" for cupy-cuda118
     uses.push_back({named(one), tag.ends_with('x') ? beginning(tag, 1) : cuda_of_tag("cu" + tag),
                     one.path, Framework::kCupy, one.name});
   }
 }
 
 /// The CUDA version in the name of a package: "13" for cudf-cu13, "13.0" for nvidia-dali-cuda130,
-/// "11.2" for mxnet-cu112; "" none.
+/// "11.2" for mxnet-cu112; "" if there is none.
 std::string cuda_in_name(const std::string& name) {
   const std::size_t dash = name.rfind("-cu");
   if (dash == std::string::npos || name.starts_with("jax-") || name.starts_with("cupy-")) return "";
-  // NVIDIA's own libraries are not counted here. The packages that require them are.
+  // Skip NVIDIA's own libraries. The packages that require them are counted instead.
   if (name.starts_with("nvidia-") && !name.starts_with("nvidia-dali")) return "";
   std::string digits = name.substr(dash + 3);
   if (digits.starts_with("da")) digits = digits.substr(2);
@@ -50,7 +50,7 @@ bool is_for_computing(std::string_view wheel) {
 }
 
 /// The CUDA major version of a wheel: "12" for nvidia-cublas-cu12, "13" for nvidia-cublas
-/// 13.0.0.19; "" unknown.
+/// 13.0.0.19; "" if unknown.
 std::string cuda_of_wheel(Examination& look, const std::string& wheel) {
   if (const std::size_t at = wheel.rfind("-cu"); at != std::string::npos)
     if (std::string major = beginning(wheel.substr(at + 3), 1); !major.empty()) return major;
@@ -73,8 +73,8 @@ bool names(const Distribution& one, const std::string& wheel) {
 }
 
 /// Whether the user requested the extra that the marker names, as in "nvidia-cublas-cu12; extra ==
-/// 'cuda'". True if all wheels of the extra are installed and no other package requires them. One
-/// wheel proves nothing, because it may have another reason.
+/// 'cuda'". True if all wheels of the extra are installed and no other package requires them. A
+/// single wheel is no proof, because the user may have installed it separately.
 bool was_asked_for(Examination& look, const Distribution& one, const std::string& marker) {
   const auto* all = look.see_whole(look.facts.python.distributions);
   if (all == nullptr) return false;
@@ -109,7 +109,7 @@ void add_required(Examination& look, const Distribution& one, std::vector<CudaUs
 void add_opened(Examination& look, std::vector<CudaUse>& uses) {
   for (const Opens& row : look.knowledge.compatibility().opens) {
     const auto package = look.facts.python.distribution(row.package);
-    // These CUDA versions are those of wheels. conda's builds use others.
+    // Skip conda's packages: the CUDA versions in the table are those of wheels.
     if (row.cuda.empty() || !package || !in_range(package->version, row.versions) ||
         conda_package(look, row.package) != nullptr)
       continue;
@@ -122,14 +122,14 @@ void add_opened(Examination& look, std::vector<CudaUse>& uses) {
 std::string cuda_of_library(std::string_view name) {
   constexpr std::string_view kRuntime = "libcudart.so.", kBlas = "libcublas.so.";
   if (name.starts_with(kRuntime)) return beginning(name.substr(kRuntime.size()));
-  // Before CUDA 11, the minor version also mattered, and cuBLAS's file name does not contain it.
+  // The file name of cuBLAS contains only the major version, which is not enough before CUDA 11.
   if (name.starts_with(kBlas) && !is_older(name.substr(kBlas.size()), "11"))
     return beginning(name.substr(kBlas.size()), 1);
   return "";
 }
 
-/// Adds a library in a wheel's folder, if LD_LIBRARY_PATH contains this folder. Users set it for
-/// programs that do not search in wheels themselves.
+/// Adds a library in a wheel's folder, if LD_LIBRARY_PATH contains this folder. Users set this
+/// variable for programs that do not search in wheels themselves.
 void add_pointed_to(Examination& look, std::vector<CudaUse>& uses) {
   const auto* all = look.see(look.facts.python.libraries);
   if (all == nullptr) return;
@@ -170,8 +170,8 @@ void add_onnx(Examination& look, const Distribution& one, std::vector<CudaUse>& 
     uses.push_back({"ONNX Runtime " + one.version, build->cuda, build->path});
     return;
   }
-  // Skip releases for CUDA before 11. They need exactly that version from the system, and FW15
-  // reports it if it is missing.
+  // Skip releases for CUDA before 11. They need exactly that CUDA version on the system, and FW15
+  // reports if it is missing.
   for (const OnnxRelease& row : look.knowledge.compatibility().onnx)
     if (!row.cuda.empty() && !is_older(row.cuda, "11") && in_range(one.version, row.version))
       uses.push_back({"ONNX Runtime " + one.version, row.cuda, one.path});

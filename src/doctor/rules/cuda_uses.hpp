@@ -12,7 +12,7 @@ namespace berth::doctor {
 
 /// A package, and the CUDA version for which it was built or whose libraries it uses.
 struct CudaUse {
-  std::string what;  // "PyTorch 2.4.1+cu121"
+  std::string what;  // the package, for messages: "PyTorch 2.4.1+cu121"
   std::string cuda;  // "12.1"; "12" if every release of that major version works
   std::string path;  // the file that shows the version
   std::optional<Framework> framework = std::nullopt;  // the framework, to look up a recipe for it
@@ -20,11 +20,11 @@ struct CudaUse {
   std::string package = {};
 };
 
-/// Frameworks. Their CUDA version is known from their own files or from the release.
+/// Returns the frameworks. Their own files or their release numbers show the CUDA version.
 [[nodiscard]] std::vector<CudaUse> framework_uses(Examination& look);
-/// All other packages. Their CUDA version is that of CUDA libraries: a file of the package links to
-/// them, the package requires them as wheels or is known to open them, or LD_LIBRARY_PATH provides
-/// them.
+/// Returns all other packages. Their CUDA version is that of CUDA libraries: a file of the package
+/// links to these libraries, the package requires them as wheels or opens them, or LD_LIBRARY_PATH
+/// contains them.
 [[nodiscard]] std::vector<CudaUse> library_uses(Examination& look);
 
 }  // namespace berth::doctor

@@ -61,8 +61,8 @@ const char* words_for(ProbeState state) {
 }
 
 bool may_explain(std::string_view patterns, const Finding& cause, const Finding& other) {
-  // Information explains no problem. Examples: a program's own Xid in the log, a GPU that is
-  // assigned to a virtual machine.
+  // A finding that is only information explains no other finding. Examples: a program's own Xid in
+  // the log, a GPU that is assigned to a virtual machine.
   if (cause.id == other.id || cause.severity == Severity::kInfo) return false;
   if (cause.confidence == Confidence::kLow && other.confidence != Confidence::kLow) return false;
   for (const std::string_view pattern : split(patterns, ' '))
@@ -75,8 +75,8 @@ bool may_explain(std::string_view patterns, const Finding& cause, const Finding&
          (other.id == "DRV28" && cause.layer <= Layer::kContainer);
 }
 
-/// Lowers the confidence of findings that say that something cannot work, if the probe ran a kernel
-/// in every framework of the target.
+/// If the probe ran a kernel in every framework of the target, lowers the confidence of findings
+/// that say that something cannot work.
 void doubt_what_was_tried(Diagnosis& diagnosis, const ProbeFacts& probe) {
   if (!probe) return;
   std::string ran;
@@ -147,8 +147,8 @@ void complete(Finding& finding, const Rule& rule) {
   finding.confidence = rule.proven ? Confidence::kHigh : Confidence::kLow;
 }
 
-/// Whether the driver reports a GPU, or a GPU's node exists. Nodes matter on WSL and in containers
-/// that do not show the PCI bus.
+/// Whether the driver reports a GPU, or a GPU has a device node. The nodes are needed on WSL and in
+/// containers that do not show the PCI bus.
 bool shows_gpu(const Facts& facts) {
   return (facts.driver.gpus && !facts.driver.gpus->empty()) ||
          !facts.nodes.nvidia_gpus().value_or({}).empty() || facts.nodes.kfd.has_value();
@@ -163,7 +163,7 @@ bool has_gpu_on_bus(const Facts& facts) {
 constexpr std::array<std::string_view, 5> kFrameworks{"torch", "tensorflow", "jax", "onnxruntime",
                                                       "cupy"};
 
-/// Whether the target's Python has every framework that the line of the message names. If the line
+/// Whether the target's Python has every framework that the error message names. If the message
 /// names none, one installed framework is enough.
 bool has_frameworks(const Recognised& message, const Facts& facts) {
   const auto is_named = [&](std::string_view framework) {
@@ -260,8 +260,8 @@ void order_by_cause(std::vector<Finding>& findings, std::span<const Rule> rules,
                     const std::vector<Recognised>& error) {
   const std::size_t count = findings.size();
   const auto explained = explanations(findings, rules);
-  // Each round passes weights from findings to their causes, at most `count` times. The limit
-  // prevents an endless loop if the rules explain each other in a cycle by mistake.
+  // Each round passes weights from findings to their causes. There are at most `count` rounds, so
+  // that a cycle of causes cannot cause an endless loop.
   std::vector<int> depth(count, 0);
   std::vector<int> weight(count), named_by_error(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -321,9 +321,9 @@ Diagnosis diagnose_with(std::span<const Rule> rules, const Facts& facts, const K
         rule.look(examination);
       else if (!check_on_request(rule.id, examination, request, diagnosis.findings))
         continue;
-      // Do not count ENOENT and ENODATA: each rule decides itself what a missing file means, for
-      // example "/proc/modules" of a kernel without modules, or a fact that a simulated machine
-      // lacks. If access was denied, the rule is always "not checked".
+      // ENOENT and ENODATA are not counted here, because a missing file or fact can be normal: a
+      // kernel without modules has no "/proc/modules". Each rule decides what this means. If access
+      // was denied, the rule is always "not checked".
       for (const Unreadable& why : log.entries())
         if ((why.error_number != ENOENT || is_unmounted(why)) && why.error_number != ENODATA)
           examination.note_unreadable(why);

@@ -13,7 +13,7 @@
 
 namespace berth::doctor {
 
-/// `only` has the ids of the rules to run; empty: all.
+/// Runs the rules whose ids are in `only`, or all rules if `only` is empty.
 [[nodiscard]] model::Diagnosis diagnose(const Facts& facts, const Knowledge& knowledge,
                                         const std::vector<std::string>& only = {},
                                         const RequestFacts& request = {});
@@ -29,8 +29,8 @@ namespace berth::doctor {
 void order_by_cause(std::vector<model::Finding>& findings, std::span<const Rule> rules,
                     const std::vector<Recognised>& error = {});
 
-/// The results of the probe, and for each known message in a pasted text the rules that were
-/// checked. `facts` is null if no machine was examined.
+/// Returns the results of the probe. Also returns, for each known message in a pasted text, the
+/// rules that were checked. `facts` is null if no machine was examined.
 [[nodiscard]] model::DiagnosisParts parts_of(const RequestFacts& request,
                                              const model::Diagnosis& diagnosis,
                                              const Facts* facts = nullptr);

@@ -109,8 +109,8 @@ TEST_CASE("the finding of a pasted error comes first, after the finding that exp
   CHECK(order(rules) == without);
   CHECK(with({"FW2"}, 2) == Ids{"DRV1", "FW2", "HW1", "LIB3", "NEW1", "SEE1"});
   CHECK(with({"LIB*"}, 1) == Ids{"LIB3", "HW1", "DRV1", "FW2", "NEW1", "SEE1"});
-  // Even if the message names them, information (SEE1) and unproven rules (NEW1) stay below proven
-  // rules.
+  // Information (SEE1) and findings of unproven rules (NEW1) stay last, even if the message names
+  // them.
   CHECK(with({"SEE1", "NEW1", "OTHER"}, 2) == without);
 }
 
@@ -132,7 +132,7 @@ TEST_CASE("a pasted error that nothing explains is the first finding, with its n
   CHECK(first(none, "AssertionError: Torch not compiled with CUDA enabled")
             .starts_with("ERR01 device = "));
   CHECK(first(none, "No module named 'torch'") == "ERR01 berth doctor -- python train.py");
-  // ERR01 has no finding if RT02 explains the error with the memory of the GPUs.
+  // RT02 explains the error with the memory of the GPUs, so ERR01 has no finding.
   Facts full;
   GpuAnswer gpu;
   gpu.pci_address = "0000:01:00.0";
@@ -140,7 +140,7 @@ TEST_CASE("a pasted error that nothing explains is the first finding, with its n
   gpu.memory_used_bytes = 23ULL << 30;
   full.driver.gpus = std::vector{gpu};
   CHECK(first(full, "CUDA out of memory. Tried to allocate 2.00 GiB.") == "RT02 berth ps");
-  // ERR01 has no finding without a pasted error, or if the text has no known message.
+  // ERR01 has no finding if there is no pasted error, or if the pasted text has no known message.
   CHECK(diagnose(none, Knowledge{}, {"ERR01"}).findings.empty());
   RequestFacts asked;
   asked.error = read_error_text("all is well");
@@ -258,9 +258,9 @@ TEST_CASE("a kernel that does not run is a finding that any GPU failure explains
   CHECK(found[0].id == "DRV1");
   CHECK(found[1].explained_by == "DRV1");
   CHECK(found[1].title == "torch 2.9 cannot run a kernel on its GPU 1");
-  // PRB01 has no finding, so that only DRV1 is left, if there is no usable GPU, or if the
-  // framework works, is built for the CPU, or was not reached in time. Without a probe, PRB01 is
-  // not checked.
+  // PRB01 has no finding if there is no usable GPU. It also has none if the framework works, is
+  // built for the CPU, or was not started before the time limit. Without a probe, PRB01 is not
+  // checked.
   CHECK(diagnose_with(rules, with_gpu(), {}).checked.empty());
   Facts none;
   none.driver.gpus = std::vector<GpuAnswer>{};
@@ -330,7 +330,8 @@ TEST_CASE("a pasted out-of-memory error is a finding only where the GPUs show it
   Facts facts;
   CHECK(titles(facts, "2.00 GiB").empty());
   facts.driver.gpus = std::vector{gpu("0000:01:00.0", 1), gpu("0000:02:00.0", 1)};
-  // Enough memory is free now. Which process used it when the error occurred is unknown.
+  // There is no finding, because enough memory is free now. It is unknown which process used it
+  // when the error occurred.
   CHECK(titles(facts, "2.00 GiB").empty());
   CHECK(titles(facts, "95.00 GiB").find("no GPU here has more than 24.0 GiB") != std::string::npos);
   facts.driver.gpus = std::vector{gpu("0000:01:00.0", 23), gpu("0000:02:00.0", 1)};

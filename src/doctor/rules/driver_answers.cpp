@@ -196,8 +196,8 @@ bool excludes_gpus(Examination& look) {
   return false;
 }
 
-/// Reports GPUs that the bus shows as bound to the driver, but that NVML does not list. Returns
-/// false if the process may open only some GPU nodes, because then a short list is correct.
+/// Reports GPUs that are bound to the driver, but that NVML does not list. Returns false if the
+/// process may open only some GPU nodes, because NVML then correctly lists only those GPUs.
 bool gpus_unlisted(Examination& look) {
   constexpr int kNoDevice = 100;
   const auto& driver = look.facts.driver;

@@ -23,12 +23,13 @@ bool is_from_blackwell(const PciFunction& gpu) {
   return gpu.device >= kFirst;
 }
 
-/// Reports a machine with a GPU older than Turing and a GPU from Blackwell on. The open module does
-/// not support the old GPU, and the proprietary module does not support the new one.
+/// Reports a machine that has a GPU older than Turing and a Blackwell or newer GPU. The open module
+/// does not support the old GPU, and the proprietary module does not support the new one.
 bool told_of_both_kinds(Examination& look, Finding& finding) {
   const PciFunction *old = nullptr, *blackwell = nullptr;
   for (const auto* gpu : nvidia_gpus(look)) {
-    if (gpu->driver.value_or("") == "vfio-pci") continue;  // it belongs to a virtual machine
+    // the GPU is assigned to a virtual machine
+    if (gpu->driver.value_or("") == "vfio-pci") continue;
     if (is_before_turing(*gpu)) old = gpu;
     if (is_from_blackwell(*gpu)) blackwell = gpu;
   }
@@ -147,7 +148,7 @@ bool not_served_yet(Examination& look) {
   return false;
 }
 
-/// The last driver branch that supports this GPU; 0: there is none yet.
+/// The last driver branch that supports this GPU; 0 if newer branches still support it.
 int last_branch_for(const Examination& look, const PciFunction& gpu) {
   for (const auto& one : look.knowledge.compatibility().last_branches)
     if (static_cast<int>(gpu.device) >= one.from && static_cast<int>(gpu.device) <= one.to)
@@ -155,8 +156,8 @@ int last_branch_for(const Examination& look, const PciFunction& gpu) {
   return is_before_turing(gpu) ? 580 : 0;
 }
 
-/// The version of the loaded module. If none is loaded, the version of the library that the loader
-/// would choose, or else of the oldest library.
+/// The version of the loaded module. If no module is loaded: the version of the library that the
+/// loader would choose. If that is unknown: the version of the oldest library.
 std::string installed_version(const NvidiaFacts& nvidia) {
   if (nvidia.module_version) return *nvidia.module_version;
   if (nvidia.library_version) return *nvidia.library_version;
@@ -181,7 +182,7 @@ bool is_left_alone(Examination& look, const PciFunction& gpu) {
                       [&](const GpuAnswer& one) { return one.pci_address == gpu.address; });
 }
 
-/// Suggests installing an older branch, unless GPUs that work now need a newer one. Then no branch
+/// Suggests an older branch. If a GPU that works now needs a newer branch, says that no branch
 /// supports all GPUs.
 void advise_branch(Examination& look, Finding& finding,
                    const std::vector<const PciFunction*>& working, int branch) {

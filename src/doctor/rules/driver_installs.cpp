@@ -65,8 +65,8 @@ bool has_module(const std::vector<ModuleFile>& files, std::string_view kernel) {
                      [&](const ModuleFile& file) { return file.kernel == kernel; });
 }
 
-/// Reports that an update removed the files of the running kernel. Modules that are not loaded yet
-/// cannot be loaded until a reboot.
+/// Reports that an update removed the module files of the running kernel. Modules that are not
+/// loaded yet cannot be loaded until a reboot.
 bool kernel_removed(Examination& look, const std::string& running,
                     const std::vector<std::string>& kernels) {
   const bool any = std::any_of(kernels.begin(), kernels.end(), [](const std::string& name) {

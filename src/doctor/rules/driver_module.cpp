@@ -43,7 +43,7 @@ void module_missing(Examination& look) {
   const bool installed = known != nullptr && (!known->empty() || look.facts.nvidia.source);
   const bool elsewhere = installed && kernel != nullptr && !look.facts.machine.in_container &&
                          file_for(*known, *kernel) == nullptr;
-  if (elsewhere) return;  // reported by DRV02
+  if (elsewhere) return;  // DRV02 reports this
   Finding& finding =
       look.found(text("NVIDIA's kernel module is not loaded, so the GPU at {} has no driver",
                       gpus.front()->address));
@@ -184,7 +184,7 @@ void nouveau(Examination& look) {
           fmt::format("/sys/bus/pci/devices/{}/driver → nouveau", gpu->address));
   if (alone) finding.evidence.push_back(text("/proc/modules lists nouveau, but not nvidia"));
   const auto* lines = look.see(look.facts.nvidia.modprobe);
-  std::string ban;  // the file that contains the setting
+  std::string ban;  // the file that blacklists nouveau
   if (lines != nullptr)
     for (const ModprobeLine& line : *lines)
       if (line.text == "blacklist nouveau") ban = line.file;
@@ -203,15 +203,15 @@ void nouveau(Examination& look) {
                         "", text("run this after installing NVIDIA's driver")));
 }
 
-/// Whether the matching module was already installed at the last boot, and yet another one was
-/// loaded. Then another reboot does not help.
+/// Whether the matching module was already installed at the last boot, although the kernel loaded
+/// another one. If so, another reboot does not help.
 bool was_there_at_start(Examination& look, Finding& finding) {
   const std::string* kernel = look.see(look.facts.machine.kernel);
   const auto* files = look.see(look.facts.nvidia.modules_on_disk);
   const ModuleFile* file =
       files != nullptr && kernel != nullptr ? file_for(*files, *kernel) : nullptr;
   const std::int64_t* started = look.see(look.facts.machine.started);
-  // One day of tolerance: the clock may have been wrong during the boot.
+  // The clock may have been wrong during the boot, so allow a difference of one day.
   constexpr std::int64_t kDay = 86'400;
   if (file == nullptr || started == nullptr || !file->changed || *file->changed + kDay > *started)
     return false;
@@ -320,8 +320,8 @@ void gsp_file_missing(Examination& look) {
   if (line.find("gsp") == std::string::npos) line.clear();
   const auto& firmware = look.facts.nvidia.firmware;
   const auto& driver = look.facts.driver;
-  // Only files for other driver versions exist. This is a problem only if the driver fails too:
-  // otherwise the files are in another folder, or the GPU needs none.
+  // True if the firmware exists only for other driver versions. That is a fault only if the driver
+  // also fails. If the driver works, the files are in another folder or the GPU needs none.
   const bool other = firmware && !firmware->empty() &&
                      std::find(firmware->begin(), firmware->end(), *version) == firmware->end();
   const bool silent = driver.nvml_init.value_or(0) != 0 ||

@@ -22,8 +22,9 @@ bool is_given_by_apptainer(Examination& look) {
                      [](const std::string& name) { return name.starts_with("libcuda.so"); });
 }
 
-/// Reports that the driver uses a GPU, but no node exists. Either nothing created the nodes (there
-/// is no desktop and no nvidia-modprobe), or a service has its own /dev.
+/// Reports that the driver uses a GPU, but no device node exists. Either nothing created the nodes
+/// (there is no desktop and no nvidia-modprobe), or the process runs in a service with its own
+/// /dev.
 void no_node_at_all(Examination& look) {
   const bool by_apptainer = is_given_by_apptainer(look);
   if (!by_apptainer &&
@@ -141,8 +142,8 @@ void uvm_missing(Examination& look) {
   const auto uvm = look.facts.nvidia.node("/dev/nvidia-uvm");
   const auto& cuda = look.facts.driver.cuda_init;
   if (cuda && *cuda == 0) return;
-  // If the node exists, opening it loads the module. Then an unloaded module is a problem only if
-  // CUDA returned an error.
+  // If the node exists, opening it loads the module. A module that is not loaded is then a problem
+  // only if CUDA returned an error.
   if (!uvm.is_absent() && !(unloaded && cuda)) return;
   // Outside a container, CUDA starts nvidia-modprobe, which creates the nodes if it has the
   // permission.
@@ -169,8 +170,8 @@ void uvm_missing(Examination& look) {
             "ExecStartPre=/usr/bin/nvidia-modprobe -c 0 -u")});
 }
 
-/// Reports nodes of a Jetson that the user has no permission to open. They belong to the group
-/// video or render.
+/// Reports nodes of a Jetson that the user has no permission to open. These nodes belong to the
+/// group video or render.
 void tegra_permission(Examination& look) {
   const auto* nodes = look.see(look.facts.nodes.tegra);
   const auto* identity = look.see(look.facts.process.identity);
@@ -188,8 +189,8 @@ void tegra_permission(Examination& look) {
   }
 }
 
-/// Whether the mode of the node comes from the module's parameter DeviceFileMode. nvidia-modprobe
-/// would then set the same mode again.
+/// Whether the node has the mode that the module's parameter DeviceFileMode sets. If so,
+/// nvidia-modprobe would set the same mode again.
 bool is_set_by_driver(Examination& look, const Node& node) {
   const auto& all = look.facts.nvidia.parameters;
   if (!all || !all->contains("DeviceFileMode")) return false;
@@ -199,7 +200,7 @@ bool is_set_by_driver(Examination& look, const Node& node) {
 
 void node_permission(Examination& look) {
   constexpr gid_t kOverflow =
-      65534;  // id of groups outside the user namespace, which CTR12 reports
+      65534;  // group id of all groups outside the user namespace; CTR12 reports these nodes
   if (look.facts.machine.is_jetson) return tegra_permission(look);
   if (!driver_runs(look)) return;
   const auto* nodes = look.see(look.facts.nvidia.nodes);
@@ -254,7 +255,7 @@ void uvm_after_suspend(Examination& look) {
   const int* cuda = look.see(look.facts.driver.cuda_init);
   if (cuda == nullptr || (*cuda != kCudaUnknown && *cuda != kLaunchFailure)) return;
   if (look.facts.driver.nvml_init.value_or(0) != 0) return;
-  // If the node is missing or cannot be opened, other rules report this as the cause.
+  // Do nothing if the node is missing or cannot be opened, because other rules report that.
   const auto uvm = look.facts.nvidia.node("/dev/nvidia-uvm");
   if (uvm.is_absent() || (uvm && uvm->node.open_error.value_or(0) != 0)) return;
   const int slept = look.facts.machine.suspends.value_or(0);

@@ -72,8 +72,8 @@ void describe_fabric(Examination& look, Finding& finding, const Fabric& fabric, 
       text("install the same version as the driver; then restart the programs"), branch));
 }
 
-/// Whether a GPU waits for the attestation of confidential computing. CUDA then returns 802 too,
-/// and DRV27 reports it.
+/// Whether a GPU waits for the attestation of confidential computing. If so, CUDA also returns
+/// error 802, and DRV27 reports it.
 bool waits_for_attestation(Examination& look) {
   const auto& gpus = answers(look);
   return std::any_of(gpus.begin(), gpus.end(),
@@ -90,7 +90,7 @@ void fabric_manager(Examination& look) {
   if (cuda != nullptr && *cuda == 0) return;
   if (const auto& log = look.facts.machine.kernel_log;
       log && !newest_line(*log, {"devmem_alloc_pagemap"}).empty())
-    return;  // here, 802 has another cause, which DRV14 reports
+    return;  // 802 has another cause, which DRV14 reports
   const auto* processes = look.see(look.facts.machine.processes);
   const auto has = [&](std::string_view name) {
     return processes != nullptr &&
@@ -140,8 +140,8 @@ void mps(Examination& look) {
   if (!may_concern_nvidia(look.facts)) return;
   const auto named = look.facts.process.variable("CUDA_MPS_PIPE_DIRECTORY");
   const int* cuda = look.see(look.facts.driver.cuda_init);
-  // 805: no connection to the MPS server; 806, 807: the server failed or is not ready; 808, 809: it
-  // has too many clients.
+  // 805: no connection to the MPS server; 806, 807: the server failed or is not ready; 808, 809:
+  // the server has too many clients.
   if (cuda == nullptr || *cuda < kCudaMps || *cuda > kCudaMpsFull + 1) return;
   Finding& finding =
       look.found(*cuda < kCudaMpsFull

@@ -31,7 +31,7 @@ void advise_reinstall(Examination& look, Finding& finding) {
                                                "driver from the same source as before")});
 }
 
-/// Whether access to a node is denied, which other rules report.
+/// Whether access to a node is denied. If so, another rule reports it.
 bool nodes_are_refused(Examination& look) {
   const auto* nodes = look.see(look.facts.nvidia.nodes);
   return nodes != nullptr && std::any_of(nodes->begin(), nodes->end(), [](const DeviceNode& one) {
@@ -61,7 +61,7 @@ void library_fails(Examination& look) {
       : is_one_of(*id, {"E0306", "E0310"}) ? text("the library of NVIDIA's driver crashes")
       : *id == "E0311" ? text("the library of NVIDIA's driver does not finish loading")
                        : text("NVIDIA's driver cannot be queried"));
-  // Without an NVIDIA GPU, the library is not needed.
+  // Without an NVIDIA GPU, the driver's library is not needed.
   if (!machine_has_nvidia(look)) finding.severity = Severity::kWarning;
   finding.evidence.push_back(message.empty() ? *id : fmt::format("{} ({})", message, *id));
   if (refused) return advise_permission(finding);
@@ -96,7 +96,7 @@ void gpu_silent(Examination& look) {
       silent.push_back(&gpu);
   if (silent.empty()) return;
   if (silent.size() > 1 && silent.size() == answers(look).size()) {
-    // If no GPU answers, the cause is the driver or the bus, which all GPUs share.
+    // All GPUs share the driver and the bus, so one of these is the cause if no GPU answers.
     Finding& finding = look.found(text("none of the {} NVIDIA GPUs answers", silent.size()));
     finding.evidence.push_back(text("NVML was queried, but no GPU answered in time"));
     finding.fix.push_back({kAskTheLog, text("shows the kernel's messages about the driver")});

@@ -96,8 +96,8 @@ void cuda_home(Examination& look) {
        text("lists the installed toolkits; a toolkit is needed only to build extensions")});
 }
 
-/// Reports an nvcc that does not match the driver, which runs the compiled code, or the PyTorch for
-/// which it compiles extensions.
+/// Reports an nvcc that is newer than the driver supports, or of another CUDA major version than
+/// PyTorch, for which nvcc compiles extensions.
 void nvcc_newer(Examination& look) {
   const Toolkit* toolkit = look.see(look.facts.toolchain.building);
   if (toolkit == nullptr || version_of(toolkit->version).size() < 2 || seen_gpus(look).empty() ||
@@ -109,16 +109,18 @@ void nvcc_newer(Examination& look) {
   const auto differs = [&](const std::string& other) {
     return version_of(nvcc)[0] != version_of(other)[0];
   };
-  // CUDA 12.6 has the same PTX version as 12.5.
+  // CUDA 12.6 has the same PTX version as 12.5, so a driver for 12.5 accepts its PTX.
   const bool same_ptx = nvcc == "12.6" && driver.cuda == "12.5";
-  // In an image, a toolkit that is newer than the driver within one CUDA major version is normal.
+  // In an image, the toolkit is often newer than the driver. This is normal within one CUDA major
+  // version.
   const bool of_image = look.facts.machine.in_container || look.facts.container.kind.has_value();
   const bool newer = !driver.cuda.empty() && !same_ptx && is_older(driver.cuda, nvcc);
   if (newer && (differs(driver.cuda) || !of_image)) {
     Finding& finding =
         look.found(text("nvcc is from CUDA {}, but the driver only accepts code of CUDA up to {}",
                         nvcc, driver.cuda));
-    // Within a major version, an older driver runs the machine code, but rejects the PTX.
+    // If the major versions are equal, the driver runs machine code of the newer CUDA version and
+    // only rejects its PTX.
     finding.severity = differs(driver.cuda) ? Severity::kWarning : Severity::kInfo;
     finding.evidence = {fmt::format("{}: CUDA {}", toolkit->folder, toolkit->version)};
     if (!driver.version.empty())
@@ -259,7 +261,7 @@ void nccl_interface(Examination& look, const std::vector<std::string>& interface
                       interfaces);
 }
 
-/// Reports that no adapter in the variable has an active port. NCCL only uses active ports.
+/// Reports that no adapter in NCCL_IB_HCA has an active port. NCCL uses only active ports.
 void adapters_down(Examination& look, std::string_view value, bool exact) {
   const char* name = "NCCL_IB_HCA";
   const auto* ports = look.see(look.facts.rdma.ports);
@@ -282,8 +284,8 @@ void adapters_down(Examination& look, std::string_view value, bool exact) {
                                         "DOWN means no cable or no peer")});
 }
 
-/// Checks a value such as "mlx5_0:1,mlx5_1", "=mlx5_0", "^mlx5_3". After "=", names are complete;
-/// otherwise they are prefixes.
+/// Checks a value such as "mlx5_0:1,mlx5_1", "=mlx5_0", "^mlx5_3". If the value starts with "=",
+/// its names are complete; if not, they are prefixes.
 void infiniband_adapters(Examination& look) {
   const char* name = "NCCL_IB_HCA";
   const std::string value = variable_or_empty(look, name);
@@ -320,7 +322,7 @@ void socket_interface(Examination& look) {
                         *interfaces);
 }
 
-/// Whether no pair of GPUs supports peer access. NCCL_P2P_DISABLE then has no effect.
+/// Whether no pair of GPUs supports peer access. If so, NCCL_P2P_DISABLE has no effect.
 bool peers_are_impossible(const DriverAnswers& driver) {
   if (!driver.peer_pairs_unsupported || !driver.gpus) return false;
   const std::size_t count = driver.gpus->size();

@@ -209,7 +209,7 @@ TEST_CASE("variables that only look wrong are left alone") {
         set(f, "CUDA_VISIBLE_DEVICES", "0");
         set(f, "HSA_OVERRIDE_GFX_VERSION", "11.0.0");
       },
-      // Without a GPU, a variable that hides all GPUs has no effect.
+      // On a machine without a GPU, a variable that hides all GPUs has no effect.
       [](Facts& f) {
         f.driver.gpus = std::vector<GpuAnswer>{};
         f.machine.pci = std::vector<PciFunction>{};

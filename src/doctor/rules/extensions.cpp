@@ -16,7 +16,7 @@ namespace {
 
 /// The PyTorch release for which an extension was compiled, and the evidence for it.
 struct BuiltFor {
-  std::string torch;  // "2.2"; "" unknown
+  std::string torch;  // "2.2"; "" if unknown
   std::string because;
   bool other_abi = false;
 };
@@ -28,7 +28,7 @@ bool has_new_abi(const std::string& torch) {
   return !is_older(torch, "2.6");
 }
 
-/// Uses the wheel's address: "…+cu122torch2.2cxx11abiTRUE-cp310-…whl".
+/// Gets the PyTorch release from the wheel's address: "…+cu122torch2.2cxx11abiTRUE-cp310-…whl".
 BuiltFor by_url(const Distribution& one, const std::string& torch) {
   const std::size_t at = one.url.rfind("torch");
   const std::size_t abi = one.url.rfind("cxx11abi");
@@ -38,9 +38,10 @@ BuiltFor by_url(const Distribution& one, const std::string& torch) {
           one.path + "/direct_url.json: " + one.url, new_abi != has_new_abi(torch)};
 }
 
-/// Uses the local version of PyG's packages, such as torch-scatter 2.1.2+pt24cu124.
+/// Gets the PyTorch release from the local version of PyG's packages: "2.4" for torch-scatter
+/// 2.1.2+pt24cu124.
 BuiltFor by_version(const Distribution& one) {
-  // The releases of this package have the same numbers as those of PyTorch.
+  // The release numbers of intel-extension-for-pytorch are those of PyTorch.
   if (one.name == "intel-extension-for-pytorch") return {beginning(one.version), one.path};
   const std::string_view tag = local_part(one.version);
   const std::size_t end = tag.find_first_not_of("0123456789", 2);
@@ -49,7 +50,8 @@ BuiltFor by_version(const Distribution& one) {
   return {fmt::format("{}.{}", tag[2], tag.substr(3, end - 3)), one.path};
 }
 
-/// Uses the build name of conda's packages: pytorch-scatter-2.1.2-py310_torch_2.4.0_cu124.
+/// Gets the PyTorch release from the build name of conda's packages: "2.4" for
+/// pytorch-scatter-2.1.2-py310_torch_2.4.0_cu124.
 BuiltFor by_conda(const CondaPackage& one) {
   constexpr std::string_view kMark = "_torch_";
   const std::size_t at = one.build.find(kMark);
@@ -57,16 +59,16 @@ BuiltFor by_conda(const CondaPackage& one) {
   return {beginning(std::string_view(one.build).substr(at + kMark.size())), one.path};
 }
 
-/// Uses xformers' record of the PyTorch that compiled it. Since 0.0.33, one build supports several
-/// releases of PyTorch.
+/// Gets the PyTorch release from xformers' record of the PyTorch that compiled it. Since xformers
+/// 0.0.33, one build supports several releases of PyTorch.
 BuiltFor by_stated_build(Examination& look, const Distribution& one) {
   const PackageBuild* build = stated_build(look, one.name);
   if (build == nullptr || build->torch.empty() || !is_older(one.version, "0.0.33")) return {};
   return {beginning(build->torch), text("{}: built with PyTorch {}", build->path, build->torch)};
 }
 
-/// Uses the requirement "torch==" of packages that are compiled for exactly one PyTorch in each
-/// release.
+/// Gets the PyTorch release from the requirement "torch==". Only for packages whose releases are
+/// each compiled for exactly one PyTorch.
 BuiltFor by_pin(const Distribution& one) {
   if (one.name != "xformers" && one.name != "vllm" && one.name != "torchtext" &&
       one.name != "torch-tensorrt")
@@ -86,8 +88,8 @@ std::string name_on_pypi(const std::string& name) {
              : "torch" + name.substr(7);
 }
 
-/// Whether the package is published as binaries, where each release is for one PyTorch. Other
-/// packages are usually compiled by their users.
+/// Whether the package is published as compiled binaries. Each of its releases is then for one
+/// release of PyTorch. Users usually compile other packages themselves.
 bool is_published_compiled(std::string_view name) {
   constexpr auto kNames = std::to_array<std::string_view>(
       {"xformers", "vllm", "torchtext", "torch-tensorrt", "intel-extension-for-pytorch"});
@@ -104,7 +106,8 @@ std::string pin_of(const Distribution& one, std::string_view name) {
   return "";
 }
 
-/// The PyTorch for which an extension was built, and the matching torchvision and torchaudio.
+/// The pip requirements for the PyTorch for which an extension was built, and for the matching
+/// torchvision and torchaudio.
 std::vector<std::string> torch_of(const PythonFacts& python, const Distribution& one,
                                   const BuiltFor& built) {
   const std::string pin = pin_of(one, "torch");
@@ -115,8 +118,8 @@ std::vector<std::string> torch_of(const PythonFacts& python, const Distribution&
   return words;
 }
 
-/// Whether PyTorch `release`, in its build for `cuda`, supports the installed GPUs. `cuda` "" means
-/// the build on PyPI. False only if the tables show that the build lacks kernels.
+/// Returns false if the tables show that PyTorch `release`, in its build for `cuda`, has no kernels
+/// for an installed GPU; otherwise true. If `cuda` is "", the build on PyPI is meant.
 bool serves_gpus(Examination& look, const std::string& release, std::string cuda) {
   const Compatibility& known = look.knowledge.compatibility();
   for (const TorchRelease& row : known.torch)
@@ -226,8 +229,8 @@ bool is_of_other_abi(const PythonFacts& python, const std::string& symbol) {
   return symbol.ends_with("ESs") && has_new_abi(torch);
 }
 
-/// For recordings without PyTorch's own libraries: uses a table of symbols and of the releases that
-/// lack them.
+/// For facts that were recorded without PyTorch's own libraries. Looks up an extension's symbols in
+/// a table of the PyTorch releases that lack them.
 void extension_symbols_by_release(Examination& look) {
   const auto* symbols = look.see_whole(look.facts.imports.torch_symbols);
   const TorchBuild* torch = look.see(look.facts.python.torch);
@@ -257,8 +260,9 @@ void extension_symbols_by_release(Examination& look) {
   }
 }
 
-/// Reports extensions that link to a library that this PyTorch does not have. Its libraries differ
-/// between releases: libtorch_cpu.so exists since 1.5, libtorch_cuda_cu.so only in 1.9 to 1.12.
+/// Reports extensions that link to a library that this PyTorch does not have. PyTorch's libraries
+/// differ between releases: libtorch_cpu.so exists since 1.5, libtorch_cuda_cu.so only in 1.9 to
+/// 1.12.
 void extension_links(Examination& look) {
   const auto* links = look.see_whole(look.facts.imports.torch_links);
   const auto* own = look.see_whole(look.facts.python.torch_libraries);

@@ -55,7 +55,7 @@ TEST_CASE("which of C++'s two strings an extension was compiled with has to be P
   // PyTorch 2.2 defines this function with an int argument; 2.3 does not.
   CHECK(wants("2.3.0+cu121", "12.1", "_ZN3c104cuda9SetDeviceEi"));
   CHECK_FALSE(wants("2.2.2+cu121", "12.1", "_ZN3c104cuda9SetDeviceEi"));
-  // "2.5.1" may be anybody's build, so its ABI is unknown.
+  // "2.5.1" without a local version may be anyone's build, so its ABI is unknown.
   CHECK_FALSE(wants("2.5.1", "12.4", new_string));
   CHECK_FALSE(wants("2.5.1+cu124", "12.4", "_ZN3c104cuda12device_countEv"));
 }
@@ -68,7 +68,7 @@ TEST_CASE("an extension links to libraries that its PyTorch has") {
   facts.imports.torch_links =
       std::vector<LinkedLibrary>{{"libtorch_cuda_cu.so", "/venv/site/mmcv/_ext.so", "mmcv", ""}};
   CHECK(found_in(facts) == "FW06");
-  // No finding if the list of PyTorch's libraries is unreadable.
+  // There is no finding if the list of PyTorch's libraries is unreadable.
   facts.python.torch_libraries = Unreadable{"/venv/site/torch/lib", 13};
   CHECK(found_in(facts).empty());
 }

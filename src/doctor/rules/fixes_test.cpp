@@ -190,11 +190,11 @@ TEST_CASE("a fix speaks the package manager of the system that was looked at") {
   CHECK(on(leap, "initramfs").command.starts_with("sudo dracut"));
   CHECK(on(arch, "initramfs").command.starts_with("sudo mkinitcpio"));
   CHECK(on(derived, "driver").command.find("pacman") != std::string::npos);
-  // Amazon Linux has no EPEL, but has DKMS in its own repository.
+  // The fix must not name EPEL, which does not support Amazon Linux. Its own repository has DKMS.
   const OsRelease amazon{"amzn", {"fedora"}, "2023", "Amazon Linux 2023", false};
   CHECK(on(amazon, "driver").command.find("nvidia-driver:open-dkms") != std::string::npos);
   CHECK(on(amazon, "driver").says.find("EPEL") == std::string::npos);
-  // Systems differ in the program that signs a module, and in the path of its key.
+  // Each system signs modules with another program, and has the key at another path.
   CHECK(on(ubuntu, "module_key").command.find("shim-signed/mok/MOK.der") != std::string::npos);
   CHECK(on(debian, "module_key").command.find("/var/lib/dkms/mok.pub") != std::string::npos);
   CHECK(on(fedora, "module_key").command.find("akmods/certs/public_key") != std::string::npos);
@@ -241,8 +241,8 @@ TEST_CASE("every task of every system is one that a rule may want") {
       CAPTURE(task.name);
       const bool wanted = std::any_of(known.system_wishes.begin(), known.system_wishes.end(),
                                       [&](const SystemWish& one) {
-                                        // "module@dkms" is a variant of the task "module", for a
-                                        // driver from DKMS.
+                                        // "module@dkms" is the variant of the task "module" for
+                                        // drivers installed with DKMS.
                                         return one.task == task.name.substr(0, task.name.find('@'));
                                       });
       CHECK(wanted);
@@ -300,7 +300,7 @@ TEST_CASE("no older driver is offered that would take a newer GPU out of use") {
   CHECK(found().fix.size() == 1);
   CHECK(found().fix[0].command.empty());
   CHECK(found().fix[0].says.find("410") != std::string::npos);
-  // The evidence must not contain a GPU that works.
+  // The GPU at 01:00.0 works, so the evidence must not contain it.
   for (const std::string& line : found().evidence)
     CHECK(line.find("0000:01:00.0") == std::string::npos);
   edit(facts.machine.pci, [](auto& all) { all.erase(all.begin()); });

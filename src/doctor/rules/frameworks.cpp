@@ -17,16 +17,16 @@
 namespace berth::doctor {
 namespace {
 
-/// Whether the driver is too old for a CUDA version. Prefers the CUDA version that the driver
-/// reports, because on WSL the driver version is that of the Windows driver.
+/// Whether the driver is too old for a CUDA version. Compares the CUDA version that the driver
+/// reports, if it is known, because on WSL the driver version is that of the Windows driver.
 bool too_old(const Compatibility& known, const SeenDriver& driver, const std::string& cuda) {
   const Version wanted = version_of(cuda), has = version_of(driver.cuda);
   if (wanted.empty()) return false;
   if (!has.empty() && has[0] < wanted[0]) return true;
   if (!has.empty() && has[0] > wanted[0]) return false;
   if (!has.empty() && wanted[0] < 11) return is_older(driver.cuda, cuda);
-  // A driver supports the CUDA version that it reports, and all older ones. With forward
-  // compatibility, the compat libcuda reports this version.
+  // The driver supports the CUDA version that it reports and all older ones. With forward
+  // compatibility, the reported version is that of the compat libcuda.
   if (!has.empty() && !is_older(driver.cuda, cuda)) return false;
   const std::string lowest = known.driver_for(cuda);
   return !driver.version.empty() && !lowest.empty() && is_older(driver.version, lowest);
@@ -38,14 +38,14 @@ void add_torch_fix(Examination& look, Finding& finding) {
                 wish_of(look, Framework::kTorch, torch ? torch->version : std::string()));
 }
 
-/// Adds a fix that uninstalls the old package before the new one is installed: builds for another
-/// CUDA version have another name.
+/// Adds a fix that first uninstalls the old package and then installs the new one. pip would keep
+/// both, because builds for another CUDA version have another package name.
 void replace_package(Examination& look, Finding& finding, const CudaUse& use) {
   if (!add_reinstall(look, finding, wish_of(look, *use.framework)) ||
       look.facts.python.is_externally_managed)
     return;
   std::vector<std::string> names{use.package};
-  // Also uninstall the second of JAX's two packages for CUDA: the plugin for PJRT.
+  // JAX has two packages for CUDA. Uninstall also the second one, the PJRT plugin.
   if (use.framework == Framework::kJax)
     names.push_back(use.package.substr(0, use.package.rfind('-')) + "-pjrt");
   std::string& command = finding.fix.back().command;
@@ -93,8 +93,8 @@ const CudaUse* too_new(const Compatibility& known, const SeenDriver& driver,
   return one == uses.end() ? nullptr : &*one;
 }
 
-/// Reports NVIDIA's Python bindings if they are too new. They contain a CUDA runtime, which the
-/// driver may reject even if it supports all frameworks.
+/// Reports NVIDIA's Python bindings that are too new for the driver. They contain a CUDA runtime,
+/// which the driver may reject although it accepts those of all frameworks.
 void bindings_too_new(Examination& look) {
   const SeenDriver driver = nvidia_driver(look);
   const Version has =
@@ -181,8 +181,8 @@ bool is_newer_than(const Compatibility& known, const std::string& cuda,
   return false;
 }
 
-/// Whether conda-forge's builds for this CUDA version have kernels for a GPU. This does not depend
-/// on the release.
+/// Whether conda-forge's builds for this CUDA version have kernels for a GPU. All releases of a
+/// package have the same kernels.
 Kernels conda_kernels(const Compatibility& known, const std::string& cuda,
                       const std::string& capability) {
   for (const WheelArch& row : known.conda_archs)
@@ -368,11 +368,11 @@ void torch_without_xpu(Examination& look) {
   auto cards = cards_on_bus(look, kVendorIntel);
   const auto extension = look.facts.python.distribution("intel-extension-for-pytorch");
   const bool is_card = !cards.empty();
-  // Without Intel's extension, PyTorch is not expected to use an integrated GPU.
+  // An integrated GPU counts only if Intel's extension for PyTorch is installed.
   if (!is_card && extension) cards = gpus_on_bus(look, kVendorIntel);
   if (torch == nullptr || cards.empty() || !look.missing(torch->xpu)) return;
-  // PyTorch may have been built for a GPU of another vendor. Intel's extension adds support for
-  // Intel GPUs itself, except for the CPU build on PyPI.
+  // If the machine also has a GPU of another vendor, PyTorch may have been built for that GPU.
+  // Intel's extension adds support for Intel GPUs itself, except for the CPU build on PyPI.
   if (!seen_gpus(look).empty() || has_rocm_gpu(look)) return;
   if (extension && (local_part(extension->version).starts_with("xpu") ||
                     local_part(extension->version).starts_with("gpu")))

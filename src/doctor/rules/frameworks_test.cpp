@@ -210,7 +210,7 @@ TEST_CASE("without a GPU, neither a CPU build nor an old driver is a fault") {
     facts.driver.gpus = std::vector<GpuAnswer>{};
     facts.machine.pci = std::vector<PciFunction>{};
     const std::string id = mutation.id;
-    // Skip faults that break imports even without a GPU.
+    // Skip faults that break imports, because they also matter without a GPU.
     if (id == "FW05" || id == "FW06" || id == "FW18" || id.starts_with("LIB")) continue;
     CHECK_MESSAGE(first(facts).empty(), id);
   }
@@ -341,11 +341,13 @@ TEST_CASE("any card of AMD's that ROCm's runtime lists wants a PyTorch for ROCm"
   facts.driver.gpus = std::vector<GpuAnswer>{};
   facts.machine.pci = std::vector<PciFunction>{};
   CHECK(first(facts).empty());
-  facts.rocm.nodes = std::vector<KfdNode>{{"1", "0000:0c:00.0", 110001, false}};  // RX 7800 XT
+  // gfx1101: RX 7800 XT
+  facts.rocm.nodes = std::vector<KfdNode>{{"1", "0000:0c:00.0", 110001, false}};
   CHECK(first(facts) == "FW07");
   set_torch(facts, "2.8.0+cpu", nullptr);
   CHECK(first(facts) == "FW01");
-  facts.rocm.nodes = std::vector<KfdNode>{{"1", "0000:c4:00.0", 110003, false}};  // integrated
+  // gfx1103: integrated
+  facts.rocm.nodes = std::vector<KfdNode>{{"1", "0000:c4:00.0", 110003, false}};
   CHECK(first(facts).empty());
 }
 
@@ -357,7 +359,7 @@ TEST_CASE("a processor's GPU counts where ROCm is meant for it, and not beside N
   facts.rocm.nodes = std::vector<KfdNode>{{"1", "0000:c4:00.0", 110003, false}};
   CHECK(first(facts).empty());
   facts.nodes.kfd = GpuNode{"/dev/kfd", {}, 0};
-  CHECK(first(facts).empty());  // not enough: the driver amdgpu always creates this node
+  CHECK(first(facts).empty());  // /dev/kfd is not enough: amdgpu always creates it
   facts.container.kind = std::string("docker");
   CHECK(first(facts) == "FW07");
   facts.container.kind = {};
@@ -376,7 +378,8 @@ TEST_CASE("conda's PyTorch of its own channel has the kernels of its toolkit's t
     return first(facts);
   };
   CHECK(built("py3.7_cuda10.1.243_cudnn7.6.3_0") == "FW03");
-  CHECK(built("cuda101py37h02f0884_0").empty());  // a build of conda-forge; its GPUs are unknown
+  // a build of conda-forge; the GPUs that it supports are unknown
+  CHECK(built("cuda101py37h02f0884_0").empty());
 }
 
 TEST_CASE("a build of somebody else's is judged by the code in its files, or not at all") {
@@ -398,7 +401,7 @@ TEST_CASE("a build of somebody else's is judged by the code in its files, or not
   CHECK(first(facts).empty());
   set_gpu(facts, "Orin (nvgpu)", "8.7");
   set_torch(facts, "2.7.1.post306", "12.9");
-  // Machine code for other GPUs does not run on a Jetson.
+  // The code is for GPUs other than the Jetson's, and does not run on the Jetson.
   facts.python.torch_code = TorchCode{"/env/lib/libtorch_cuda.so", {"8.0", "8.6", "9.0"}, ""};
   CHECK(first(facts).starts_with("FW0"));
   facts.python.torch_code = TorchCode{"/env/lib/libtorch_cuda.so", {"8.0", "8.7"}, ""};
@@ -422,7 +425,7 @@ TEST_CASE("an older nvJitLink that a variable puts before the wheel's is named w
   REQUIRE(found.size() == 1);
   CHECK(found[0].evidence[0].find("/usr/local/cuda-12.1/lib64/") != std::string::npos);
   CHECK(found[0].evidence[1].find("/venv/site/nvidia/nvjitlink/lib/") != std::string::npos);
-  // No finding: a newer nvJitLink in LD_LIBRARY_PATH also works.
+  // There is no finding if the nvJitLink in LD_LIBRARY_PATH is newer, because it also works.
   for (const char* version : {"12.8.93", "12.9.41", "12"}) {
     Facts other = healthy();
     add(other, "nvidia-nvjitlink-cu12", "12.8.61");

@@ -18,7 +18,7 @@ std::vector<SeenGpu> on_the_bus(Examination& look) {
     for (const std::string& model : *models)
       gpus.push_back({model, "", known.capability_of(model)});
   if (!gpus.empty()) return gpus;
-  // A Jetson's GPU is part of the chip, so it is not on the PCI bus.
+  // The GPU of a Jetson is part of its chip and not on the PCI bus.
   if (look.facts.machine.is_jetson) {
     const std::string* chip = look.see(look.facts.machine.tegra);
     return {{text("Jetson's GPU"), "", chip == nullptr ? "" : known.capability_of(*chip)}};
@@ -42,8 +42,8 @@ bool is_rocm_meant(Examination& look) {
   return kfd != nullptr && look.see(look.facts.container.kind) != nullptr;
 }
 
-/// Whether this node of ROCm's runtime is a GPU that PyTorch for ROCm supports: Vega or newer. An
-/// integrated GPU counts only if there is no NVIDIA GPU and ROCm is set up.
+/// Whether this node in the kernel's list of ROCm devices is a GPU that PyTorch for ROCm supports:
+/// Vega or newer. An integrated GPU counts only if there is no NVIDIA GPU and ROCm is set up.
 bool is_rocm_gpu(Examination& look, const KfdNode& node) {
   constexpr unsigned kVega = 90000;
   if (node.target < kVega) return false;
@@ -81,8 +81,8 @@ bool has_rocm_gpu(Examination& look) {
 
 namespace {
 
-/// The version of the compat package's libcuda, if programs use it: it is newer than the module,
-/// and the GPU supports it. Otherwise "".
+/// The version of the compat package's libcuda, if programs use this libcuda. It must be newer than
+/// the module, and the GPU must support it. Returns "" if programs do not use it.
 std::string forward_compatible(Examination& look, const std::string& module) {
   const auto& cuda = look.facts.libraries.cuda;
   if (!cuda || module.empty() ||
@@ -91,7 +91,7 @@ std::string forward_compatible(Examination& look, const std::string& module) {
     return "";
   const DriverAnswers& answers = look.facts.driver;
   if (answers.cuda_init) return *answers.cuda_init == 0 ? cuda->version : "";
-  // If the driver was not queried, decide by the GPUs: consumer GPUs do not support forward
+  // If CUDA was not started, decide by the names of the GPUs: consumer GPUs do not support forward
   // compatibility.
   for (const SeenGpu& gpu : seen_gpus(look))
     if (gpu.name.find("GeForce") != std::string::npos ||
@@ -134,7 +134,7 @@ std::string torch_cuda(Examination& look) {
   const TorchBuild* torch = look.see(look.facts.python.torch);
   if (torch == nullptr) return "";
   const std::string* cuda = look.see(torch->cuda);
-  // Before 1.5, PyTorch's CUDA version also had the patch number: "10.1.243".
+  // Remove the patch number: PyTorch before 1.5 has a CUDA version such as "10.1.243".
   return cuda == nullptr ? "" : beginning(*cuda);
 }
 

@@ -88,8 +88,8 @@ std::vector<Mutation> branch_mutations() {
            for (PciFunction& gpu : all) gpu.device = 0x1c81;
          });
        }},
-      // A GPU that is too old for the driver, without a line in the log: the module may not be
-      // loaded.
+      // The GPU is too old for the driver. There is no line in the log, because the module may not
+      // be loaded.
       {"DRV08",
        [](Facts& f) {
          edit(f.machine.pci, [](auto& all) {
@@ -368,7 +368,7 @@ TEST_CASE("each fault of a machine is the first finding, by its own rule") {
 
 TEST_CASE("harmless look-alikes of faults have no finding") {
   const std::vector<std::function<void(Facts&)>> looks{
-      // An idle link is in a low-power state.
+      // The link is slow only because it is idle and in a low-power state.
       [](Facts& f) {
         first_gpu(f, [](auto& gpu) { gpu.link.gigatransfers = 2.5; });
         first_answer(f, [](auto& gpu) { gpu.utilization_percent = 0.0; });
@@ -379,7 +379,7 @@ TEST_CASE("harmless look-alikes of faults have no finding") {
         f.nvidia.modprobe_helper = true;
         f.driver.cuda_init = Unreadable{"cuda_init", 0};
       },
-      // The machine was suspended, but nothing failed.
+      // The machine was suspended, but everything works afterwards.
       [](Facts& f) {
         f.machine.suspends = 3;
         log(f, "PM: suspend exit");
@@ -404,7 +404,7 @@ TEST_CASE("harmless look-alikes of faults have no finding") {
         f.machine.modules = std::vector<std::string>{};
         f.nvidia.module_version = {};
       },
-      // The links in a virtual machine are emulated.
+      // A virtual machine emulates the links, so their width means nothing.
       [](Facts& f) {
         f.machine.is_virtual = true;
         first_gpu(f, [](auto& gpu) { gpu.link.width = 1; });

@@ -17,7 +17,7 @@ bool is_known_gpu(const PciFunction& one) {
   return one.is_gpu() && (one.vendor == kNvidia || one.vendor == kAmd || one.vendor == kIntel);
 }
 
-/// A reason to expect an NVIDIA GPU in this machine.
+/// A reason why this machine should have an NVIDIA GPU, and the severity if it has none.
 struct Expectation {
   Severity severity = Severity::kInfo;
   std::string because;
@@ -80,7 +80,7 @@ bool taken_off_the_bus(Examination& look, const std::vector<PciFunction>& functi
 bool locked_out(Examination& look, const std::vector<PciFunction>& functions) {
   const auto* boxes = look.see(look.facts.machine.locked_out);
   const bool has_one = has_nvidia(functions);
-  // Docks and displays are also such devices. Without an installed driver, no GPU is expected.
+  // Docks and displays also appear in this list. A GPU is expected only if its driver is installed.
   const bool wanted = !look.facts.nvidia.modules_on_disk.value_or({}).empty() ||
                       !look.facts.nvidia.libraries.value_or({}).empty();
   if (boxes == nullptr || boxes->empty() || has_one || !wanted) return false;
@@ -133,8 +133,8 @@ void no_gpu_on_bus(Examination& look) {
                          "virtual machine, check the passthrough")});
 }
 
-/// Whether DRV01 to DRV04 report this GPU: NVIDIA's module is not loaded, so no NVIDIA GPU is
-/// bound.
+/// Whether DRV01 to DRV04 report this GPU: NVIDIA's module is not loaded, so no driver can be bound
+/// to it.
 bool waits_for_module(Examination& look, const PciFunction& one) {
   return one.vendor == kNvidia && !look.facts.machine.has_module("nvidia").value_or(true);
 }
@@ -146,7 +146,7 @@ void gpu_unbound(Examination& look) {
     if (!is_known_gpu(one) || waits_for_module(look, one) || !look.missing(one.driver)) continue;
     Finding& finding = look.found(text("no driver is bound to the GPU at {}", one.address));
     if (one.vendor == kIntel && !is_intel_card(one))
-      finding.severity = Severity::kInfo;  // a server often has it only for its console
+      finding.severity = Severity::kInfo;  // many servers have it only for the console
     finding.evidence.push_back(
         fmt::format("/sys/bus/pci/devices/{}/driver: {}", one.address, tr("missing")));
     if (const auto& log = look.facts.machine.kernel_log)
@@ -171,10 +171,10 @@ constexpr std::string_view kVfioIds = "vfio-pci.ids=";
 
 /// The setting that binds this GPU to vfio-pci at every boot, usually for a virtual machine.
 struct Binding {
-  /// `evidence` is the setting; `file` is the modprobe file that contains it, or "" for the
-  /// kernel's command line.
+  /// `evidence` is the text of the setting. `file` is the modprobe file that contains it, or "" if
+  /// it is on the kernel's command line.
   std::string evidence, file;
-  std::string word;  // the word on the kernel's command line; "" for a file
+  std::string word;  // the parameter on the kernel's command line; "" if the setting is in a file
 };
 Binding binding_of(Examination& look, const PciFunction& gpu) {
   const std::string id = fmt::format("{:04x}:{:04x}", gpu.vendor, gpu.device);
@@ -195,8 +195,8 @@ Fix off_command_line(Examination& look, const std::string& word, const std::stri
            "GPU to vfio-pci at every boot"));
 }
 
-/// Removes the device with this id from a modprobe line, or the whole line if it names no other
-/// device.
+/// Removes the device with this id from a modprobe line. If the line names no other device, removes
+/// the line.
 Fix off_modprobe(Examination& look, const std::string& file, const std::string& id) {
   std::string says = text(
       "if no virtual machine needs the GPU any more, remove this line, which assigns the GPU to "
@@ -348,8 +348,8 @@ void bar_unassigned(Examination& look) {
                  fmt::format("/sys/bus/pci/devices/{}/resource: BAR1 0x0", gpu->address));
       return;
     }
-    // BAR1 may also be the cause if it is below 4 GiB, the driver could not initialize the GPU, and
-    // the log shows no other cause.
+    // BAR1 below 4 GiB may also be the cause, if the driver could not initialize the GPU and the
+    // log shows no other cause.
     const auto& log = look.facts.machine.kernel_log;
     if ((*starts)[1] >= kFourGib || !log) continue;
     const std::string line = newest_line(*log, {"NVRM", "RmInitAdapter failed"});
@@ -375,8 +375,8 @@ void bar_unassigned(Examination& look) {
   report_bar(look, where, quoted_line(line));
 }
 
-/// The log line about a GPU that was lost while the driver initialized it. This message is not an
-/// Xid: "The NVIDIA GPU 0000:b3:00.0", followed by "fallen off the bus and is not responding to
+/// The log line that says that a GPU was lost while the driver initialized it. This message has no
+/// Xid: "The NVIDIA GPU 0000:b3:00.0" is followed by "fallen off the bus and is not responding to
 /// commands".
 std::string lost_at_start(const std::vector<std::string>& log, const std::string& address) {
   constexpr std::size_t kLinesOfOneMessage = 3;
@@ -403,7 +403,7 @@ void gpu_lost(Examination& look) {
     const bool said = is_said_lost(look, *gpu);
     const auto& log = look.facts.machine.kernel_log;
     const std::string line = log ? lost_at_start(*log, gpu->address) : "";
-    // If a driver is bound now, the GPU has recovered since that log line.
+    // If a driver is bound to the GPU now, the GPU has recovered since this log line.
     const bool never_came = !line.empty() && gpu->driver.is_absent();
     if (!said && !never_came && (gone == nullptr || !*gone)) continue;
     Finding& finding = look.found(text("the GPU at {} has fallen off the bus", gpu->address));

@@ -25,8 +25,8 @@ bool has_cudnn_wheel(Examination& look) {
          });
 }
 
-/// Suggests installing NVIDIA's wheels. If the package does not search in wheels, also adds their
-/// folders to LD_LIBRARY_PATH.
+/// A fix that installs NVIDIA's wheels. If the package does not search in wheels, the fix also adds
+/// their folders to LD_LIBRARY_PATH.
 model::Fix wheels_for(Examination& look, const Distribution& one, const Opens& row) {
   std::vector<std::string> words;
   for (const std::string_view word : split(row.use, ' ')) words.emplace_back(word);
@@ -36,15 +36,15 @@ model::Fix wheels_for(Examination& look, const Distribution& one, const Opens& r
     return fix;
   const std::string site = one.path.substr(0, one.path.rfind('/'));
   std::vector<std::string> folders;
-  for (const std::string& word : words)  // "nvidia-cublas-cu12"
+  for (const std::string& word : words)  // such as "nvidia-cublas-cu12"
     if (const std::size_t end = word.find("-cu1"); word.starts_with("nvidia-"))
       folders.push_back(site + "/nvidia/" + word.substr(7, end - 7) + "/lib");
   if (!folders.empty()) fix.command += "\n" + name_in_library_path(folders).command;
   return fix;
 }
 
-/// A fix that adds wheel folders to LD_LIBRARY_PATH, for all libraries that the package opens. With
-/// only some of them, it would fail at the next library.
+/// A fix that adds wheel folders to LD_LIBRARY_PATH, for all libraries that the package opens. If
+/// one folder was missing, the package would fail at the next library.
 model::Fix name_wheels_of(const Opens& row, const std::vector<CudaLibrary>& libraries) {
   std::vector<std::string> folders;
   for (const CudaLibrary& one : libraries)
@@ -78,13 +78,13 @@ void opened_by_name(Examination& look) {
         std::find_if(row.libraries.begin(), row.libraries.end(),
                      [&](const std::string& name) { return !finds(row.package, name); });
     if (missing == row.libraries.end()) continue;
-    // The wheel is installed, but its files were not recorded.
+    // Skip this package: the wheel is installed, but its files were not recorded.
     if (row.with.empty() && has_cudnn_wheel(look) && !has(*missing)) continue;
     const auto wheel =
         std::find_if(libraries->begin(), libraries->end(),
                      [&](const CudaLibrary& other) { return other.name == *missing; });
-    // Report nothing if PyTorch's build cannot be read: a build for CUDA loads the wheels'
-    // libraries first, and then none is missing.
+    // Report nothing if PyTorch's build cannot be read. If it is a build for CUDA, PyTorch loads
+    // the wheels' libraries first, and no library is missing.
     const auto& torch = look.facts.python.torch;
     if (torch.is_unreadable() || (torch && torch->cuda.is_unreadable())) return;
     Finding& finding = look.found(wheel == libraries->end()
@@ -189,8 +189,9 @@ void torch_without_its_libraries(Examination& look) {
   }
 }
 
-/// Reports a missing DLA compiler, to which TensorRT's builds for Jetsons link. It is part of the
-/// driver in JetPack 5 and 6; containers get it from the host. JetPack 7 has none.
+/// Reports a missing DLA compiler, to which TensorRT's builds for Jetsons link. In JetPack 5 and 6,
+/// this compiler is part of the driver, and containers get it from the host. JetPack 7 does not
+/// have it.
 void tensorrt_without_dla(Examination& look) {
   if (!look.facts.machine.is_jetson) return;
   const auto* libraries = look.see_whole(look.facts.python.libraries);
@@ -207,8 +208,8 @@ void tensorrt_without_dla(Examination& look) {
   const int l4t = look.facts.machine.l4t.value_or(0);
   const bool made_for_jetpack =
       tensorrt != nullptr && local_part(tensorrt->version).starts_with("jp");
-  // TensorRT before 8.2 for JetPack 4 is not reported: some of its boards have no DLA (deep
-  // learning accelerator).
+  // TensorRT before 8.2 for JetPack 4 is not reported, because some boards with JetPack 4 have no
+  // DLA (deep learning accelerator).
   const bool has_accelerator =
       (l4t >= kJetPack5 && l4t <= kJetPack6) ||
       (l4t == kJetPack4 && tensorrt != nullptr && !is_older(tensorrt->version, "8.2"));
@@ -216,7 +217,7 @@ void tensorrt_without_dla(Examination& look) {
   Finding& finding = look.found(text(
       "TensorRT {} needs libnvdla_compiler.so from the Jetson's driver, but this file is missing",
       tensorrt == nullptr ? library->version : tensorrt->version));
-  // Nothing in this Python uses the image's TensorRT.
+  // Only information, because no package in this Python uses the image's TensorRT.
   if (tensorrt == nullptr) finding.severity = Severity::kInfo;
   finding.evidence.push_back(library->path());
   if (tensorrt != nullptr) finding.evidence.push_back(tensorrt->path);
@@ -246,14 +247,14 @@ void torch_without_any_library(Examination& look) {
       !look.facts.python.has_pytorchs_own_build() || conda_package(look, "pytorch") != nullptr ||
       seen_gpus(look).empty() || is_older(torch->version, "2.1"))
     return;
-  // If METADATA lists only a few requirements, it may be incomplete and proves nothing.
+  // METADATA with only a few requirements may be incomplete, so it proves nothing.
   constexpr std::size_t kOwnNeeds = 5;
   if (torch->needs.size() < kOwnNeeds) return;
   if (std::any_of(torch->needs.begin(), torch->needs.end(),
                   [](const std::string& row) { return row.starts_with("nvidia-"); }))
     return;
-  // Report this only if PyTorch's folder is readable, it is a CUDA build, and no CUDA library was
-  // found anywhere.
+  // Report this only if PyTorch's libraries include libtorch_cuda.so, so it is a build for CUDA,
+  // and no CUDA library was found anywhere.
   if (std::find(own->begin(), own->end(), "libtorch_cuda.so") == own->end() ||
       std::any_of(libraries->begin(), libraries->end(), [](const CudaLibrary& one) {
         return one.name.starts_with("libcublas") || one.name.starts_with("libcudnn");
@@ -274,8 +275,9 @@ void torch_without_any_library(Examination& look) {
             "build for another CUDA version, for example cu124")});
 }
 
-/// Reports a PyTorch that links to the system's CUDA, while the system has another version. This
-/// happens on Jetsons, where each JetPack needs its own wheels. File names show the versions.
+/// Reports a PyTorch whose CUDA version differs from the CUDA installed on the system, to which it
+/// links. This happens on Jetsons, where each JetPack needs its own wheels. The file names show the
+/// versions.
 void built_for_other_cuda(Examination& look) {
   if (!look.facts.machine.is_jetson || seen_gpus(look).empty()) return;
   const std::string cuda = torch_cuda(look);
@@ -293,7 +295,8 @@ void built_for_other_cuda(Examination& look) {
     if (one.name.starts_with("libcudart.so.") && other == nullptr) other = &one;
   }
   const TorchBuild& torch = *look.facts.python.torch;
-  // Images for JetPack 4 get CUDA from the host, so they need a host with the same JetPack.
+  // A missing CUDA is reported only in images for JetPack 4, which get CUDA from a host with the
+  // same JetPack.
   if (other == nullptr && (container_kind(look).empty() || !is_older(cuda, "11"))) return;
   Finding& finding = look.found(
       other == nullptr
@@ -313,8 +316,8 @@ void built_for_other_cuda(Examination& look) {
     finding.fix.push_back(*std::move(jetson));
 }
 
-/// Whether this is no problem for this rule: the package finds the library without the loader, or
-/// FW11 and FW15 report it in more detail.
+/// Whether to skip this library: the package finds it without the loader, or FW11 and FW15 report
+/// it in more detail.
 bool is_brought(Examination& look, const LinkedLibrary& one) {
   if (one.package == "onnxruntime-gpu" || one.package == "cupy") return true;
   return !one.wheel.empty() &&
@@ -330,7 +333,7 @@ void soname_missing(Examination& look) {
   if (look.findings().empty()) built_for_other_cuda(look);
   const auto* all = look.see_whole(look.facts.imports.libraries);
   const auto& torch = look.facts.python.torch;
-  // A PyTorch for ROCm loads the libraries in AMD's ROCm wheels first, if these are installed.
+  // If AMD's ROCm wheels are installed, a PyTorch for ROCm loads their libraries first.
   const bool rocm = torch && torch->hip && !look.facts.python.distribution("rocm-sdk-core") &&
                     !look.facts.python.distribution("rocm");
   if (all == nullptr || all->empty() || (seen_gpus(look).empty() && !rocm)) return;
@@ -341,7 +344,7 @@ void soname_missing(Examination& look) {
   const LinkedLibrary& first = missing.front();
   Finding& finding = look.found(
       text("{} needs {}, but the loader finds no such file", first.needed_by, first.name));
-  // Less severe if the package is not a framework: the frameworks still work.
+  // If this package is not a framework, the frameworks still work, so the finding is less severe.
   constexpr auto kFrameworks = std::to_array<std::string_view>(
       {"torch", "jax", "tensorflow", "ctranslate2", "flash-attn", "bitsandbytes"});
   if (std::find(kFrameworks.begin(), kFrameworks.end(), first.package) == kFrameworks.end())
@@ -362,7 +365,7 @@ void symbol_missing(Examination& look) {
   const auto* all = look.see_whole(look.facts.imports.symbols);
   if (all == nullptr) return;
   for (const MissingSymbol& one : *all) {
-    if (one.library.find("libc10") != std::string::npos) continue;  // reported by FW06
+    if (one.library.find("libc10") != std::string::npos) continue;  // FW06 reports these libraries
     const std::string library = one.library.substr(one.library.rfind('/') + 1);
     Finding& finding = look.found(text("{} loads {}, which lacks the symbol {}: the import fails",
                                        one.wanted_by, library, one.symbol));
@@ -409,15 +412,15 @@ void libc_too_old(Examination& look) {
                          "libstdcxx-ng")});
 }
 
-/// The version of the C library, from its file or from the release of the system; "" unknown.
+/// The version of the C library, from its file or from the release of the system; "" if unknown.
 std::string libc_of(Examination& look) {
   if (const auto* own = look.see(look.facts.imports.libc)) return *own;
   const auto* system = look.see(look.facts.machine.system);
   if (system == nullptr) return "";
   for (const SystemLibc& row : look.knowledge.compatibility().system_libcs) {
     if (row.system != system->id) continue;
-    // In a rolling release, the kernel's version shows how new the libc is. In a container, the
-    // kernel is the host's and shows nothing.
+    // In a rolling release, the kernel's version shows how new the libc is. In a container, this
+    // does not work, because the kernel belongs to the host.
     const std::string* kernel = look.see(look.facts.machine.kernel);
     if (row.kernel.empty() ? !system->version.empty() && !is_older(system->version, row.release)
                            : kernel != nullptr && !look.facts.machine.in_container &&
@@ -427,8 +430,8 @@ std::string libc_of(Examination& look) {
   return "";
 }
 
-/// Whether the user has set the tunable that allows executable stacks, as before glibc 2.41. If the
-/// tunable is repeated, the last value counts.
+/// Whether the user has set the tunable that allows executable stacks, which glibc before 2.41
+/// always allowed. If the tunable is repeated, the last value counts.
 bool allows_executable_stacks(Examination& look) {
   const std::string tunables = variable_or_empty(look, "GLIBC_TUNABLES");
   constexpr std::string_view kName = "glibc.rtld.execstack=";
@@ -475,8 +478,8 @@ void stack_refused(Examination& look) {
         !local_part(one->version).starts_with(row.tag) ||
         conda_package(look, row.package) != nullptr)
       continue;
-    // The package's files could be read, and none requires an executable stack: the user has
-    // removed the flag.
+    // Skip a package if its files could be read and none requires an executable stack, because the
+    // user has removed the flag.
     const auto& codes = look.facts.imports.codes.value_or({});
     const std::string file = file_of(row.package);
     if (files != nullptr && file.empty() &&

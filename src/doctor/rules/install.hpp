@@ -24,16 +24,18 @@ inline constexpr const char* kTorchIndex = "https://download.pytorch.org/whl";
 
 /// The package index from which to install a build.
 struct IndexChoice {
-  /// Address for the command; "": the index that pip or uv is configured to use.
+  /// The address for the command. If it is "", pip or uv uses the index from its own configuration.
   std::string url;
   bool is_unknown = false;  // the path on a mirror is unknown, so `url` contains a placeholder
 };
 /// The index from which to install a build. PyTorch's own index is used only if PyPI lacks the
-/// build and no mirror is configured. `torch_index` is the user's mirror of kTorchIndex; "" none.
+/// build and no mirror is configured. `torch_index` is the user's mirror of kTorchIndex; "" if
+/// there is none.
 [[nodiscard]] IndexChoice index_of(const Build& build, const PackageIndex& configured,
                                    const std::string& torch_index = "");
 
-/// "--index-url …" as shell words; "" for the index that pip or uv is configured to use.
+/// "--index-url …" as shell words. Returns "" for the index that pip or uv is already configured to
+/// use.
 [[nodiscard]] std::string option_of(const IndexChoice& index);
 
 /// Limits `wish` to builds that the configured mirror has.

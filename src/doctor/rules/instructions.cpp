@@ -13,7 +13,7 @@ namespace {
 
 using Flags = std::set<std::string, std::less<>>;
 
-/// The first instruction set in `needs` that the CPU lacks; "" none.
+/// The first instruction set in `needs` that the CPU lacks; "" if it lacks none.
 std::string lacking(const Flags& flags, const std::vector<std::string>& needs) {
   const auto one = std::find_if(needs.begin(), needs.end(),
                                 [&](const std::string& need) { return !flags.contains(need); });
@@ -40,8 +40,8 @@ void ollama_without_avx(Examination& look, const Flags& flags) {
         return name.starts_with("runners/") && !name.starts_with("runners/cpu") &&
                name.find("_avx") != std::string::npos;
       });
-  // No runner needs AVX. Before 0.4, the runners are inside the program, and there are no
-  // libraries.
+  // There is no fault if separate libraries exist and none of them needs AVX. Ollama before 0.4 has
+  // no separate libraries, because its runners are inside the program.
   if (runner == ollama->libraries.end() && !ollama->libraries.empty()) return;
   Finding& finding =
       look.found(text("the CPU has no AVX, which this release of Ollama needs to use the GPU"));

@@ -43,8 +43,8 @@ const IntelKernel* row_for(const std::vector<IntelKernel>& rows, const PciFuncti
   return row == rows.end() ? nullptr : &*row;
 }
 
-/// The third number of a version: 30508 in "24.31.30508", or 31896 in "1.6.31896", the version in
-/// the library's name. 0 if there is none.
+/// The third number of a version: 30508 in the release "24.31.30508", or 31896 in the library
+/// name's "1.6.31896". Returns 0 if there is no third number.
 int build_of(std::string_view version) {
   const Version parts = version_of(version);
   return parts.size() > 2 ? parts[2] : 0;
@@ -142,8 +142,8 @@ constexpr auto kIntelRules = std::to_array<Rule>({
 
 }  // namespace
 
-/// Reports a PyTorch older than the GPU. It compiles elementwise kernels at run time, but those of
-/// oneDNN must support the GPU.
+/// Reports a PyTorch that is older than the GPU. PyTorch compiles its elementwise kernels for the
+/// GPU at run time, but its oneDNN kernels must already support the GPU.
 void torch_too_old_for_xpu(Examination& look) {
   if (!has_xpu(look)) return;
   const TorchBuild& torch = *look.facts.python.torch;

@@ -22,7 +22,7 @@ bool has_all(std::string_view line, const std::vector<std::string>& words) {
                      [&](const std::string& word) { return contains(line, word); });
 }
 
-/// Whether the line can be about this GPU. Many lines name no PCI device.
+/// Whether the line can be about this GPU. A line without a PCI address can be about any GPU.
 bool may_be_of(std::string_view line, const PciFunction& gpu) {
   constexpr std::string_view kDomain = "0000:";
   const std::size_t at = line.find(kDomain);

@@ -6,7 +6,7 @@
 namespace berth::doctor {
 
 /// If a log shows why NVIDIA's module could not be built for the running kernel, adds the reason to
-/// the title and the evidence of `finding`. Also inserts the matching fix before its other fixes.
+/// the title and the evidence of `finding`. Also inserts the matching fix as the first fix.
 void add_build_failure(Examination& look, model::Finding& finding);
 
 }  // namespace berth::doctor

@@ -43,8 +43,8 @@ void rank_beyond_gpus(Examination& look) {
   if (variable_or_empty(look, "SLURM_JOB_ID").empty()) return;
   const std::string visible = variable_or_empty(look, "CUDA_VISIBLE_DEVICES");
   if (!machine_has_nvidia(look) || !is_one_device(look, visible)) return;
-  // Programs usually read LOCAL_RANK. If only Slurm's own variable is set, perhaps they ignore it,
-  // so the finding is only information.
+  // Programs usually read LOCAL_RANK. If only Slurm's own variable is set, perhaps the program
+  // ignores it, so the finding is only information.
   const bool launched = !variable_or_empty(look, "LOCAL_RANK").empty();
   const char* name = launched ? "LOCAL_RANK" : "SLURM_LOCALID";
   if (to_number(variable_or_empty(look, name)).value_or(0) < 1) return;
@@ -65,11 +65,11 @@ void rank_beyond_gpus(Examination& look) {
 }
 
 /// Reports variables that are set in this shell, but that only Ollama's server reads. systemd
-/// starts the server, so it does not inherit them.
+/// starts the server, so the server does not inherit these variables.
 void not_in_service(Examination& look, const OllamaService& service) {
   const auto* variables = look.see(look.facts.process.environment);
   if (variables == nullptr) return;
-  // Variables that also work if only the client has them.
+  // Variables that also have an effect in Ollama's client, so the service does not need them.
   constexpr auto kClients = std::to_array<std::string_view>(
       {"OLLAMA_HOST", "OLLAMA_NOHISTORY", "OLLAMA_EDITOR", "OLLAMA_DEBUG", "OLLAMA_API_KEY"});
   const bool amd = !cards_on_bus(look, kVendorAmd).empty();
@@ -136,7 +136,7 @@ bool has_gpu_behind_nodes(Examination& look, const OllamaService& service) {
           !(gpus_on_bus(look, kVendorAmd).empty() && gpus_on_bus(look, kVendorIntel).empty()));
 }
 
-/// Whether an AMD or Intel node cannot be opened by all users.
+/// Whether there is a node of an AMD or Intel GPU that not every user can open.
 bool closed_to_others(Examination& look) {
   constexpr mode_t kAll = S_IROTH | S_IWOTH;
   const auto closed = [](const GpuNode& one) { return (one.node.mode & kAll) != kAll; };
@@ -221,7 +221,8 @@ void no_home(Examination& look) {
 /// Reports a user without an entry in /etc/passwd. PyTorch needs the user's name for its cache
 /// folder, and fails.
 void no_account(Examination& look) {
-  // Later releases do not need the name: https://github.com/pytorch/pytorch/pull/184208
+  // PyTorch releases that need the user's name. Later releases do not:
+  // https://github.com/pytorch/pytorch/pull/184208
   constexpr std::string_view kAsks = "2.0-2.12";
   const bool* known = look.see(look.facts.process.has_account);
   if (known == nullptr || *known || container_kind(look).empty() || torch_cuda(look).empty() ||
@@ -281,16 +282,16 @@ void notebook_kernel(Examination& look) {
        text("then choose that kernel in the notebook")});
 }
 
-/// Reports missing video libraries: the container toolkit provides the driver's only if the
-/// container requests them.
+/// Reports missing video libraries. The container toolkit provides them only if
+/// NVIDIA_DRIVER_CAPABILITIES requests them.
 void no_video(Examination& look) {
   const std::string asked = variable_or_empty(look, "NVIDIA_DRIVER_CAPABILITIES");
   const auto* libraries = look.see_whole(look.facts.python.libraries);
   if (asked.empty() || libraries == nullptr || contains(asked, "all") || contains(asked, "video") ||
       container_kind(look).empty() || look.facts.machine.is_jetson || seen_gpus(look).empty())
     return;
-  // With CDI, containers get all libraries of the driver, so they may exist even if the variable
-  // does not request them.
+  // With CDI, containers get all libraries of the driver. The video libraries may then exist
+  // although the variable does not request them.
   if (std::any_of(libraries->begin(), libraries->end(), [](const CudaLibrary& one) {
         return one.name.starts_with("libnvcuvid.so") || one.name.starts_with("libnvidia-encode.so");
       }))

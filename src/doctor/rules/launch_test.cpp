@@ -75,7 +75,7 @@ TEST_CASE("a disk without room, or without inodes, where programs write") {
   const auto of = [](std::uint64_t bytes, std::optional<std::uint64_t> files, const char* what) {
     Facts facts;
     facts.process.disk_space = std::vector{DiskSpace{"/x", what, bytes, files}};
-    // without Python, nothing in this container computes
+    // no finding without Python, because then no program here computes
     CHECK(said("RT14", facts).empty());
     facts.python.interpreter = std::string("/usr/bin/python3");
     return said("RT14", facts);
@@ -126,9 +126,9 @@ TEST_CASE("a variable is lost to Ollama's service only where all that sets its o
   const Knowledge known;
   Examination look(facts, known, Severity::kError);
   CHECK(look.see_whole(facts.platform.ollama_service) == nullptr);
-  REQUIRE(look.unread().size() == 1);  // although the file was not requested (error 0)
+  REQUIRE(look.unread().size() == 1);  // an Unreadable with error 0 counts as unreadable, too
   CHECK(look.unread().front().where == "/srv/ollama.env");
-  // systemd passes a variable whose value is unknown. It may be correct.
+  // systemd sets these variables, but their values are unknown and may be correct.
   service.variables["OLLAMA_FLASH_ATTENTION"] = {"", service.unit, true};
   service.variables["CUDA_VISIBLE_DEVICES"] = {"", service.unit, true};
   CHECK(lost(service) == 0);

@@ -36,8 +36,8 @@ void libcuda_empty(Examination& look, const FoundLibrary& cuda) {
 }
 
 /// Reports a missing library in Distrobox or Toolbx. Both share the host's /dev, but provide the
-/// host's driver libraries only if configured to. Libraries from a package would no longer match
-/// after the next update of the host.
+/// host's driver libraries only if configured to. Installing a package with the libraries does not
+/// help for long: they no longer match after the next update of the host.
 bool missing_in_box(Examination& look) {
   const std::string* box = look.see(look.facts.container.box);
   if (box == nullptr) return false;
@@ -93,8 +93,8 @@ void libcuda_missing(Examination& look) {
   const FoundLibrary* cuda = look.see(look.facts.libraries.cuda);
   const bool is_empty = cuda != nullptr && cuda->is_empty;
   if (!is_empty && !look.missing(look.facts.libraries.cuda)) return;
-  // If cuInit was called, this process has found libcuda. This proves nothing for a program from
-  // Nix, which searches other folders.
+  // If cuInit was called, this process has found libcuda. For programs from Nix, this is no proof,
+  // because they search other folders.
   if (look.facts.driver.cuda_init && !look.facts.libraries.by_nix) return;
   // A container without GPU nodes needs no libcuda; rules CTR report missing nodes.
   const auto& nodes = look.facts.nodes.nvidia;

@@ -28,7 +28,8 @@ std::vector<const PciFunction*> linked_gpus(Examination& look) {
   return gpus;
 }
 
-/// Whether several cards share the CPU's lanes: each one uses fewer lanes than it has.
+/// Whether several cards share the CPU's lanes, so that each card uses only 8 or 4 of the lanes
+/// that it has.
 bool lanes_are_shared(const std::vector<const PciFunction*>& gpus) {
   return gpus.size() > 1 && std::all_of(gpus.begin(), gpus.end(), [](const PciFunction* gpu) {
            const int width = gpu->link.width.value_or(0);
@@ -112,7 +113,8 @@ void repeated_errors(Examination& look) {
   auto gpus = cards_on_bus(look, kVendorAmd);
   for (const PciFunction* gpu : nvidia_gpus(look)) gpus.push_back(*gpu);
   for (const PciFunction& gpu : gpus) {
-    // Records that the slot is unknown if the card's position on the bus could not be read.
+    // If the card's position on the bus could not be read, this call records that the slot is
+    // unknown.
     look.see(gpu.redirecting_bridges);
     std::ptrdiff_t count = 0;
     std::string newest;
@@ -141,11 +143,11 @@ void link_errors(Examination& look) {
   if (look.findings().empty()) repeated_errors(look);
 }
 
-/// NVIDIA and AMD GPUs whose link may sleep (ASPM), even if the GPU is awake.
+/// NVIDIA and AMD GPUs whose PCIe link may enter a sleep state (ASPM) even while the GPU is awake.
 std::vector<const PciFunction*> sleeping_links(Examination& look) {
   std::vector<const PciFunction*> gpus;
-  // Kernels before 5.5 do not report ASPM for single links. With these policies, all links may
-  // sleep.
+  // Kernels before 5.5 do not report ASPM for single links. If the policy is powersave or
+  // powersupersave, all links may sleep.
   const std::string policy = look.facts.machine.aspm_policy.value_or("");
   const bool saved_by_policy = policy.find("[powersave") != std::string::npos ||
                                policy.find("[powersupersave") != std::string::npos;

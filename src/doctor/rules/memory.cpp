@@ -58,8 +58,8 @@ void unserved_memory(Examination& look) {
              named(*one), memory.what));
     finding.evidence = {one->path, memory.what, row.source};
     if (memory.kind == MemoryKind::kVgpu) {
-      // Only a warning: unified memory works if the vGPU has a whole GPU and the host enables it,
-      // which the virtual machine cannot see.
+      // Only a warning: unified memory works if the vGPU has a whole GPU and the host enables it.
+      // The virtual machine cannot see whether the host does.
       finding.severity = Severity::kWarning;
       finding.fix.push_back(
           {"", text("on the host: enable unified memory for this vGPU (enable_uvm=1), which needs "
@@ -78,7 +78,7 @@ void unserved_memory(Examination& look) {
 void servers_libraries(Examination& look) {
   if (!look.facts.machine.is_jetson) return;
   const int* release = look.see(look.facts.machine.l4t);
-  // Thor with JetPack 7 uses the libraries for servers.
+  // Libraries for servers work since JetPack 7 (R38), which runs on Thor.
   if (release == nullptr || *release < 34 || *release >= 38) return;
   const auto* all = look.see(look.facts.python.distributions);
   std::vector<std::string> found;

@@ -14,7 +14,7 @@ struct ManagedMemory {
   MemoryKind kind = MemoryKind::kOrdinary;
   std::string what;  // the kind of GPU: "NVIDIA A40-48C", "a Jetson"
 };
-/// The kind is kOrdinary if no limitation is known.
+/// Returns how managed memory works on this machine's GPU; kOrdinary if no limitation is known.
 [[nodiscard]] ManagedMemory managed_memory(Examination& look);
 
 }  // namespace berth::doctor

@@ -21,7 +21,7 @@ bool is_controllers(const SlurmSettings& slurm) {
 }
 
 /// A fix that changes Slurm's settings. `change` is a command with {} for the path of gres.conf. If
-/// the file on this node is a copy, it must be changed on the controller.
+/// the file on this node is a copy, the original on the controller must be changed.
 Fix change_of_settings(const SlurmSettings& slurm, const char* change, const std::string& says) {
   if (!is_controllers(slurm))
     return {fmt::format(fmt::runtime(change), slurm.path) + " && sudo systemctl restart slurmd",
@@ -71,7 +71,7 @@ void without_nvml_plugin(Examination& look, const SlurmSettings& slurm) {
                               "releases need File= lines, or a Slurm that was built with nvml.h")));
 }
 
-/// Applies to machines, and to containers that run slurmd.
+/// Checks Slurm's settings on machines, and in containers that run slurmd.
 void slurm_gpus(Examination& look) {
   if (nvidia_count(look).value_or(0) == 0) return;
   const SlurmSettings* slurm = look.see(look.facts.container.slurm);
@@ -88,7 +88,7 @@ void no_device_plugin(Examination& look) {
   if (sockets == nullptr ||
       std::find(sockets->begin(), sockets->end(), "kubelet.sock") == sockets->end())
     return;
-  // Dynamic resource allocation (DRA) needs no device plugin.
+  // A driver for dynamic resource allocation (DRA) can provide the GPUs without a device plugin.
   const auto* plugins = look.see(look.facts.container.kubelet_plugins);
   if (look.facts.container.kubelet_plugins.is_unreadable() || has_gpu_plugin(*sockets) ||
       (plugins != nullptr &&

@@ -140,7 +140,8 @@ TEST_CASE("a part of a GPU is told from a whole one by the machine around it") {
   facts.nvidia.gridd = std::string("/usr/bin/nvidia-gridd");
   CHECK(part().empty());
   facts.nvidia.gridd = {};
-  alter(facts.machine.pci, [](auto& it) { it.front().device = 0x1eb8; });  // a whole T4, not a vGPU
+  // 0x1eb8 is a whole T4, not a vGPU
+  alter(facts.machine.pci, [](auto& it) { it.front().device = 0x1eb8; });
   CHECK(part().empty());
   GpuAnswer gpu;
   gpu.vgpu_licence = std::string("licensed");

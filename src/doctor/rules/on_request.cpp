@@ -1,5 +1,6 @@
 // Rules about what the user requested: a probe of frameworks (--deep), a command whose program
-// cannot start, and a pasted error (--error). And about what the broker answered.
+// cannot start, and a pasted error (--error). Also a rule about devices that the broker has set
+// aside.
 #include <algorithm>
 #include <array>
 
@@ -116,8 +117,8 @@ std::vector<GpuMemory> gpu_memory(Examination& look) {
   return all;
 }
 
-/// Reports that the GPUs have less memory, in total or free now, than the program requested. The
-/// request alone is no reason for a finding.
+/// Reports that the program requested more memory than the GPUs have in total, or than is free now.
+/// The request alone is no reason for a finding.
 void out_of_memory(Examination& look, const RequestFacts& request) {
   const auto* messages = look.see(request.error);
   if (messages == nullptr) return;
@@ -191,8 +192,8 @@ void pasted_error(Examination& look, const RequestFacts& request,
   finding.fix = next_steps(first.name, first.rules.empty() ? "" : first.rules.front());
 }
 
-/// Words for a unit: "GPU 0000:01:00.0 (NVIDIA L4)" if the driver lists it, otherwise the unit
-/// itself, which is a uuid or address.
+/// Describes the GPU with this uuid: "GPU 0000:01:00.0 (NVIDIA L4)". Returns `unit` unchanged if
+/// the driver lists no such uuid, or if `unit` is an address.
 std::string words_of_unit(Examination& look, const std::string& unit) {
   for (const GpuAnswer& gpu : answers(look))
     if (gpu.uuid.value_or("") == unit)
@@ -218,8 +219,8 @@ void devices_aside(Examination& look, const RequestFacts& request) {
   }
 }
 
-/// Fills the column for the function of a rule. It is never called, because check_on_request() runs
-/// these rules with their RequestFacts.
+/// A placeholder for the function of a rule. It is never called: check_on_request() runs these
+/// rules, because they need the RequestFacts.
 void elsewhere(Examination&) {}
 
 constexpr auto kOnRequestRules = std::to_array<Rule>({
@@ -232,7 +233,7 @@ constexpr auto kOnRequestRules = std::to_array<Rule>({
      msgid("devices that Berth set aside, because a process on them cannot be killed"), "",
      elsewhere},
     // PRB01 explains no other finding. may_explain() in diagnose.cpp determines which findings
-    // explain it.
+    // explain PRB01.
     {"PRB01", Layer::kRuntime, Severity::kError, false,
      msgid("a framework that cannot run a kernel (--deep)"), "", elsewhere},
     // ERR01 must be last, because it uses the findings of all other rules.

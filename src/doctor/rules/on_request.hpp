@@ -1,4 +1,4 @@
-// Rules about what the user requested (RequestFacts). Without the request, such a rule counts
+// Rules about what the user requested (RequestFacts). If the user did not request a rule, it counts
 // neither as checked nor as not checked.
 #pragma once
 

@@ -36,8 +36,8 @@ bool is_no_package(std::string_view task) {
          task == "module_key";
 }
 
-/// Removes the parts that `gone` selects from a list "key=a,b". "" if no part remains, or if the
-/// word is not a list.
+/// Removes the parts that `gone` selects from a list "key=a,b". Returns "" if no part remains, or
+/// if the word is not a list.
 std::string remaining(std::string_view word, const ArgumentPart& gone) {
   const std::size_t equals = word.find('=');
   std::string rest;
@@ -67,8 +67,8 @@ bool is_of_rpm_fusion(std::string_view command) {
          command.find("macros.nvidia-kmod") != std::string_view::npos;
 }
 
-/// The entry for a task in the row of a system. It may depend on where the driver is from. nullptr
-/// if there is none.
+/// The commands for a task on a system; nullptr if there are none. They can depend on the
+/// repository from which the driver was installed.
 const SystemTask* task_for(const SystemCommands& row, const NvidiaFacts& nvidia,
                            const std::string& task) {
   if (nvidia.source)
@@ -110,8 +110,7 @@ model::Fix on_system(Examination& look, const char* task, std::string says,
     const std::string note = found->action.empty() ? "" : text(found->action, value);
     return {fmt::format(fmt::runtime(found->command), value, more), joined(std::move(says), note)};
   }
-  // DKMS is the same on every system. Only the package with the kernel's headers has different
-  // names.
+  // DKMS is the same on every system. Only the package with the kernel's headers has another name.
   if (row == nullptr && nvidia.source && std::string_view(task) == "module")
     return {fmt::format("sudo dkms autoinstall {1}-k {0} && sudo modprobe nvidia", value, more),
             joined(text("first install the headers of kernel {}", value), says)};
@@ -140,7 +139,7 @@ model::Fix with_variant(Examination& look, const char* variant) {
 model::Fix on_system_between(Examination& look, const char* task, const std::string& before,
                              const std::string& after, std::string says, const std::string& value) {
   model::Fix fix = on_system(look, task, std::move(says), value);
-  // "&&" before a reboot, so that the machine does not reboot if a step before it fails.
+  // Put "&&" before a reboot, so that the machine does not reboot if an earlier step fails.
   const std::string_view then = fix.command.ends_with(kReboot) ? kAnd : "\n";
   fix.command = before + std::string(before.empty() || fix.command.empty() ? "" : then) +
                 fix.command +

@@ -20,7 +20,7 @@ namespace berth::doctor {
 /// Changes the module variant to "kernel" or "kernel-open", in the configuration file of the
 /// driver's packages.
 [[nodiscard]] model::Fix with_variant(Examination& look, const char* variant);
-/// Like on_system(), with additional commands before and after.
+/// The fix of on_system(), with the commands `before` and `after` around its own command.
 [[nodiscard]] model::Fix on_system_between(Examination& look, const char* task,
                                            const std::string& before, const std::string& after,
                                            std::string says, const std::string& value = "");

@@ -113,7 +113,7 @@ TEST_CASE("a word for the kernel is added by the means of the system that was lo
   for (const auto& [id, words] :
        {std::pair("fedora", "grubby --update-kernel=ALL --args='iommu=pt'"),
         std::pair("pop", "kernelstub -a 'iommu=pt'"), std::pair("arch", "grub-mkconfig")}) {
-    const auto shown = id;  // clang cannot capture structured bindings
+    const auto shown = id;  // clang cannot capture structured bindings in lambdas
     CAPTURE(shown);
     facts.machine.system = OsRelease{id, {}, "41", "Linux", false};
     const auto found = diagnose(facts, Knowledge{}, {"HW12"}).findings;

@@ -42,10 +42,10 @@ void opencl(Examination& look) {
   const Distribution* package = look.see(wheel);
   if (files->icds.empty()) {
     if (package != nullptr) return no_file(look, *files, named(*package), true);
-    // Less certain if the only program is clinfo, because it just lists devices.
+    // If the only OpenCL program is clinfo, which just lists devices, the finding is less certain.
     if (!files->program.empty())
       return no_file(look, *files, files->program, !files->program.ends_with("/clinfo"));
-    // LightGBM usually trains on the CPU or with CUDA.
+    // LightGBM usually trains on the CPU or with CUDA, so the finding is less certain.
     if (const Distribution* lightgbm = look.see(trees))
       return no_file(look, *files, named(*lightgbm), false);
     return;

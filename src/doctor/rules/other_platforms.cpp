@@ -37,7 +37,7 @@ void wsl_driver_inside(Examination& look) {
                           text("after that, /usr/lib/wsl/lib/nvidia-smi shows the GPU")));
     return;
   }
-  // If the driver answers, programs find the library, even if the simulated loader does not.
+  // If NVML or CUDA started, programs find the library, even if Berth's own search did not find it.
   const auto& driver = look.facts.driver;
   if (!cuda->empty() || driver.nvml_init.value_or(1) == 0 || driver.cuda_init.value_or(1) == 0)
     return;
@@ -128,7 +128,7 @@ void windows_gives_none(Examination& look) {
   const int init = *driver.cuda_init;
   if (init != kNoDevice && init != kUnknown && init != kNoSupport) return;
   const int nvml = driver.nvml_init.value_or(0);
-  // NVML lists the GPU, so something hides it from CUDA: WSL itself works.
+  // NVML lists the GPU, so WSL works. Something else hides the GPU from CUDA.
   if (init == kNoDevice && nvml == 0) return;
   Finding& finding =
       look.found(text("Windows' driver is here, but WSL gets no GPU: the Windows build, its driver "
@@ -174,7 +174,7 @@ Finding& refused(Examination& look, const GpuNode& node) {
                            text("takes effect at the next login: log out, or use newgrp render")});
     return finding;
   }
-  // The node belongs to group root. Users cannot join this group, so the node needs another one.
+  // The node belongs to group root. Users cannot join this group, so the node needs another group.
   if (look.missing(look.facts.container.kind))
     finding.fix.push_back({fmt::format("sudo chgrp render {0} && sudo chmod 660 {0}", node.path),
                            text("until the next boot; to make it permanent, use a udev rule like "
@@ -190,7 +190,7 @@ Finding& refused(Examination& look, const GpuNode& node) {
 
 /// Reports a missing /dev/kfd: amdgpu then drives the card for graphics only.
 void kfd_missing(Examination& look) {
-  if (!look.missing(look.facts.container.kind)) return;  // reported by CTR19
+  if (!look.missing(look.facts.container.kind)) return;  // CTR19 reports this in containers
   const auto& torch = look.facts.python.torch;
   if (!(torch && torch->hip) && look.see(look.facts.rocm.folder) == nullptr) return;
   const auto cards = cards_on_bus(look, kVendorAmd);
@@ -237,8 +237,8 @@ void kfd_permission(Examination& look) {
 
 /// A similar GPU whose code this GPU can run if HSA_OVERRIDE_GFX_VERSION is set.
 struct Relative {
-  std::string version;  // value for the variable; "" if there is no similar GPU
-  std::string gfx;      // "gfx1030"
+  std::string version;  // value for HSA_OVERRIDE_GFX_VERSION; "" if there is no similar GPU
+  std::string gfx;      // name of the similar GPU: "gfx1030"
   /// Both GPUs have the same instruction set, so this setup is common and reliable.
   bool is_alike = false;
 };
@@ -265,8 +265,8 @@ void add_override(Finding& finding, const Relative& relative) {
            : text("runs the code for the most similar GPU: usually works, but is not supported")});
 }
 
-/// Suggests a newer ROCm wheel, which may support this target, and AMD's wheels, which exist for
-/// each target.
+/// Suggests PyTorch's wheel for a newer ROCm, which may support this GPU. Also suggests AMD's
+/// wheels, which exist for each kind of GPU.
 void add_newer_rocm_wheel(Examination& look, Finding& finding) {
   const auto& torch = *look.facts.python.torch;
   const std::string newest = look.knowledge.compatibility().newest_rocm();
@@ -278,7 +278,8 @@ void add_newer_rocm_wheel(Examination& look, Finding& finding) {
       {"", text("AMD has a wheel for each target: https://github.com/ROCm/TheRock, RELEASES.md")});
 }
 
-/// Whether the target is a family (by LLVM's names) to which this GPU belongs.
+/// Whether the target is a family of GPUs, such as LLVM's "gfx11-generic", and this GPU belongs to
+/// the family.
 bool serves_family(std::string_view target, const std::string& gfx) {
   constexpr auto kFamilies = std::to_array<std::pair<std::string_view, std::string_view>>(
       {{"gfx9-generic", " gfx900 gfx902 gfx904 gfx906 gfx909 gfx90c "},

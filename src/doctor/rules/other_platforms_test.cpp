@@ -264,7 +264,7 @@ TEST_CASE("the rocBLAS that PyTorch's wheel brings counts, not that of the machi
   using Targets = std::vector<std::string>;
   CHECK(*read().rocblas_targets == Targets{"gfx1151"});
   folder.put(site + "torch/version.py", "__version__ = '2.9.0'\ncuda = None\nhip = '7.0'\n");
-  /// no rocBLAS in PyTorch: uses that of the system
+  /// PyTorch contains no rocBLAS, so the system's rocBLAS is used
   CHECK(*read().rocblas_targets == Targets{"gfx1151"});
   folder.put(site + "_rocm_sdk_libraries_gfx110X/lib/rocblas/library/Kernels_gfx1100.co", "");
   folder.put(site + "_rocm_sdk_libraries_gfx120X/lib/rocblas/library/Kernels_gfx1200.co", "");
@@ -362,8 +362,8 @@ TEST_CASE("an Intel card that the host sees a small part of") {
   const auto severity = [](std::uint64_t window, const char* driver, std::uint32_t device) {
     Facts facts = arc();
     PciFunction one = card("0000:03:00.0", 0x8086, device, driver);
-    // The BARs for registers and memory (the second entry is unused), then those of virtual
-    // functions.
+    // Sizes of the BARs: registers, an unused entry, memory (`window`), and then the BARs of
+    // virtual functions.
     one.bar_sizes =
         std::vector<std::uint64_t>{16 * kMib, 0, window, 0, 0, 0, 2 * kMib, 0, 8192 * kMib};
     facts.machine.pci = std::vector{one};
@@ -386,7 +386,7 @@ TEST_CASE("a PyTorch for XPU is as new as the GPU") {
   torch.xpu = std::string("20250000");
   for (const auto& [version, is_old] :
        {std::pair{"2.6.0+xpu", true}, {"2.9.1+xpu", true}, {"2.10.0+xpu", false}}) {
-    const auto shown = version;  // clang cannot capture structured bindings
+    const auto shown = version;  // clang cannot capture structured bindings in lambdas
     CAPTURE(shown);
     torch.version = version;
     facts.python.torch = torch;

@@ -29,8 +29,8 @@ bool is_about(Examination& look, const PackageGpus& row, const Distribution& one
          (row.tag.empty() ? tag.empty() : tag.starts_with(row.tag));
 }
 
-/// The GPU, if all GPUs have the same compute capability; otherwise nullopt. With different GPUs,
-/// perhaps the user uses the package on a GPU that it supports.
+/// One of the GPUs, if all have the same compute capability; otherwise nullopt. If they differ,
+/// perhaps the user runs the package on a GPU that it supports.
 std::optional<SeenGpu> alike(Examination& look) {
   const auto gpus = seen_gpus(look);
   if (gpus.empty() || std::any_of(gpus.begin(), gpus.end(), [&](const SeenGpu& one) {
@@ -41,7 +41,7 @@ std::optional<SeenGpu> alike(Examination& look) {
 }
 
 /// Which kernels the package has for a GPU. If it has none, `newer` shows whether the GPU is newer
-/// than all that the package supports.
+/// than every GPU that the package supports.
 Kernels kernels_of_package(const PackageGpus& row, const std::string& capability, bool& newer) {
   newer = !row.arch.empty() && is_older(row.arch.back(), capability);
   if (!row.arch.empty()) return kernels_of({"", "", false, row.arch, row.ptx}, capability);
@@ -163,8 +163,9 @@ void packages_without_kernels(Examination& look, bool newer) {
   }
 }
 
-/// Reports a TensorFlow that is too new for the GPU. Uses the package's list of capabilities, or
-/// else that of the release's wheels. The wheels have PTX, so newer GPUs are not reported here.
+/// Reports a TensorFlow that is too new for the GPU. Uses the list of capabilities in the package's
+/// build information. Without it, uses the list for the release's wheels. These have PTX, so newer
+/// GPUs are not reported here.
 void tensorflow_without_code(Examination& look) {
   const auto package = cuda_tensorflow(look);
   const Distribution* one = look.see(package);
@@ -199,8 +200,8 @@ void tensorflow_without_code(Examination& look) {
       {"", text("use an older release, or build TensorFlow from source for this GPU")});
 }
 
-/// Reports packages for a CUDA major version that is older than the GPU. Their machine code does
-/// not run on it, but perhaps PTX does.
+/// Reports packages for a CUDA major version from before the GPU's release. Their machine code does
+/// not run on this GPU, but perhaps their PTX does.
 void cuda_too_old_for_gpu(Examination& look) {
   const auto gpu = alike(look);
   if (!gpu) return;

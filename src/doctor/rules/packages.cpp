@@ -143,14 +143,15 @@ void conda_without_cuda(Examination& look) {
   }
 }
 
-/// The build in a wheel's version: "cu121", "cpu" or "rocm6.2"; "" unknown.
+/// The build tag in a wheel's version: "cu121", "cpu" or "rocm6.2"; "" if there is no such tag.
 std::string build_tag(std::string_view version) {
   const std::string_view tag = local_part(version);
   return tag.starts_with("cu") || tag == "cpu" || tag.starts_with("rocm") ? std::string(tag) : "";
 }
 
 /// The PyTorch release that belongs to a torchvision or torchaudio, computed from the release
-/// number: "2.8" for torchvision 0.23. "" unknown, such as for torchaudio 2.11 and newer.
+/// number: "2.8" for torchvision 0.23. Returns "" if it is unknown, as for torchaudio 2.11 and
+/// newer.
 std::string torch_by_number(std::string_view name, std::string_view version) {
   const Version parts = version_of(version);
   if (parts.size() < 2) return "";
@@ -249,7 +250,7 @@ void jax_fix(Examination& look, Finding& finding) {
 void jax_plugin(Examination& look) {
   const auto jax = look.facts.python.distribution("jaxlib");
   const Distribution* jaxlib = look.see(jax);
-  // Skip jaxlib if it is, or may be, from conda: that package includes the plugin.
+  // Skip jaxlib if it is, or may be, from conda, because conda's jaxlib includes the plugin.
   if (jaxlib == nullptr || conda_package(look, "jaxlib") != nullptr ||
       look.facts.python.conda.is_unreadable())
     return;
@@ -352,7 +353,8 @@ void shadowed(Examination& look, const std::vector<Distribution>& all, const Dis
     if (other.name != own.name || other.entry >= own.entry || other.version == own.version)
       continue;
     const PathEntry& entry = path[other.entry];
-    // Two folders of one interpreter, such as /usr/local and /usr: the order is intended.
+    // Skip two folders of one interpreter, such as /usr/local and /usr, because their order is
+    // intended.
     if (entry.origin == PathOrigin::kOwn) continue;
     Finding& finding = look.found(text("{} outside the environment hides the environment's own {}",
                                        named(other), named(own)));

@@ -14,8 +14,8 @@
 namespace berth::doctor {
 namespace {
 
-/// Whether the package is from conda, which builds packages for each release of their dependencies.
-/// Its solver keeps them compatible.
+/// Whether the package is from conda. conda builds packages for each release of their dependencies,
+/// and its solver keeps them compatible.
 bool is_condas(Examination& look, const std::string& package) {
   return conda_package(look, package == "torch" ? "pytorch" : package) != nullptr;
 }
@@ -37,8 +37,8 @@ std::string unmet_need(const Distribution& one, const Distribution& other) {
 }
 
 /// Whether this is a nightly build ("2.10.0.dev20251101") or a build from a source checkout
-/// ("0.9.0a0+8d1c4a2"). Its date determines with which releases it is compatible, and the tables
-/// have no dates.
+/// ("0.9.0a0+8d1c4a2"). The date of such a build determines with which releases it is compatible,
+/// but the tables have no dates.
 bool is_before_release(const Distribution& one) {
   const std::string number = one.version.substr(0, one.version.find('+'));
   return number.find(".dev") != std::string::npos || number.ends_with("a0");
@@ -61,7 +61,7 @@ bool is_clash(const PackagePair& row, const Distribution& one, const Distributio
   return !unmet_need(one, other).empty();
 }
 
-/// Whether the user has set the variable that avoids the problem.
+/// Whether the user has set the variable in `unless`, which avoids the incompatibility.
 bool is_kept_apart(Examination& look, const PackagePair& row) {
   if (row.unless.empty()) return false;
   const std::size_t equals = row.unless.find('=');
@@ -69,8 +69,8 @@ bool is_kept_apart(Examination& look, const PackagePair& row) {
   return equals == std::string::npos ? !value.empty() : value == row.unless.substr(equals + 1);
 }
 
-/// What to install: `use` of the row; otherwise a release of `one` that is compatible with the
-/// installed `other`, or what `one` requires. An installed PyTorch keeps its version, and pip
+/// What to install. If the row has `use`, that. If not: a release of `one` that is compatible with
+/// the installed `other`, or what `one` requires. An installed PyTorch keeps its version, and pip
 /// chooses a compatible release of the other package.
 std::vector<std::string> wanted_of(Examination& look, const PackagePair& row,
                                    const Distribution& one, const Distribution& other) {
@@ -102,7 +102,7 @@ void wrong_pairs(Examination& look) {
         is_condas(look, row.package) || is_condas(look, row.with) || !is_clash(row, *one, *other) ||
         std::find(told.begin(), told.end(), one->name) != told.end() || is_kept_apart(look, row))
       continue;
-    // The packages in NVIDIA's images are compiled for each other.
+    // Skip packages that are built together, by a distribution or in one of NVIDIA's images.
     if ((is_distributions(*one) && is_distributions(*other)) ||
         (row.package == "torch" && !look.facts.python.has_pytorchs_own_build()))
       continue;
@@ -113,8 +113,8 @@ void wrong_pairs(Examination& look) {
     if (row.bad.empty() && row.good.empty() && row.same.empty())
       finding.evidence.push_back(one->path + "/METADATA: " + unmet_need(*one, *other));
     finding.evidence.push_back(row.source);
-    // Keep one of the two packages. The newest releases of both could include a newer PyTorch,
-    // which may need a newer driver.
+    // Keep the version of one of the two packages. The newest releases of both could include a
+    // newer PyTorch, which may need a newer driver.
     const auto wanted = wanted_of(look, row, *one, *other);
     if (wanted.empty())
       finding.fix.push_back(

@@ -76,7 +76,7 @@ void jetson(Examination& look) {
 void saves_power(Examination& look) {
   if (look.facts.machine.is_jetson) return jetson(look);
   if (look.facts.machine.is_laptop && look.missing(look.facts.container.kind)) return laptop(look);
-  look.see(look.facts.machine.on_battery);  // records whether the battery state could be read
+  look.see(look.facts.machine.on_battery);  // records it if the battery state is unreadable
 }
 
 constexpr auto kPowerRules = std::to_array<Rule>({

@@ -12,8 +12,8 @@
 namespace berth::doctor {
 namespace {
 
-/// The number of compute threads that a program starts. `shown` is the variable that sets it; "" if
-/// none does, and there is one thread for each CPU.
+/// The number of compute threads that a program starts. `shown` is the variable that sets this
+/// number. If `shown` is "", no variable sets it, and there is one thread for each CPU.
 struct Threads {
   std::int64_t count = 0;
   std::string shown;
@@ -101,9 +101,9 @@ void cpuset_against_limit(Examination& look) {
                          ""});
 }
 
-/// Reports that mkl-service may end a process: it does so if GNU's OpenMP is loaded but Intel's is
-/// configured. This happens in child processes that import PyTorch first, if the parent imported
-/// NumPy first.
+/// Reports that mkl-service may end a child process. It does so if GNU's OpenMP is loaded, but
+/// Intel's is configured. This happens if the parent imported NumPy first, and the child imports
+/// PyTorch first.
 void mkl_beside_gnu(Examination& look, const std::vector<OpenMp>& copies) {
   const auto gnu = std::find_if(copies.begin(), copies.end(), [](const OpenMp& one) {
     return one.gnu && contains(one.path, "/torch/lib/");
@@ -130,7 +130,8 @@ void mkl_beside_gnu(Examination& look, const std::vector<OpenMp>& copies) {
       {"export MKL_THREADING_LAYER=GNU", text("MKL then uses the OpenMP that PyTorch has loaded")});
 }
 
-/// Reports two copies of Intel's (or LLVM's) OpenMP runtime, which ends a program that loads both.
+/// Reports two copies of Intel's (or LLVM's) OpenMP runtime. A program that loads both copies ends
+/// with an error.
 void two_of_intel(Examination& look, const std::vector<OpenMp>& copies) {
   const auto count =
       std::count_if(copies.begin(), copies.end(), [](const OpenMp& one) { return !one.gnu; });

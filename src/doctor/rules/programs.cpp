@@ -15,10 +15,10 @@ bool begins_with_any(std::string_view name, std::initializer_list<std::string_vi
                      [&](std::string_view begin) { return name.starts_with(begin); });
 }
 
-/// Whether an Ollama library serves NVIDIA GPUs. It is a folder such as "cuda_v12", or a file
-/// beside the CPU's library. "vulkan" counts because it serves GPUs of all vendors; "libcudart.so",
-/// because releases 0.3.7 to 0.3.14 have their backends inside the program and ship only CUDA's
-/// libraries.
+/// Whether an Ollama library supports NVIDIA GPUs. `name` is a folder such as "cuda_v12", or a
+/// file. "vulkan" counts because it supports the GPUs of all vendors. "libcudart.so" counts because
+/// releases 0.3.7 to 0.3.14 have their backends inside the program, and only CUDA's libraries as
+/// files.
 bool is_for_nvidia(std::string_view name) {
   return begins_with_any(
       name, {"cuda_", "libggml-cuda", "mlx_cuda", "libcudart.so", "vulkan", "libggml-vulkan"});

@@ -21,7 +21,7 @@ namespace berth::doctor {
 /// The GPUs that NVML listed. Empty if NVML was not queried.
 [[nodiscard]] const std::vector<GpuAnswer>& answers(Examination& look);
 
-/// The newest line of the kernel log that contains all these words; "" none.
+/// The newest line of the kernel log that contains all these words; "" if there is none.
 [[nodiscard]] std::string newest_line(Examination& look,
                                       std::initializer_list<std::string_view> words);
 [[nodiscard]] std::string newest_line(const std::vector<std::string>& log,
@@ -56,12 +56,13 @@ namespace berth::doctor {
 /// The setting that prevents the kernel from loading a module, in modprobe's configuration or on
 /// the kernel's command line.
 struct Ban {
-  std::string evidence;  // "/etc/modprobe.d/x.conf: blacklist nvidia"; "" if nothing prevents it
-  std::string file;      // path of modprobe's file; "" for the command line
-  std::vector<std::string> words;  // the words on the kernel's command line
+  // "/etc/modprobe.d/x.conf: blacklist nvidia"; "" if there is no such setting
+  std::string evidence;
+  std::string file;                // the modprobe file with the setting; "" for the command line
+  std::vector<std::string> words;  // the words of the setting on the kernel's command line
 };
 [[nodiscard]] Ban ban_of(Examination& look, std::string_view module);
-/// A fix that removes this setting.
+/// A fix that removes the setting in `ban`.
 [[nodiscard]] model::Fix without_ban(Examination& look, const Ban& ban, std::string_view module);
 
 }  // namespace berth::doctor

@@ -16,7 +16,7 @@ std::string unquoted(std::string_view command) {
   bool inside = false;
   for (std::size_t i = 0; i < command.size(); ++i) {
     if (!inside && command[i] == '\\')
-      ++i;  // the next character is literal
+      ++i;  // after a backslash, the next character is literal
     else if (command[i] == '\'')
       inside = !inside;
     else if (!inside)

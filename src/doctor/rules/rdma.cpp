@@ -21,8 +21,8 @@ bool is_virtual(Examination& look) {
 }
 
 /// Whether the Ethernet adapters are probably not meant for the GPUs, but are the normal network of
-/// a cloud machine: one or two SR-IOV functions without RDMA. If there are at least four, and one
-/// for every two GPUs, they are meant for the GPUs.
+/// a cloud machine: one or two SR-IOV functions without RDMA. At least four adapters, with at least
+/// one for every two GPUs, are meant for the GPUs.
 bool is_usual_network(Examination& look, const std::vector<RdmaPort>& ports) {
   if (!is_virtual(look)) return false;
   std::set<std::string> adapters;
@@ -58,7 +58,7 @@ bool is_switched_off(Examination& look) {
 }
 
 /// Whether adapters may access GPU memory through DMA-BUF, which needs kernel 5.12 and NVIDIA's
-/// open module. Also true if these are unknown.
+/// open module. Also true if the kernel's version or the kind of module is unknown.
 bool gives_dma_buf(Examination& look) {
   const bool* open = look.see(look.facts.nvidia.open_module);
   const std::string* kernel = look.see(look.facts.machine.kernel);
@@ -141,7 +141,8 @@ void efa_without_plugin(Examination& look) {
 void no_verbs_in_container(Examination& look) {
   const RdmaPort* port = active_port(look);
   const std::string kind = container_kind(look);
-  // Other kinds of containers see the host's nodes, or get them in other ways.
+  // Other kinds of containers see the host's nodes, or get them in other ways, so they are not
+  // checked.
   if (port == nullptr ||
       (kind != "docker" && kind != "podman" && kind != "kubernetes" && kind != "container"))
     return;

@@ -12,11 +12,11 @@ namespace berth::doctor {
 
 struct RecipeMachine {
   struct Gpu {
-    std::string name, capability;  // "": unknown
+    std::string name, capability;  // "" if unknown
   };
-  /// The `capabilities` must be filled in from `gpus` when all GPUs are known.
+  /// The caller must fill `wish.capabilities` from `gpus` when all GPUs are known.
   Wish wish;
-  std::string driver;  // driver version as the user wrote it; "" unknown
+  std::string driver;  // driver version as the user wrote it; "" if unknown
   std::vector<Gpu> gpus;
   std::string why_cpu;  // why the recipe is for the CPU, if the user did not request this
   std::vector<std::string> notes;

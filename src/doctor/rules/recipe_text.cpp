@@ -173,8 +173,8 @@ std::string requires_python(const std::string& python) {
   return fmt::format(">={}.{},<{}.{}", version[0], version[1], version[0], version[1] + 1);
 }
 
-/// Lists the dependencies in the standard table. The standard has no indices, so these are in the
-/// tables for uv.
+/// Lists the dependencies in the standard table. The standard has no field for package indices, so
+/// the indices are in uv's own tables.
 std::string for_pyproject(const Orders& orders) {
   const RecipeOrder& first = orders.front();
   std::vector<std::string> reasons = reasons_of(orders);

@@ -15,17 +15,18 @@
 namespace berth::doctor {
 
 enum class RecipeFormat : unsigned char { kPip, kConda, kDockerfile, kDevcontainer, kPyproject };
-/// The formats of `berth env`: "pip", "conda", "dockerfile".
+/// The format with this name in `berth env`: "pip", "conda" or "dockerfile".
 [[nodiscard]] std::optional<RecipeFormat> recipe_format_of(std::string_view word);
-/// The formats of `berth setup`: "dockerfile", "devcontainer", "environment.yml", "pyproject".
+/// The format with this name in `berth setup`: "dockerfile", "devcontainer", "environment.yml" or
+/// "pyproject".
 [[nodiscard]] std::optional<RecipeFormat> setup_format_of(std::string_view word);
 
 struct RecipeOrder {
   Recipe recipe;
   Framework framework = Framework::kTorch;
-  std::string python;                // "3.11"; "" any
-  std::string image;                 // for a Dockerfile
-  std::vector<std::string> reasons;  // written as comments
+  std::string python;                // the Python version: "3.11"; "" for any
+  std::string image;                 // the base image, for a Dockerfile
+  std::vector<std::string> reasons;  // reasons for the choices; written as comments
   PackageIndex index;                // settings of the program that will install the packages
   IndexChoice choice;
   CondaChannels channels;

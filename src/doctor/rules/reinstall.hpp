@@ -10,8 +10,8 @@
 
 namespace berth::doctor {
 
-/// The wish for a recipe for this machine, with its driver, all its GPUs and this Python. `keep` is
-/// the release to keep if possible.
+/// The request for a recipe for this machine, with its driver, all its GPUs and this Python. `keep`
+/// is the release to keep if possible.
 [[nodiscard]] Wish wish_of(Examination& look, Framework framework, const std::string& keep = "");
 /// Adds a fix that reinstalls the framework. Returns false, without a fix, if there is no recipe.
 bool add_reinstall(Examination& look, model::Finding& finding, const Wish& wish);

@@ -22,7 +22,7 @@ Satisfied compare(std::string_view left, std::string_view relation, std::string_
 }
 
 Satisfied is_brand(std::string_view gpu, std::string_view brand) {
-  // A product name shows the brand GeForce, but does not distinguish the other brands.
+  // A product name contains the brand only for GeForce. For other brands, the result is unknown.
   if (gpu.empty()) return Satisfied::kUnknown;
   const bool geforce = gpu.find("GeForce") != std::string_view::npos;
   if (geforce)

@@ -8,9 +8,9 @@
 namespace berth::doctor {
 
 struct DriverForImage {
-  std::string version;  // "535.247.01"
-  std::string cuda;     // the highest CUDA version that the driver supports: "12.2"; "" unknown
-  std::string gpu;      // product name of the GPU; "" unknown
+  std::string version;  // the driver version: "535.247.01"
+  std::string cuda;     // the highest CUDA version that the driver supports: "12.2"; "" if unknown
+  std::string gpu;      // product name of the GPU; "" if unknown
 };
 
 enum class Satisfied { kYes, kNo, kUnknown };

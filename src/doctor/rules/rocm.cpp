@@ -90,8 +90,8 @@ void half_of_memory(Examination& look) {
       contains(*line, "amdgpu.gttsize="))
     return;
   for (const AmdMemory& one : *memory) {
-    // Skip a machine with little memory, which needs the rest itself; a GPU with much memory of its
-    // own; and a limit that the user has raised above the default of one half.
+    // Skip a machine with little memory, because it needs the rest itself. Skip a GPU with much
+    // memory of its own. Skip a limit that the user has raised above the default of one half.
     if (*all < 32 * kGib || one.own > *all / 8 || one.machines > *all / 16 * 9) continue;
     Finding& finding = look.found(
         text("programs get at most {} GiB of this machine's {} GiB for the integrated GPU",
@@ -222,7 +222,8 @@ void server_without_amdsmi(Examination& look, const Distribution& server) {
 void two_pynvml(Examination& look, const Distribution& server) {
   const Distribution* old = package_named(look, "pynvml");
   const Distribution* nvidia = package_named(look, "nvidia-ml-py");
-  // vLLM 0.7.3 and newer contain this module (https://github.com/vllm-project/vllm/pull/12963).
+  // vLLM 0.7.3 and newer contain a copy of pynvml.py
+  // (https://github.com/vllm-project/vllm/pull/12963).
   if (old == nullptr || nvidia == nullptr || !is_older(old->version, "12") ||
       !is_older(server.version, "0.7.3") || !machine_has_nvidia(look))
     return;

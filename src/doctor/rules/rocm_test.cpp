@@ -165,7 +165,7 @@ TEST_CASE("an image's variable lists the GPUs that its PyTorch was compiled for"
   CHECK(told(110002, "gfx942;gfx1102", kGit, kOpt).empty());
   CHECK(told(110002, "gfx1100", "2.9.1+rocm7.1.1.lw.git351ff442",
              "/usr/local/lib/python3.12/dist-packages") == "warning");
-  // The user compiled this PyTorch, so the variable has the targets of extensions.
+  // The user compiled this PyTorch, so PYTORCH_ROCM_ARCH has the targets for building extensions.
   CHECK(told(110002, "gfx942", kGit, "/home/ada/venv/lib/site-packages").empty());
   CHECK(told(110002, "gfx942", "2.8.0a0", kOpt).empty());
   // Code for a family of GPUs runs on all GPUs of the family.
@@ -177,7 +177,7 @@ TEST_CASE("an image's variable lists the GPUs that its PyTorch was compiled for"
         std::tuple(110002U, "gfx11-generic", "gfx12-generic"),
         std::tuple(110503U, "gfx11-generic", "gfx12-generic"),
         std::tuple(120001U, "gfx12-generic", "gfx11-generic")}) {
-    const auto shown = target;  // clang cannot capture structured bindings
+    const auto shown = target;  // clang cannot capture structured bindings in lambdas
     CAPTURE(shown);
     CHECK(told(target, family, kGit, kOpt).empty());
     CHECK(told(target, other, kGit, kOpt) == "warning");

@@ -27,7 +27,8 @@ class Examination {
   const Facts& facts;
   const Knowledge& knowledge;
 
-  /// The value; nullptr if the fact is absent or unreadable. Records an unreadable fact.
+  /// Returns the value, or nullptr if the fact is absent or unreadable. An unreadable fact is
+  /// recorded.
   template <typename T>
   const T* see(const Fact<T>& fact) {
     if (fact.is_unreadable()) note_unreadable(fact.why());
@@ -35,8 +36,8 @@ class Examination {
   }
   template <typename T>
   const T* see(const Fact<T>&& fact) = delete;  // the pointer would point into a temporary
-  /// The value if the fact is known completely, so that what is not in it does not exist. Otherwise
-  /// returns nullptr and records the reason.
+  /// Returns the value only if the fact is complete, so that everything not listed in it does not
+  /// exist. If the fact is incomplete, returns nullptr and records the reason.
   template <typename T>
   const T* see_whole(const Fact<T>& fact) {
     const T* seen = see(fact);
@@ -46,15 +47,16 @@ class Examination {
   }
   template <typename T>
   const T* see_whole(const Fact<T>&& fact) = delete;
-  /// Whether the fact is certainly absent. Records an unreadable fact.
+  /// Whether the fact is certainly absent. If the fact is unreadable, returns false and records
+  /// this.
   template <typename T>
   bool missing(const Fact<T>& fact) {
     if (fact.is_unreadable()) note_unreadable(fact.why());
     return fact.is_absent();
   }
 
-  /// Adds a finding of this rule, for example one for each GPU. The severity is that of the rule's
-  /// row; the caller may change it.
+  /// Adds a finding of this rule, for example one for each GPU. The severity is taken from the
+  /// table of rules; the caller may change it.
   Finding& found(std::string title);
 
   [[nodiscard]] std::vector<Finding>& findings() { return findings_; }
@@ -68,14 +70,15 @@ class Examination {
 };
 
 struct Rule {
-  const char* id;  // "HW02", as `berth doctor --list` shows it
+  const char* id;  // such as "HW02"; `berth doctor --list` shows it
   Layer layer;
   Severity severity;
   /// Whether a machine from a public report confirms the rule. Otherwise its findings have low
   /// confidence.
   bool proven;
   const char* about;  // msgid: what the rule checks, in a few words (--list)
-  /// Ids of findings that this rule's finding explains, separated by spaces; "FW*" is a prefix.
+  /// Ids of the findings that this rule's finding explains, separated by spaces. "FW*" means all
+  /// ids that begin with "FW".
   const char* explains;
   void (*look)(Examination&);
 };
@@ -103,8 +106,8 @@ std::span<const Rule> framework_rules();  // frameworks that do not match the dr
 std::span<const Rule> package_rules();    // packages that do not match each other
 std::span<const Rule> extension_rules();  // PyTorch extensions
 std::span<const Rule> build_rules();      // builds for the CPU or for another vendor's GPUs
-std::span<const Rule> import_rules();     // libraries that the loader finds, or not, for frameworks
-std::span<const Rule> fit_rules();        // mismatched Python versions and AMD drivers
+std::span<const Rule> import_rules();     // libraries that the loader does not find for frameworks
+std::span<const Rule> fit_rules();        // packages for another Python, untested AMD drivers
 std::span<const Rule> memory_rules();     // memory allocation that vGPUs or Jetsons do not support
 std::span<const Rule> program_rules();    // programs other than Python packages
 std::span<const Rule> pair_rules();       // packages with incompatible releases
@@ -118,7 +121,7 @@ std::span<const Rule> environment_rules();
 std::span<const Rule> shadow_rules();    // libraries that LD_LIBRARY_PATH overrides
 std::span<const Rule> variable_rules();  // variables with harmful values
 std::span<const Rule> launch_rules();    // variables and settings that launchers pass
-std::span<const Rule> switch_rules();    // variables that turn the use of the GPU off
+std::span<const Rule> switch_rules();    // variables that select the CPU
 std::span<const Rule> processor_rules();
 std::span<const Rule> instruction_rules();  // instructions that the CPU lacks
 std::span<const Rule> power_rules();

@@ -11,7 +11,8 @@ namespace berth::doctor {
 namespace {
 
 struct Row {
-  /// Rule ids, separated by spaces; "FW*" is a prefix. The first row that matches is used.
+  /// Rule ids, separated by spaces; "FW*" means all ids that begin with "FW". The first row that
+  /// matches is used.
   std::string_view rules;
   RuleWords words;
 };

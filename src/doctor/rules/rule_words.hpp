@@ -1,6 +1,6 @@
-// The texts of --explain that the table of rules does not have: what a rule reads, what fixes the
-// problem, and what would show that a finding is wrong. Several rules can share a text. The values
-// and commands of a case are in its finding.
+// Texts for `berth doctor --explain` that the table of rules does not contain: what a rule
+// examines, what fixes the problem, and what would show that a finding is wrong. Several rules can
+// share a text. The values and commands for a certain machine are in the finding.
 #pragma once
 
 #include <string_view>

@@ -80,7 +80,8 @@ void memory_held(Examination& look) {
     const auto* total = look.see(gpu.memory_total_bytes);
     if (used == nullptr || named == nullptr || total == nullptr) continue;
     if (gpu.mig_enabled.value_or(false) || gpu.vgpu_licence) continue;
-    // Memory that the driver uses itself: a few hundred MiB, more on larger GPUs.
+    // The driver itself uses a few hundred MiB, and more on larger GPUs. Allow 1 GiB, or 5 % of the
+    // memory if that is more.
     const std::uint64_t own = std::max(kGib, *total / 20);
     if (*used <= *named + own) continue;
     Finding& finding = look.found(text("{} of GPU {} are in use, but no visible process holds them",
@@ -201,7 +202,7 @@ void disk_full(Examination& look) {
                    printable(space.path))
             : text("{} MiB are left in {}, but {} may need {} MiB or more", space.free_bytes / kMib,
                    printable(space.path), tr(need->what), need->bytes / kMib));
-    // With some MiB left, the program may succeed. With less than one, writes fail.
+    // With some MiB left, the program may succeed. With less than 1 MiB, writes fail.
     if (no_files || space.free_bytes < kMib) finding.severity = Severity::kError;
     if (is_docker) finding.severity = Severity::kWarning;
     finding.evidence = {

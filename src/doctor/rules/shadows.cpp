@@ -13,7 +13,8 @@
 namespace berth::doctor {
 namespace {
 
-/// The part of the name of NVIDIA's wheel that contains a library: "cublas"; "" unknown.
+/// The part of the name of NVIDIA's wheel that contains a library: "cublas" for "libcublas.so.12";
+/// "" if unknown.
 std::string wheel_of(std::string_view library) {
   struct Row {
     std::string_view begins, wheel;
@@ -65,7 +66,7 @@ std::string own_version(const CudaLibrary& one) {
 /// none. NVIDIA's wheels have a DT_RUNPATH, so the loader searches LD_LIBRARY_PATH first. PyTorch's
 /// wheels have a DT_RPATH, which the loader searches before LD_LIBRARY_PATH.
 std::string who_takes(Examination& look, std::string_view name) {
-  if (name.starts_with("libcudnn")) return "";  // reported by LIB06
+  if (name.starts_with("libcudnn")) return "";  // LIB06 reports cuDNN
   if (const auto* all = look.see(look.facts.python.distributions))
     for (const Distribution& one : *all)
       if ((one.name.starts_with("jax-cuda") && one.name.ends_with("-plugin")) ||
@@ -100,9 +101,9 @@ void oneapi_shadows(Examination& look) {
   }
 }
 
-/// Reports a cuDNN in LD_LIBRARY_PATH that replaces the newer one of PyTorch. Up to PyTorch 2.0,
-/// the wheel contains cuDNN in torch/lib, which the loader searches after LD_LIBRARY_PATH. PyTorch
-/// requires the same major version and at least the same minor version.
+/// Reports a cuDNN in LD_LIBRARY_PATH that is loaded instead of PyTorch's newer cuDNN. Up to
+/// PyTorch 2.0, the wheel contains cuDNN in torch/lib, which the loader searches after
+/// LD_LIBRARY_PATH. PyTorch requires the same major version and at least the same minor version.
 void cudnn_shadows_torchs(Examination& look) {
   const auto& torch = look.facts.python.torch;
   const auto* all = look.see(look.facts.python.libraries);

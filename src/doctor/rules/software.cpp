@@ -20,7 +20,8 @@ std::optional<Software::Driver> driver_in(Examination& look) {
   // A libcuda from the compat package changes the CUDA version, but not the driver version.
   const std::string version = answer.value_or(module.value_or(""));
   if (!version.empty() || !seen.cuda.empty()) return Software::Driver{version, seen.cuda};
-  // If the driver was not queried (error 0), use the version of the module.
+  // Error 0 means that the driver was not queried. This is not a failure, because the version of
+  // the module is enough.
   const bool unknown =
       module.is_unreadable() || (answer.is_unreadable() && answer.why().error_number != 0);
   return unknown && may_concern_nvidia(look.facts) ? std::optional(Software::Driver{})

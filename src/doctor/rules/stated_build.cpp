@@ -19,8 +19,8 @@ Fact<Distribution> cuda_tensorflow(Examination& look) {
   const bool says_so = build != nullptr && build->for_cuda.value_or(false);
   auto plain = look.facts.python.distribution("tensorflow");
   if (plain.is_unreadable()) return plain;
-  // On PyPI, "tensorflow" before 2.1 is a CPU build. Other builds of it, by distributions and
-  // hosting services, have build information that shows whether they support GPUs.
+  // On PyPI, "tensorflow" before 2.1 is a CPU build. Distributions and hosting services have other
+  // builds, whose build information shows whether they support GPUs.
   if (plain && (says_so || !is_older(plain->version, "2.1") || in_range(plain->version, "1.15")))
     return plain;
   return look.facts.python.distribution("tensorflow-gpu");

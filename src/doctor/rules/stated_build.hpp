@@ -1,4 +1,5 @@
-// What a package needs of CUDA, according to its build information, or else to its release.
+// Which CUDA a package needs, according to its build information. If it has none, its release
+// decides.
 #pragma once
 
 #include <optional>
@@ -18,8 +19,8 @@ namespace berth::doctor {
 [[nodiscard]] Fact<Distribution> cuda_tensorflow(Examination& look);
 
 struct CudaNeeds {
-  std::string cuda, cudnn;  // versions: "10.1", "7.6"; "" unknown
-  std::string says;         // the file or the release from which the versions are known
+  std::string cuda, cudnn;  // versions: "10.1", "7.6"; "" if unknown
+  std::string says;         // the file that shows the versions, or that shows the release
 };
 /// What this TensorFlow needs. nullopt if it is unknown, as for conda's builds without build
 /// information.
@@ -30,7 +31,7 @@ struct CudaNeeds {
 /// "libcudart.so.12".
 [[nodiscard]] std::string runtime_name(std::string_view cuda);
 [[nodiscard]] std::string blas_name(std::string_view cuda);
-/// The file name of cuSOLVER, which has another number than CUDA; "" unknown.
+/// The file name of cuSOLVER, whose number differs from CUDA's; "" if unknown.
 [[nodiscard]] std::string solver_name(std::string_view cuda);
 
 }  // namespace berth::doctor

@@ -122,7 +122,8 @@ void pools_in_segments(Examination& look, const char* name, const std::string& v
       look.found(text("{} enables expandable segments, but {} frees its memory pools between "
                       "steps, which does not work with such segments",
                       name, fmt::format("{} {}", who->name, who->version)));
-  // OpenRLHF and TRL free it only with the option vllm_enable_sleep_mode, which is off by default.
+  // OpenRLHF and TRL free the server's memory only with the option vllm_enable_sleep_mode, which is
+  // off by default.
   finding.severity = who->name == "vllm" && !sleeps ? Severity::kInfo : Severity::kWarning;
   finding.evidence = {fmt::format("{}={}", name, value), who->path,
                       who->name == "vllm"
@@ -195,7 +196,8 @@ void allocator_settings(Examination& look) {
     if (value.find('[') == std::string::npos)
       for (const std::string_view item : split(value, ','))
         readable = readable && (trim(item).empty() || item.find(':') != std::string_view::npos);
-    // The option exists since 2.1. Older releases either ignore unknown options or reject them.
+    // The option expandable_segments exists since PyTorch 2.1. Older releases either ignore unknown
+    // options or reject them.
     const bool unknown = value.find("expandable_segments") != std::string::npos &&
                          is_older(look.facts.python.torch->version, "2.1");
     if (readable && unknown) {

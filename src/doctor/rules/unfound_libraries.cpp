@@ -46,7 +46,8 @@ std::vector<std::string> missing_links(Examination& look, std::string_view packa
   return missing;
 }
 
-/// The folders of the wheels that contain these libraries; empty if not all of them are in wheels.
+/// The folders of the wheels that contain these libraries; empty if one of the libraries is not in
+/// a wheel.
 std::vector<std::string> wheels_with(Examination& look, const std::vector<std::string>& missing) {
   std::vector<std::string> folders;
   for (const std::string& name : missing) {
@@ -242,7 +243,7 @@ void cupy(Examination& look) {
   if (!one.name.starts_with("cupy-cuda")) return cupy_without_conda_prefix(look);
   const std::string major = beginning(one.name.substr(9, 2), 1);
   std::vector<std::string> wanted{"libnvrtc.so." + major};
-  // Older releases also need the CUDA runtime. CuPy 13 and newer contain it.
+  // CuPy before 13 also needs the CUDA runtime. CuPy 13 and newer contain it.
   if (is_older(one.version, "13")) wanted.insert(wanted.begin(), "libcudart.so." + major);
   auto missing = missing_of(look, "cupy", wanted);
   if (missing.empty()) missing = missing_links(look, "cupy");
@@ -329,7 +330,7 @@ void onnx_libraries(Examination& look, const Distribution& gpu) {
     finding.fix.push_back(name_in_library_path(wheels));
     return;
   }
-  // Before 1.7, the Python module itself linked to CUDA, so the import fails.
+  // Before onnxruntime 1.7, the Python module itself linked to CUDA, so the import fails.
   const bool fails = is_older(gpu.version, "1.7");
   Finding& finding =
       look.found(fails ? text("onnxruntime-gpu {} does not find {}, so it cannot be imported",

@@ -43,7 +43,7 @@ constexpr auto kWords = std::to_array<Words>({
 }  // namespace
 
 std::string said_of(const Unreadable& why) {
-  // Only the PCI bus and the driver are simulated; other facts do not exist.
+  // On a simulated machine, only the PCI bus and the driver exist. All other facts have ENODATA.
   if (why.error_number == ENODATA) return text("not available on a simulated machine");
   // Every Linux has files in /sys and /proc, so an empty folder is not mounted.
   if (is_unmounted(why)) return text("{} is empty or not mounted here", why.where);

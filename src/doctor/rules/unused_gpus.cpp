@@ -41,8 +41,8 @@ bool wants_rocm(Examination& look) {
   return (torch && torch->hip) || look.see(look.facts.rocm.folder) != nullptr;
 }
 
-/// Whether another GPU can be used: ROCm lists one that is not integrated, or, according to the
-/// log, has added one of the same model.
+/// Whether another GPU can be used: ROCm lists a GPU that is not integrated, or the log says that
+/// the kernel has added a GPU of the same model.
 bool another_serves(const RocmFacts& rocm, const std::vector<std::string>& log,
                     const PciFunction& gpu) {
   if (rocm.nodes && std::any_of(rocm.nodes->begin(), rocm.nodes->end(),
@@ -159,8 +159,8 @@ void left_out_by_kfd(Examination& look) {
                          "cannot use it",
                          gpu.address)
                   : text("the kernel does not offer the AMD GPU at {} for computing", gpu.address));
-    // Without ROCm, this is only information: the kernel also logs it at every boot for cards that
-    // only drive a display.
+    // Without ROCm, this is only information: the kernel also logs this line at every boot for
+    // cards that only drive a display.
     if (!wants_rocm(look))
       finding.severity = Severity::kInfo;
     else if (another)
@@ -178,8 +178,8 @@ void left_out_by_kfd(Examination& look) {
   }
 }
 
-/// Reports an Intel card that the kernel does not support yet. Its driver knows such cards, but
-/// skips them unless a parameter forces it.
+/// Reports an Intel card that the kernel does not support yet. The kernel's driver knows such a
+/// card, but skips it without the parameter force_probe.
 void kernel_too_old(Examination& look) {
   const std::string* release = look.see(look.facts.machine.kernel);
   if (release == nullptr || takes_drivers_of_newer(*release)) return;
@@ -193,8 +193,8 @@ void kernel_too_old(Examination& look) {
     const auto& log = look.facts.machine.kernel_log;
     const std::string said =
         log ? newest_line(*log, {"graphics device " + id, "supported by"}) : "";
-    // If a driver is bound and this message is missing, the distribution has added a newer driver
-    // to the kernel.
+    // If a driver is bound and the log has no message about the card, the distribution has added a
+    // newer driver to the kernel.
     if (!forced && said.empty() && !gpu.driver.is_absent()) continue;
     Finding& finding = look.found(
         text("kernel {} is too old for the Intel GPU at {}: {} is the first that supports it ({})",

@@ -50,7 +50,7 @@ bool has_unknown_word(std::string_view value, std::string_view known) {
 
 constexpr std::string_view kNoGpu = "no gpu of this machine";
 
-/// Whether the value meets the condition in a row: "above 128", "is a|b".
+/// Whether the value meets the condition `bad`: "above 128", "is a|b".
 bool is_bad(std::string_view bad, const std::string& value) {
   const std::size_t blank = bad.find(' ');
   const std::string_view how = bad.substr(0, blank);
@@ -127,7 +127,8 @@ bool is_read(Examination& look, std::string_view reader) {
          });
 }
 
-/// A variable, or if it is not set, the same setting in NCCL's file.
+/// The value of a variable. If the variable is not set, the value of the same setting in NCCL's
+/// configuration file.
 struct Setting {
   std::string value, shown, file;
 };
@@ -202,8 +203,8 @@ void lost_environment(Examination& look) {
   const bool conda = lost->variable == "CONDA_PREFIX";
   finding.fix.push_back({conda ? "conda deactivate" : "unset " + lost->variable, ""});
   if (conda) return;
-  // If the folder exists, use another one, because `venv --clear` would delete everything in the
-  // folder.
+  // If the folder exists, suggest another folder, because `venv --clear` would delete everything in
+  // the existing one.
   if (lost->interpreter.empty())
     finding.fix.push_back({"python3 -m venv " + pasted(lost->prefix),
                            text("creates the environment again; reinstall its packages")});

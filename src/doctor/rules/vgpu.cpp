@@ -63,7 +63,7 @@ char letter_of(std::string_view name) {
 }
 
 void type_without_cuda(Examination& look) {
-  // If CUDA starts, the type supports CUDA.
+  // If CUDA starts, the vGPU's type supports CUDA.
   const int* cuda = look.see(look.facts.driver.cuda_init);
   if (cuda == nullptr || *cuda == 0 || managed_memory(look).kind != MemoryKind::kVgpu) return;
   for (const GpuAnswer& gpu : answers(look)) {

@@ -157,7 +157,7 @@ void amd_bad_index(Examination& look) {
               (token.size() > 5 || static_cast<std::size_t>(*to_number(token)) >= count));
     });
     if (bad == tokens.end()) {
-      count = tokens.size();  // the next list counts only the GPUs in this one
+      count = tokens.size();  // the next variable selects from the GPUs in this list
       continue;
     }
     Finding& finding = look.found(
@@ -188,7 +188,7 @@ void jax_bad_index(Examination& look, const std::string& list, std::size_t count
 struct CudaReading {
   std::size_t used = 0;    // number of valid tokens before the first invalid one
   std::string_view bad{};  // the first invalid token, if `used` is less than the number of tokens
-  bool twice = false;      // it is a duplicate; CUDA then shows no GPU at all
+  bool twice = false;      // `bad` is a duplicate; CUDA then shows no GPU at all
   bool behind_blank = false;
   std::string meant;  // all tokens that name GPUs, also those after `bad`
 };
@@ -249,7 +249,7 @@ void visible_bad_index(Examination& look) {
     return jax_bad_index(look, own, *count);
   if (list.empty()) return;
   for (const GpuAnswer& gpu : look.facts.driver.gpus.value_or({}))
-    if (gpu.mig_enabled.value_or(false)) return;  // reported by ENV04
+    if (gpu.mig_enabled.value_or(false)) return;  // ENV04 checks lists for MIG
   const Tokens tokens = listed_devices(list);
   const CudaReading reading = read_cuda_list(tokens, *count);
   if (reading.used == tokens.size()) return fewer_than_meant(look, list, tokens, *count);
@@ -376,7 +376,7 @@ void visible_mig(Examination& look) {
       return;
   }
   const auto all = instances_of(*gpus);
-  if (all.empty() && !names_mig) return;  // reported by DRV19
+  if (all.empty() && !names_mig) return;  // DRV19 reports missing MIG instances
   if (!names_mig) {
     if (all_mig) mig_of_ranks(look, list, all);
     return;

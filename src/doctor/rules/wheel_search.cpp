@@ -19,7 +19,8 @@ bool is_of(const Distribution& one, std::string_view package) {
 
 SearchesWheels searches_wheels(Examination& look, std::string_view package,
                                std::string_view library) {
-  // PyTorch does not load NVRTC before it compiles something.
+  // An installed PyTorch loads all CUDA libraries except NVRTC, which it loads only to compile
+  // something.
   if (!library.starts_with("libnvrtc") && !torch_cuda(look).empty())
     return {WheelSearch::kAlways, "", ""};
   SearchesWheels best;

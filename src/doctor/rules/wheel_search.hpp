@@ -18,12 +18,12 @@ enum class WheelSearch : unsigned char {
 
 struct SearchesWheels {
   WheelSearch how = WheelSearch::kNever;
-  std::string call, source;  // for kWhenCalled: "onnxruntime.preload_dlls()"
+  std::string call, source;  // `call` is set for kWhenCalled: "onnxruntime.preload_dlls()"
 };
 
-/// How a package (a name as in LinkedLibrary) searches for a library; kNever if this is unknown.
-/// kAlways if an installed PyTorch loads the library, because other packages can use it after
-/// `import torch`.
+/// Returns how a package (a name as in LinkedLibrary) searches for a library; kNever if this is
+/// unknown. If an installed PyTorch loads the library, returns kAlways, because other packages can
+/// use the library after `import torch`.
 [[nodiscard]] SearchesWheels searches_wheels(Examination& look, std::string_view package,
                                              std::string_view library);
 

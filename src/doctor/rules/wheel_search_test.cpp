@@ -76,7 +76,8 @@ TEST_CASE("CuPy finds a wheel's NVRTC from 14 on, and before only where LD_LIBRA
   CHECK(with("14.0.1", From::kWheel).empty());
   CHECK(with("13.0.0", From::kVariable).empty());
   CHECK(with("13.0.0", From::kSystem).empty());
-  // Even with PyTorch installed: it does not load NVRTC before it compiles something.
+  // The wheel's NVRTC is also reported if PyTorch is installed, because PyTorch loads NVRTC only to
+  // compile something.
   CHECK(with("13.6.0", From::kWheel, true).size() == 1);
 }
 
@@ -264,8 +265,8 @@ TEST_CASE("a driver is too old for whatever brings a newer CUDA, be it no framew
           add(facts, "nvidia-cublas-cu12", "12.4.5.8");
           add(facts, "something", "1.0", {"nvidia-cublas-cu12<13,>=12"});
         }) == 1);
-  // No use of CUDA: the wheel is required only by an extra, or it is one that CPU programs also
-  // require.
+  // There is no finding if only an extra requires the wheel, or if programs for the CPU require the
+  // wheel, too.
   CHECK(with([](Facts& facts) {
           add(facts, "nvidia-cublas-cu12", "12.4.5.8");
           add(facts, "something", "1.0", {"nvidia-cublas-cu12; extra == \"cuda\""});

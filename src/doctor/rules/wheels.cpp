@@ -23,7 +23,7 @@ namespace {
 using From = CudaLibrary::From;
 
 /// The name of a wheel without its suffix, and the CUDA major version in the suffix:
-/// {"nvidia-nccl", 12} for "nvidia-nccl-cu12"; 0 for other packages.
+/// {"nvidia-nccl", 12} for "nvidia-nccl-cu12". The version is 0 for other packages.
 std::pair<std::string, int> wheel_of(const std::string& name) {
   const std::size_t at = name.rfind("-cu");
   if (!name.starts_with("nvidia-") || at == std::string::npos) return {};
@@ -208,8 +208,8 @@ void cudnn_mixed(Examination& look) {
         cudnn_of_wheel(look, one, row, all);
 }
 
-/// Reports a cuDNN in LD_LIBRARY_PATH or in the system that is too old. This needs a full version
-/// in the file name.
+/// Reports a cuDNN in LD_LIBRARY_PATH or in the system that is too old. Skips files whose names
+/// contain only the major version.
 void other_cudnn_too_old(Examination& look, const std::string& who, const std::string& wanted) {
   for (const CudaLibrary& one : libraries_named(look, "libcudnn.so." + beginning(wanted, 1))) {
     if (one.from == From::kConda) continue;
@@ -284,7 +284,7 @@ void cuda_too_old(Examination& look, const Distribution& jax, const JaxPlugin& r
 }
 
 /// The cuDNN version for which a jaxlib was built: "8.6" for 0.4.7+cuda11.cudnn86, "8.0" for
-/// …cudnn805. For older wheels, from the table; "" unknown.
+/// …cudnn805. Older wheels are in a table. Returns "" if the version is unknown.
 std::string cudnn_of_jaxlib(Examination& look, const Distribution& jaxlib) {
   const std::string_view tag = local_part(jaxlib.version);
   const std::size_t at = tag.find("cudnn");
@@ -295,8 +295,8 @@ std::string cudnn_of_jaxlib(Examination& look, const Distribution& jaxlib) {
   return "";
 }
 
-/// Reports an older cuDNN than the one with which conda's jaxlib was built. jaxlib fails with it,
-/// although its requirements allow it.
+/// Reports that the cuDNN in a conda environment is older than the one with which its jaxlib was
+/// built. jaxlib then fails, although its requirements allow this cuDNN.
 void cudnn_of_conda_too_old(Examination& look) {
   const CondaPackage* jaxlib = conda_package(look, "jaxlib");
   if (jaxlib == nullptr || look.see_whole(look.facts.python.conda) == nullptr) return;
@@ -395,7 +395,7 @@ void second_nccl(Examination& look) {
   nccl_of_cupy(look, *all);
 }
 
-/// The package that compiles with XLA: TensorFlow, or JAX with a CUDA plugin; "" none.
+/// The package that compiles with XLA: TensorFlow, or JAX with a CUDA plugin; "" if there is none.
 std::string xla_user(Examination& look) {
   const auto tensorflow = look.facts.python.distribution("tensorflow");
   if (const Distribution* one = look.see(tensorflow);

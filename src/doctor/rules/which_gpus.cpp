@@ -26,7 +26,7 @@ bool machine_has_nvidia(Examination& look) {
   if (facts.driver.gpus && !facts.driver.gpus->empty()) return true;
   if (facts.machine.pci && !gpus_on_bus(look, kVendorNvidia).empty()) return true;
   if (facts.machine.is_jetson || facts.wsl.driver_library.value_or(false)) return true;
-  // The bus may be hidden, or not contain the GPU (a paravirtual one). Then a loaded module shows
+  // The PCI bus may be hidden, and a paravirtual GPU is not on the bus. A loaded module then shows
   // that there is a GPU.
   if (facts.machine.modules)
     return std::find(facts.machine.modules->begin(), facts.machine.modules->end(), "nvidia") !=

@@ -13,7 +13,7 @@ namespace berth::doctor {
 namespace {
 
 struct Event {
-  std::string device;  // "0000:01:00"
+  std::string device;  // the PCI address without the function: "0000:01:00"
   int code = 0;
   std::string_view line;
 };
@@ -103,8 +103,8 @@ void advise(Examination& look, const Event& event, Finding& finding) {
               event.code)});
 }
 
-/// Reports the most severe event of a GPU; if there are several, the first, because it caused the
-/// others.
+/// Reports the most severe event of a GPU. If several events are equally severe, reports the first
+/// one, because it caused the others.
 void report_gpu(Examination& look, const std::vector<Event>& all, const std::string& device) {
   const Event* root = nullptr;
   std::size_t count = 0;
