@@ -15,11 +15,11 @@ class Arrays {
  public:
   /// Adds a job of an array in any state; it may be new or come from the journal.
   void add(const model::Job& job);
-  /// Call it when the job is ready for the queue. False: the job must wait until leave() returns
-  /// it.
+  /// Call it when the job is ready for the queue. If it returns false, the array's limit is
+  /// reached, and the job must wait until leave() returns its id.
   [[nodiscard]] bool enter(const model::Job& job);
-  /// Call it when the job has left the queue or ended. Returns the job that may enter the queue
-  /// instead.
+  /// Call it when the job has left the queue or ended. Returns a job of the same array that may now
+  /// enter the queue, if one waits.
   [[nodiscard]] std::optional<model::JobId> leave(const model::Job& job);
   /// Call it when the job has reached a final state. True if it was the last unfinished job of its
   /// array.
@@ -36,8 +36,8 @@ class Arrays {
 
  private:
   struct Array {
-    /// going: jobs that have not ended; in_line: jobs in the queue or running; aside: jobs that
-    /// wait because of the array's limit
+    /// jobs: all jobs of the array; going: jobs that have not ended; in_line: jobs in the queue or
+    /// running; aside: jobs that wait because of the array's limit
     std::set<model::JobId> jobs, going, in_line, aside;
     bool is_good = true;
   };

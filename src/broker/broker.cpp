@@ -34,7 +34,7 @@ Broker::Broker(policy::QueueRules rules) : queue_(policy::Pool{}, rules) {
   ledger_.kept = true;
 }
 
-// The machine.
+// Functions about the machine and its units.
 
 void Broker::see(model::Snapshot snapshot, std::vector<model::JobProcess> processes) {
   snapshot_ = std::move(snapshot);
@@ -62,15 +62,15 @@ std::string Broker::needs_partition(JobId id) const {
   return std::any_of(ledger_.rooms.begin(), ledger_.rooms.end(), is_room) ? unit : "";
 }
 
-// The queue continues to count the job's memory on the GPU, because the partition takes its memory
-// from that GPU.
+// The partition's memory is a part of the GPU's memory. So the queue continues to count the job's
+// memory on that GPU.
 void Broker::set_partition(JobId id, const model::Partition& partition) {
   Job& job = jobs_.at(id);
   model::Grant& grant = job.grants.front();
   for (model::Device& device : snapshot_.devices) {
     if (device.uuid != grant.unit) continue;
-    // The snapshot may still show a removed partition that had the same place and therefore the
-    // same uuid.
+    // A new partition at the position of a removed partition has the same uuid. The snapshot may
+    // still show the removed partition.
     std::erase_if(device.partitions,
                   [&](const model::Partition& one) { return one.uuid == partition.uuid; });
     device.partitions.push_back(partition);
@@ -100,7 +100,7 @@ void Broker::put_back(JobId id, Now now) {
   passed_over_.insert(id);
 }
 
-/// Queues jobs again that could not be placed, because they may fit now.
+/// Puts the jobs that could not be placed back into the queue, because they may fit now.
 void Broker::reconsider() {
   for (const JobId id : std::exchange(passed_over_, {})) {
     const Job& job = jobs_.at(id);
@@ -150,8 +150,7 @@ Status Broker::drain(const std::string& unit, bool drained) {
 
 Status Broker::lend(const std::string& unit, const std::string& to, bool is_lent) {
   if (auto is_known = known(unit); !is_known) return is_known;
-  // Only the scheduler that has the unit may return it, because that scheduler first closes its own
-  // queue.
+  // Only the scheduler that borrowed the unit may return it. It stops its own queue before that.
   if (const auto lent = lent_.find(unit); lent != lent_.end() && lent->second != to)
     return lent_to(lent->second);
   if (is_lent)
@@ -169,7 +168,7 @@ void Broker::restore_drained(std::vector<std::string> units,
   close_drained();
 }
 
-/// Lists each unit once, in the order in which the machine lists them.
+/// Lists each unit (GPU or MIG partition) once, in the order in which the machine lists them.
 std::vector<std::string> Broker::drained_or_lent() const {
   std::vector<std::string> all;
   for (const std::string& unit : units_)
@@ -197,7 +196,8 @@ void Broker::close_drained() {
             [&](const std::string& a, const std::string& b) { return place(a) < place(b); });
   std::erase_if(ledger_.holdings,
                 [&](const model::Holding& one) { return one.job == 0 && one.user.empty(); });
-  // A holding with job 0 belongs to no job, so place() gives this unit to no job.
+  // Job 0 does not exist. A holding of job 0 makes place() treat the unit as taken, so that no job
+  // gets it.
   for (const std::string& unit : units_)
     if (lent_.contains(unit) || std::find(drained_.begin(), drained_.end(), unit) != drained_.end())
       ledger_.holdings.push_back({0, "", unit, 0});
@@ -260,7 +260,7 @@ void Broker::reckon_machine() {
   queue_.set_machine(policy::pool_of(snapshot_, ledger_, units_, drained_or_lent(), elsewhere_));
 }
 
-// Entering and leaving the queue.
+// Functions that put jobs into the queue or take them out.
 
 bool Broker::is_over(JobId job_or_array) const {
   const Job* found = job(job_or_array);
@@ -289,7 +289,7 @@ std::string Broker::never_after(const Job& job) const {
   return "";
 }
 
-/// Registers the job with all jobs it depends on.
+/// Registers the job as a follower of each unfinished job that it depends on.
 void Broker::follow_all(const Job& job) {
   for (const auto* list : {&job.after, &job.after_any, &job.after_not_ok})
     for (const JobId other : *list)
@@ -312,8 +312,8 @@ void Broker::stand_in_line(const Job& job) {
               job.place});
 }
 
-/// Call it when the job has left the queue, ended, or will not enter it. Another job of its array
-/// may then enter the queue.
+/// Call it when the job has left the queue, has ended, or will not enter the queue. Then another
+/// job of its array may enter.
 void Broker::leave_line(const Job& job, Now now) {
   queue_.remove(job.id, now.steady);
   passed_over_.erase(job.id);
@@ -353,7 +353,7 @@ void Broker::turn_to_cpu(Now now) {
   for (auto at = may_turn_.begin(); at != may_turn_.end();) {
     Job& job = jobs_.at(*at);
     const auto pending = pending_.find(job.id);
-    if (pending == pending_.end()) {  // running, or ended
+    if (pending == pending_.end()) {  // the job is running or has ended
       at = may_turn_.erase(at);
       continue;
     }
@@ -457,7 +457,7 @@ Status Broker::hold(JobId id, bool held, Caller caller, Now now) {
     leave_line(job, now);
   } else {
     pending_.at(id).queued = now.steady;
-    // The user released the job, so it does not wait for the end of its pause.
+    // The user released the job, so it no longer waits for the pause before its next try to end.
     pending_.at(id).pauses = false;
     paused_.erase(id);
     job.pause = std::chrono::milliseconds(0);
@@ -472,15 +472,16 @@ void Broker::ended(const Job& job, Now now) {
   leave_line(job, now);
   over_.push_back(job.id);
   if (job.task && arrays_.ended(job)) over_.push_back(job.task->array);
-  // Ending followers can end more jobs. Such a chain may be long, so it is processed in a loop
-  // instead of by recursion.
+  // When a job is cancelled, jobs that depend on it may be cancelled too, and so on. Such a chain
+  // may be long, so a loop processes it instead of recursion.
   if (std::exchange(following_, true)) return;
   for (std::size_t i = 0; i < over_.size(); ++i) follow(over_[i], now);
   over_.clear();
   following_ = false;
 }
 
-/// The jobs that depend on job or array `over` enter the queue, or are cancelled.
+/// Call it when job or array `over` has ended. Jobs that waited only for it enter the queue. Jobs
+/// that can now never start are cancelled.
 void Broker::follow(JobId over, Now now) {
   const auto found = followers_.find(over);
   if (found == followers_.end()) return;
@@ -498,7 +499,7 @@ void Broker::follow(JobId over, Now now) {
   }
 }
 
-// The leases.
+// Functions that grant and end leases.
 
 std::vector<int> Broker::positions_of(const Job& job) const {
   std::vector<int> positions;
@@ -539,8 +540,8 @@ bool Broker::start(const policy::Start& start, Now now) {
   model::Request request = least;
   if (request.gpus_most) request.gpus = static_cast<int>(start.devices.size());
   auto placement = policy::place(request, snapshot_, ledger_);
-  // The queue compares only numbers, so place() may refuse this number of devices. It may still
-  // accept the smallest number that the job allows.
+  // The queue only compares numbers, so place() may refuse the number of devices that the queue
+  // chose. Then try the smallest number that the job allows.
   if (!placement && request.gpus_most) placement = policy::place(least, snapshot_, ledger_);
   if (!placement) return false;
   job.grants.clear();
@@ -568,8 +569,8 @@ std::vector<JobId> Broker::start_what_fits(Now now) {
     if (start(*next, now)) {
       started.push_back(next->job);
     } else {
-      // The queue compares only numbers; place() checks more. Try the job again when the machine
-      // has changed.
+      // The queue only compares numbers; place() checks more, and it refused this job. The job is
+      // queued again when the machine has changed.
       queue_.remove(next->job, now.steady);
       passed_over_.insert(next->job);
     }
@@ -675,7 +676,7 @@ void Broker::end(JobId id, JobState state, std::optional<model::Outcome> outcome
   ended(job, now);
 }
 
-/// Puts a job that must wait again into the queue.
+/// Puts a job that had already started back into the queue, where it waits again.
 void Broker::put_back(Job& job, const policy::Demand& demand, std::string why, Now now) {
   job.why = std::move(why);
   changed_.insert(job.id);
@@ -707,8 +708,8 @@ int Broker::user_of(const Job& job) {
   return static_cast<int>(job.uid);
 }
 
-/// Whether a queued CPU job counts as one core, because its number of cores was not given. It may
-/// use all of them, but otherwise the broker would start a hundred such jobs at once.
+/// True for a queued CPU job that gives no number of cores. It counts as one core. Without this,
+/// the broker could start a hundred such jobs at the same time.
 bool Broker::takes_a_core(const Job& job, int devices) {
   return job.queued && devices == 0 && !job.request.cpus;
 }
@@ -735,7 +736,7 @@ Status Broker::check_after(const Job& job) const {
   return Done{};
 }
 
-/// The request, without the devices on which a try has failed.
+/// The job's request, which also excludes the devices on which an earlier try failed.
 model::Request Broker::wish_of(const Job& job) {
   model::Request request = job.request;
   request.without.insert(request.without.end(), job.avoids.begin(), job.avoids.end());
@@ -743,7 +744,8 @@ model::Request Broker::wish_of(const Job& job) {
 }
 
 /// What the job needs. A job avoids the devices on which it failed, unless the machine has too few
-/// other devices. If no device is left and the job accepts the CPU, it gets the CPU at once.
+/// other devices. If no device is left and the job accepts the CPU, it is moved to the CPU
+/// immediately.
 Result<policy::Demand> Broker::demand_of(Job& job) const {
   auto demand = policy::demand_of(wish_of(job), snapshot_, units_, ledger_);
   const bool wants_device = job.request.gpus != 0;
@@ -763,7 +765,7 @@ JobId Broker::enter(Job job, const policy::Demand& demand, Now now) {
   job.id = next_++;
   job.state = job.state == JobState::kHeld ? JobState::kHeld : JobState::kWaiting;
   job.submitted_unix_milliseconds = now.unix_milliseconds;
-  // Otherwise this job would count as a GPU job.
+  // A job that needs no device must not count as a GPU job.
   if (demand.devices == 0) job.request = policy::on_cpu(job.request);
   const bool is_listed = all_jobs_.size() == jobs_.size();
   const Job& kept = jobs_.emplace(job.id, std::move(job)).first->second;

@@ -41,26 +41,26 @@ struct Now {
 struct Caller {
   std::uint32_t uid = 0;
   bool admin = false;
-  std::string name = {};  // "": the broker itself
+  std::string name = {};  // an empty name stands for the broker itself
 };
 
 /// Changes to a job. A member without a value is not changed. Most members can only be changed
 /// while the job waits.
 struct Changes {
   std::optional<int> priority, gpus;
-  std::optional<std::uint64_t> memory_bytes;  // of a job on a shared device; also if it runs
-  std::optional<int> share_permille;          // also for a running job
+  std::optional<std::uint64_t> memory_bytes;  // for a job on a shared device, waiting or running
+  std::optional<int> share_permille;          // for a waiting or running job
   std::optional<std::chrono::milliseconds> time_limit;  // 0: no limit
   std::optional<std::vector<JobId>> after, after_any, after_not_ok;
-  bool first = false;         // the job comes before all other jobs of its user
-  std::optional<JobId> swap;  // the job exchanges its place in the queue with this one
+  bool first = false;         // true: the job goes before all other jobs of its user
+  std::optional<JobId> swap;  // the job that exchanges places in the queue with the changed job
 };
 
-/// Reads {"priority":5,"gpus":2,"time_limit_milliseconds":N,"after":[7],"first":true,"swap":9}. A
-/// time limit of `null` removes it. Fails with kInvalidArgument (E0904, E0104).
+/// Reads {"priority":5,"gpus":2,"time_limit_milliseconds":N,"after":[7],"first":true,"swap":9}. If
+/// N is `null`, the time limit is removed. Fails with kInvalidArgument (E0904, E0104).
 [[nodiscard]] Result<Changes> changes_of(std::string_view body);
 
-/// A user, and whether their queued jobs (true) or their leases (false) are counted.
+/// A user id, and which of the user's jobs are meant: the queued jobs (true) or the leases (false).
 using UserJobs = std::pair<std::uint32_t, bool>;
 
 /// E0901: there is no such job.
@@ -72,27 +72,30 @@ class Broker {
  public:
   explicit Broker(policy::QueueRules rules = {});
 
-  /// Sets the current state of the machine; `processes` maps its processes to jobs.
+  /// Sets the current state of the machine. `processes` says which process belongs to which job.
   void see(model::Snapshot snapshot, std::vector<model::JobProcess> processes);
   void set_user(std::uint32_t uid, const policy::UserRules& rules);
   /// How much more this user has used than the user with the least use, in device-seconds divided
   /// by weight.
   [[nodiscard]] double ahead(std::uint32_t uid, Now now) const;
   void set_ahead(std::uint32_t uid, double seconds, Now now);
-  /// Stops giving this unit to new jobs (`drained`), or resumes it. Fails with kNotFound (E0413),
-  /// and with kUnavailable (E1014: a lent unit cannot resume).
+  /// If `drained`, new jobs no longer get this unit (a GPU or MIG partition). If not, they may get
+  /// it again. Fails with kNotFound (E0413: there is no such unit) and kUnavailable (E1014: a lent
+  /// unit cannot resume).
   [[nodiscard]] Status drain(const std::string& unit, bool drained);
-  /// Lends the unit to this scheduler (model::Scheduler::key), or takes it back from it. A drained
-  /// unit stays drained. Fails with kNotFound (E0413), and with kUnavailable (E1014: another
-  /// scheduler has it).
+  /// Lends the unit (a GPU or MIG partition) to the scheduler `to` (a model::Scheduler::key), or
+  /// ends the loan. A drained unit stays drained. Fails with kNotFound (E0413: there is no such
+  /// unit) and kUnavailable (E1014: another scheduler has it).
   [[nodiscard]] Status lend(const std::string& unit, const std::string& to, bool is_lent);
-  /// Restores the drained and lent units from the journal; some may no longer exist.
+  /// Restores the drained and lent units (GPUs or MIG partitions) from the journal; some may no
+  /// longer exist.
   void restore_drained(std::vector<std::string> units, std::map<std::string, std::string> lent);
 
-  /// Sets where MIG partitions can be made for jobs, and the uuids of those that were made.
+  /// `rooms`: where MIG partitions can be made for jobs. `made`: the uuids of the partitions that
+  /// were already made for jobs.
   void set_mig(std::vector<model::MigRoom> rooms, std::vector<std::string> made);
-  /// The uuid of the GPU on which a partition must be made for a job that has just started; "":
-  /// none. Then call set_partition() or put_back().
+  /// The uuid of the GPU on which this newly started job needs a partition; empty if it needs none.
+  /// After making the partition, call set_partition(). If that is impossible, call put_back().
   [[nodiscard]] std::string needs_partition(JobId id) const;
   /// Gives the job this partition. Until this call, the job only has a lease on memory of the GPU.
   void set_partition(JobId id, const model::Partition& partition);
@@ -100,32 +103,33 @@ class Broker {
   /// changed.
   void put_back(JobId id, Now now);
 
-  /// Call it before end(): these processes of the job could not be killed. Its units are set aside,
-  /// so that no job gets them.
+  /// Call it before end() if these processes of the job could not be killed. The job's units are
+  /// set aside, so that no other job gets them.
   void set_aside(JobId id, const std::vector<model::ProcessId>& processes);
-  /// Returns units to the queue if their stuck processes are gone. True if there was such a unit.
+  /// Makes a unit available to jobs again if its stuck processes are gone. Returns true if at least
+  /// one unit became available.
   bool end_aside(const std::function<bool(const model::ProcessId&)>& lives);
   void restore_aside(std::vector<model::AsideUnit> aside);
   [[nodiscard]] const std::vector<model::AsideUnit>& aside() const { return aside_; }
 
-  /// Replaces the list of units that other brokers on this machine use.
+  /// Replaces the list of units (GPUs or MIG partitions) that other brokers on this machine use.
   void set_elsewhere(std::vector<std::string> units);
 
-  /// Restores a job from the journal. Call it after the first see() and before the other functions:
-  /// first for running jobs, then for the others, both by ascending id.
+  /// Restores a job from the journal. Call it after the first see() and before all other functions.
+  /// Restore the running jobs first, then the remaining jobs, each group by ascending id.
   void restore(const Job& job, Now now);
   /// Marks all numbers up to this one as used, even if no job with them is known.
   void skip_numbers(JobId highest) { next_ = std::max(next_, highest + 1); }
-  /// Sets id, state and time of the job and queues it. Fails as policy::demand_of, and with
-  /// kNotFound (E0901: a job in `after` does not exist) and kRefused (E0937: the user has too many
-  /// jobs; E0938: the job needs more than the user may have).
+  /// Sets id, state and time of the job and queues it. Fails with the errors of
+  /// policy::demand_of(), kNotFound (E0901: a job in `after` does not exist) and kRefused (E0937:
+  /// the user has too many jobs; E0938: the job needs more than the user may have).
   [[nodiscard]] Result<JobId> submit(Job job, Now now);
   /// Submits one copy of the job per index. Returns the array's id; its jobs have the ids after it.
   [[nodiscard]] Result<JobId> submit_array(const Job& job, const model::ArrayRange& range, Now now);
-  /// Moves jobs to the CPU if they have waited for a GPU for the time that they allow, and if they
-  /// fit there.
+  /// Moves waiting jobs to the CPU if they have waited for a GPU for Job::or_cpu_after, and if they
+  /// fit on the CPU.
   void turn_to_cpu(Now now);
-  /// Starts what fits, in the order of the queue. Returns the ids of the started jobs.
+  /// Starts the jobs that fit, in the order of the queue. Returns the ids of the started jobs.
   [[nodiscard]] std::vector<JobId> start_what_fits(Now now);
   /// Replaces the processes that keep the job's lease valid.
   void set_owners(JobId id, std::vector<model::ProcessId> owners);
@@ -140,41 +144,42 @@ class Broker {
   /// failure. Fails with kInvalidArgument (E0993: it does not run, or was not queued), and with
   /// kNoDevice (E0994: no device of the machine would be left for it).
   [[nodiscard]] Status set_next_try(JobId id, model::QueuedTry next);
-  /// Queues the jobs whose pause before the next try had ended at `looked`, the time when the
-  /// newest snapshot of the machine was started. An older snapshot may not show the memory that
-  /// made the last try fail.
+  /// Queues the jobs whose pause before the next try was over at `looked`. At that time the newest
+  /// snapshot of the machine was started. An older snapshot may not show the memory that made the
+  /// last try fail.
   void end_pauses(policy::Instant looked);
   /// When the pause of this job before its next try is over; nullopt: it does not pause.
   [[nodiscard]] std::optional<policy::Instant> pauses_until(JobId id) const;
   /// The next time when end_pauses() has something to do; nullopt: no job pauses.
   [[nodiscard]] std::optional<policy::Instant> next_pause_end() const;
-  /// Records that a running job has ended. With `state` kWaiting it goes back to the queue. Does
-  /// nothing if the job is not running.
+  /// Records that a running job has ended. If `state` is kWaiting, the job goes back to the queue.
+  /// If the job is not running, this function does nothing.
   void end(JobId id, JobState state, std::optional<model::Outcome> outcome, std::string why,
            Now now);
   /// Cancels a waiting job. Fails with kNotFound (E0901), kPermissionDenied (E0902: it is another
   /// user's), kInvalidArgument (E0903: it is running or has ended).
   [[nodiscard]] Status cancel(JobId id, Caller caller, Now now);
-  /// Removes a request for a lease that still waits but is no longer wanted, as if it had never
-  /// been made. nullopt if the request already has its lease, is a queued job, or other jobs depend
-  /// on it.
+  /// Removes a waiting request for a lease, as if it had never been made. Returns nullopt and
+  /// removes nothing if the lease was already granted, if the request is a queued job, or if other
+  /// jobs depend on it.
   [[nodiscard]] std::optional<Job> withdraw(JobId id, Now now);
-  /// Holds a waiting job; or releases a held one, which then goes to the end of the queue. Fails as
-  /// cancel().
+  /// If `held`, holds a waiting job. If not, releases a held job, which then goes to the end of the
+  /// queue. Fails with the errors of cancel().
   [[nodiscard]] Status hold(JobId id, bool held, Caller caller, Now now);
   /// Call it if the wall clock was changed: adds `by` to all recorded times between `from` and
   /// `to`.
   void move_times(std::int64_t from, std::int64_t to, std::int64_t by);
-  /// Forgets jobs that ended before this time. Returns their ids.
+  /// Forgets the jobs that ended before this time. If `of_user` has a later time for the job's
+  /// user, that time counts. Returns the ids of the forgotten jobs.
   std::vector<JobId> forget_ended_before(std::int64_t unix_milliseconds,
                                          const std::map<UserJobs, std::int64_t>& of_user = {});
 
   [[nodiscard]] const Job* job(JobId id) const;
   /// The job or array that this user submitted with this key.
   [[nodiscard]] std::optional<JobId> submitted(std::uint32_t uid, const std::string& key) const;
-  /// Changes a waiting job; or the time limit, or memory and share, of a running one. Fails as
-  /// cancel() and submit(), with kInvalidArgument (E0948: this change is not possible), and with
-  /// kRefused (E0521: other jobs have that memory or share).
+  /// Changes a waiting job. For a running job, only the time limit, the memory and the share can
+  /// change. Fails with the errors of cancel() and submit(), kInvalidArgument (E0948: this change
+  /// is not possible), and kRefused (E0521: other jobs have that memory or share).
   [[nodiscard]] Status edit(JobId id, const Changes& changes, Caller caller, Now now);
   /// Records that the signal of --signal was sent to the job.
   void set_warned(JobId id);
@@ -210,8 +215,8 @@ class Broker {
   };
   [[nodiscard]] Result<Job*> changeable(JobId id, Caller caller);
   [[nodiscard]] bool waits_for_another(const Job& job) const;
-  /// Why this job can never start, given the jobs that it depends on. "": it can start, or this is
-  /// not known yet.
+  /// Why this job can never start, because of how the jobs that it depends on have ended. Empty if
+  /// it can start or if those jobs have not ended.
   [[nodiscard]] std::string never_after(const Job& job) const;
   [[nodiscard]] Status resize(Job& job, const Changes& changes, Now now);
   [[nodiscard]] Status change_line(Job& job, const Changes& changes, Caller caller, Now now);
@@ -251,8 +256,8 @@ class Broker {
   std::vector<model::AsideUnit> aside_;
   policy::Queue queue_;
   std::map<JobId, Job> jobs_;
-  /// All jobs in jobs_, sorted by number. A removed job empties the list; all_jobs() then fills it
-  /// again.
+  /// All jobs in jobs_, sorted by number. Removing a job empties this list; all_jobs() then fills
+  /// it again.
   mutable std::vector<const Job*> all_jobs_;
   UserLoad user_load_;
   std::map<JobId, Pending> pending_;  // waiting jobs, in the queue or not
@@ -265,7 +270,7 @@ class Broker {
   std::vector<JobId> over_;  // ended jobs whose followers must still be processed
   bool following_ = false;
   void remember_key(const Job& job);
-  /// The job of each submission; the key is the user and the key of the submission.
+  /// Maps the user and the key of each submission to the submitted job or array.
   std::map<std::pair<std::uint32_t, std::string>, JobId> keys_;
   JobId next_ = 1;
 };

@@ -40,7 +40,7 @@ bool is_only_size(const Changes& changes) {
 }
 
 /// A job may depend only on older jobs, so that no two jobs can wait for each other. `next`: the
-/// number of the next job, which no job has yet.
+/// number that the next submitted job will get.
 Status check_older(const Job& job, JobId next) {
   for (const auto* list : {&job.after, &job.after_any, &job.after_not_ok})
     for (const JobId other : *list)
@@ -52,8 +52,8 @@ Status check_older(const Job& job, JobId next) {
   return Done{};
 }
 
-/// The error if a running job cannot get more of its device. `memory_bytes`: the requested memory;
-/// 0: only a larger share was requested.
+/// The error if a running job cannot get more of its device. `memory_bytes`: the requested memory,
+/// or 0 if only a larger share was requested.
 Error cannot_grow(const std::string& number, std::uint64_t memory_bytes,
                   const policy::Queue::Room& room) {
   constexpr std::uint64_t kMiB = 1ULL << 20U;
@@ -94,8 +94,8 @@ Status Broker::edit(JobId id, const Changes& changes, Caller caller, Now now) {
   if (job.uid != caller.uid && !caller.admin) return not_yours(job);
   const std::optional<milliseconds> limit =
       changes.time_limit->count() == 0 ? std::nullopt : changes.time_limit;
-  // A longer limit is refused: the expected start times of other jobs depend on the limit, and jobs
-  // may have started because of it.
+  // The start times of other jobs were planned with the old limit, and some of those jobs may
+  // already run. So a longer limit is refused.
   const bool is_longer = job.time_limit && (!limit || *limit > *job.time_limit);
   if (is_longer && !caller.admin)
     return Error{ErrorCode::kPermissionDenied, "E0949",

@@ -79,7 +79,8 @@ struct WrongKind {
   std::string key;
 };
 
-/// Reads a value and checks its type. Throws on a mismatch, which job_of() catches.
+/// Reads a value and checks its type. Throws an exception if the type is wrong; job_of() catches
+/// it.
 template <typename T>
 void take(const Json& from, const char* key, T& into) {
   static_cast<void>(from.get_ref<const Json::object_t&>());
@@ -101,7 +102,7 @@ void take(const Json& from, const char* key, std::optional<T>& into) {
   into = std::move(value);
 }
 
-/// The array at this key; empty if there is none.
+/// The array at this key, or an empty array if there is no such key.
 const Json& list_of(const Json& from, const char* key) {
   static const Json none = Json::array();
   const auto found = from.find(key);
@@ -155,7 +156,7 @@ void take_ending(const Json& json, Job& job) {
   if (!signal.empty()) {
     std::int64_t before = 0;
     take(json, "signal_before_milliseconds", before);
-    // An unknown name becomes 0, which is not a signal, so check_numbers() rejects it.
+    // An unknown signal name becomes 0, which is not a signal. Then check_numbers() rejects it.
     job.warning = {model::warning_signal(signal).value_or(0), std::chrono::milliseconds(before)};
     take(json, "signal_at_any_end", job.warning->at_any_end);
   }
@@ -271,7 +272,7 @@ Job parse(const Json& json) {
   return job;
 }
 
-/// The text of the problem without the JSON library's prefix.
+/// Describes a JSON error in Berth's own words instead of the words of the JSON library.
 std::string words_of(const Json::exception& problem) {
   constexpr int kNoSuchKey = 403;
   const std::string_view said(problem.what());
@@ -382,7 +383,7 @@ Status check_warning(const Job& job) {
   return Done{};
 }
 
-/// Rejects absurd numbers, with which later calculations would overflow.
+/// Rejects numbers out of range. With very large numbers, later calculations would overflow.
 Status check_turns(const model::Request& request) {
   const model::TurnRules& turns = request.turns;
   constexpr int kLongestTurn = 24 * 60 * 60 * 1000;

@@ -20,7 +20,7 @@ namespace berth::broker {
 /// The request of a client: a job and, if it is queued, how to start it.
 struct Submission {
   model::Job job;
-  std::optional<std::string> array;  // a range: one job per index
+  std::optional<std::string> array;  // range of indices; each index is one job
   std::string folder;
   unsigned mask = 0;
   model::Limits limits;
@@ -30,12 +30,12 @@ struct Submission {
 /// Fails with kInvalidArgument (E0904; E0913: a queued job lacks what is needed to start it).
 [[nodiscard]] Result<Submission> submission_of(std::string_view body);
 
-/// A unit that is drained or resumed, and the scheduler to which it is lent; "": none.
+/// A unit that is drained or resumed. `lent_to`: the scheduler to which it is lent, or empty.
 struct UnitCall {
   std::string unit, lent_to;
 };
-/// Read the bodies of the calls `owners`, `enter` and `end`, and of `drain`. They reject unknown
-/// keys (E0904).
+/// running_change_of() reads the body of the call `owners`, `enter` or `end`. unit_of() reads the
+/// body of `drain`. Both reject unknown keys (E0904).
 [[nodiscard]] Result<model::Job> running_change_of(std::string_view body, std::string_view what);
 [[nodiscard]] Result<UnitCall> unit_of(std::string_view body);
 
@@ -44,8 +44,8 @@ struct UnitCall {
 [[nodiscard]] std::string record_of(const model::QueuedTry& next);
 /// Fails with kInvalidArgument (E0904, E0104).
 [[nodiscard]] Result<model::QueuedTry> next_try_of(std::string_view body);
-/// The body of the call `hang`: a sentence that says where the job's ranks hang; "": they do not
-/// hang.
+/// The body of the call `hang`: a sentence that says where the job's ranks hang, or an empty string
+/// if they do not hang.
 [[nodiscard]] std::string hang_record(const std::string& sentence);
 /// Fails with kInvalidArgument (E0904).
 [[nodiscard]] Result<std::string> hang_of(std::string_view body);

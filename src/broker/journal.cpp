@@ -30,8 +30,8 @@ constexpr int kFormat = 3;
 
 using Database = std::unique_ptr<sqlite3, decltype(&::sqlite3_close_v2)>;
 
-/// The name of a file system whose locks or whose WAL are unreliable (statfs(2), linux/magic.h); ""
-/// for others.
+/// If SQLite's locks or its WAL are unreliable on the folder's file system, the name of that file
+/// system (statfs(2), linux/magic.h). If they are reliable: "".
 std::string_view network_file_system(const std::string& folder) {
   struct Kind {
     std::uint32_t magic;
@@ -155,7 +155,7 @@ std::string_view bytes_of(sqlite3_value* value) {
   return {static_cast<const char*>(bytes), static_cast<std::size_t>(::sqlite3_value_bytes(value))};
 }
 
-/// record_sum(kind, key, revision, bytes) in SQL.
+/// The SQL function that computes record_sum(kind, key, revision, bytes).
 void sum_in_sql(sqlite3_context* context, int /*count*/, sqlite3_value** values) {
   // Read the stored bytes first, because reading a value as a number would make SQLite convert it.
   const std::string kind(bytes_of(values[0])), key(bytes_of(values[1]));
@@ -191,7 +191,7 @@ bool upgrade_tables(sqlite3* database) {
 
 struct Journal::Parts {
   std::string file;
-  std::int64_t format = 0;    // format of the existing file; 0: none
+  std::int64_t format = 0;    // format of the existing file; 0: there is no file yet
   std::int64_t revision = 0;  // revision of the last written record
   Database database{nullptr, &::sqlite3_close_v2};
   Statement begin, commit, roll_back, write, remove, get, set, keep_launch, launch, remove_launch;
@@ -200,7 +200,7 @@ struct Journal::Parts {
   bool is_damaged = false;
   std::string copies;                 // folder of the journal's daily copies
   std::unique_ptr<JournalCopy> copy;  // a copy in progress
-  std::string copied_day;             // the last day with a copy or a failed attempt
+  std::string copied_day;             // the last day on which a copy was made or failed
 
   [[nodiscard]] Error failed() const {
     const int code = ::sqlite3_errcode(database.get());
@@ -294,7 +294,7 @@ struct Journal::Parts {
     return failed;
   }
 
-  /// Whether the database's tree is intact, and every record matches its checksum.
+  /// Whether SQLite finds no damage in the database, and every record matches its checksum.
   bool is_sound() {
     sqlite3* const of = database.get();
     if (Statement check(of, "PRAGMA quick_check(1)"); check.only_text() != "ok") return false;
@@ -304,7 +304,7 @@ struct Journal::Parts {
       Statement rows(of, sql);
       int code = SQLITE_ERROR;
       while (rows && (code = rows.step()) == SQLITE_ROW) {
-        const std::string key(rows.text(0));  // a number in decimal
+        const std::string key(rows.text(0));  // a job id in decimal, or the name of a value
         if (record_sum(kind, key, rows.number(2), rows.text(1)) != rows.number(3)) return false;
       }
       if (code != SQLITE_DONE) return false;
@@ -328,8 +328,8 @@ struct Journal::Parts {
         "berth --version"};
   }
 
-  /// Sets whether closing the database moves the WAL into it. This is only safe if the whole WAL
-  /// could be read.
+  /// Sets whether closing the database moves the changes in the WAL into the database file. This is
+  /// only safe if the whole WAL could be read.
   void move_wal_at_the_end(bool move) {
     ::sqlite3_db_config(database.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, move ? 0 : 1, nullptr);
   }

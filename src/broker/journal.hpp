@@ -1,6 +1,7 @@
 // Journal: the broker's SQLite database in WAL mode, opened by only one process. A change is in the
 // WAL file before the broker confirms it, so it survives kill -9. After sync() it also survives a
-// power failure. An fsync for each change would take longer than all other work for an answer.
+// power failure. There is no fsync for each change, because that would take longer than all other
+// work for an answer.
 #pragma once
 
 #include <map>
@@ -37,8 +38,8 @@ class Journal {
   [[nodiscard]] Status write(const std::vector<const model::Job*>& changed,
                              const std::vector<model::JobId>& gone = {},
                              const std::map<std::string, std::string>& values = {});
-  /// Stores how to start a job or the jobs of an array. `write` deletes it with the job. Fails as
-  /// write().
+  /// Stores how to start a job or the jobs of an array. write() deletes this record together with
+  /// the job. Fails with the errors of write().
   [[nodiscard]] Status keep_launch(model::JobId id, std::string_view record);
   [[nodiscard]] std::optional<std::string> launch(model::JobId id) const;
   /// A value that does not belong to a job, such as past usage or drained devices.
@@ -46,9 +47,9 @@ class Journal {
   [[nodiscard]] Status set_value(std::string_view key, std::string_view value);
   /// Waits until everything written is on the disk. May be called from another thread.
   void sync() const;
-  /// Moves a large WAL into the database. Other requests wait about 20 ms for this. So if the
-  /// broker is busy (not `is_quiet`), it only does so once the WAL is much larger. Do not call it
-  /// while answering.
+  /// Moves the changes in a large WAL into the database; other requests wait about 20 ms meanwhile.
+  /// If the broker is busy (`is_quiet` is false), this only happens once the WAL is much larger. Do
+  /// not call it while a request is being answered.
   void tidy(bool is_quiet);
   /// Makes one copy a day, FOLDER/copies/journal-DAY.db, and keeps the newest few. Call it every
   /// second: each call copies a part. The journal is also copied to this folder before its format

@@ -21,7 +21,7 @@ class JournalCopy {
   ~JournalCopy();
 
   enum class State { kGoesOn, kDone, kFailed };
-  /// Copies this number of further pages; -1: all that remain.
+  /// Copies up to `pages` more pages; -1: all that remain.
   [[nodiscard]] State go_on(int pages);
 
  private:
@@ -37,7 +37,7 @@ class JournalCopy {
 /// Copies everything in one call. False: the file cannot be written.
 [[nodiscard]] bool copy_journal(sqlite3* from, const std::string& file);
 
-/// "2026-11-23", in UTC.
+/// The day of this time in UTC, for example "2026-11-23".
 [[nodiscard]] std::string day_of(std::int64_t unix_milliseconds);
 
 /// Deletes the oldest daily copies in the folder, so that `keep` remain.

@@ -30,7 +30,7 @@ bool is_page_size(std::uint32_t size) {
   return size >= 512 && size <= 65536 && std::has_single_bit(size);
 }
 
-// Reading the WAL.
+// Functions that read the WAL.
 
 struct Sum {
   std::uint32_t a = 0, b = 0;
@@ -60,7 +60,8 @@ class WalReader {
     if (!is_header_good) {
       wal_.is_damaged = true;
       if (is_page_size(page_size)) wal_.page_size = page_size;
-      // SQLite computes the checksums in the byte order of this platform.
+      // The header that says the byte order of the checksums is damaged. SQLite uses the byte order
+      // of the platform, which is little-endian here.
       big_endian_ = false;
     }
     if (!is_page_size(wal_.page_size)) return;
@@ -70,7 +71,7 @@ class WalReader {
 
   Wal read() {
     if (!is_page_size(wal_.page_size)) return std::move(wal_);
-    std::size_t end = 0;  // end of the frames of the current generation
+    std::size_t end = 0;  // end of the frames that were written since the WAL was last reset
     for (std::size_t i = 0; i < count_; ++i)
       if (is_of_this_file(i)) end = i + 1;
     Sum before = stored_;
@@ -98,8 +99,8 @@ class WalReader {
   [[nodiscard]] std::uint64_t salts_in(std::size_t i) const {
     return big_endian(bytes_, at_of(i) + 8, 8);
   }
-  /// Whether the frame belongs to the current generation. Frames of an earlier generation have
-  /// different salts. Tolerates two flipped bits in the salts.
+  /// Whether the frame was written since the WAL was last reset. Older frames have different salts.
+  /// Tolerates two flipped bits in the salts.
   [[nodiscard]] bool is_of_this_file(std::size_t i) const {
     return std::popcount(salts_in(i) ^ salts_) <= 2;
   }
@@ -127,7 +128,7 @@ class WalReader {
   std::uint64_t salts_ = 0;
 };
 
-// Reading rows.
+// Functions that read rows.
 
 /// Reads numbers from bytes. A read beyond the end marks the cursor as bad.
 class Cursor {

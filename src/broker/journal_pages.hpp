@@ -15,31 +15,32 @@ namespace berth::broker {
 struct Wal {
   struct Frame {
     std::uint32_t page = 0;             // number of the page, from 1
-    std::uint32_t pages_at_commit = 0;  // 0: the frame does not end its transaction
+    std::uint32_t pages_at_commit = 0;  // 0: the frame is not the last of its transaction
     bool is_good = false;               // the checksum of the frame matches
     std::size_t at = 0;                 // offset of the page in the file
   };
   std::uint32_t page_size = 0;
   std::vector<Frame> frames;  // the frames up to the last complete transaction
-  /// SQLite would not read all frames. Frames of an unfinished transaction do not count as damage.
+  /// True if SQLite would not read all of these frames. Frames of an unfinished transaction do not
+  /// count as damage.
   bool is_damaged = false;
   std::size_t readable = 0;  // number of frames SQLite would read
 };
-/// `page_size`: the database's, used if the WAL's header is damaged.
+/// `page_size`: the page size of the database, which is used if the WAL's header is damaged.
 [[nodiscard]] Wal read_wal(std::string_view bytes, std::uint32_t page_size);
 
 /// The page size of a database file; 0: the file is not a database.
 [[nodiscard]] std::uint32_t page_size_of(std::string_view database);
 
-/// Which frames to apply to the database: those that SQLite reads, all, or all that are not
-/// damaged.
+/// Which frames to apply to the database: the frames that SQLite reads, all frames, or all
+/// undamaged frames.
 enum class Frames { kReadable, kAll, kGood };
 [[nodiscard]] std::string with_frames(std::string_view database, std::string_view wal_bytes,
                                       const Wal& wal, Frames which);
 
 /// A row of one of the journal's tables.
 struct StoredRecord {
-  std::string kind;  // name of the table; "": cannot be read
+  std::string kind;  // name of the table; "" if the name cannot be read
   std::string key;
   std::int64_t revision = 0;
   std::int64_t sum = 0;

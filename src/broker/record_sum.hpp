@@ -8,9 +8,9 @@
 
 namespace berth::broker {
 
-/// FNV-1a: changing one byte always changes the sum. `kind` is the record's table; `key` is its
-/// number in decimal, or its name. They are part of the sum, so the checksum of a record in the
-/// wrong place does not match.
+/// FNV-1a: changing one byte always changes the sum. `kind` is the record's table; `key` is the
+/// record's number in decimal, or its name. Because the sum includes them, a record that is stored
+/// in the wrong place does not match its checksum.
 [[nodiscard]] constexpr std::int64_t record_sum(std::string_view kind, std::string_view key,
                                                 std::int64_t revision, std::string_view bytes) {
   Fnv1a sum;

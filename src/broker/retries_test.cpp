@@ -31,7 +31,7 @@ Job queued(int devices, std::uint32_t uid = 1) {
   return job;
 }
 
-/// Ends the job so that it gets a next try, which must not get the devices of this try.
+/// Ends the job so that it gets a next try. The next try must not get the devices of this try.
 void fail(Broker& broker, JobId id, int seconds, std::chrono::milliseconds pause = 0ms) {
   QueuedTry next{2, "device fault", {}, pause};
   for (const auto& grant : broker.job(id)->grants) next.without.push_back(grant.unit);

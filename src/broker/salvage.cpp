@@ -38,8 +38,8 @@ Error cannot(const std::string& file, const std::string& why) {
           "df -h " + shown};
 }
 
-/// Opens the file with the locks that SQLite's writers take (from PENDING_BYTE on). Creates a
-/// missing file.
+/// Opens the file and locks the bytes that SQLite's writers lock (from PENDING_BYTE on). Creates
+/// the file if it is missing.
 Result<Descriptor> locked(const std::string& file) {
   Descriptor opened(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!opened) return cannot(file, error_words(errno));
@@ -78,7 +78,7 @@ Files read_files(const std::string& file) {
   return files;
 }
 
-/// Whether the image is a database with another PRAGMA user_version.
+/// Whether the image is a database whose PRAGMA user_version is not `format`.
 bool is_of_another_format(std::string_view image, std::int64_t format) {
   constexpr std::size_t kUserVersion = 60;
   if (image.size() < 100 || !image.starts_with(kMagic)) return false;
@@ -158,7 +158,7 @@ class Collection {
   std::size_t nameless_ = 0;
 };
 
-/// The most recent copy.
+/// The newest daily copy in this folder; "" if there is none.
 std::string newest_copy(const std::string& copies) {
   std::vector<std::string> names = list_folder(copies);
   std::erase_if(names, [](const std::string& name) {
@@ -193,7 +193,7 @@ bool write_new(const std::string& file, const Collection& records, std::int64_t 
   return false;
 }
 
-/// Links the unchanged files into a folder STATE/damaged-2026-11-23T19-40-11.
+/// Creates hard links to the unchanged files in a new folder STATE/damaged-2026-11-23T19-40-11.
 Result<std::string> set_aside(const std::string& file) {
   const std::time_t now = std::time(nullptr);
   std::tm utc = {};
@@ -248,9 +248,9 @@ Result<Salvage> salvage_journal(const std::string& file, const std::string& copi
   if (!lock) return lock.error();
   const Files files = read_files(file);
   Collection records;
-  // All frames together have the newest version of each record. If that version is damaged, an
-  // older one is better than none. So records are also taken from the database without the damaged
-  // frames, and from the database with the frames before the first damaged one.
+  // With all frames, the database has the newest version of each record. If that version is
+  // damaged, an older version is better than none. So records are also taken from the database
+  // without the damaged frames, and from the database with the frames before the first damaged one.
   for (const auto& [which, is_newest] :
        {std::pair(Frames::kAll, true), {Frames::kGood, false}, {Frames::kReadable, false}}) {
     const std::string image = with_frames(files.database, files.wal_bytes, files.wal, which);
@@ -262,7 +262,8 @@ Result<Salvage> salvage_journal(const std::string& file, const std::string& copi
     }
     records.take(records_in(image, files.page_size), is_newest);
   }
-  // Without the database, the WAL contains only the last changes, so use the newest copy as well.
+  // Without the database, only the latest changes are left, in the WAL. So use the newest copy as
+  // well.
   if (records.is_empty() || files.database.empty())
     if (const std::string copy = bytes_of(newest_copy(copies)); !is_of_another_format(copy, format))
       records.take(records_in(copy, page_size_of(copy)), false);

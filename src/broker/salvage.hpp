@@ -12,10 +12,10 @@
 namespace berth::broker {
 
 struct Salvage {
-  std::string folder;               // folder with the damaged files; "": there were none
+  std::string folder;               // folder with the damaged files; "" if there were none
   std::size_t jobs = 0;             // number of saved jobs
-  std::vector<model::JobId> stale;  // saved, but in an older state than the newest one; ascending
-  std::vector<model::JobId> lost;   // their records cannot be read; ascending
+  std::vector<model::JobId> stale;  // saved, but the newest state was lost; ascending
+  std::vector<model::JobId> lost;   // not saved, because their records cannot be read; ascending
   std::size_t nameless = 0;         // number of records without a readable key
 };
 

@@ -20,7 +20,7 @@ class UserLoad {
 
  private:
   struct Load {
-    std::size_t jobs = 0, bytes = 0;  // bytes of names and arguments
+    std::size_t jobs = 0, bytes = 0;  // bytes: size of the jobs' names and arguments
   };
   std::map<std::uint32_t, Load> of_;
 };

@@ -24,7 +24,8 @@ namespace asio = boost::asio;
 namespace http = boost::beast::http;
 using boost::system::error_code;
 
-/// The largest answer, so that a faulty server cannot make this process use all memory.
+/// The largest answer that is accepted. Without this limit, a faulty server could make this process
+/// use all memory.
 constexpr std::uint64_t kMostBody = 1ULL << 30;
 
 Error unreachable(const std::string& socket, const std::string& why) {
@@ -68,15 +69,15 @@ std::function<void(const std::string&)>& teller() {
   return tell;
 }
 
-/// The process of the broker about which "has not answered yet" was printed; 0: none. A command
-/// makes several calls, but one notice is enough.
+/// The id of the broker process for which "has not answered yet" was already printed; 0 if there is
+/// none. A command makes several calls, but one notice is enough.
 std::atomic<pid_t>& slow_broker() {
   static std::atomic<pid_t> broker{0};
   return broker;
 }
 
-/// Connects a socket and returns it; -1 with errno on failure: EAGAIN if no connection is accepted
-/// within `at_most`.
+/// Connects a socket and returns it. On failure, returns -1 and sets errno; EAGAIN means that no
+/// connection was accepted within `at_most`.
 int connected(const asio::local::stream_protocol::endpoint& to, std::chrono::milliseconds at_most) {
   Descriptor made(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!made) return -1;
@@ -159,7 +160,7 @@ Result<Client> Client::connect(const std::string& socket, std::chrono::milliseco
   if (made < 0 && errno == EAGAIN) return stuck(socket, 0);
   if (made < 0)
     return unreachable(socket, error_code(errno, asio::error::get_system_category()).message());
-  // This takes ten system calls, so do it only if there is a broker.
+  // Creating Parts takes ten system calls, so do it only if there is a broker.
   auto parts = std::make_unique<Parts>();
   parts->path = socket;
   parts->socket.assign(asio::local::stream_protocol(), made);
@@ -191,7 +192,7 @@ void Client::ask(std::string_view method, std::string_view path, std::string bod
   parts.response.emplace();
   parts.response->body_limit(kMostBody);
   parts.loop.restart();
-  // A server may refuse a call before it has been sent completely.
+  // A server may send a refusal before it has received the whole call.
   http::async_write(parts.socket, parts.request, [&parts](error_code wrote, std::size_t) {
     http::async_read(parts.socket, parts.buffer, *parts.response,
                      [&parts, wrote](error_code read, std::size_t) {
@@ -219,7 +220,7 @@ Error Client::does_not_answer() const {
 }
 
 /// Whether the broker answers a ping on a new connection. A broker that is busy with our request
-/// does so at once; one that hangs does not.
+/// still answers pings immediately; one that hangs does not.
 bool Client::answers_others() const {
   constexpr std::chrono::milliseconds kSoon(1000);
   auto other = connect(parts_->path, kSoon);

@@ -26,7 +26,7 @@ inline constexpr std::chrono::milliseconds kAnswerSoon(10'000);
 [[nodiscard]] Error unreadable_answer(const Response& response);
 
 /// Whether the error means that the broker disconnected before it answered (E0943). A restarted
-/// broker continues its work.
+/// broker continues with the same jobs.
 [[nodiscard]] bool went_away(const Error& error);
 
 /// Sets the function that gets a sentence about each wait of more than a second.
@@ -48,19 +48,20 @@ class Client {
   /// The path of the socket.
   [[nodiscard]] const std::string& socket() const;
   /// Sends a call and waits at most this long for the answer. Waits longer if the broker still
-  /// answers other calls, because it is then reading the machine, and a driver may be slow. Reports
-  /// the wait after a second. `at_most` 0: no limit, because the answer may take days; reports if
-  /// the broker stops answering other calls. Fails with kUnavailable (E0922: no answer; E0943: the
-  /// broker disconnected). After a failure the connection is unusable.
+  /// answers other calls: it is then reading the machine, and a driver may be slow. Reports a wait
+  /// of more than a second. `at_most` 0 means no limit, because the answer may take days; then it
+  /// reports if the broker stops answering other calls. Fails with kUnavailable (E0922: no answer;
+  /// E0943: the broker disconnected). After a failure the connection is unusable.
   [[nodiscard]] Result<Response> call(std::string_view method, std::string_view path,
                                       std::string body = {},
                                       std::chrono::milliseconds at_most = kAnswerSoon);
-  /// call() in two steps, for a caller that does other work in between. Only one call at a time.
+  /// Sends a call without waiting for the answer, which answer() or await() returns. The caller can
+  /// do other work in between. Only one call at a time.
   void ask(std::string_view method, std::string_view path, std::string body = {});
-  /// The answer; nullopt if none came within this time (0: no limit), in which case it may still
-  /// come. Fails with kUnavailable (E0943).
+  /// The answer to ask(). nullopt: there is no answer within this time (0: no limit), but it may
+  /// still come. Fails with kUnavailable (E0943).
   [[nodiscard]] Result<std::optional<Response>> answer(std::chrono::milliseconds within);
-  /// Waits like call() with `at_most` 0, after ask().
+  /// Call it after ask(). Waits for the answer without a time limit.
   [[nodiscard]] Result<Response> await();
   /// E0922: the broker does not answer, and what to do about it.
   [[nodiscard]] Error does_not_answer() const;

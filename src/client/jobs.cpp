@@ -66,7 +66,8 @@ std::optional<std::int64_t> time_of(const Json& from, const char* key) {
   return chrono::duration_cast<chrono::milliseconds>(moment.time_since_epoch()).count();
 }
 
-/// A duration in seconds; nullopt, which means no limit, if it does not fit into milliseconds.
+/// A duration in seconds. If it is missing, negative or too large, returns nullopt, which means no
+/// limit.
 std::optional<std::chrono::milliseconds> duration_of(const Json& from, const char* key) {
   const auto seconds = optional<double>(from, key);
   if (!seconds || !(*seconds >= 0) || *seconds >= 1e12) return std::nullopt;

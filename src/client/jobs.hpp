@@ -28,12 +28,12 @@ namespace berth::client {
 [[nodiscard]] Result<model::Job> job_in(const Response& response);
 /// The jobs in an answer: those of a list or an array, or a single job.
 [[nodiscard]] Result<std::vector<model::Job>> jobs_in(const Response& response);
-/// The units that get no new jobs, from an answer with jobs.
+/// Reads from an answer with jobs which units get no new jobs.
 [[nodiscard]] model::ClosedUnits closed_in(const Response& response);
 /// The broker's notices to users in an answer with jobs, for example that its journal cannot be
 /// written.
 [[nodiscard]] std::vector<Error> notices_in(const Response& response);
-/// How many jobs the answer omits because of its limit.
+/// How many jobs the answer omits because of the limit in the call.
 [[nodiscard]] std::uint64_t not_shown_in(const Response& response);
 /// Reads the answer of /v1/jobs/ID/why.
 [[nodiscard]] Result<model::JobOutlook> outlook_in(const Response& response);

@@ -188,8 +188,8 @@ Result<bool> Lease::wait(milliseconds at_most) {
 }
 
 Error Lease::who_holds(const model::Snapshot& snapshot) {
-  // A job that waits because of its user's limit or a reservation does not wait for another job's
-  // devices.
+  // Ask the broker for the reason. A limit for the user or a reservation can make the job wait even
+  // if no other job holds the devices.
   if (const auto answer = call("GET", path_of(job_.id, "/why")))
     if (const auto outlook = outlook_in(*answer)) {
       if (outlook->obstruction == "user_limit")
@@ -229,7 +229,7 @@ Result<std::optional<Lease>> Lease::around_us(const model::Request& request) {
   if (!answer && !went_away(answer.error())) return answer.error();
   if (!answer) return std::optional<Lease>();
   auto job = job_in(*answer);
-  // BERTH_JOB may name a job that has ended or that belongs to another user; then ignore it.
+  // If BERTH_JOB names a job that has ended or that belongs to another user, ignore it.
   if (!job || job->state != JobState::kRunning || job->uid != ::geteuid())
     return std::optional<Lease>();
   const auto wanted =
@@ -406,7 +406,7 @@ Status Lease::ask_for_next_try(const model::QueuedTry& next, milliseconds at_mos
     } else if (left().count() <= 0) {
       return std::move(again).error();
     }
-    // The next broker may be starting.
+    // A new broker may be starting, so wait 200 ms before the next attempt.
     ::poll(nullptr, 0, 200);
   }
 }
@@ -425,8 +425,8 @@ Status Lease::reconnect() {
   return Done{};
 }
 
-/// Repeats the call if the broker disconnects: this job is in its journal, so the next broker
-/// continues with it.
+/// Repeats the call if the broker disconnects. The job is in the broker's journal, so the next
+/// broker continues with it.
 Result<Response> Lease::call(std::string_view method, const std::string& path,
                              const std::string& body) {
   Result<Response> answer = Response{};

@@ -1,5 +1,6 @@
-// A lease: the right to use devices while this process or the job's keeper is alive. The class
-// finds or starts the broker, and reconnects if the broker was restarted.
+// A lease: the right to use devices. It lasts while this process or the job's keeper (the parent
+// process of the job's program) is alive. The class finds or starts the broker, and reconnects if
+// the broker was restarted.
 #pragma once
 
 #include <algorithm>
@@ -29,8 +30,8 @@ class Lease {
     std::function<void(const Error&)> on_waiting;
   };
 
-  /// Waits until the lease is granted. Fails as reach() and the broker's place(), and with kRefused
-  /// (E0412) if `wishes` do not allow waiting.
+  /// Waits until the lease is granted. Fails with the errors of reach() and of the broker's
+  /// place(), and with kRefused (E0412) if `wishes` do not allow waiting.
   [[nodiscard]] static Result<Lease> take(const Wishes& wishes, const model::Snapshot& snapshot,
                                           IfNone if_none);
   /// Like take(), but in steps: ask() sends the request, wait() waits at most this long (false: not
@@ -44,8 +45,8 @@ class Lease {
   /// Devices and driver as the broker reads them.
   [[nodiscard]] Result<model::Snapshot> machine();
   /// The lease that this process already runs in (BERTH_JOB); nullopt if there is none. The lease
-  /// belongs to the outer job, so end() does nothing. Fails with kRefused (E0421) if it is too
-  /// small.
+  /// belongs to the outer job, so end() does nothing. Fails with kRefused (E0421: the lease is too
+  /// small for the request).
   [[nodiscard]] static Result<std::optional<Lease>> around_us(const model::Request& request);
 
   [[nodiscard]] model::JobId job() const { return job_.id; }
@@ -61,7 +62,8 @@ class Lease {
   /// Whether the job has its own control group; its processes must enter the group before they do
   /// anything else.
   [[nodiscard]] bool is_enclosed() const { return ours_ && !job_.group.empty(); }
-  /// The folder of the job's control group, also if this process already runs in it; "": none.
+  /// The folder of the job's control group, even if this process already runs in it; "" if the job
+  /// has none.
   [[nodiscard]] const std::string& group() const { return job_.group; }
   /// How the job is kept from using other devices: by the kernel, or only by variables. This
   /// applies to this process, or to the keeper after enter().
@@ -70,12 +72,12 @@ class Lease {
   /// nullopt: the broker does not answer within that time. Never waits longer and never starts a
   /// broker, because the caller monitors a job meanwhile.
   [[nodiscard]] std::optional<model::Grant> granted_now(std::chrono::milliseconds at_most);
-  /// Whether the broker is ending this job because another job needs its devices. False also if it
-  /// does not answer within that time.
+  /// Whether the broker is ending this job because another job needs its devices. Also false if the
+  /// broker does not answer within `at_most`.
   [[nodiscard]] bool is_preempted(std::chrono::milliseconds at_most);
   /// Asks the broker to put this queued job back into the queue when it has ended, for its next
-  /// try. Gives up after `at_most`, and starts no broker. Fails as Broker::set_next_try, and with
-  /// kUnavailable.
+  /// try. Gives up after `at_most`, and starts no broker. Fails with the errors of
+  /// Broker::set_next_try() and with kUnavailable.
   [[nodiscard]] Status ask_for_next_try(const model::QueuedTry& next,
                                         std::chrono::milliseconds at_most);
   /// Tells the broker where the job's ranks hang; "": they do not hang any more. False if the
@@ -83,27 +85,31 @@ class Lease {
   [[nodiscard]] bool report_hang(const std::string& sentence, std::chrono::milliseconds at_most);
   /// The request as granted: the job may have been moved to the CPU while it waited.
   [[nodiscard]] model::Request request(const model::Request& asked) const;
-  /// The devices of the lease in the current snapshot. Fails as place().
+  /// The devices of the lease in the current snapshot. Fails with the errors of place().
   [[nodiscard]] Result<model::Placement> placement(const model::Request& request,
                                                    const model::Snapshot& snapshot) const;
-  /// From now on the lease lasts until both this process and the keeper have ended.
+  /// From now on the lease lasts until both this process and the keeper (the parent process of the
+  /// job's program) have ended.
   void share_with(pid_t keeper);
   /// Moves the keeper, and so everything that it will start, into the job's control group. Then
-  /// shares the lease with the keeper. Fails as the broker does.
+  /// shares the lease with the keeper. Fails with the broker's errors.
   [[nodiscard]] Status enter(pid_t keeper);
-  /// Ends the lease. The broker sets its devices aside while processes are stuck. Returns how often
-  /// the kernel denied the job access to a device of others.
+  /// Ends the lease. While processes of the job are stuck, no other job gets its devices. Returns
+  /// how often the kernel denied the job access to a device outside the lease.
   std::uint64_t end(const model::Outcome& outcome, const model::JobUsage& usage = {},
                     const std::vector<model::ProcessId>& stuck = {});
-  /// After end(): gives the broker the report, as output::stored_report, for `berth report`. Gives
-  /// up after `at_most`, because the job's user waits for the prompt.
+  /// Call it after end(). Sends the report, in the form of output::stored_report, to the broker, so
+  /// that `berth report` can show it. Gives up after `at_most`, because the user waits for the
+  /// prompt.
   void keep_report(const std::string& stored, std::chrono::milliseconds at_most);
-  /// Ends the lease from the keeper, which is a forked child of the lease's owner, after that owner
-  /// was killed. The job counts as lost, and its devices are set aside. Opens a new connection.
+  /// The keeper, a forked child of the lease's owner, calls this after the owner was killed. Ends
+  /// the lease. The job counts as lost, and its devices are set aside. Opens a new connection.
   void end_without_front(const std::vector<model::ProcessId>& stuck) const;
-  /// After end(): a sentence that says why the broker ended the job; "" if it did not end it.
+  /// After end(): a sentence that says why the broker ended the job; "" if the broker did not end
+  /// the job.
   [[nodiscard]] std::string ended_because() const;
-  /// The outcome that the broker gives a job that was cancelled or exceeded its time limit.
+  /// The job's outcome if the broker ended the job because it was cancelled or exceeded its time
+  /// limit; nullopt if not.
   [[nodiscard]] std::optional<model::Outcome> outcome_if_told_to_end() const;
 
  private:
@@ -113,7 +119,7 @@ class Lease {
                                       const std::string& body = {});
   [[nodiscard]] Status reconnect();
   [[nodiscard]] std::optional<model::Job> job_now(std::chrono::milliseconds at_most);
-  /// nullopt: there is no answer within that time.
+  /// nullopt: the broker did not answer within `at_most`.
   [[nodiscard]] std::optional<Response> call_now(std::string_view method, const std::string& what,
                                                  const std::string& body,
                                                  std::chrono::milliseconds at_most);
@@ -121,30 +127,31 @@ class Lease {
   void share_locks();
 
   std::optional<Client> client_;
-  /// The path of the broker's socket; if there is no broker, the path that one would use.
+  /// The path of the broker's socket, or the path that a broker would use if none runs.
   std::string socket_;
-  std::string program_ = kThisProgram;  // starts a broker
+  std::string program_ = kThisProgram;  // the program that is run to start a broker
   model::Job job_;
   std::vector<Descriptor>
-      locks_;  // locks of its devices; the broker has locked them too, but may be killed
+      locks_;  // locks on the lease's devices; the broker holds locks too, but it may be killed
   bool waited_ = false, ours_ = true;
   Following following_;
-  bool asking_ = false;  // the answer to ?wait=started has not come yet
+  bool asking_ = false;  // true until the answer to ?wait=started has come
 };
 
-/// Whether this process reads a recorded machine, or uses a replaced library. The broker reads the
-/// real machine, so it cannot lease these devices.
+/// Whether this process reads a recorded machine, or uses a replaced NVML library. The broker reads
+/// the real machine, so it cannot lease the devices that this process sees.
 [[nodiscard]] bool is_another_machine();
-/// Who prevents this user's broker from leasing this device: the user whose process holds the
-/// device's lock, if the kernel shows it.
+/// A sentence that says why this user's broker cannot lease this device. It names the user and the
+/// process that hold the device's lock, if the kernel shows them.
 [[nodiscard]] std::string who_has_elsewhere(const std::string& unit);
-/// Like reach(), but fails if is_another_machine().
+/// Does the same as reach(), but fails if is_another_machine() is true.
 [[nodiscard]] Result<Client> broker_here(IfNone if_none, const std::string& program = kThisProgram);
 /// The leases of running jobs, and the units that no job can get.
 [[nodiscard]] model::Ledger ledger_of(const std::vector<model::Job>& jobs,
                                       const model::ClosedUnits& closed);
-/// The ledger of the running broker; empty if there is none. Fails with kUnavailable if the broker
-/// does not answer, because then it is unknown what is leased.
+/// The ledger (the leases and the closed units) of the running broker; empty if no broker runs.
+/// Fails with kUnavailable if the broker does not answer, because then it is unknown what is
+/// leased.
 [[nodiscard]] Result<model::Ledger> ledger_now();
 
 }  // namespace berth::client

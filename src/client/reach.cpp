@@ -30,7 +30,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kMostPatience(40);
 constexpr const char* kIdle = "60s";
 constexpr std::chrono::milliseconds kGlance(
-    1000);  // for commands that only show the state and must not wait
+    1000);  // time limit for commands that only show the state and must not wait
 
 Error cannot_start(const std::string& why, const std::string& hint = "berth serve") {
   return {ErrorCode::kUnavailable, "E0923", text("no broker could be started: {}", why), hint};
@@ -55,7 +55,7 @@ std::string first_line(int from) {
 
 enum class Started { kOurs, kAnother };
 
-/// Starts a broker and waits until it reports that it is ready or that another one is running.
+/// Starts a broker and waits until it reports that it is ready or that another broker is running.
 Result<Started> start(const std::string& program) {
   std::array<int, 2> ends{-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return cannot_start(error_words(errno));
@@ -81,7 +81,7 @@ Result<Started> start(const std::string& program) {
                       error->hint.empty() ? "berth serve" : error->hint);
 }
 
-/// Pauses with growing length; reports the wait after a second.
+/// Waits between attempts, with pauses of growing length. Reports the wait after a second.
 class Patience {
  public:
   Patience(Clock::duration most, std::string sentence)
@@ -107,7 +107,7 @@ Error is_away() {
           "systemctl status berth"};
 }
 
-/// Connects to the system broker. It may be restarting for an upgrade; then wait for it, because no
+/// Connects to the system broker. If it is restarting for an upgrade, waits for it, because no
 /// other broker knows its jobs.
 Result<Client> reach_that_of_all() {
   const auto most = system::system_broker_expected_for();
@@ -139,7 +139,8 @@ Result<Client> reach_own(const std::string& runtime, IfNone if_none, const std::
     auto client = connect_own(runtime + "/berth.sock", at_the_journal,
                               if_none == IfNone::kGlance ? kGlance : kAnswerSoon);
     if (client || client.error().id != "E0920" || if_none == IfNone::kGlance) return client;
-    // The broker removes its socket beside the journal when it exits without unfinished work.
+    // If there is no socket beside the journal, the last broker left no unfinished work, so do not
+    // start a new broker.
     if (if_none == IfNone::kFail && ::access(at_the_journal.c_str(), F_OK) != 0) return client;
     if (patience.is_over())
       return Error{
@@ -183,7 +184,7 @@ Status ask_to_hand_over(const std::string& state_folder) {
 
 std::string left_with_own(const Client& reached) {
   const auto runtime = system::runtime_folder();
-  // The broker removes its socket beside the journal when it exits without unfinished work.
+  // If there is no socket beside the journal, this user's own broker left no unfinished work.
   if (reached.socket() != system::kSystemSocket || !runtime ||
       ::access((system::state_folder() + "/berth.sock").c_str(), F_OK) != 0)
     return "";

@@ -9,35 +9,35 @@
 
 namespace berth::client {
 
-/// The program that is run to start a broker: this one, if it is `berth`.
+/// The program that is run to start a broker: the running program itself, if that is `berth`.
 inline constexpr const char* kThisProgram = "/proc/self/exe";
 
 enum class IfNone {
   kStart,   // start a broker for this user, which exits when idle
-  kFail,    // fail; but if a broker left unfinished work, start the next one
-  kGlance,  // neither start one nor wait for one
+  kFail,    // fail, unless a broker left unfinished work; then start a broker
+  kGlance,  // fail, without starting a broker or waiting for one
 };
 
-/// Connects to the system broker if it answers, or waits for it if it ran a moment ago. Otherwise,
-/// or if BERTH_RUNTIME_DIR is set, connects to this user's own broker, whose socket is in the
-/// runtime folder or beside its journal. Fails with kUnavailable (E0920: there is none; E0923: it
-/// could not be started; E0929: the system broker did not return; E0514), kPermissionDenied
-/// (E0921).
+/// Connects to the system broker if it answers. Waits for it if it ran a moment ago. If neither is
+/// true, or if BERTH_RUNTIME_DIR is set, connects to this user's own broker. The socket of that
+/// broker is in the runtime folder or beside its journal. Fails with kUnavailable (E0920: there is
+/// no broker; E0923: no broker could be started; E0929: the system broker did not return; E0514)
+/// and kPermissionDenied (E0921).
 [[nodiscard]] Result<Client> reach(IfNone if_none, const std::string& program = kThisProgram);
 
-/// Asks the broker of this folder to end, so that this process can take its place. The broker
-/// agrees if it is one that exits when idle, such as a broker that `berth run` started. Fails as
-/// Client::connect and Client::call, and with the broker's refusal (E1089; E0911: it is of an
-/// earlier release).
+/// Asks the broker of this state folder to exit, so that this process can replace it. The broker
+/// agrees if it exits when idle, such as a broker that `berth run` started. Fails with the errors
+/// of Client::connect() and Client::call(), and with the broker's refusal (E1089: it does not exit
+/// when idle; E0911: it is of an earlier release).
 [[nodiscard]] Status ask_to_hand_over(const std::string& state_folder);
 
-/// `reached` may be a system broker that was started after this user's own broker. If the own
-/// broker still has unfinished jobs, returns a command that shows them; otherwise "".
+/// `reached` may be a system broker that was started after this user's own broker. If the user's
+/// own broker still has unfinished jobs, returns a command that shows them. If not, returns "".
 [[nodiscard]] std::string left_with_own(const Client& reached);
 
 /// Reconnects after the broker at that socket disconnected. Waits for the system broker, which may
-/// be restarting for an upgrade; no other broker knows its jobs. Starts a new broker for this user
-/// otherwise. Fails as reach().
+/// be restarting for an upgrade; no other broker knows its jobs. In place of a user's own broker,
+/// starts a new broker. Fails with the errors of reach().
 [[nodiscard]] Result<Client> reach_again(const std::string& socket,
                                          const std::string& program = kThisProgram);
 

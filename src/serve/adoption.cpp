@@ -22,7 +22,7 @@ using model::Job;
 using model::JobId;
 using model::JobState;
 
-/// Larger numbers are not numbers of jobs; Berth did not write such a file.
+/// Job numbers are never larger than this. A file with a larger number was not written by Berth.
 constexpr std::int64_t kHighestNumber = 1'000'000'000'000;
 
 std::set<JobId> numbers_in(const std::string& folder) {
@@ -39,7 +39,7 @@ std::set<JobId> numbers_in(const std::string& folder) {
   return numbers;
 }
 
-/// "2026-11-23T19-40-11", in UTC.
+/// The time in UTC as a file name, for example "2026-11-23T19-40-11".
 std::string name_of(std::int64_t unix_milliseconds) {
   const std::time_t seconds = unix_milliseconds / 1000;
   std::tm utc = {};
@@ -49,7 +49,7 @@ std::string name_of(std::int64_t unix_milliseconds) {
   return {out.data(), size};
 }
 
-/// Moves both files. Returns false if one could not be moved.
+/// Moves those files of a job that exist. Returns false if one of them could not be moved.
 bool move_files(const std::string& from, const std::string& to, JobId id) {
   bool done = true;
   for (const char* kind : {".log", ".status", ".report", ".tries"}) {
@@ -102,7 +102,7 @@ UnknownFiles adopt_unknown_files(const std::string& jobs_folder,
       found.jobs.push_back(*std::move(job));
       continue;
     }
-    // The job still runs, so its log must stay where it writes.
+    // If the job still runs, its files stay here, because the job still writes its log.
     const auto keeper = run::keeper_of(files);
     if (keeper && start_ticks_of(keeper->pid) == keeper->start_ticks) {
       found.alone.push_back(id);

@@ -15,16 +15,15 @@ namespace berth::serve {
 
 /// Files in the jobs folder without a job in the journal.
 struct UnknownFiles {
-  std::vector<model::Job> jobs;     // rebuilt, by ascending id
-  std::vector<model::JobId> aside;  // moved: their files are not readable; ascending
-  std::string folder;               // contains the moved files
-  std::vector<model::JobId>
-      alone;  // their files are not readable, but stay, because the job still runs; ascending
-  model::JobId highest = 0;  // highest number in the folder, known or not
+  std::vector<model::Job> jobs;     // rebuilt jobs, by ascending id
+  std::vector<model::JobId> aside;  // jobs whose unreadable files were moved; ascending
+  std::string folder;               // folder with the moved files
+  std::vector<model::JobId> alone;  // running jobs whose unreadable files were not moved; ascending
+  model::JobId highest = 0;         // highest job number in the folder, also of jobs in the journal
 };
 
-/// `jobs_folder`: STATE/jobs. `is_known`: jobs in the journal; their files stay. `forgotten`: jobs
-/// that the journal recorded as deleted; their files are deleted.
+/// `jobs_folder`: STATE/jobs. `is_known`: whether the journal contains the job; then its files
+/// stay. `forgotten`: jobs that the journal recorded as deleted; their files are deleted.
 [[nodiscard]] UnknownFiles adopt_unknown_files(const std::string& jobs_folder,
                                                const std::function<bool(model::JobId)>& is_known,
                                                const std::vector<model::JobId>& forgotten,
@@ -41,7 +40,7 @@ struct UnknownFiles {
 /// A sentence about running jobs that no broker knows.
 [[nodiscard]] std::string left_alone(const std::vector<model::JobId>& ascending);
 
-/// "3, 5-9, 12". The number of parts is limited.
+/// Formats job ids as text, for example "3, 5-9, 12". The number of parts is limited.
 [[nodiscard]] std::string list_of_jobs(const std::vector<model::JobId>& ascending);
 
 }  // namespace berth::serve

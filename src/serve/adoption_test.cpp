@@ -32,7 +32,8 @@ class State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  /// Writes the files as a keeper does. `ending`: how the job ended, as JSON; "": not yet.
+  /// Writes the files that a keeper writes. `ending`: how the job ended, as JSON, or "" if it has
+  /// not ended.
   void put(JobId id, std::int64_t pid, std::uint64_t ticks, std::string ending,
            const std::string& record) const {
     std::ofstream(jobs + "/" + std::to_string(id) + ".log") << "output of " << id << "\n";

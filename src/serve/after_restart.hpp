@@ -15,8 +15,8 @@
 
 namespace berth::serve {
 
-/// How a job ended before the machine was restarted. nullopt if its end is not known, or if the
-/// machine's shutdown ended it: that does not count as its own end.
+/// How a job ended before the machine was restarted. nullopt if this is not known, or if the
+/// machine's shutdown ended the job, because the job did not end by itself then.
 [[nodiscard]] std::optional<model::Outcome> outcome_before_restart(const model::Job& job,
                                                                    const Launcher& launcher);
 
@@ -30,8 +30,9 @@ struct Mended {
   std::set<model::JobId> changed;
   std::vector<model::JobId> held;  // jobs in `changed` that are held; ascending
 };
-/// A damaged journal yields an older state of some jobs. If a job was started, its files say what
-/// became of it. Without files, the job may have been cancelled or held since then, so it is held.
+/// Corrects jobs that a damaged journal has only in an older state. If a job was started, its files
+/// show how it continued. A job without files is held, because it may have been cancelled or held
+/// since then.
 [[nodiscard]] Mended mend_stale(std::vector<model::Job>& jobs, const broker::Salvage& salvaged,
                                 const Launcher& launcher, std::int64_t now_unix_milliseconds);
 

@@ -26,7 +26,7 @@ using Json = nlohmann::json;
 using watch::Alert;
 
 constexpr std::chrono::minutes kLongestPause(10);
-constexpr std::int64_t kGivenUpAfter = std::int64_t{24} * 3600 * 1000;  // milliseconds
+constexpr std::int64_t kGivenUpAfter = std::int64_t{24} * 3600 * 1000;  // one day in milliseconds
 constexpr std::size_t kMostWaiting = 256, kMostAlerts = 4096;
 constexpr std::size_t kMostFile = 8 << 20, kMostAnswer = 4096;
 
@@ -127,7 +127,7 @@ system::ChildRun run_for(const AlertTarget& target, const AlertEvent& event) {
   return run;
 }
 
-/// Why the command failed; "": it did not fail.
+/// Why the command failed, or "" if it did not fail.
 std::string failure_of(const AlertTarget& target, const system::ChildRun& run,
                        const system::ChildResult& result) {
   if (result.problem == ENOENT) return text("there is no program {}", printable(run.program));

@@ -27,8 +27,9 @@ namespace berth::serve {
 struct AlertDeliveryOptions {
   std::vector<AlertTarget> targets = {};
   std::string state_file = {};
-  std::function<void(const std::string&)> note = {};                // may be called by any thread
-  std::chrono::milliseconds first_pause = std::chrono::seconds(5);  // doubles, up to ten minutes
+  std::function<void(const std::string&)> note = {};  // may be called by any thread
+  // pause after the first failed attempt; it doubles after each failure, up to ten minutes
+  std::chrono::milliseconds first_pause = std::chrono::seconds(5);
 };
 
 class AlertDelivery {
@@ -43,15 +44,15 @@ class AlertDelivery {
   [[nodiscard]] std::vector<watch::Alert> restored() const { return restored_; }
   /// How far the last daemon had read the kernel log.
   [[nodiscard]] const watch::LogPosition& restored_log() const { return restored_log_; }
-  /// Delivers the changes in the background. `active`: all alerts after these changes. `log`: the
-  /// position in the kernel log up to which these alerts include its Xids.
+  /// Delivers the changes in the background. `active`: all alerts after these changes. `log`: how
+  /// far the kernel log was read for these alerts.
   void add(const watch::AlertWatch::Changes& changes, const std::vector<watch::Alert>& active,
            std::int64_t unix_milliseconds, const watch::LogPosition& log = {});
 
  private:
   struct Lane {
     AlertTarget target;
-    std::string key;  // names the target in the file; two equal targets have different keys
+    std::string key;  // identifies the target in the state file; equal targets have different keys
     std::deque<AlertEvent> waiting;
     std::thread thread;
   };
@@ -67,7 +68,7 @@ class AlertDelivery {
   std::vector<watch::Alert> restored_;
   watch::LogPosition restored_log_;
   std::atomic<bool> is_stopped_ = false;
-  std::mutex mutex_;  // protects what follows
+  std::mutex mutex_;  // protects the members below
   std::condition_variable changed_;
   std::vector<watch::Alert> active_;
   watch::LogPosition log_;

@@ -108,9 +108,9 @@ TEST_CASE("an alert reaches the terminal of a process on the device, and nobody 
   target.terminals = true;
   AlertEvent event{AlertEvent::Kind::kBegun, alert("hot\x1b[2J"), Bench::now(), "lab1"};
   const std::atomic<bool> goes_on = false;
-  CHECK(deliver(target, event, goes_on));  // no owners
+  CHECK(deliver(target, event, goes_on));  // there is no owner to notify
   event.alert.owners = {{"nobody-here", ::geteuid() + 1, {process}}};
-  CHECK(deliver(target, event, goes_on));  // the terminal belongs to another user
+  CHECK(deliver(target, event, goes_on));  // not sent: the terminal belongs to another user
   event.kind = AlertEvent::Kind::kTest;
   CHECK_FALSE(deliver(target, event, goes_on));
   event.kind = AlertEvent::Kind::kBegun;

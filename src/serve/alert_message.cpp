@@ -45,7 +45,7 @@ std::string filled(std::string_view form, const Replacements& replacements) {
 std::string escaped(const std::string& text) {
   output::JsonWriter json;
   json.value(text);
-  const std::string quoted = json.finish();  // "…" and a newline
+  const std::string quoted = json.finish();  // the text in quotes, and a newline
   return quoted.substr(1, quoted.size() - 3);
 }
 
@@ -84,7 +84,7 @@ bool is_url(const std::string& text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 127; });
 }
 
-/// A value in curl's settings. curl knows these escapes and no others.
+/// Formats a value for a settings file of curl. curl knows only these escapes.
 std::string curl_value(std::string_view text) {
   std::string value = "\"";
   for (const char one : text) {
@@ -131,7 +131,7 @@ std::string public_part(const AlertTarget& target) {
   if (target.terminals) return text("the terminal of the owner");
   if (webhook.empty()) return target.command.empty() ? "" : printable(target.command.front());
   std::string host = webhook.substr(0, webhook.find_first_of("/?#", webhook.find("//") + 2));
-  const auto at = host.rfind('@');  // user and password
+  const auto at = host.rfind('@');  // before the '@': user and password
   if (at != std::string::npos) host = host.substr(0, host.find("//") + 2) + host.substr(at + 1);
   return printable(host);
 }

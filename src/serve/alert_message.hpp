@@ -28,12 +28,12 @@ struct AlertTarget {
   std::string webhook;     // a URL
   bool terminals = false;  // terminals of the users whose processes are on the device
   WebhookTemplate form;
-  std::string secret;      // "": the request is not signed
-  int least_severity = 0;  // 0 info, 1 warning, 2 critical
-  int place = 0;  // number of its table in the file, if another target has the same text; else 0
+  std::string secret;      // "": requests are not signed
+  int least_severity = 0;  // 0: info, 1: warning, 2: critical
+  int place = 0;  // number of its table in the file if another target looks the same; if not, 0
 
   [[nodiscard]] bool wants(const watch::Alert& alert) const;
-  /// "command", "webhook" or "terminal".
+  /// The kind of target: "command", "webhook" or "terminal".
   [[nodiscard]] const char* kind() const;
   /// A name for people, without the parts of a URL that may be secret: "https://hooks.example" or
   /// "mail". If targets differ only in such parts, their number in the file is added:
@@ -43,7 +43,7 @@ struct AlertTarget {
   /// Contains no secrets.
   [[nodiscard]] std::string key() const;
 };
-/// Sets AlertTarget::place. `targets`: all targets of the file, in its order.
+/// Sets AlertTarget::place. `targets`: all targets of the file, in the order of the file.
 void tell_apart(std::vector<AlertTarget>& targets);
 /// The document of `berth alerts --json`. `checked_at`: when the devices were last read, in Unix
 /// milliseconds; nullopt: not yet.
@@ -61,7 +61,7 @@ struct AlertEvent {
   std::int64_t unix_milliseconds = 0;
   std::string host;
 };
-/// "begun", "ended", "test".
+/// The name of the kind: "begun", "ended" or "test".
 [[nodiscard]] std::string_view name(AlertEvent::Kind kind);
 [[nodiscard]] std::string sentence_of(const AlertEvent& event);
 [[nodiscard]] std::string document_of(const AlertEvent& event);
@@ -74,7 +74,7 @@ struct WebhookRequest {
   std::string url, body;
   std::vector<std::string> headers;
 };
-/// `now`: Unix time, for the signature.
+/// `now_milliseconds`: the Unix time, which becomes part of the signature.
 [[nodiscard]] WebhookRequest request_for(const AlertTarget& target, const AlertEvent& event,
                                          std::int64_t now_milliseconds);
 /// The request as settings of curl, which reads them from stdin, so that no secret appears in

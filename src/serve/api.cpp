@@ -17,7 +17,8 @@
 namespace berth::serve {
 namespace {
 
-/// Limit per user, because each listener gets every change, and all jobs at the start.
+/// The most listeners of one user. Each listener gets all unfinished jobs at the start, and then
+/// every change.
 constexpr std::ptrdiff_t kMostListeners = 32;
 
 using broker::Caller;
@@ -32,7 +33,8 @@ Error not_theirs(std::int64_t pid) {
           fmt::format("ps -o pid,user,args {}", pid)};
 }
 
-/// A lease lives as long as its owner processes, which must be the caller's own.
+/// Returns the owner processes of a lease. The lease lasts as long as these processes, which must
+/// belong to the caller's user.
 Result<std::vector<model::ProcessId>> owners_of(const Job& submitted, const Call& call) {
   std::vector<model::ProcessId> owners;
   for (const model::ProcessId& one : submitted.owners) {
@@ -42,8 +44,8 @@ Result<std::vector<model::ProcessId>> owners_of(const Job& submitted, const Call
     owners.push_back({one.pid, *ticks});
   }
   if (owners.empty() && !submitted.queued) {
-    // Over TCP the calling process is unknown. The peer then has the pid of this process, which
-    // cannot own a lease.
+    // Over TCP the calling process is unknown. `call.peer.pid` is then the pid of this process,
+    // which cannot own a lease.
     if (call.peer.pid == ::getpid()) return not_theirs(call.peer.pid);
     const auto& ticks = call.peer.start_ticks;
     if (!ticks || (uid_of(call.peer.pid) != call.peer.uid && call.peer.uid != 0))
@@ -59,8 +61,8 @@ std::vector<model::ProcessId> stuck_of(std::vector<model::ProcessId> told, std::
   return told;
 }
 
-/// Takes only what a client may choose. The user is the one that the kernel reports; everything
-/// else is the broker's decision.
+/// Copies only the values that a client may choose. The user id comes from the kernel, and the
+/// broker decides everything else.
 Job job_from(Job submitted, const Call& call) {
   Job job;
   job.uid = call.peer.uid;
@@ -99,7 +101,7 @@ Status check_query(const std::map<std::string, std::string>& query, bool is_list
   return Done{};
 }
 
-/// The JSON has no line breaks except one at its end.
+/// job_json() has a single line break, at its end. So it fits into one `data:` line.
 std::string event_of(std::uint64_t number, const output::ShownJob& shown) {
   return fmt::format("id: {}\nevent: job\ndata: {}\n", number, output::job_json(shown));
 }
@@ -124,7 +126,7 @@ output::ShownJob Api::shown(const Job& job, const Call& call) const {
 
 void Api::act(const Call& call, const Answer& answer) {
   if (call.method != "GET" && execution_.fault()) return answer.send(refusal(*execution_.fault()));
-  // Answer earlier changes first: no caller may see a change that is not in the journal.
+  // Write and answer earlier changes first: no caller may see a change that is not in the journal.
   if (call.method == "GET") answer_all();
   const auto parts = split(std::string_view(call.path).substr(call.path.empty() ? 0 : 1), '/');
   const auto number = parts.size() > 2 ? to_number(parts[2]).value_or(-1) : -1;
@@ -227,7 +229,7 @@ void Api::list(const Call& call, const Answer& answer) {
       {200, output::jobs_json(all, broker.closed(), selected->not_shown, execution_.notices())});
 }
 
-/// Sends all jobs first, then each change, as this caller may see them.
+/// Sends all unfinished jobs first, then each change. Leaves out what this caller may not see.
 void Api::listen(const Call& call, const Answer& answer) {
   forget_listeners();
   const auto theirs = std::count_if(listeners_.begin(), listeners_.end(), [&](const Waiting& one) {
@@ -261,7 +263,7 @@ void Api::beat() {
   for (const Waiting& one : listeners_) one.answer.stream(":\n\n");
 }
 
-/// With ?wait=started or ?wait=ended, delays the answer until then.
+/// With ?wait=started or ?wait=ended, delays the answer until the job has started or ended.
 void Api::show(JobId id, const Call& call, const Answer& answer) {
   const Job* job = execution_.broker().job(id);
   if (job == nullptr) return show_array(id, call, answer);
@@ -290,7 +292,8 @@ void Api::show_array(JobId id, const Call& call, const Answer& answer) {
   answer.send({is_new ? 201 : 200, output::array_json(id, all)});
 }
 
-/// Disconnected clients are not reported, so look for them each time the list has doubled.
+/// Nothing reports that a client has disconnected. So look for such clients each time the list has
+/// doubled.
 void Api::keep_waiting(JobId id, const Call& call, const Answer& answer) {
   if (waiting_.size() >= look_through_at_) {
     std::erase_if(waiting_, [](const auto& one) { return !one.second.answer.is_wanted(); });
@@ -399,8 +402,8 @@ Status Api::change_one(JobId id, std::string_view what, const Call& call) {
   return no_such_place(call);
 }
 
-/// Applies the change to each job of the array, in order. Cancel and hold begin with the last job;
-/// otherwise the next job would start after each change.
+/// Applies the change to each job of the array, in ascending order. Cancel and hold use the
+/// opposite order, because a cancelled or held first job would let the next job start.
 Status Api::change_array(const std::set<JobId>& jobs, std::string_view what, const Call& call) {
   std::vector<JobId> order(jobs.begin(), jobs.end());
   if (what == "cancel" || what == "hold") std::reverse(order.begin(), order.end());

@@ -21,7 +21,7 @@ class Api {
 
   /// Executes a call. Changes are answered by answer_all(), or before the next read-only call.
   void act(const Call& call, const Answer& answer);
-  /// Writes all changes to the journal at once, then sends the answers.
+  /// Writes all changes to the journal in one step, then sends the answers.
   void answer_all();
   /// Sends delayed answers about these jobs, and events to listeners.
   void tell(const std::set<model::JobId>& changed);
@@ -50,7 +50,7 @@ class Api {
   [[nodiscard]] output::ShownJob shown(const model::Job& job, const Call& call) const;
 
   struct Waiting {
-    Call call;  // without its body
+    Call call;  // the body is left empty
     Answer answer;
   };
   [[nodiscard]] static Waiting asker(const Call& call, const Answer& answer) {

@@ -16,7 +16,7 @@ bool is_within(std::int64_t time, std::int64_t from, std::int64_t to) {
   return time >= from && time < to;
 }
 
-/// The whole minutes of a period.
+/// The start of the first whole minute of a period, and the end of the last whole minute.
 std::pair<std::int64_t, std::int64_t> minutes_in(std::int64_t from, std::int64_t to) {
   const std::int64_t first = (from + kMinute - 1) / kMinute * kMinute;
   return {first, std::max(first, to / kMinute * kMinute)};
@@ -41,7 +41,7 @@ bool is_silence(const std::string& what) {
   return what == "lost" || what == "no_answer";
 }
 
-/// The last time in a period at which any device has readings; nullopt: none has.
+/// The last time in a period at which any device has readings; nullopt if no device has readings.
 std::optional<std::int64_t> last_record(const Recorded& recorded, std::int64_t from,
                                         std::int64_t to) {
   std::optional<std::int64_t> last;
@@ -72,8 +72,8 @@ std::optional<Silence> silence_of(const watch::DeviceHistory& device, const Reco
   return silence;
 }
 
-/// The recorded seconds in the whole minutes of a period. A lost device has no readings, but the
-/// seconds of its loss were recorded.
+/// How many seconds were recorded in the whole minutes of a period. The seconds in which the device
+/// was recorded as lost count too, although it had no readings then.
 double recorded_in(const watch::DeviceHistory& device, const Recorded& recorded, std::int64_t from,
                    std::int64_t to) {
   const auto [first, end] = minutes_in(from, to);

@@ -12,13 +12,14 @@
 
 namespace berth::serve {
 
-/// A period before a time and a period after it, in Unix seconds. The ends are not included.
+/// A period before a time and a period after it, in Unix seconds. The end of each period does not
+/// belong to it.
 struct Windows {
   std::int64_t before_from = 0, before_to = 0, after_from = 0, after_to = 0;
 };
 
 struct ConditionChange {
-  std::string what;  // "throttle:hw_thermal", "lost", "no_answer", "xid:79"
+  std::string what;  // such as "throttle:hw_thermal", "lost", "xid:79"
   /// For a condition: the seconds per minute during which it held, averaged over the period. For an
   /// Xid: how often it occurred in the whole period. nullopt: not known.
   std::optional<double> before, after;
@@ -31,15 +32,15 @@ struct ProcessChange {
 
 /// A device without readings at the end of a period, while other devices have some.
 struct Silence {
-  std::int64_t since = 0;  // Unix seconds; the start of the period if it had no reading in it
-  std::string reason;      // "lost", "no_answer"; "": not known
+  std::int64_t since = 0;  // Unix seconds; if it had no reading in the period: the period's start
+  std::string reason;      // "lost" or "no_answer"; "" if it is not known
   bool operator==(const Silence&) const = default;
 };
 
 struct DeviceChanges {
   std::string key, name;
   int index = -1;
-  /// Nullopt: the device has readings, or has never had any.
+  /// nullopt: the device has readings at the end of the period, or has never had any readings.
   std::optional<Silence> silent_before, silent_after;
   watch::Moment before, after;  // means
   /// How many seconds of the whole minutes before and after were recorded. Conditions and processes
@@ -62,8 +63,8 @@ struct Recorded {
   std::vector<watch::UsageRow> usage;
   std::vector<watch::ConditionRow> conditions;
 };
-/// Usage is recorded by minute. This is the number of whole minutes in a period. If there is none,
-/// neither conditions nor processes are known for the period.
+/// The number of whole minutes in a period. Usage is recorded by minute. So if this is 0, neither
+/// conditions nor processes are known for the period.
 [[nodiscard]] std::int64_t whole_minutes(std::int64_t from, std::int64_t to);
 [[nodiscard]] inline bool is_enough(double recorded_seconds) {
   return recorded_seconds >= 60;

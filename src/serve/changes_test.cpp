@@ -94,7 +94,7 @@ TEST_CASE("conditions of periods of unequal length are compared by the minute") 
   changes = changes_between(recorded, {600, 900, 900, 950})[0];
   REQUIRE(changes.conditions.size() == 1);
   CHECK(changes.conditions[0].before == 30);
-  // The period has no whole minute, so this is not known.
+  // The second period has no whole minute, so the condition's value in it is not known.
   CHECK_FALSE(changes.conditions[0].after);
   CHECK(changes.processes.empty());
 }
@@ -102,8 +102,8 @@ TEST_CASE("conditions of periods of unequal length are compared by the minute") 
 TEST_CASE("seconds that were not recorded do not count as seconds without the condition") {
   Recorded recorded{{device_with(1, 1)}, {used_at(1080, "runs")}, {}};
   auto& moments = recorded.devices[0].moments;
-  // In the five minutes before, the broker ran for 90 s, and the device was throttled during all of
-  // them.
+  // Of the five minutes before, only 90 s were recorded, and the device was throttled during all of
+  // these 90 s.
   std::erase_if(moments, [](const auto& one) { return one.first < 810; });
   recorded.conditions = {{780, "GPU-1", "throttle:hw_thermal", 30},
                          {840, "GPU-1", "throttle:hw_thermal", 60},
@@ -115,7 +115,8 @@ TEST_CASE("seconds that were not recorded do not count as seconds without the co
   CHECK(changes.conditions[0].before == 60);
   CHECK(changes.conditions[0].after == 12);
   REQUIRE(changes.processes.size() == 1);
-  // With less than a minute nothing can be said, so "runs" is not new.
+  // Now less than a minute before was recorded. So it is not known whether the process "runs" is
+  // new.
   std::erase_if(moments, [](const auto& one) { return one.first < 860; });
   changes = changes_between(recorded, kWindows)[0];
   CHECK_FALSE(changes.conditions[0].before);
@@ -153,8 +154,8 @@ TEST_CASE("a device whose last readings are missing while another has some is si
   recorded.devices[1].key = "cpu";
   auto& moments = recorded.devices[0].moments;
   CHECK_FALSE(has_other_state(changes_between(recorded, kWindows)[0]));
-  // Remove the readings after the loss. The readings between the boundary and the loss have the
-  // same mean as those before.
+  // Remove the readings from 930 on, when the device is lost. Its readings from 900 to 930 have the
+  // same mean as those before 900.
   std::erase_if(moments, [](const auto& one) { return one.first >= 930; });
   recorded.conditions = {{900, "GPU-1", "lost", 30}, {960, "GPU-2", "no_answer", 60}};
   auto changes = changes_between(recorded, kWindows);
@@ -162,7 +163,8 @@ TEST_CASE("a device whose last readings are missing while another has some is si
   CHECK(has_other_state(changes[0]));
   CHECK(changes[0].silent_after == Silence{930, "lost"});
   CHECK_FALSE(changes[1].silent_after);
-  // Without a recorded condition, for example because the user lost the permission.
+  // The reason is unknown if no condition was recorded, for example because the user lost the
+  // permission.
   recorded.conditions.clear();
   CHECK(changes_between(recorded, kWindows)[0].silent_after == Silence{930, ""});
 }

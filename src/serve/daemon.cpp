@@ -31,8 +31,9 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-/// Maximum age of a snapshot: foreign processes may have appeared after an older snapshot. Under a
-/// steady stream of calls the next snapshot starts earlier, so that no call waits for it.
+/// Maximum age of a snapshot for a new job: foreign processes may have appeared after an older
+/// snapshot. If calls come steadily, a new snapshot starts after kSoonOld, so that no call waits
+/// for it.
 constexpr std::chrono::seconds kFresh(2);
 constexpr std::chrono::seconds kSoonOld(1);
 constexpr std::uint64_t kBeat = 15;  // ticks
@@ -137,8 +138,8 @@ class Daemon {
   }
 
  private:
-  /// If work is left, and always for the system broker: leave a socket that no process serves. It
-  /// shows that a broker will return.
+  /// Leaves a socket that no process serves, which shows that a broker will return. Does this if
+  /// there are unfinished jobs, and always for the system broker.
   void leave_socket() {
     server_->file().mark_time();
     const auto& jobs = execution_.broker().jobs();
@@ -165,7 +166,8 @@ class Daemon {
     if (!is_restored_) {
       is_restored_ = true;
       execution_.restore();
-      // A full disk may recover; an unreadable journal needs a person.
+      // A full disk (E0908) may become writable again. After any other fault, a person must repair
+      // the journal.
       if (execution_.fault() && execution_.fault()->id != "E0908") return loop_.stop();
       if (ready_) ready_();
     }
@@ -207,8 +209,8 @@ class Daemon {
       return answer.send({200, "{\"schema\":1,\"ok\":true}\n"});
     if (feed_.act(call, answer)) return;
     if (is_restored_) execution_.mind_clock();
-    // If a measurement of an idle device was just ended, the last snapshot may still show its
-    // process. So take a new one before the job is placed.
+    // If this call has just ended the measurement of an idle device, the last snapshot may still
+    // show the process of the measurement. So take a new snapshot before the job is placed.
     if (call.method == "POST" &&
         idle_bench_.give_way(std::chrono::steady_clock::time_point(last_call_)))
       seen_at_ = policy::Instant{-1'000'000};
@@ -239,8 +241,8 @@ class Daemon {
     asio::post(loop_, [this] { loop_.stop(); });
   }
 
-  /// Sleeps until the next limit, if it comes before the next tick. Each tick checks the limits
-  /// again.
+  /// Sets a timer for the next time limit of a job, if that comes before the next tick. Each tick
+  /// sets the timer again.
   void mind_limits() {
     const auto next = execution_.next_limit();
     const auto at = now().steady;
@@ -316,8 +318,8 @@ class Daemon {
   asio::steady_timer tick_, limits_;
   asio::thread_pool syncing_;
   std::function<void()> ready_;
-  std::vector<std::pair<Call, Answer>> held_;  // calls that wait for the first snapshot
-  std::size_t look_through_at_ = 64;           // check for disconnected clients at this size
+  std::vector<std::pair<Call, Answer>> held_;  // calls that wait for the next snapshot
+  std::size_t look_through_at_ = 64;           // check held_ for disconnected clients at this size
   policy::Instant seen_at_{-1'000'000}, look_began_{0}, forgot_at_{-1'000'000},
       last_call_ = now().steady;
   std::uint64_t ticks_ = 0;

@@ -17,29 +17,28 @@ namespace berth::serve {
 
 struct DaemonOptions {
   std::string socket;        // path
-  std::string link;          // a link to it; "": none
+  std::string link;          // a link to the socket; "": no link
   std::string state_folder;  // folder of the journal
-  /// Also serves callers with the token at this TCP address, such as "127.0.0.1:8642"; "": does
-  /// not.
+  /// Also serves callers with the token at this TCP address, such as "127.0.0.1:8642"; "": no TCP.
   std::string tcp;
   bool for_all = false;  // serves all users of the machine; otherwise only this user
   int idle_seconds = 0;  // exits after being idle this long; 0: never
   std::string
-      lock_folder;  // device locks shared by the brokers of this machine; "": no other brokers
+      lock_folder;  // folder of the locks with which brokers reserve devices; "": no other brokers
   bool gives_way = false;  // starts no job while the system broker is running
   Settings settings;
-  std::vector<std::uint32_t> admin_gids;  // of settings.admins
+  std::vector<std::uint32_t> admin_gids;  // group ids of settings.admins
   // The following members are for the system broker (docs/access.md).
   std::string groups = "berth";  // folder of the jobs' control groups; "": none
-  std::string enforce_on;        // control group to enforce on; "": user.slice
+  std::string enforce_on;        // control group to keep away from the GPUs; "": user.slice
   std::function<void(const std::string&)> note = {};  // reports a sentence to the administrator
   inventory::Sources sources;
   std::string version;   // Berth's version, for metrics
-  bool watches = false;  // sample the machine always; otherwise only after a client requests it
+  bool watches = false;  // true: always sample the machine; false: only after a client requests it
 };
 
-/// Runs until SIGTERM, SIGINT, or the idle limit. Calls `ready` when the socket answers. Fails as
-/// Journal::open, Server::listen, and ForeignProcesses::begin.
+/// Runs until SIGTERM, SIGINT, or the idle limit. Calls `ready` when the socket answers. Fails with
+/// the errors of Journal::open(), Server::listen() and ForeignProcesses::begin().
 [[nodiscard]] Status run_daemon(const DaemonOptions& options,
                                 const std::function<void()>& ready = {});
 

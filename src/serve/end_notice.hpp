@@ -5,7 +5,8 @@
 
 namespace berth::serve {
 
-/// Writes a line on the terminal where the job was queued, and where its user is logged in.
+/// Writes a line to the terminal where the job was queued, and to each terminal where the job's
+/// user is logged in.
 void tell_of_end(const model::Job& job);
 
 }  // namespace berth::serve

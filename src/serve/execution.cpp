@@ -1,6 +1,6 @@
 // One class in one file, in four parts: requests of callers, the processes of jobs, the return of a
-// broker after a restart or a fault, and periodic work. Each part changes the same state, under the
-// rule of the header: nothing is reported or started before it is in the journal.
+// broker after a restart or a fault, and periodic work. All parts change the same state and follow
+// one rule: nothing is reported or started before it is in the journal.
 #include "serve/execution.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -89,7 +89,8 @@ Status Execution::save_partitions(const std::string& record) {
   return journal_.set_value(kMig, record);
 }
 
-/// Restricts the job by the kernel if possible, otherwise by variables.
+/// Lets the kernel restrict the job to its devices if possible. If not, only environment variables
+/// restrict it.
 void Execution::enclose(JobId id) {
   if (!fence_) return;
   const Job& job = *broker_.job(id);
@@ -99,8 +100,8 @@ void Execution::enclose(JobId id) {
                           model::job_number(job), group.error().message));
     return;
   }
-  // For a lease, no process is in the group yet, so the kernel does not restrict it. Exception: an
-  // earlier broker has moved a process there.
+  // The owner of a lease enters the group later, so until then only variables restrict the lease.
+  // Exception: an earlier broker has already moved the owner there.
   const bool is_inside = job.queued || job.access == model::Access::kKernel;
   broker_.set_access(id, is_inside ? model::Access::kKernel : model::Access::kVariable,
                      *std::move(group));
@@ -192,7 +193,8 @@ bool Execution::settle() {
     for (const JobId id : std::exchange(to_notify_, {}))
       if (const Job* job = broker_.job(id); job != nullptr) tell_of_end(*job);
     changed_(changed);
-    // Start only what is in the journal; otherwise the next broker would start it again.
+    // Launch a job only after its start is in the journal. If not, the next broker would start it
+    // again.
     for (const JobId id : started)
       if (broker_.job(id)->queued) launch_soon(id);
   }
@@ -206,7 +208,7 @@ std::vector<std::string> Execution::leased_units() const {
   return units;
 }
 
-// Requests of callers.
+// Functions for requests of callers.
 
 Result<JobId> Execution::submit(const broker::Submission& asked, const Peer& peer) {
   know_user(asked.job);
@@ -229,7 +231,8 @@ Result<JobId> Execution::submit_array(const broker::Submission& asked,
 Status Execution::keep_launch(const broker::Submission& asked, const Peer& peer) {
   const JobId id = broker_.next_id();
   last_launch_ = {id, serve::launch_of(asked, peer)};
-  // Set this even if the job is then refused; otherwise the WAL would never be shortened.
+  // Set this even if the job is refused afterwards. If it were not set, the WAL would never be
+  // shortened.
   is_dirty_ = true;
   return journal_.keep_launch(id, run::record_of(last_launch_.second));
 }
@@ -347,7 +350,8 @@ void Execution::give_back(JobId id, const std::optional<model::Outcome>& outcome
                           const model::JobUsage& usage,
                           const std::vector<model::ProcessId>& stuck) {
   set_aside(id, stuck);
-  // A call without an outcome comes from the keeper of a job whose `berth run` was killed.
+  // A call without an outcome comes from the keeper (parent process) of a job whose `berth run` was
+  // killed.
   if (!outcome && !stuck.empty()) {
     end_lost(id);
     return watches_.forget(id);
@@ -378,7 +382,7 @@ watch::ReportedHangs Execution::hangs() {
   return hangs_.recent([this](JobId id) { return broker_.job(id); }, now().steady);
 }
 
-// The processes of jobs.
+// Functions for the processes of jobs.
 
 model::ToldToEnd Execution::how_stopped(JobId id, const model::ToldToEnd& else_so) {
   stopped_.remove(id);
@@ -404,7 +408,7 @@ void Execution::end_lost(JobId id) {
   end(id, how.state, {}, how.why);
 }
 
-/// Keeps the devices of a job from others while its processes wait in the kernel.
+/// Keeps the devices of a job from other jobs while processes of this job are stuck in the kernel.
 void Execution::set_aside(JobId id, std::vector<model::ProcessId> stuck) {
   std::erase_if(stuck, [](const model::ProcessId& one) { return !run::is_stuck(one); });
   if (stuck.empty() || broker_.job(id)->grants.empty()) return;
@@ -428,12 +432,12 @@ void Execution::end_aside() {
   is_dirty_ = true;
 }
 
-/// The keeper exited: reads the outcome that it wrote. If the broker died during a start, two
-/// keepers may have been started; then the first one still has the job.
+/// Called when the job's keeper has exited: reads the outcome that the keeper wrote. If the broker
+/// died during a start, two keepers may have been started; then the first one still has the job.
 void Execution::keeper_gone(const Job& job) {
   const JobId id = job.id;
-  // When the machine shuts down, it sends SIGTERM to jobs, and to this broker a moment later. So
-  // wait before treating this as the end of the job itself.
+  // When the machine shuts down, jobs get SIGTERM first, and this broker gets it a moment later. So
+  // wait before treating the exit as the job's own end.
   if (!job.told_to_end && launcher_.was_told_to_end(id)) {
     constexpr milliseconds kMoment(1000);
     const auto since = told_by_others_.try_emplace(id, now().steady).first->second;
@@ -445,8 +449,8 @@ void Execution::keeper_gone(const Job& job) {
     set_aside(id, launcher_.stuck(id));
     const bool is_good = outcome->kind == model::OutcomeClass::kOk;
     auto how = how_stopped(id, {is_good ? JobState::kDone : JobState::kFailed, ""});
-    // The broker wanted to end the job for another one, but the job ended by itself before. So it
-    // does not go back to the queue.
+    // The broker wanted to end this job so that another job could start, but this job ended by
+    // itself before. So it does not go back to the queue.
     if (how.state == JobState::kWaiting && !launcher_.was_told_to_end(id))
       how = {is_good ? JobState::kDone : JobState::kFailed, "", ""};
     const bool is_told = job.told_to_end && job.told_to_end->state != JobState::kWaiting;
@@ -467,7 +471,8 @@ void Execution::keeper_gone(const Job& job) {
   set_owners(id, {*keeper});
 }
 
-/// Launches one job at a time and handles calls in between: an array may start a thousand at once.
+/// Launches one job at a time and handles calls in between, because an array may start a thousand
+/// jobs at the same time.
 void Execution::launch_soon(JobId id) {
   to_launch_.push_back(id);
   if (to_launch_.size() == 1) boost::asio::post(loop_, [this] { launch_next(); });
@@ -498,8 +503,8 @@ void Execution::stop(JobId id, const model::ToldToEnd& how) {
     return;
   }
   const Job* job = broker_.job(id);
-  // The job was being ended for another one, and would then wait again. Now it was cancelled or
-  // must end for good, so record that.
+  // The job was being ended for another job and would have gone back to the queue. Now it was
+  // cancelled or must end for good, so record that.
   if (stopped_.contains(id) && job != nullptr && job->told_to_end &&
       job->told_to_end->state == JobState::kWaiting && how.state != JobState::kWaiting)
     broker_.tell_to_end(id, how);
@@ -516,7 +521,7 @@ void Execution::tell_stopped() {
   for (const JobId id : std::exchange(to_tell_, {})) watches_.signal_keeper(id, SIGTERM);
 }
 
-// Called periodically.
+// Functions that are called periodically.
 
 void Execution::mind_time() {
   watches_.look_again();
@@ -544,7 +549,7 @@ std::optional<policy::Instant> Execution::next_limit() const {
 void Execution::stop_what_is_over_its_limit() {
   const auto at = now();
   for (const JobRoot& root : watches_.roots()) {
-    // Uses the queue's monotonic clock, because the wall clock may be set.
+    // Uses the queue's monotonic clock, because someone may change the wall clock.
     const policy::RunningJob* running = broker_.queue().running(root.job);
     if (running == nullptr || !running->time_limit) continue;
     const policy::Instant limit_at = running->started + *running->time_limit;
@@ -585,8 +590,8 @@ void Execution::leave() const {
   if (fence_) fence_->leave();
 }
 
-// The effects of a reboot on jobs, and the clock record that reveals the reboot, are written in one
-// step: if the broker is killed before that, the next one sees the reboot again.
+// Writes the effects of a reboot on jobs and the clock record that reveals the reboot in one step.
+// If the broker is killed before that, the next broker detects the reboot again.
 void Execution::restore() {
   std::vector<JobId> unreadable;
   auto jobs = journal_.jobs(&unreadable);
@@ -691,7 +696,7 @@ void Execution::bring_back(const std::vector<Job>& jobs) {
 void Execution::take_over(const std::vector<Job>& jobs, bool is_restarted) {
   std::set<JobId> running;
   for (const Job& job : jobs) {
-    // A waiting process may have exited while no broker was running.
+    // A process that waits for a lease may have exited while no broker was running.
     if (!job.queued && !model::has_ended(job.state)) watches_.watch(job.id, job.owners);
     if (job.state != JobState::kRunning) continue;
     running.insert(job.id);
@@ -753,7 +758,7 @@ void Execution::find_again(const Job& job, bool is_restarted) {
   if (job.told_to_end) stop(job.id, *job.told_to_end);
 }
 
-// The journal cannot be written.
+// Functions for a journal that cannot be written.
 
 namespace {
 
@@ -814,7 +819,7 @@ bool Execution::retry() {
   return !fault_;
 }
 
-// Called periodically.
+// More functions that are called periodically.
 
 void Execution::keep_shares() {
   if (fault_) return;
@@ -846,7 +851,8 @@ void Execution::mind_clock() {
   std::vector<const Job*> rows;
   rows.reserve(changed.size());
   for (const JobId id : changed) rows.push_back(broker_.job(id));
-  // Write all times at once: otherwise the next broker could move half of them twice.
+  // Write all times in one step. If only some were written, the next broker would move those times
+  // twice.
   if (auto written =
           journal_.write(rows, {}, {{kClock, clock_.record()}, {kShares, past_use_.record()}});
       !written) {
@@ -871,7 +877,7 @@ void Execution::forget_old() {
       Retention::too_many_before(broker_.jobs()));
   if (gone.empty()) return;
   for (const JobId id : gone) retention_.forget(id);
-  // If the broker dies before it deletes the files, the next one does it.
+  // If the broker dies before it deletes the files, the next broker deletes them.
   if (auto written = journal_.write({}, gone, {{kForgotten, Json(gone).dump()}}); !written) {
     fail(written.error());
     return;

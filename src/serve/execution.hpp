@@ -73,7 +73,7 @@ class Execution {
   /// The device nodes of the machine's GPUs, if the kernel lets jobs open only their own GPUs.
   [[nodiscard]] const model::GpuNodes& nodes() const;
 
-  /// The queue's time, and the wall-clock time for job records.
+  /// The monotonic time for the queue, and the wall-clock time for job records.
   [[nodiscard]] broker::Now now() const { return {serve::now().steady, clock_.now()}; }
 
   /// `began`: when the snapshot was started. Jobs whose pause was over by then are queued.
@@ -82,41 +82,46 @@ class Execution {
   [[nodiscard]] bool gives_way() const { return others_.gives_way(); }
   /// Loads the journal. Call it once, after the first see().
   void restore();
-  /// Starts what fits, writes changes to the journal and reports them. False if there is a fault.
+  /// Starts the jobs that fit, writes changes to the journal and reports them. False if there is a
+  /// fault.
   bool settle();
   /// After a fault: discards everything that was not written.
   void go_back();
   /// Tries to write the journal. True: it works again, and the fault is cleared.
   bool retry();
 
-  // Requests of callers; call settle() after each. The kernel has identified the caller.
+  // The next functions handle requests of callers; call settle() after each. The kernel has
+  // identified the caller.
 
-  /// The job's user and owners are already set. Fails as Broker::submit, Launcher::prepare.
+  /// The job's user and owners are already set. Fails with the errors of Broker::submit() and
+  /// Launcher::prepare().
   [[nodiscard]] Result<model::JobId> submit(const broker::Submission& asked, const Peer& peer);
-  /// Returns the array's id. Fails as submit().
+  /// Returns the array's id. Fails with the errors of submit().
   [[nodiscard]] Result<model::JobId> submit_array(const broker::Submission& asked,
                                                   const model::ArrayRange& range, const Peer& peer);
-  /// Cancels a waiting job, or tells a running job to end. Fails as Broker::cancel.
+  /// Cancels a waiting job, or tells a running job to end. Fails with the errors of
+  /// Broker::cancel().
   [[nodiscard]] Status cancel(model::JobId id, broker::Caller caller);
-  /// Like Broker::withdraw, but only for a call from one of the job's own processes. Also deletes
-  /// what was stored about the job.
+  /// Does the same as Broker::withdraw(), but only for a call from one of the job's own processes.
+  /// Also deletes what was stored about the job.
   [[nodiscard]] std::optional<model::Job> withdraw(model::JobId id, const Peer& peer);
-  /// Holds or releases a waiting job. Fails as Broker::hold.
+  /// Holds or releases a waiting job. Fails with the errors of Broker::hold().
   [[nodiscard]] Status hold(model::JobId id, bool held, broker::Caller caller);
   void set_owners(model::JobId id, const std::vector<model::ProcessId>& owners);
   /// Moves processes of this user into the job's control group; they become owners of the lease.
-  /// Fails as Fence::admit, and with kUnsupported (E0941) if the job has no group.
+  /// Fails with the errors of Fence::admit(), and with kUnsupported (E0941) if the job has no
+  /// group.
   [[nodiscard]] Status enter(model::JobId id, const std::vector<model::ProcessId>& processes,
                              std::uint32_t user);
-  /// Stops or resumes giving new jobs to a unit, or lends it or takes it back, and saves that at
-  /// once. Fails as Broker::drain, Broker::lend, Journal::write.
+  /// Starts or ends the draining or the loan of a unit, and writes this to the journal immediately.
+  /// Fails with the errors of Broker::drain(), Broker::lend() and Journal::write().
   [[nodiscard]] Status drain(const broker::UnitCall& device, bool drained);
-  /// Changes a job. Fails as Broker::edit.
+  /// Changes a job. Fails with the errors of Broker::edit().
   [[nodiscard]] Status edit(model::JobId id, const broker::Changes& changes,
                             const broker::Caller& caller);
-  /// Submits a copy of this job. Fails as submit(), and with kNotFound (E0517).
+  /// Submits a copy of this job. Fails with the errors of submit(), and with kNotFound (E0517).
   [[nodiscard]] Result<model::JobId> rerun(model::JobId id, const broker::Caller& caller);
-  /// Does the same as Broker::set_next_try, and fails as it does.
+  /// Does the same as Broker::set_next_try(), and fails with the same errors.
   [[nodiscard]] Status set_next_try(model::JobId id, model::QueuedTry next);
   /// Ends a lease at the request of its owner.
   void give_back(model::JobId id, const std::optional<model::Outcome>& outcome,
@@ -130,17 +135,17 @@ class Execution {
   /// minutes.
   [[nodiscard]] watch::ReportedHangs hangs();
 
-  // Called periodically.
+  // The next functions are called periodically.
 
-  /// See Fence::keep.
+  /// Restores the device filters of jobs if they were removed; see Fence::keep().
   [[nodiscard]] std::vector<std::string> keep_fences();
   /// Call it when the daemon ends because the machine shuts down. See let_jobs_save() in
   /// shutdown.hpp.
   void let_jobs_save();
   /// Call it when the daemon ends; jobs continue to run.
   void leave() const;
-  /// The next time when a job reaches its time limit or the warning before it, or the end of its
-  /// pause. Then call mind_time(), or for a pause take a new snapshot.
+  /// The next time at which a job reaches its time limit, the warning before it, or the end of its
+  /// pause. At the end of a pause, take a new snapshot. In the other cases, call mind_time().
   [[nodiscard]] std::optional<policy::Instant> next_limit() const;
   /// Ends jobs over their time limit, and moves jobs to the CPU that have waited long enough.
   void mind_time();
@@ -150,14 +155,15 @@ class Execution {
   void keep_shares();
   /// Limits the disk space of the output of running jobs. See Retention::limit_running.
   void limit_output();
-  /// Deletes jobs that ended long ago, and the oldest ones above the limits, with their output.
+  /// Deletes jobs that ended long ago, together with their output. If a limit is still exceeded,
+  /// deletes the oldest of the other ended jobs.
   void forget_old();
-  /// Whether something was written but not yet synced. A call of this function clears that.
+  /// Whether something was written but not yet synced. Calling this function resets the flag.
   [[nodiscard]] bool is_dirty() { return std::exchange(is_dirty_, false); }
   /// May be called from another thread.
   void sync() const { journal_.sync(); }
   void tidy(bool is_quiet) { journal_.tidy(is_quiet); }
-  /// See Journal::keep_daily_copy.
+  /// Copies a part of the journal to its daily copy. Call it every second.
   void keep_daily_copy() { journal_.keep_daily_copy(now().unix_milliseconds); }
 
  private:
@@ -190,7 +196,7 @@ class Execution {
   void tell_stopped();
   void fail(Error error);
   void notice(std::string id, std::string sentence, std::string hint);
-  /// The reason for ending the job, if someone asked for it; otherwise `else_so`.
+  /// If someone asked to end the job, the reason for that; if nobody asked, `else_so`.
   [[nodiscard]] model::ToldToEnd how_stopped(model::JobId id, const model::ToldToEnd& else_so);
   void stop_what_is_over_its_limit();
   void warn_before_limit(const model::Job& job, policy::Instant limit_at);
@@ -208,7 +214,7 @@ class Execution {
   Launcher launcher_;
   std::optional<Fence> fence_;
   JobPartitions partitions_;
-  std::string kept_aside_ = "[]";  // the units set aside, as in the journal
+  std::string kept_aside_ = "[]";  // the units set aside, as last written to the journal
   std::vector<std::string> notes_;
   OtherBrokers others_{options_};
   Watches watches_;
@@ -222,7 +228,7 @@ class Execution {
       told_by_others_;  // running jobs that another process told to end, and since when
   std::vector<model::JobId> to_tell_;    // jobs that get SIGTERM after the journal has recorded it
   std::vector<model::JobId> to_notify_;  // jobs whose users must be told that they have ended
-  /// Jobs that get the signal before their time limit, after the journal has recorded it.
+  /// Jobs that get the signal of --signal, after the journal has recorded it.
   std::vector<model::JobId> to_warn_;
   std::optional<Error> fault_;
   bool is_ahead_ = false;  // the state contains changes that the journal refused

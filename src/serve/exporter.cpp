@@ -1,5 +1,6 @@
 // One object per connection, as in server.cpp. Headers are limited, bodies are refused, and each
-// connection has its own deadline. All share the text that was rendered for the newest frame.
+// connection has its own deadline. All connections send the text of the newest frame (the newest
+// sample of all devices).
 #include "serve/exporter.hpp"
 
 #include <boost/asio.hpp>
@@ -47,7 +48,8 @@ class Exporter {
     sampling.xids = true;
     sampling.pcie_throughput = options_.metrics.dialect == watch::Dialect::kNvidiaSmi;
     sampling.on_frame = [this](const watch::FramePtr& frame) {
-      // By this frame, all code that a frame needs has run once.
+      // After this many frames (samples of all devices), all code for a frame has run once. Then
+      // memory that only the start needed is released.
       constexpr std::uint64_t kStarted = 4;
       if (frame->number == kStarted) system::release_startup_memory();
       asio::post(loop_, [this, frame] { frame_ = frame; });
@@ -148,7 +150,8 @@ class Exporter::Connection : public std::enable_shared_from_this<Connection> {
     if (!token.empty() &&
         !(said.starts_with(kBearer) && is_same_token(said.substr(kBearer.size()), token)))
       return http::status::unauthorized;
-    // A web page can resolve its own host name to this machine, so check the Host header.
+    // A web page can make its own host name resolve to this machine (DNS rebinding), so check the
+    // Host header.
     if (token.empty() && !is_own_host(field(http::field::host), exporter_.port_))
       return http::status::forbidden;
     const auto target = request.target();
@@ -193,7 +196,8 @@ class Exporter::Connection : public std::enable_shared_from_this<Connection> {
   http::response<http::string_body> response_;
 };
 
-/// A caller above the limit is disconnected. Callers are accepted again when others have left.
+/// A caller above the limit is disconnected. New callers are accepted again when other callers have
+/// disconnected.
 void Exporter::accept() {
   acceptor_.async_accept([this](error_code problem, tcp::socket socket) {
     if (problem == asio::error::operation_aborted) return;

@@ -30,7 +30,7 @@ using system::DeviceFilter;
 
 constexpr const char* kFilterName = "berth_job";
 constexpr std::string_view kJob = "job-";
-// The broker's own group, beside those of the jobs. The broker enters it if it was started in
+// The broker's own group, beside the groups of the jobs. The broker enters it if it was started in
 // user.slice.
 constexpr const char* kOwn = "/broker";
 
@@ -81,8 +81,8 @@ std::string new_mark() {
   return fmt::format("{:016x}", number);
 }
 
-/// Another broker may have used the folder since then and left jobs in it; then the mark differs.
-/// No mark (older broker, or no kernel support) counts as ours.
+/// Another broker may have used the folder since then and left jobs in it. Then the mark differs. A
+/// folder without a mark (older broker, or no kernel support) counts as ours.
 bool is_still_ours(const std::string& place, const std::string& mark) {
   std::array<char, 64> bytes{};
   const ssize_t n = ::getxattr(place.c_str(), kMark, bytes.data(), bytes.size());
@@ -102,7 +102,7 @@ struct Place {
   Descriptor lock;
 };
 
-/// Returns the first place that no other broker uses, and that contains no jobs of another broker.
+/// Returns the first folder that no other broker uses, and that contains no jobs of another broker.
 /// A broker with another state folder (for example, in another mount namespace) sees the same
 /// groups, and we must not end its jobs.
 Result<Place> take_place(const std::vector<std::string>& places, const Earlier& earlier) {
@@ -177,7 +177,8 @@ Result<Fence> Fence::open(const Roots& roots, const std::string& name,
   const std::string mark = earlier.mark.empty() ? new_mark() : earlier.mark;
   if (auto written = write_note(note, place + "\n" + mark + "\n"); !written)
     return std::move(written).error();
-  // Without kernel support there is no mark. Then the place counts as one of this broker.
+  // Without kernel support there is no mark. A folder without a mark counts as the folder of this
+  // broker.
   static_cast<void>(::setxattr(place.c_str(), kMark, mark.data(), mark.size(), 0));
   if (is_in_user_slice(own)) {
     const ControlGroup ours(place + kOwn);
@@ -238,8 +239,8 @@ Status Fence::admit(JobId job, const model::ProcessId& process, std::uint32_t us
                  ""};
   pollfd gone{handle.get(), POLLIN, 0};
   if (::poll(&gone, 1, 0) == 0) return Done{};
-  // The process died in the meantime, so another process with its pid may have been moved. Move
-  // that one back.
+  // The process died in the meantime, so another process with the same pid may have been moved.
+  // Move that process back.
   static_cast<void>(before.enter(static_cast<pid_t>(process.pid)));
   return not_theirs();
 }

@@ -25,25 +25,25 @@ namespace berth::serve {
 class Fence {
  public:
   /// `name`: the name of the folder of groups. If the broker is a systemd service with a delegated
-  /// group, the folder is inside that group; otherwise it is at the top, outside all sessions. If
-  /// an earlier broker of this state folder left jobs at a place, that place is used again. If
-  /// another broker uses the place, a number is added to the name. Moves this process out of
+  /// group, the folder is inside that group. If not, it is at the top, outside all sessions. If an
+  /// earlier broker of this state folder left jobs in a folder, that folder is used again. If
+  /// another broker uses the folder, a number is added to the name. Moves this process out of
   /// user.slice. Fails with kUnsupported (E0940) if that is impossible here.
   [[nodiscard]] static Result<Fence> open(const Roots& roots, const std::string& name,
                                           const std::string& state_folder);
 
-  /// Takes a new snapshot of the machine.
+  /// Gives the fence a new snapshot of the machine.
   void see(const model::Snapshot& snapshot);
   [[nodiscard]] const model::GpuNodes& nodes() const { return nodes_; }
   /// Creates the job's group and filter, or takes over those of an earlier broker. Returns the
-  /// folder. Fails with kUnsupported (E0940), also if the nodes of its devices are unknown.
+  /// folder. Fails with kUnsupported (E0940), for example if the device nodes are unknown.
   [[nodiscard]] Result<std::string> enclose(const model::Job& job, const model::Snapshot& snapshot);
   [[nodiscard]] bool has_group(model::JobId job) const;
-  /// Moves a process into the group; its future children follow. All user ids of the process must
-  /// be `user`. Fails with kPermissionDenied (E0912), kUnsupported (E0941).
+  /// Moves a process into the job's group, which its future children inherit. All user ids of the
+  /// process must be `user`. Fails with kPermissionDenied (E0912) and kUnsupported (E0941).
   [[nodiscard]] Status admit(model::JobId job, const model::ProcessId& process,
                              std::uint32_t user) const;
-  /// Kills all processes of the job. Returns how often the kernel denied it a device.
+  /// Kills all processes of the job. Returns how often the kernel denied the job a device.
   std::uint64_t release(model::JobId job);
   /// Ends the remaining processes of finished jobs of an earlier broker. Does not end running jobs
   /// that this broker does not know, and returns them.

@@ -37,8 +37,8 @@ std::optional<passwd> user_named(const std::string& name, std::string& buffer) {
   return entry;
 }
 
-/// The kernel program only sees a process's user and first group, so list the members of each group
-/// as users as well.
+/// The kernel program sees only a process's user and first group. So the members of each exempt
+/// group are also listed as users.
 Result<model::Exempt> exempt_of(const DaemonOptions& options) {
   model::Exempt exempt;
   std::string buffer(kEntryBytes, '\0'), more(kEntryBytes, '\0');
@@ -60,7 +60,7 @@ Result<model::Exempt> exempt_of(const DaemonOptions& options) {
   return exempt;
 }
 
-/// The control group of login sessions.
+/// The control group to keep away from the GPUs: by default, the group of all login sessions.
 Result<std::string> group_to_enforce_on(const DaemonOptions& options) {
   const auto mount = system::unified_mount(options.sources.roots.proc);
   if (!mount) return wrong(text("there is no cgroup v2 here"), "findmnt -t cgroup2");

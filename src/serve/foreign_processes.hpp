@@ -23,16 +23,17 @@
 namespace berth::serve {
 
 enum class Mode : unsigned char { kObserve, kWarn, kEnforce };
-[[nodiscard]] std::optional<Mode> mode_named(std::string_view name);  // names as in Settings
+/// The mode with this name. The names are those of Settings::mode.
+[[nodiscard]] std::optional<Mode> mode_named(std::string_view name);
 
 class ForeignProcesses {
  public:
   /// Also undoes what an earlier broker enforced, if the settings changed. Fails with
-  /// kInvalidArgument (E0942) if a user, a group, or the control group to enforce on does not
-  /// exist, and with kUnsupported (E0940).
+  /// kInvalidArgument (E0942) if a user, a group, or the control group to restrict does not exist,
+  /// and with kUnsupported (E0940).
   [[nodiscard]] static Result<ForeignProcesses> begin(const DaemonOptions& options);
 
-  /// How often it needs a new snapshot; 0: it needs none.
+  /// How often this class needs a new snapshot; 0: it needs none.
   [[nodiscard]] std::chrono::seconds wants_look() const;
   /// Warns or enforces, as mode_ says. `jobs`: the processes with a lease. Returns problems to be
   /// logged.
@@ -41,7 +42,7 @@ class ForeignProcesses {
                                              const model::GpuNodes& nodes);
   /// Restores the filter if it was removed.
   [[nodiscard]] std::vector<std::string> keep();
-  /// Stops enforcing.
+  /// Removes the filter, so that foreign processes can use the GPUs again.
   void take_back();
 
  private:
@@ -64,7 +65,7 @@ class ForeignProcesses {
   std::vector<model::NodeRule> rules_;
   std::optional<system::DeviceFilter> filter_;
   std::set<std::pair<std::int64_t, std::uint64_t>>
-      told_;  // already notified, by pid and start time
+      told_;  // processes whose owners were warned, by pid and start time
 };
 
 }  // namespace berth::serve

@@ -1,5 +1,5 @@
-// Compares the texts, which JsonWriter writes with the same keys in the same order. Parsing 200
-// processes each second would cost more than all streams.
+// Compares two documents as texts, because parsing 200 processes each second would cost more than
+// all streams. This works because JsonWriter writes the same keys in the same order.
 #include "serve/frame_change.hpp"
 
 #include <fmt/format.h>
@@ -48,7 +48,7 @@ std::vector<std::string_view> parts_of(std::string_view text) {
 std::vector<Member> members_of(std::string_view object) {
   std::vector<Member> members;
   for (const std::string_view part : parts_of(object)) {
-    const std::size_t colon = part.find("\":");  // keys have no quotes
+    const std::size_t colon = part.find("\":");  // a key contains no quotes
     if (colon == std::string_view::npos) return {};
     members.emplace_back(part.substr(0, colon + 1), part.substr(colon + 2));
   }
@@ -59,7 +59,8 @@ bool is_list_of_rows(std::string_view value) {
   return value.starts_with("[{");
 }
 
-/// The part of a row that identifies its process: the members up to its pid. "": the row has none.
+/// The part of a row that identifies its process: the members up to its pid. "" if the row has no
+/// process.
 std::string_view process_of(std::string_view row) {
   // A string value cannot contain this key, because its quotes would be escaped.
   constexpr std::string_view kKey = "\"host_pid\":";
@@ -77,7 +78,8 @@ std::unordered_map<std::string_view, std::size_t> places_of(
   return places;
 }
 
-/// `from`: the row of `before` in its list. nullopt: the rows have different keys.
+/// What differs between two rows. `from`: the position of `before` in its list. nullopt: the rows
+/// have different keys.
 std::optional<std::string> row_change(std::string_view before, std::size_t from,
                                       std::string_view after, std::size_t row) {
   const auto old = members_of(before), now = members_of(after);

@@ -31,7 +31,7 @@ std::string document(const model::Snapshot& snapshot, std::uint64_t number) {
   return output::frame_json(snapshot, {number, 0, 0});
 }
 
-/// What a client does.
+/// Applies a change to a frame, as a client does.
 Json applied(Json frame, const Json& change) {
   for (const auto& [key, value] : change.items()) {
     if (!key.ends_with("_changed")) {

@@ -74,7 +74,8 @@ class AsUser {
   AsUser& operator=(const AsUser&) = delete;
 };
 
-/// The folders of a user's jobs, as system::runtime_folder() finds them without variables.
+/// The folders of a user's jobs. These are the places that system::runtime_folder() uses if no
+/// environment variable is set.
 std::vector<std::string> job_folders(uid_t uid) {
   const std::string number = std::to_string(uid);
   return {"/run/user/" + number + "/berth/jobs", "/tmp/berth-" + number + "/jobs"};

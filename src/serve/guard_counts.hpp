@@ -1,4 +1,5 @@
-// Adds what the guard counts in running jobs to the processes of a snapshot.
+// Adds the counters of the guard (the library that is preloaded into jobs) to the processes of a
+// snapshot.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +15,9 @@ namespace berth::serve {
 void add_guard_counts(model::Snapshot& snapshot, const guard::LiveJob& job,
                       std::optional<std::uint32_t> uid = {});
 
-/// Adds the device time of guarded jobs to processes that have a job. The broker of root reads the
-/// counters of all users, with no more rights than they have. A user can change the counters of
-/// their own jobs, so the counters are applied only to processes of that user.
+/// Adds the device time of guarded jobs to processes that have a job. Root's broker reads the
+/// counters of each user with that user's rights. A user can change the counters of their own jobs,
+/// so the counters are applied only to processes of that user.
 void add_guard_times(model::Snapshot& snapshot);
 
 }  // namespace berth::serve

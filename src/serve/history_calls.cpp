@@ -26,7 +26,8 @@ Status check_keys(const Query& query, const std::set<std::string_view>& known) {
   return Done{};
 }
 
-/// Whole seconds, at least 1; nullopt: the query does not have this key.
+/// Reads a duration of the query in whole seconds, at least 1. nullopt: the query does not have
+/// this key.
 Result<std::optional<std::int64_t>> seconds_in(const Query& query, const char* key) {
   const auto found = query.find(key);
   if (found == query.end()) return std::optional<std::int64_t>();

@@ -27,7 +27,7 @@ class IdleBench {
   using Run = std::function<system::ChildResult(const system::ChildRun&,
                                                 const std::atomic<bool>& is_stopped)>;
 
-  /// `every`: 0 for never. `run` is for tests.
+  /// `every`: the time between two measurements of a device; 0: never measure. Tests replace `run`.
   IdleBench(std::chrono::milliseconds every, std::string state_folder, Note note,
             Run run = system::run_child);
   ~IdleBench();
@@ -40,7 +40,8 @@ class IdleBench {
   /// `leased`: the units (policy::unit_id) that jobs have. `is_waited`: a job waits for a device.
   void see(const model::Snapshot& snapshot, const std::set<std::string>& leased, bool is_waited,
            Instant now, std::int64_t unix_milliseconds);
-  /// Ends the measurement that runs, and returns whether there was one. Takes milliseconds.
+  /// Ends the running measurement, and returns whether there was one. The call takes only
+  /// milliseconds.
   bool give_way(Instant now);
 
  private:
@@ -53,9 +54,9 @@ class IdleBench {
   std::string state_folder_;
   Note note_;
   Run run_;
-  // measured devices by bench::device_key, also those that failed
+  // when each device was last measured, by bench::device_key; failed measurements count too
   std::map<std::string, Instant> tried_;
-  std::string device_, name_;  // the device that is measured now; "" none
+  std::string device_, name_;  // the device that is measured now; "" if there is none
   std::thread thread_;
   system::ChildResult result_;
   std::atomic<bool> is_stopped_{false}, is_over_{false};

@@ -47,7 +47,7 @@ Status JobPartitions::save(const std::string& record) {
 bool JobPartitions::has_partition(JobId id) {
   const std::string card = broker_.needs_partition(id);
   if (card.empty()) return true;
-  // Another job may have got the last place since the snapshot was taken.
+  // Another job may have taken the last place for a partition since the snapshot was taken.
   const auto rooms =
       partitions_.rooms(broker_.snapshot(), without(broker_.ledger(), id), calls_.now().steady);
   const auto room = std::find_if(rooms.begin(), rooms.end(),

@@ -1,7 +1,7 @@
 // JobPartitions: the MIG partitions of running jobs. It tells the broker where a partition can be
-// made. It makes one when a job starts on such a GPU, and removes it after the job has ended. The
-// class Partitions keeps the list and calls the driver; this one connects it to the broker and the
-// journal.
+// made. It makes a partition when a job starts on such a GPU, and removes it after the job has
+// ended. The class Partitions keeps the list and calls the driver; JobPartitions connects it to the
+// broker and the journal.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ namespace berth::serve {
 class JobPartitions {
  public:
   struct Calls {
-    /// The queue's time, and the wall-clock time for job records.
+    /// The monotonic time for the queue, and the wall-clock time for job records.
     std::function<broker::Now()> now;
     /// Writes the record of the partitions to the journal.
     Partitions::Keep save;
@@ -40,12 +40,12 @@ class JobPartitions {
         calls_(std::move(calls)) {}
 
   /// Stores what the driver reported about MIG. If partitions were made after the snapshot was
-  /// started, adds them to it.
+  /// started, adds them to the snapshot.
   void see(Look& look);
   /// Tells the broker where partitions can be made.
   void offer();
-  /// Makes the partitions that these jobs need. Jobs that get none wait again and are removed from
-  /// `started`.
+  /// Makes the partitions that these jobs need. A job that gets no partition waits again and is
+  /// removed from `started`.
   void make(std::vector<model::JobId>& started);
   /// Call it when the job has ended; remove() then removes its partition.
   void release(model::JobId job) { partitions_.release(job); }
@@ -58,7 +58,7 @@ class JobPartitions {
   /// may have created identical ones.
   void resume(std::string record, const std::vector<model::Job>& jobs, bool is_restarted);
 
-  /// The record, if the journal has an older one.
+  /// The record, if the journal contains only an older version of it; nullopt if not.
   [[nodiscard]] std::optional<std::string> unsaved_record() const;
   /// Call it when the journal contains this record.
   void saved(std::string record) { saved_ = std::move(record); }

@@ -50,8 +50,9 @@ const model::Limits& most_of_ours() {
   return kOurs;
 }
 
-/// The limits that the client asked for, but not above those of the calling process (unknown over
-/// TCP) or our own. So no user escapes a limit by queueing a job or by not reporting limits.
+/// The limits that the client asked for, but not above the limits of the calling process (unknown
+/// over TCP) or of this process. So no user escapes a limit by queueing a job or by not reporting
+/// limits.
 model::Limits limits_for(const model::Limits& told, pid_t caller) {
   const bool is_known = caller > 0 && caller != ::getpid();
   const model::Limits had = is_known ? system::limits_of(caller) : model::Limits();
@@ -76,7 +77,8 @@ Result<Launcher> Launcher::start(const std::string& state_folder, bool for_all,
   std::string jobs = state_folder + "/jobs";
   if (::mkdir(jobs.c_str(), for_all ? 0711 : 0700) != 0 && errno != EEXIST)
     return unusable(jobs, errno);
-  // Users must be able to reach their logs; the other files have their own modes.
+  // Users must be able to reach their logs in this folder. Each file's own mode protects it from
+  // other users.
   if (for_all && ::chmod(state_folder.c_str(), 0711) != 0) return unusable(state_folder, errno);
   auto fork_server = run::ForkServer::start(output::stored_report);
   if (!fork_server) return std::move(fork_server).error();

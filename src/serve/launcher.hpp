@@ -23,13 +23,13 @@ namespace berth::serve {
 class Launcher {
  public:
   /// Creates the folder of the jobs' files. `for_all`: users must be able to reach their logs in
-  /// it. Call it before any thread is started. Fails with kUnavailable (E0517) and as
-  /// run::ForkServer::start.
+  /// it. Call it before any thread is started. Fails with kUnavailable (E0517) and with the errors
+  /// of run::ForkServer::start().
   [[nodiscard]] static Result<Launcher> start(const std::string& state_folder, bool for_all,
                                               std::string lock_folder);
 
-  /// Starts a job whose devices are known; they determine its environment. Fails as place(),
-  /// run::ForkServer::keep.
+  /// Starts a job whose devices are known; they determine its environment. Fails with the errors of
+  /// place() and run::ForkServer::keep().
   [[nodiscard]] Result<model::ProcessId> start_job(const model::Job& job, run::Launch launch,
                                                    const model::Snapshot& snapshot);
   [[nodiscard]] std::optional<model::ProcessId> keeper(model::JobId job) const {
@@ -55,11 +55,12 @@ class Launcher {
   [[nodiscard]] std::string log(model::JobId job) const { return run::log_of(files(job)); }
   /// A part of the job's output, starting at this byte; "": there is no more output yet.
   [[nodiscard]] run::OutputPart output(model::JobId job, std::int64_t from, std::size_t most) const;
-  /// What the job used and what limited it, as output::stored_report; "": there is none.
+  /// What the job used and what limited it, in the format of output::stored_report; "" if there is
+  /// no report.
   [[nodiscard]] std::string report(model::JobId job,
                                    const std::optional<model::Outcome>& outcome) const;
-  /// Stores what `report` returns later. Fails with kInvalidArgument (E1084) if it is not a report,
-  /// and with kUnavailable (E1085) if it cannot be written.
+  /// Stores what report() returns later. Fails with kInvalidArgument (E1084) if `stored` is not a
+  /// report, and with kUnavailable (E1085) if it cannot be written.
   [[nodiscard]] Status keep_report(model::JobId job, const std::string& stored,
                                    const std::optional<model::Outcome>& outcome) const;
   /// The files whose sizes count toward the limit of `keep_output`.

@@ -28,7 +28,7 @@ struct JobRoot {
 struct Look {
   model::Snapshot snapshot;
   std::vector<model::JobProcess> processes;  // the snapshot's processes that belong to a job
-  std::optional<Result<std::vector<model::MigCard>>> mig;  // nullopt: not asked for
+  std::optional<Result<std::vector<model::MigCard>>> mig;  // nullopt: MIG was not read
 };
 
 class Observer {

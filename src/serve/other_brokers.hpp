@@ -30,10 +30,11 @@ class OtherBrokers {
 
  private:
   const DaemonOptions& options_;
-  // The system broker ignores locks: any user could take one and block a device for everyone.
+  // Only users' brokers use these locks. The system broker ignores them, because any user could
+  // take a lock and block a device for everyone.
   system::DeviceLocks locks_;
   /// Units that users' brokers leased before the system broker started. They stay reserved until
-  /// free. Locks taken later are not considered.
+  /// they are free. Locks taken later are not considered.
   std::vector<std::string> earlier_;
   bool has_looked_ = false;
 };

@@ -28,7 +28,7 @@ std::int64_t unix_nanoseconds() {
       .count();
 }
 
-/// JSON writes 64-bit numbers of OTLP as texts.
+/// In its JSON form, OTLP writes 64-bit numbers as strings.
 void time_field(output::JsonWriter& json, std::string_view key, std::int64_t nanoseconds) {
   json.field(key, std::to_string(nanoseconds));
 }
@@ -134,7 +134,7 @@ std::optional<std::vector<std::string>> otlp_headers(std::string_view list) {
     if (equals == std::string_view::npos) return std::nullopt;
     const std::string_view name = trim(pair.substr(0, equals));
     const auto value = percent_decoded(trim(pair.substr(equals + 1)));
-    // A line break would begin another header.
+    // A line break in the value would begin another HTTP header.
     const bool is_sound = value && !value->empty() &&
                           std::none_of(value->begin(), value->end(),
                                        [](unsigned char c) { return c < ' ' || c == 0x7f; });
@@ -262,7 +262,8 @@ OtlpExport::Sent OtlpExport::send(const std::string& document) {
                "--write-out",   "%{http_code}",
                "--url",         options_.endpoint + "/v1/metrics"};
   run.input = document;
-  // Not in the command line, which other users can read.
+  // The headers may contain secrets, so they are not in the command line, which other users can
+  // read.
   for (const std::string& header : options_.headers) run.file += header + "\n";
   if (!run.file.empty()) run.words.insert(run.words.end(), {"--header", "@/dev/fd/3"});
   run.longest = std::chrono::seconds(15);

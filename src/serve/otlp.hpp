@@ -26,8 +26,9 @@ struct OtlpOptions {
   std::chrono::milliseconds interval = std::chrono::seconds(15);
   std::vector<std::string> headers = {};  // "NAME: VALUE"; may have secrets
 };
-/// Reads "NAME=VALUE,NAME=VALUE" with percent-encoded values, as OTEL_EXPORTER_OTLP_HEADERS has it.
-/// nullopt if a value is empty, or has a character that HTTP headers may not contain.
+/// Reads "NAME=VALUE,NAME=VALUE" with percent-encoded values, which is the format of the variable
+/// OTEL_EXPORTER_OTLP_HEADERS. nullopt if a value is empty, or has a character that HTTP headers
+/// may not contain.
 [[nodiscard]] std::optional<std::vector<std::string>> otlp_headers(std::string_view list);
 /// The settings of [otlp] in berth.toml (docs/watch.md).
 [[nodiscard]] OtlpOptions read_otlp(TomlTable& table);
@@ -37,7 +38,7 @@ struct OtlpFacts {
   std::string host, version;
   std::int64_t start = 0, now = 0;
 };
-/// `metrics`: Prometheus' text 0.0.4. Counters become monotonic sums since the start.
+/// `metrics`: in the Prometheus text format 0.0.4. Counters become monotonic sums since the start.
 [[nodiscard]] std::string otlp_json(std::string_view metrics, const OtlpFacts& facts);
 
 class OtlpExport {
@@ -51,7 +52,8 @@ class OtlpExport {
 
   /// Whether the interval is over, so that add() must be called.
   [[nodiscard]] bool is_due() const;
-  /// Never waits. If too many documents wait for the collector, the oldest is dropped.
+  /// Queues a document for sending, without waiting. If too many documents are queued, the oldest
+  /// is dropped.
   void add(std::string metrics);
 
  private:

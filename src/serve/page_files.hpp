@@ -9,7 +9,7 @@
 namespace berth::serve {
 
 [[nodiscard]] bool is_page(std::string_view path);
-/// nullopt: not a file of the page.
+/// The answer with a file of the web page; nullopt if the path is not one of its files.
 [[nodiscard]] std::optional<Reply> page_reply(std::string_view path);
 
 }  // namespace berth::serve

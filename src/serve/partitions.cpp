@@ -20,7 +20,8 @@ using model::MigStep;
 
 constexpr std::chrono::seconds kClosedFor(30);
 /// kQuickTries: how many times the removal of a partition is repeated quickly, because processes of
-/// the job may still be dying. After that, it is repeated rarely.
+/// the job may still be dying. After that, it is repeated rarely. kTriesOfUnseen: after this many
+/// tries, the record of a partition that never appeared is deleted.
 constexpr int kQuickTries = 10, kTriesOfUnseen = 3;
 constexpr std::chrono::seconds kSoon(1), kLater(30);
 
@@ -82,7 +83,7 @@ void Partitions::resume(std::string_view record) {
   for (const Json& one : list) try {
       all_.push_back(made_in(one));
     } catch (const Json::exception&) {
-      continue;  // a newer Berth wrote it
+      continue;  // a newer Berth wrote this record
     }
 }
 
@@ -154,7 +155,7 @@ void Partitions::correct(model::Snapshot& snapshot) {
                              [&](const model::Partition& part) { return part.uuid == uuid; });
         });
   });
-  // A broker that was killed may not have learned the uuid.
+  // A broker that was killed may not have recorded the uuid. Take it from the snapshot.
   for (MadePartition& one : all_)
     for (const model::Device& device : snapshot.devices)
       for (const model::Partition& part : device.partitions)
@@ -227,7 +228,7 @@ Result<model::Partition> Partitions::carry_out(MadePartition& made, const Keep& 
   if (auto kept = keep(record()); !kept) return std::move(kept).error();
   auto part = inventory::make_compute_instance(library_, made.card, *instance);
   if (!part) return std::move(part).error();
-  // Not written here: the caller writes these values together with the job.
+  // The record is not written here, because the caller writes it together with the job.
   made.compute = part->compute_instance;
   made.uuid = part->uuid;
   made.name = part->name;
@@ -243,8 +244,8 @@ void Partitions::close(const std::string& card, policy::Instant now) {
 void Partitions::release(model::JobId job) {
   for (MadePartition& one : all_) {
     if (one.job != job || is_released(one)) continue;
-    // Keep the name of a step that was begun but not completed: next_removal() needs it to know
-    // what Berth may have made. Each partition without a job is released.
+    // If a step was begun but not completed, keep its name: next_removal() needs it to know what
+    // Berth may have made. A partition whose job is 0 is released.
     if (one.step == MigStep::kReady) one.step = MigStep::kRemoveCompute;
     one.job = 0;
     next_try_ = policy::Instant{0};
@@ -271,7 +272,7 @@ void Partitions::forget(std::size_t at) {
   all_.erase(all_.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
-/// Removes one partition, step by step. Fails as `keep` and as the driver.
+/// Removes one partition, step by step. Fails with the errors of `keep` and of the driver.
 Status Partitions::remove(MadePartition& made, const Keep& keep, bool& is_gone) {
   using Step = policy::MigRemoval::Step;
   for (;;) {

@@ -40,8 +40,8 @@ class Partitions {
   /// Reads the record of an earlier broker. A malformed record counts as empty.
   void resume(std::string_view record);
   [[nodiscard]] std::string record() const;
-  /// Adds the partition of this job to the record. Needed if the journal was damaged, so that the
-  /// record lacks it.
+  /// Adds the partition of this job to the record, if it is missing there because the journal was
+  /// damaged.
   void adopt(const model::Job& job, const model::Snapshot& snapshot);
 
   [[nodiscard]] std::vector<model::MigRoom> rooms(const model::Snapshot& snapshot,
@@ -55,7 +55,7 @@ class Partitions {
   void correct(model::Snapshot& snapshot);
 
   /// Makes a partition of at least this size. If a step fails, removes what the earlier steps have
-  /// made. Fails with kUnavailable (E1064) and as `keep`.
+  /// made. Fails with kUnavailable (E1064) and with the errors of `keep`.
   [[nodiscard]] Result<model::Partition> make(model::JobId job, const std::string& card,
                                               std::uint64_t need_bytes, const Keep& keep);
   /// Makes no more partitions on this card for a while.
@@ -65,15 +65,15 @@ class Partitions {
   /// Releases the partitions of jobs that do not run.
   void release_all_but(const std::vector<model::JobId>& running);
   [[nodiscard]] bool has_work(policy::Instant now) const;
-  /// Removes released partitions. Fails as `keep`; if the driver refuses, tries again later and
-  /// adds a problem.
+  /// Removes released partitions. Fails with the errors of `keep`. If the driver refuses, adds a
+  /// problem and tries again later.
   [[nodiscard]] Status remove_released(policy::Instant now, const Keep& keep,
                                        std::vector<Error>& problems);
 
  private:
   [[nodiscard]] Result<model::Partition> carry_out(model::MadePartition& made, const Keep& keep);
   [[nodiscard]] Status remove(model::MadePartition& made, const Keep& keep, bool& is_gone);
-  /// nullopt: MIG is off on this GPU, or it is gone.
+  /// nullopt: MIG is off on this GPU, or the GPU is gone.
   [[nodiscard]] Result<std::optional<model::MigCard>> card_now(const std::string& uuid);
   void forget(std::size_t at);
 
@@ -82,7 +82,7 @@ class Partitions {
   std::vector<model::MigCard> cards_;
   std::vector<model::MadePartition> all_;
   std::set<std::string> removed_;  // uuids of removed partitions that snapshots may still show
-  /// Cards on which a partition could not be made.
+  /// GPUs on which a partition could not be made, and until when Berth does not try again.
   std::map<std::string, policy::Instant> closed_until_;
   policy::Instant next_try_{0};
   int tries_ = 0;

@@ -17,7 +17,7 @@ namespace berth::serve {
 
 inline constexpr const char* kKubeletFolder = "/var/lib/kubelet";
 
-/// What `berth-k8s pods` printed. Empty if that is not a list.
+/// Parses the output of `berth-k8s pods`. Returns an empty list if the output is not a list.
 [[nodiscard]] std::vector<watch::DevicePod> device_pods(const std::string& json);
 
 class PodList {

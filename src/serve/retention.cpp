@@ -34,7 +34,7 @@ std::int64_t Retention::too_much_output_before(const Jobs& jobs) {
       const Files files = files_of_(id);
       size->second = bytes_on_disk(files.report) + (job.queued ? bytes_on_disk(files.log) : 0);
     }
-    if (!job.queued && size->second == 0) continue;  // the job has no files
+    if (!job.queued && size->second == 0) continue;  // this lease has no report
     kept.emplace_back(job.ended_unix_milliseconds.value_or(0), size->second);
   }
   std::sort(kept.rbegin(), kept.rend());

@@ -150,12 +150,12 @@ class Groups {
   Group* group_ = nullptr;
 };
 
-/// Running jobs are shown first, then waiting ones, then those that ended last.
+/// Running jobs (0) are shown first, then waiting jobs (1), then ended jobs (2).
 std::size_t rank_of(const Job& job) {
   return job.state == JobState::kRunning ? 0 : model::has_ended(job.state) ? 2 : 1;
 }
 
-/// The job queued last; a terminal job only if there are no queued ones.
+/// The caller's latest queued job. If the caller has no queued job, the latest job from a terminal.
 const Job* last_of(const std::vector<const Job*>& jobs, std::uint32_t caller) {
   const Job* last = nullptr;
   for (auto at = jobs.rbegin(); at != jobs.rend(); ++at) {

@@ -14,8 +14,8 @@ namespace berth::serve {
 struct Selection {
   std::vector<const model::Job*> jobs;
   std::size_t not_shown = 0;  // the number of jobs that are missing because of "limit"
-  /// With "compact", one job stands for all similar jobs of its array; the value lists them:
-  /// "1-9,12".
+  /// With "compact", one job stands for all similar jobs of its array. Maps the id of this job to
+  /// the indices of the similar jobs, for example "1-9,12".
   std::map<model::JobId, std::string> alike;
 };
 

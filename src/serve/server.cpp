@@ -1,6 +1,7 @@
-// Each connection is one object, kept alive by its pending operation. It reads a call, hands it on,
-// waits for the answer, writes it, and reads again; never two at a time. Each has its own deadline
-// timer, so a client that sends a byte a minute costs a few hundred bytes and is dropped soon.
+// Each connection is one object, kept alive by its pending operation. It handles one call at a
+// time: it reads the call, passes it on, waits for the answer and writes the answer. Each
+// connection has its own deadline timer. So a client that sends a byte a minute costs a few hundred
+// bytes and is dropped soon.
 #include "serve/server.hpp"
 
 #include <sys/socket.h>
@@ -38,7 +39,7 @@ constexpr std::size_t kMostThrownAway = 8 << 20;
 constexpr int kCallsAtOnce = 16;
 constexpr std::chrono::milliseconds kLongTurn(5);
 
-/// The bytes are not HTTP. This is different from an incomplete call.
+/// True if the bytes are not HTTP; false if they are only an incomplete call.
 bool is_no_http(const error_code& problem) {
   return problem && problem != http::error::end_of_stream &&
          problem != http::error::partial_message &&
@@ -63,9 +64,9 @@ struct Server::Parts : std::enable_shared_from_this<Server::Parts> {
   asio::local::stream_protocol::acceptor acceptor;
   asio::steady_timer again;
   std::set<Answer::Connection*> open;
-  std::map<uid_t, std::size_t> bytes;  // used by each user's calls and answers
+  std::map<uid_t, std::size_t> bytes;  // memory used by each user's calls and answers
   std::uint64_t accepted = 0;
-  std::map<uid_t, std::deque<std::pair<Call, Answer>>> calls;  // received, by user
+  std::map<uid_t, std::deque<std::pair<Call, Answer>>> calls;  // not handled yet, by user
   uid_t last_served = 0;
 
   /// Users take turns, so that one user's thousand calls do not delay the others.
@@ -93,7 +94,8 @@ struct Server::Parts : std::enable_shared_from_this<Server::Parts> {
     if (turn == calls.end()) turn = calls.begin();
     last_served = turn->first;
     auto& theirs = turn->second;
-    // Skip closed connections: they no longer count for the limit, so their calls could pile up.
+    // Drop the calls of closed connections. These connections no longer count for the limit, so
+    // their calls could pile up.
     while (theirs.size() > 1 && !theirs.front().second.is_wanted()) theirs.pop_front();
     auto [call, answer] = std::move(theirs.front());
     theirs.pop_front();
@@ -243,8 +245,8 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     server_->take(std::move(call), Answer(weak_from_this()));
   }
 
-  /// Nothing is read while an answer is pending, so only this detects that the client disconnected.
-  /// Data that it has already sent stays in a local socket.
+  /// Detects that the client disconnected, because nothing else is read while an answer is pending.
+  /// On a local socket, data that the client has already sent is not read.
   void watch_for_the_end() {
     const auto what = is_local_ ? Socket::wait_error : Socket::wait_read;
     socket_.async_wait(what, [self = shared_from_this()](error_code problem) {
@@ -254,17 +256,17 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     });
   }
 
-  /// Over TCP, the end of a connection is only visible after all data before it. So read and
-  /// discard that data; it is not needed, because such a connection has only one call. Returns
-  /// false at the end.
+  /// Over TCP, the end of a connection is only visible after all data before it. So this reads and
+  /// discards the data, which is not needed: such a connection has only one call. Returns false if
+  /// the connection has ended.
   [[nodiscard]] bool discard() {
     std::array<char, 4096> bytes{};
     const ssize_t n = ::recv(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT);
     return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
   }
 
-  /// Returns false if the bytes of this call, with those of the other calls of this user that are
-  /// held in memory, exceed the limit.
+  /// Counts more bytes of memory for this call. Returns false if all calls of this user together
+  /// would exceed the limit.
   bool take_bytes(std::size_t more) {
     if (more == 0) return true;
     std::size_t& all = server_->bytes[peer_.uid];
@@ -284,7 +286,8 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     if (mine->second == 0) server_->bytes.erase(mine);
   }
 
-  /// Most clients read in time: then this needs no copy and no timer.
+  /// Sends a part of a stream. If the client reads in time, which is usual, this needs no copy and
+  /// no timer.
   void send_part(std::string_view bytes) {
     if (in_sending_.empty()) {
       const ssize_t sent =
@@ -292,7 +295,8 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
       if (sent > 0) bytes.remove_prefix(static_cast<std::size_t>(sent));
       if (bytes.empty()) return;
     }
-    // The first part contains all existing jobs and may be long.
+    // The limit does not count the new bytes, because the first part contains all existing jobs and
+    // may be long.
     if (to_send_.size() > server_->limits.stream_bytes || !take_bytes(bytes.size())) return close();
     to_send_ += bytes;
     if (in_sending_.empty()) send_more();
@@ -307,7 +311,7 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
                         if (problem) return self->close();
                         self->deadline_.cancel();
                         self->give_back_bytes(self->in_sending_.size());
-                        self->in_sending_ = {};  // a large frame must not stay in memory
+                        self->in_sending_ = {};  // free the memory of a large part
                         if (!self->to_send_.empty()) self->send_more();
                       });
   }
@@ -318,8 +322,8 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     write(std::move(reply));
   }
 
-  /// If we closed the socket while the client still sends, our answer would be lost. So read and
-  /// discard its data for a while.
+  /// If the socket were closed while the client is still sending, the answer would be lost. So the
+  /// client's data is read and discarded for a while.
   void throw_away() {
     error_code ignored;
     socket_.shutdown(Socket::shutdown_send, ignored);
@@ -376,11 +380,11 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
   boost::beast::flat_buffer buffer_{64 << 10};
   std::optional<http::request_parser<http::string_body>> parser_;
   http::response<http::string_body> response_;
-  std::string in_sending_, to_send_;  // parts of a stream
+  std::string in_sending_, to_send_;  // parts of a stream: sent now, and sent next
   State state_ = State::kIdle;
   bool keep_alive_ = true, is_local_ = true;
-  std::size_t bytes_ = 0;  // counted in server_->bytes
-  std::size_t left_ = 0;   // bytes to discard at most
+  std::size_t bytes_ = 0;  // memory of this connection, counted in server_->bytes
+  std::size_t left_ = 0;   // how many more bytes are discarded
 };
 
 void Answer::send(Reply reply) const {
@@ -412,9 +416,9 @@ struct Share {
   }
 };
 
-/// Makes room for one more connection of this user. A user with too many connections loses the one
-/// that has been idle longest; if none is idle, the new connection is refused. If all users
-/// together have too many, the user with the most connections loses one.
+/// Makes room for one more connection of this user. A user with too many connections loses the
+/// oldest idle connection; if none is idle, the new connection is refused. If all users together
+/// have too many, the user with the most connections loses one.
 template <typename Connections>
 bool make_room(const Connections& open, const Limits& limits, uid_t uid) {
   std::map<uid_t, Share> shares;
@@ -465,9 +469,9 @@ void let_in(const std::shared_ptr<Parts>& parts, Socket socket) {
   std::make_shared<Answer::Connection>(parts, std::move(socket), peer)->read();
 }
 
-/// Accepts many connections in one turn, so that callers need not wait a turn for each connection
-/// of another user. But not all in one turn: a connection whose first call has not been read yet
-/// looks idle.
+/// Accepts several connections in one turn, so that callers need not wait a turn for each
+/// connection of another user. But not all of them: a connection whose first call has not been read
+/// yet looks idle, and could be closed.
 template <typename Parts>
 void accept(const std::shared_ptr<Parts>& parts) {
   parts->acceptor.async_wait(asio::socket_base::wait_read,
@@ -481,8 +485,8 @@ void accept(const std::shared_ptr<Parts>& parts) {
                                }
                                if (!problem || problem == asio::error::would_block)
                                  return accept(here);
-                               // For example, if no descriptor is free: wait until other
-                               // connections are closed.
+                               // If accepting fails, for example because no descriptor is free,
+                               // wait until other connections are closed.
                                here->again.expires_after(std::chrono::milliseconds(100));
                                here->again.async_wait([here](error_code stopped) {
                                  if (!stopped) accept(here);

@@ -1,7 +1,7 @@
 // Server: HTTP/1.1 over a Unix socket, on the caller's event loop. It knows nothing about jobs.
 // Clients are untrusted: headers and bodies have size limits, and slow clients are dropped. A user
-// with too many connections loses the oldest idle one. A user with too much data in memory must
-// retry later. No client delays another.
+// with too many connections loses the oldest idle connection. A user with too much data in memory
+// must retry later. No client delays another.
 #pragma once
 
 #include <cstdint>
@@ -63,8 +63,8 @@ class Answer {
   class Connection;
   explicit Answer(std::weak_ptr<Connection> connection) : connection_(std::move(connection)) {}
   void send(Reply reply) const;
-  /// Sends an endless answer instead (text/event-stream), one part per call. A client that reads
-  /// too slowly is dropped.
+  /// Instead of send(), sends one part of an endless answer (text/event-stream). A client that
+  /// reads too slowly is dropped.
   void stream(std::string_view bytes) const;
   /// False if the client has disconnected.
   [[nodiscard]] bool is_wanted() const;
@@ -78,11 +78,11 @@ struct Limits {
   std::size_t body_bytes = 4 << 20;  // enough for an environment of 2 MiB, which is longer as JSON
   std::size_t connections = 2000;    // in total
   std::size_t connections_a_user = 1200;
-  /// Memory for calls and answers; a single one may exceed this.
+  /// Memory for the calls and answers of one user. A single call or answer may be larger.
   std::size_t bytes_a_user = 64 << 20;
-  std::size_t stream_bytes = 256 << 10;  // unsent bytes for a client of a stream
-  int idle_seconds = 60;                 // between two calls
-  int slow_seconds = 10;                 // for receiving a call or sending an answer
+  std::size_t stream_bytes = 256 << 10;  // most unsent bytes of a stream
+  int idle_seconds = 60;                 // most time between two calls
+  int slow_seconds = 10;                 // most time for receiving a call or sending an answer
 };
 
 class Server {
@@ -101,12 +101,13 @@ class Server {
   ~Server();
   [[nodiscard]] std::size_t connections() const;
   [[nodiscard]] const Limits& limits() const;
-  /// Whether our own user may have one more connection; closes an idle one for it if needed.
+  /// Whether the user of this process may have one more connection. If needed, closes an idle
+  /// connection of this user.
   [[nodiscard]] bool make_room();
-  /// Serves one call of our own user at a connection that was accepted elsewhere. `received`: the
-  /// part of the call that was already read. Call make_room() first.
+  /// Serves one call for the user of this process, at a connection that was accepted elsewhere.
+  /// `received`: the part of the call that was already read. Call make_room() first.
   void adopt(Descriptor socket, std::string_view received);
-  /// Removed with the server, unless leave() was called.
+  /// The socket's file. The server removes it at the end, unless SocketFile::leave() was called.
   [[nodiscard]] SocketFile& file() { return file_; }
 
   struct Parts;

@@ -179,12 +179,12 @@ TEST_CASE("invalid, too long or endless calls are refused, and others are served
   CHECK(has(answer_to("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n" +
                       std::string(2000, 'a') + "\r\n0\r\n\r\n"),
             "413"));
-  // A client that still sends gets the answer, too.
+  // A client that is still sending its call gets the answer, too.
   const std::string long_call =
       "POST / HTTP/1.1\r\nContent-Length: 4000000\r\n\r\n" + std::string(4'000'000, 'a');
   for (int i = 0; i < 20; ++i) CHECK(has(answer_to(long_call), "E0919"));
   CHECK(has(answer_to("GET /%zz HTTP/1.1\r\nHost: b\r\n\r\n"), "400"));
-  // Half a call, and then nothing.
+  // A client that stops in the middle of its call is disconnected.
   CHECK(answer_to("POST / HTTP/1.1\r\nContent-Length: 10\r\n\r\nhalf") == "<closed>");
   const Descriptor good = server.connect();
   say(good, get("/fine"));

@@ -21,11 +21,11 @@ struct Settings {
   /// "observe", "warn" or "enforce": what to do about foreign processes.
   std::string mode = "observe";
   std::vector<std::string> admins;  // groups whose members may do what root may
-  std::vector<std::string> exempt_users, exempt_groups;  // exempt from `mode`
+  std::vector<std::string> exempt_users, exempt_groups;  // not affected by `mode`
   policy::QueueRules rules;
   /// How long ended jobs and their output are kept.
   std::chrono::milliseconds keep = std::chrono::hours(7 * 24);
-  /// For the output of all ended jobs; the oldest is deleted first.
+  /// The most bytes of output of all ended jobs together. The oldest output is deleted first.
   std::uint64_t keep_output_bytes = std::uint64_t{10} << 30U;
   policy::UserRules everyone;
   /// Rules for some users, by name; `everyone` is for the others.
@@ -42,11 +42,11 @@ inline constexpr const char* kSettingsFile = "/etc/berth/berth.toml";
 /// Whose broker reads the settings. Most settings are only for the broker that serves all users.
 enum class Audience : unsigned char { kAllUsers, kOneUser };
 
-/// Parses a settings file. Fails as TomlTable::read.
+/// Parses a settings file. Fails with the errors of TomlTable::read().
 [[nodiscard]] Result<Settings> parse_settings(std::string_view document, const std::string& origin,
                                               Audience audience = Audience::kAllUsers);
-/// A missing file means the defaults, unless it is required. Also fails with kUnavailable (E0925:
-/// it cannot be read, or other users can write it, or read the webhooks in it).
+/// Returns the defaults if the file is missing and not required. Also fails with kUnavailable
+/// (E0925: the file cannot be read, or other users can write it, or read the webhooks in it).
 [[nodiscard]] Result<Settings> read_settings(const std::string& path, bool required,
                                              Audience audience = Audience::kAllUsers);
 

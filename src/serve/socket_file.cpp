@@ -22,7 +22,8 @@
 namespace berth::serve {
 namespace {
 
-/// If a user floods us, this queue fills up, and further callers wait in connect().
+/// The most connections that wait to be accepted. If a user fills this queue, further callers wait
+/// in connect().
 constexpr int kBacklog = 512;
 
 Error cannot_listen(const std::string& path, int problem) {
@@ -44,7 +45,7 @@ std::optional<sockaddr_un> address_of(const system::SocketName& name) {
   return address;
 }
 
-/// Whether a broker answers there.
+/// Whether a broker answers at this path.
 bool is_served(const std::string& path) {
   const system::SocketName name(path);
   const auto address = address_of(name);
@@ -84,11 +85,12 @@ Result<Descriptor> listen_at(const std::string& path, bool for_all) {
 }  // namespace
 
 Result<SocketFile> SocketFile::make(const std::string& path, bool for_all) {
-  // Of two brokers that start at once, only the one with the lock may remove a dead broker's files.
+  // If two brokers start at the same time, only the one with the lock may remove a dead broker's
+  // files.
   Descriptor lock(
       ::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!lock) return cannot_listen(path, errno);
-  constexpr int kPause = 20, kMostPauses = 50;  // milliseconds
+  constexpr int kPause = 20, kMostPauses = 50;  // kPause is in milliseconds
   for (int pauses = 0; ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 || is_served(path); ++pauses) {
     if (pauses == kMostPauses || !is_left_by_the_dead(path + ".lock")) return is_taken(path);
     ::poll(nullptr, 0, kPause);
@@ -99,7 +101,7 @@ Result<SocketFile> SocketFile::make(const std::string& path, bool for_all) {
 }
 
 Status SocketFile::show_at(const std::string& link) {
-  // A previous broker's link already points to our socket.
+  // The link of an earlier broker may already point to the socket of this broker.
   std::error_code none;
   const bool is_ours = std::filesystem::read_symlink(link, none) == path_;
   if (!is_ours && is_served(link)) return is_taken(link);

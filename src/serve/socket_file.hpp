@@ -1,7 +1,7 @@
 // SocketFile: the broker's socket and its file. mark_time() updates the file's time, which shows
-// clients when a broker last served there. If two brokers start at once, only one gets the lock.
-// The file appears only when the broker already listens. The broker decides whether to remove it on
-// exit or to leave it as a sign that a broker will return.
+// clients when a broker last served there. If two brokers start at the same time, only one gets the
+// lock. The file appears only when the broker already listens. The broker decides whether to remove
+// it on exit or to leave it as a sign that a broker will return.
 #pragma once
 
 #include <string>
@@ -23,8 +23,8 @@ class SocketFile {
 
   /// Gives the socket to the caller, which accepts connections and closes it.
   [[nodiscard]] Descriptor take_socket() { return std::move(socket_); }
-  /// Adds a link to the socket elsewhere. A broker that already answers there keeps the path. Fails
-  /// as make().
+  /// Adds a symbolic link to the socket at another path. If another broker already answers at that
+  /// path, its link stays, and this call fails. Fails with the errors of make().
   [[nodiscard]] Status show_at(const std::string& link);
   void mark_time() const;
   void take_away();

@@ -1,5 +1,5 @@
 // Reads and checks a caller's header, then gives the connection to the server. The server treats it
-// like a connection of this process's user at its socket.
+// like a connection of this process's user over the Unix socket.
 #include "serve/tcp_door.hpp"
 
 #include <array>
@@ -56,15 +56,16 @@ std::string_view token_of(const Header& header) {
   return value.substr(kScheme.size());
 }
 
-/// A browser sends the origin of the page that makes the call. Only for Berth's own page is this
-/// the address that the call is sent to.
+/// A browser sends the origin of the page that makes the call. If the page is Berth's own, its
+/// origin is the host to which the call is sent.
 bool is_from_other_page(const Header& header) {
   if (header.find(http::field::origin) == header.end()) return false;
   const std::string_view host = field(header, http::field::host);
   return field(header, http::field::origin) != "http://" + std::string(host);
 }
 
-/// A browser opens the page before the page can send a token.
+/// Whether the call requests the web page. This needs no token, because a browser opens the page
+/// before the page can send one.
 bool asks_for_page(const Header& header) {
   const auto target = header.target();
   return header.method() == http::verb::get && is_page({target.data(), target.size()});
@@ -183,7 +184,8 @@ class Stranger : public std::enable_shared_from_this<Stranger> {
     asio::async_write(socket_, asio::buffer(said_),
                       [self = shared_from_this()](error_code problem, std::size_t) {
                         if (problem) return self->close();
-                        // Closing with unread data would discard our answer.
+                        // If the socket were closed while it has unread data, the client would not
+                        // get the answer.
                         error_code ignored;
                         self->socket_.shutdown(tcp::socket::shutdown_send, ignored);
                         self->drain();

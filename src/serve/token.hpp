@@ -1,4 +1,5 @@
-// The token of the TCP door. Only its user can read the file, so the token identifies the user.
+// The token for the API over TCP. Only one user can read the token's file, so the token identifies
+// this user.
 #pragma once
 
 #include <string>

@@ -43,7 +43,7 @@ std::optional<double> p95_of(std::vector<Weighted> values) {
 /// The sum of one group while rows are being added.
 struct Group {
   Usage all;
-  std::map<std::pair<std::int64_t, std::string>, Usage> parts;  // parts by time and device
+  std::map<std::pair<std::int64_t, std::string>, Usage> parts;  // usage by time and device
   std::map<std::string, Usage> devices;
   std::set<std::uint64_t> jobs;
 
@@ -52,8 +52,8 @@ struct Group {
     devices[row.key.device].add(row.usage);
     jobs.insert(row.key.job);
     Usage& part = parts[{row.from, row.key.device}];
-    // The programs of one group run at the same time, so their memory is added up, but their time
-    // is not.
+    // The programs of one group run at the same time. So their memory is added up, but the time in
+    // which they held the device is not.
     const double held = std::max(part.held_seconds, row.usage.held_seconds);
     part.add(row.usage);
     part.held_seconds = held;

@@ -14,12 +14,13 @@ namespace berth::serve {
 struct UsageSum {
   std::string name;  // name of the user, job or program
   watch::Usage usage;
-  /// The value below which the job stayed for 95 % of the time on each device. It is computed from
-  /// the means of minutes (older than a week: hours), weighted by time. nullopt: not known.
+  /// The value below which memory and utilization stayed for 95 % of the time on each device.
+  /// Computed from means, weighted by time: means of minutes, or of hours if older than a week.
+  /// nullopt: not known.
   std::optional<double> memory_p95_bytes, utilization_p95_percent;
-  int devices = 0;         // devices on which it had processes
+  int devices = 0;         // devices that it held or used
   int unused_devices = 0;  // devices that it held but is known never to have used
-  std::string next;        // options for the next time: "--memory 8GiB"; "": as before, or unknown
+  std::string next;        // options for the next time: "--memory 8GiB"; "": the same, or unknown
 };
 
 /// Adds up the wanted rows by "user", "job" or "command"; the group that held devices longest is

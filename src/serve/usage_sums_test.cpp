@@ -73,7 +73,7 @@ TEST_CASE("a whole device for a small job that leaves it idle is advised to shar
   CHECK(sum_of(hundred(0.8, 4)).next.empty());
   CHECK(sum_of(hundred(0.2, 40)).next.empty());
   CHECK(sum_of(hundred(0, 4)).next == "--cpu");
-  CHECK(sum_of({minute(0, 0.2, 4)}).next.empty());  // too short
+  CHECK(sum_of({minute(0, 0.2, 4)}).next.empty());  // one minute is too short for advice
 }
 
 TEST_CASE("memory that was asked for is compared with the peak") {

@@ -12,12 +12,13 @@ namespace berth::serve {
 namespace {
 
 using Json = nlohmann::json;
-/// Milliseconds. A smaller step is a leap second or a correction by NTP, and is ignored.
+/// In milliseconds. If the machine's clock was set by less, that is a leap second or a correction
+/// by NTP, and is ignored.
 constexpr std::int64_t kSet = 1000;
 constexpr std::int64_t kLately = 24LL * 3600 * 1000;
 
-/// Includes the time of suspend. With CLOCK_MONOTONIC, the clock would seem to have been set during
-/// suspend.
+/// Milliseconds since boot, including the time of suspend. With CLOCK_MONOTONIC, the clock would
+/// seem to have been set during suspend.
 std::int64_t since_start() {
   timespec time = {};
   ::clock_gettime(CLOCK_BOOTTIME, &time);

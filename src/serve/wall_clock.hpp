@@ -1,7 +1,7 @@
 // WallClock: wall-clock time computed from the machine's boot-time clock. If someone sets the
-// machine's clock, this one does not change until follow(); then the recorded times of jobs move by
-// the same amount. So an hour ago stays an hour ago. No limit, age or share depends on when the
-// clock was set, or on whether a broker was running then.
+// machine's clock, WallClock does not change until follow() is called; then the recorded times of
+// jobs move by the same amount. So an hour ago stays an hour ago. No limit, age or share depends on
+// when the clock was set, or on whether a broker was running then.
 #pragma once
 
 #include <cstdint>
@@ -35,9 +35,9 @@ class WallClock {
   [[nodiscard]] bool was_set_lately() const;
 
  private:
-  std::string boot_;          // identifies the boot
-  std::int64_t ahead_ = 0;    // difference to the boot-time clock
-  std::int64_t set_at_ = -1;  // when it was set, by the boot-time clock; -1: never
+  std::string boot_;          // the kernel's id of this boot
+  std::int64_t ahead_ = 0;    // wall-clock time of the boot, in Unix milliseconds
+  std::int64_t set_at_ = -1;  // milliseconds from boot until the clock was set; -1: never set
 };
 
 }  // namespace berth::serve

@@ -22,7 +22,8 @@ namespace berth::serve {
 
 namespace {
 
-/// Limit per user. All streams of a user share one text a second, but each needs a connection.
+/// The most streams of one user. All streams of a user share one text a second, but each needs a
+/// connection.
 constexpr std::ptrdiff_t kMostListeners = 1000;
 constexpr std::size_t kMostProcesses = 200;
 /// The most requests for history that may wait at the same time.
@@ -267,7 +268,7 @@ bool WatchFeed::is_for_all(uid_t uid) const {
   return uid == 0 || uid == ::geteuid();
 }
 
-/// Listeners with the same view get the same documents.
+/// The key of what this caller may see. Listeners with the same key get the same documents.
 uid_t WatchFeed::view_of(const Asker& asker) const {
   return is_for_all(asker.call.peer.uid) ? 0 : asker.call.peer.uid;
 }
@@ -285,7 +286,7 @@ const std::string& WatchFeed::document_for(uid_t view) {
   return found->second = output::frame_json(shown, facts);
 }
 
-/// Listeners that have received the previous frame get only the differences.
+/// Listeners that have received the previous sample of the devices get only the differences.
 std::string WatchFeed::event_for(uid_t view, const std::map<uid_t, std::string>& before) {
   const std::string& document = document_for(view);
   const auto known = before.find(view);
@@ -304,7 +305,7 @@ void WatchFeed::mind_sampler() {
 }
 
 void WatchFeed::tell_alerts(const watch::AlertWatch::Changes& changes) {
-  // The result of `berth doctor` may be different now, so discard the stored ones.
+  // An alert may change the result of `berth doctor`, so discard the stored results.
   if (!changes.begun.empty() || !changes.ended.empty())
     for (auto& [language, one] : diagnoses_) one.reply.reset();
   if (!changes.begun.empty() || !changes.ended.empty())
@@ -325,7 +326,7 @@ void WatchFeed::take(const watch::FramePtr& frame) {
   frame_ = frame;
   const auto before = std::exchange(documents_, {});
   seconds_without_frame_ = 0;
-  // Only for every tenth frame, because queue_() looks at all jobs.
+  // Only for every tenth frame (sample of the devices), because queue_() looks at all jobs.
   constexpr std::uint64_t kQueueEvery = 10;
   if (frame->number % kQueueEvery == 0) longest_wait_ = queue_().longest_wait_seconds;
   tell_alerts(alerts_.add(*frame, longest_wait_, hangs_));

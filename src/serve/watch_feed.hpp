@@ -43,15 +43,15 @@ class WatchFeed {
   WatchFeed& operator=(const WatchFeed&) = delete;
 
   /// Starts sampling now, keeps history in the state folder, delivers alerts, and sends metrics to
-  /// an OpenTelemetry collector. Otherwise
-  /// sampling starts with the first call that needs it, without history.
+  /// an OpenTelemetry collector. Without this call, sampling starts with the first request that
+  /// needs it, and no history is kept.
   void keep_history(const std::string& state_folder,
                     const std::function<void(const std::string&)>& note,
                     const std::vector<AlertTarget>& targets, const OtlpOptions& otlp);
-  /// True if the call is about watching; it is answered now or with the first frame, so that "no
-  /// alerts" means that the devices were read.
+  /// Returns true if the call is about watching. Such a call is answered now or with the first
+  /// sample of the devices. So "no alerts" means that the devices were read.
   [[nodiscard]] bool act(const Call& call, const Answer& answer);
-  /// Call it once a second. It detects that the sampler has stopped making frames.
+  /// Call it once a second. It detects that the sampler no longer takes samples.
   void mind_sampler();
   /// Sets the root processes of jobs, what the jobs requested, and which of them hang.
   void set_jobs(std::vector<JobRoot> roots, watch::AskedMemory asked, watch::ReportedHangs hangs);
@@ -88,23 +88,23 @@ class WatchFeed {
   std::optional<AlertDelivery> delivery_;
   std::optional<OtlpExport> otlp_;
   std::function<void(const std::string&)> note_;
-  std::list<Asker> early_;      // callers that asked before the first frame
+  std::list<Asker> early_;      // callers that wait for the first sample
   std::list<Asker> listeners_;  // listeners of the stream
-  // documents of this frame for the listeners; the key is their view_of()
+  // documents of the newest sample for the listeners; the key is view_of() of a listener
   std::map<uid_t, std::string> documents_;
   std::mutex mutex_;  // protects roots_ and asked_
   std::vector<JobRoot> roots_;
   watch::AskedMemory asked_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-  std::string history_file_;  // "": none is kept
+  std::string history_file_;  // "": no history is kept
   system::UserNames users_{"/etc"};
   int pending_lookups_ = 0;
   struct Diagnosis {
-    std::list<Asker> patients;  // callers that wait for doctor
+    std::list<Asker> patients;  // callers that wait for the result
     std::optional<Reply> reply;
     std::chrono::steady_clock::time_point at;
   };
-  std::map<std::string, Diagnosis> diagnoses_;  // by language
+  std::map<std::string, Diagnosis> diagnoses_;  // results of `berth doctor`, by language
   std::atomic<bool> is_over_ = false;
   boost::asio::thread_pool lookups_{1}, doctor_{1};
   std::optional<watch::History> history_;  // used only by the sampler's thread

@@ -15,13 +15,14 @@
 
 namespace berth::serve {
 
-/// Unix seconds; `to` is not included. `step` in seconds; 0: the finest.
+/// `from` and `to` are in Unix seconds, and `to` is not included. `step` is in seconds; 0: the
+/// finest step.
 struct Period {
   std::int64_t from = 0, to = 0, step = 0;
 };
 
-/// The means of one reading in `count` parts of a period. A moment lasts for the step of the
-/// history, so it can fill several parts.
+/// Divides a period into `count` parts, and returns the mean of one reading in each part. A stored
+/// reading is valid for one step of the history, so it can fill several parts.
 [[nodiscard]] std::vector<std::optional<double>> in_parts(const watch::DeviceHistory& device,
                                                           const Period& period,
                                                           watch::Series series, std::size_t count);

@@ -30,8 +30,8 @@ std::optional<std::uint32_t> uid_of(std::int64_t pid) {
   return status ? system::parse_status(*status).uid : std::nullopt;
 }
 
-/// True only if certain: a process that cannot be checked, because no descriptor is free, is not
-/// gone.
+/// True only if the process is certainly gone. If it cannot be checked, because no descriptor is
+/// free, it counts as alive.
 bool is_gone(const model::ProcessId& process, int handle) {
   const auto pid = static_cast<pid_t>(process.pid);
   const long there =
@@ -41,7 +41,8 @@ bool is_gone(const model::ProcessId& process, int handle) {
   return ticks && *ticks != process.start_ticks;  // the pid was reused
 }
 
-/// Asio may deliver an event of a closed descriptor to the new one that reuses its number.
+/// Checks the pidfd again, because Asio may deliver an event of a closed descriptor to the new
+/// descriptor that reuses its number.
 bool has_ended(int handle) {
   pollfd wait{handle, POLLIN, 0};
   return ::poll(&wait, 1, 0) > 0;

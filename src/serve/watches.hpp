@@ -38,10 +38,11 @@ class Watches {
   void forget(model::JobId job);
   /// Signals the first living process of the job; false if there is none.
   bool signal(model::JobId job, int number);
-  /// Signals all processes except the first: in a terminal job these are the front (first) and its
-  /// keeper. Signals the first if it is the only one. False if none is left.
+  /// Signals all processes of the job except the first. In a terminal job, the first is the front
+  /// (the user's `berth run`), and the second is its keeper. Signals the first if it is the only
+  /// one. False if none is left.
   bool signal_keeper(model::JobId job, int number);
-  /// Like signal_keeper(), but with a value, as with sigqueue(3).
+  /// Does the same as signal_keeper(), and also sends a value, as sigqueue(3) does.
   bool queue_to_keeper(model::JobId job, int number, int value);
   [[nodiscard]] std::size_t count(model::JobId job) const;
   [[nodiscard]] std::vector<JobRoot> roots() const;
@@ -61,7 +62,7 @@ class Watches {
   boost::asio::io_context& loop_;
   std::function<void(model::JobId)> all_gone_;
   std::map<model::ProcessId, Watch> watches_;
-  std::set<model::ProcessId> idle_;  // without a job
+  std::set<model::ProcessId> idle_;  // no job needs them any more
   std::map<model::JobId, std::vector<model::ProcessId>> watched_;
 };
 
