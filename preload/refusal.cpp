@@ -15,7 +15,7 @@ std::uint64_t used_by(const wire::Process& process, int place) {
   return wire::read_word(process.device[place].used);
 }
 
-/// The other process of the job that holds most; nullptr: none holds anything.
+/// The other process of the job that holds the most memory; nullptr: no other process holds any.
 const wire::Process* largest_other(int place) {
   const Region& here = *region();
   const wire::Process* largest = nullptr;

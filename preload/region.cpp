@@ -19,7 +19,7 @@ constinit int g_state = 0;  // 1: the region is mapped, -1: there is none, 0: no
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 constinit std::uint32_t g_said = 0;
 
-/// A forked child must not use the entry of its parent.
+/// Runs in a forked child, which must not use the entry of its parent.
 void after_fork() {
   if (g_state > 0) g_region.process = nullptr;
   g_state = 0;
@@ -31,7 +31,7 @@ void* map(const char* folder, const char* name, bool writable, std::size_t bytes
   char path[4096];
   const int length = snprintf(path, sizeof(path), "%s/%s", folder, name);
   if (length < 0 || static_cast<std::size_t>(length) >= sizeof(path)) return nullptr;
-  // Only the writable file must not be a link: `limits` may be a link to memory of `berth run`.
+  // The writable file must not be a link. The file `limits` may be a link to memory of `berth run`.
   const int file = open(path, (writable ? O_RDWR | O_NOFOLLOW : O_RDONLY | O_NONBLOCK) | O_CLOEXEC);
   if (file < 0) return nullptr;
   const bool whole = lseek(file, 0, SEEK_END) >= static_cast<off_t>(bytes);
@@ -71,7 +71,7 @@ bool is_strict() {
   return strict != nullptr && *strict != 0;
 }
 
-/// Call it with the lock held.
+/// Finds and maps the region. Call it with the lock held.
 int find() {
   const char* folder = getenv("BERTH_GUARD");  // NOLINT(concurrency-mt-unsafe)
   if (folder == nullptr || *folder == 0) {

@@ -21,14 +21,14 @@ struct Region {
   wire::Process* process;
 };
 [[nodiscard]] Region* region();
-/// Like region(), but takes no entry in the list of the job's processes, for a process that only
-/// reads: `process` may be nullptr.
+/// The region for a process that only reads it. The process gets no entry in the list of the job's
+/// processes, so `process` may be nullptr.
 [[nodiscard]] const Region* seen_region();
 /// Whether a program must not use CUDA or OpenCL here: the guard limits nothing in it, although the
 /// job was started with --strict.
 [[nodiscard]] bool must_refuse();
 /// Called in a child after fork(), because what the library recorded belongs to the parent. Each
-/// library defines its own.
+/// library defines its own forget_all().
 void forget_all();
 /// quota_of() returns the job's memory on a device. memory_limit() returns the part that
 /// allocations may use; contexts and modules take the rest.
@@ -37,12 +37,12 @@ void forget_all();
 [[nodiscard]] std::uint64_t clock_now();
 /// Prints a line to stderr. Further lines with the same `which` are not printed.
 void say_once(int which, const char* format, ...) __attribute__((format(printf, 2, 3)));
-/// Formats "%.2f GiB" without allocation or locale.
+/// A size as text, such as "1.50 GiB", made without allocation or locale.
 struct Size {
   char text[32];
 };
 [[nodiscard]] Size show(std::uint64_t bytes);
-/// "python (pid 12)"; the name is unknown if /proc cannot be read.
+/// A process as text, such as "python (pid 12)". The name is "?" if /proc cannot be read.
 struct Who {
   char text[64];
 };

@@ -69,9 +69,9 @@ std::uint64_t own_of(const turns::Place& place) {
   return __atomic_load_n(&place.own, __ATOMIC_RELAXED);
 }
 
-/// The device time with which a new or returning job starts: that of the job with the newest turn
-/// in its class. So idle time earns no credit. It is not enough to look at the jobs that wait now,
-/// because other jobs may be idle only for a moment.
+/// The device time with which a new or returning job starts: the device time of the job with the
+/// newest turn in its class. So idle time earns no credit. It is not enough to look at the jobs
+/// that wait now, because other jobs may be idle only for a moment.
 std::uint64_t had_now(const turns::Turns& shared, const turns::Place& own) {
   if (own.rank > turns::kBestEffort) return 0;
   return __atomic_load_n(&shared.now[own.rank], __ATOMIC_RELAXED);
@@ -168,10 +168,10 @@ struct Watched {
   std::uint64_t sent, since;
 };
 
-/// Whether the turn may be taken from its holder: it is dead, or it has sent no work for a
-/// millisecond (or for its own idle time). If `own` is of an earlier class, it is enough that the
-/// holder's work is done. If the holder is this process through the guard's other library (CUDA,
-/// OpenCL), the turn may be taken at once.
+/// Whether the turn may be taken from its holder. That is so if the holder is dead, or has sent no
+/// work for a millisecond (or for its own idle time). If `own` is of an earlier class, it is enough
+/// that the holder's work is done. If this process holds the turn through the guard's other library
+/// (CUDA, OpenCL), the turn may be taken immediately.
 bool may_be_taken(const turns::Turns& shared, const turns::Place& own, std::uint32_t holder,
                   std::uint64_t now, Watched& seen) {
   if (holder > turns::kPlaces) return true;
@@ -193,7 +193,7 @@ bool is_of_others(const turns::Turns& shared, const turns::Place& own, std::uint
   return holder != 0 && holder <= turns::kPlaces && shared.place[holder - 1].job != own.job;
 }
 
-/// Living processes of our job on the device; they share its cap.
+/// The number of living processes of our job on the device. They share the job's cap.
 std::uint64_t processes_of_job(const Turn& turn) {
   std::uint64_t count = 0;
   for (std::uint32_t i = 0; i < places_of(*turn.shared); ++i) {

@@ -13,22 +13,24 @@ constexpr std::uint64_t kMillisecond = 1'000'000, kWhole = 1000;
 /// The most work that may be on the device at a time, so that a turn ends soon after its quantum.
 constexpr std::uint64_t kInFlight = 2 * kMillisecond;
 
-/// This process's place among those that take turns on one device. The caller locks it, except for
-/// holds().
+/// The state of this process as one of those that take turns on a device. Lock it before calling
+/// any function except holds().
 struct Turn {
   turns::Turns* shared;
   turns::Place* own;     // nullptr: this process takes no turns
-  std::uint32_t number;  // place + 1
-  std::uint64_t ends;    // 0: not our turn
+  std::uint32_t number;  // the index of `own`, plus 1
+  std::uint64_t ends;    // when our turn ends; 0: it is not our turn
   std::uint64_t quantum;
-  bool changed_hands;                 // another process had the turn before this one
-  std::uint64_t cap;                  // permille; 0: none
-  std::uint64_t cap_since, cap_used;  // device time since then
+  bool changed_hands;  // another process had the turn before our current turn
+  std::uint64_t cap;   // the cap in permille; 0: there is no cap
+  // start of the period for the cap, and the device time used since then
+  std::uint64_t cap_since, cap_used;
 };
 
 /// Whether jobs with this limit take turns.
 [[nodiscard]] bool takes_turns(const wire::DeviceLimit& limit);
-/// `at`: the device's index in the region. False: this process cannot take turns.
+/// Registers this process for turns on a device. `at`: the device's index in the region. False:
+/// this process cannot take turns.
 [[nodiscard]] bool join_turns(Turn& turn, int at);
 /// Says once on stderr that the share is not enforced.
 void tell_no_turns();
@@ -51,20 +53,21 @@ inline void set_busy_until(Turn& turn, std::uint64_t when) {
 /// Whether a process of an earlier class waits for the device.
 [[nodiscard]] bool is_urgent(const Turn& turn);
 /// Ends our turn: gives it to the waiting process that goes first, if any. Call it only when our
-/// work is done. `again`: we want the next turn, and get it at once if we had the least time.
+/// work is done. `again`: this process wants the next turn. It gets that turn immediately if it had
+/// the least time.
 void hand_on(Turn& turn, bool again);
-/// Waits, then returns the length of the turn. Counts the time for which another job had the
-/// device, whose index in the region is `at`. The turn is short if the turn was taken from a holder
-/// that only paused, which may want the device back.
+/// Waits for our turn and returns its length. Counts the time for which another job had the device,
+/// whose index in the region is `at`. The turn is short if the turn was taken from a holder that
+/// only paused, because the holder may want the device back.
 [[nodiscard]] std::uint64_t wait_for_turn(Turn& turn, int at);
-/// Nanoseconds since another process took our turn, because we paused; 0: none did.
+/// Nanoseconds since another process took our turn, because we paused; 0: no process took it.
 [[nodiscard]] std::uint64_t since_lost(const Turn& turn);
-/// Our turn begins now, or begins again because no other process wants the device.
+/// Begins our turn, or begins it again if no other process wants the device.
 void begin_turn(Turn& turn, std::uint64_t quantum);
 
-/// Managed memory that all processes have moved to the device (--spill).
+/// How much managed memory all processes have moved to the device (--spill).
 [[nodiscard]] std::uint64_t moved_by_all(const Turn& turn);
-/// Records how much memory this process has moved to the device. `displaces`: whether this
+/// Records how much memory this process has moved to the device. `displaces`: whether the move
 /// displaced memory that other processes had moved.
 void set_moved(Turn& turn, std::uint64_t bytes, bool displaces);
 

@@ -1,5 +1,5 @@
-// Calls that send work to a device or wait for it: each passes the gate of work.cpp, and is
-// counted by its kind and size.
+// Calls that send work to a device or wait for it. Each of them waits in work.cpp until it may
+// continue, and is counted by its kind and size.
 #include "preload/cuda/hooks.hpp"
 #include "vendor/cuda/formats.hpp"
 

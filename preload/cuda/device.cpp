@@ -6,7 +6,7 @@
 namespace berth::guard {
 namespace {
 
-// per device: its index in the region + 2; 0: not looked up yet
+// for each CUDA device: its index in the region plus 2; 1: it has no limit; 0: not looked up yet
 constinit int g_places[wire::kMaxDevices] = {};
 
 int find_device(CUdevice device) {

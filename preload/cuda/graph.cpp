@@ -15,16 +15,16 @@ constexpr std::uint64_t kPage = 2U << 20U;
 
 /// What an instantiated graph allocates.
 struct Needs {
-  std::uint64_t bytes[wire::kMaxDevices];  // by CUdevice
+  std::uint64_t bytes[wire::kMaxDevices];  // the index is the CUdevice
   bool any, frees;
-  bool frees_own;  // frees its memory when it is launched again
+  bool frees_own;  // the graph frees its memory when it is launched again
   bool live;       // the graph was launched, and no memory of graphs was freed since
 };
 
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
-constinit berth::wire::AddressTable<Needs> g_graphs;  // by CUgraphExec
+constinit berth::wire::AddressTable<Needs> g_graphs;  // the key is the CUgraphExec
 constinit std::uint64_t g_charged[wire::kMaxDevices] = {};
-constinit int g_seen = 0;  // 1: some graph allocates
+constinit int g_seen = 0;  // 1: at least one graph allocates memory
 
 struct Driver {
   CUresult (*nodes)(CUgraph, CUgraphNode*, std::size_t*);
@@ -92,8 +92,8 @@ std::uint64_t ask(CUdevice device, int attribute) {
 }
 
 /// Makes the counters equal to what the driver has reserved. Call it with the lock held. `was`: the
-/// charge before the call that may have changed it. A change is recorded as an event in the job's
-/// counters, because NVML's earlier values are no longer comparable.
+/// charge before the call that may have changed the reserve. A change is recorded as an event in
+/// the job's counters, because NVML's earlier values are then no longer comparable.
 void recount(CUdevice device, std::uint64_t was) {
   const int place = place_of(device);
   if (place < 0) return;

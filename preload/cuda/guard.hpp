@@ -28,7 +28,7 @@ struct Hook {
 /// A driver function that the guard calls but does not wrap.
 [[nodiscard]] void* driver_function(const char* name);
 
-/// The device's index in the region; -1: it has no limit.
+/// The device's index in the region (the memory shared with `berth run`); -1: it has no limit.
 [[nodiscard]] int place_of(CUdevice device);
 /// The device of this thread's context, and the context; {-1, nullptr}: there is none.
 struct Here {
@@ -49,7 +49,8 @@ void forget_contexts();
 void forget_turns();
 void forget_memory();
 void forget_graphs();
-/// Work captured into a graph is not sent yet, and recording our events would break the capture.
+/// Whether work on this stream is captured into a graph. Such work is not sent yet, and recording
+/// our events would break the capture.
 [[nodiscard]] bool is_captured(CUstream stream);
 /// In functions *_ptsz and *_ptds, a null stream means the thread's default stream.
 [[nodiscard]] inline CUstream per_thread(CUstream stream) {

@@ -33,11 +33,12 @@ constinit berth::wire::AddressTable<Held> g_held;
 struct Mapped {
   std::uint64_t handle, bytes;
 };
-constinit berth::wire::AddressTable<Mapped> g_mapped;   // by address
-constinit berth::wire::AddressTable<CUdevice> g_pools;  // -1: in host memory
+constinit berth::wire::AddressTable<Mapped> g_mapped;  // the key is the address
+// the device of each memory pool; -1: the pool is in host memory
+constinit berth::wire::AddressTable<CUdevice> g_pools;
 constinit CUcontext g_primary[wire::kMaxDevices] = {};
-/// Held while the driver creates or frees physical memory, until the tables are updated. Otherwise,
-/// another thread could get a freed handle before its entry is removed.
+/// Held while the driver creates or frees physical memory, until the tables are updated. Without
+/// this lock, another thread could get a freed handle before its entry is removed.
 constinit pthread_mutex_t g_physical = PTHREAD_MUTEX_INITIALIZER;
 
 std::uint64_t round_up(std::uint64_t bytes) {
@@ -52,7 +53,7 @@ void tell_not_spilled(std::uint64_t bytes) {
   errno = error;
 }
 
-/// --spill. The flag is the same for all devices of the job.
+/// Whether the job has --spill. The flag is the same for all devices of the job.
 bool spills(int place) {
   return (region()->limits->device[place].flags & wire::kSpill) != 0;
 }
@@ -130,7 +131,8 @@ class Charge {
   }
 
  private:
-  /// Counts spilled memory after it was allocated, because no limit has to be checked before.
+  /// Counts spilled memory after it was allocated, because no limit has to be checked before the
+  /// allocation.
   CUresult end_spilled(CUresult result, std::uint64_t address) {
     wire::Counters& own = counters(place_);
     if (result != CUDA_SUCCESS) {
@@ -219,7 +221,7 @@ bool drop_use(std::uint64_t handle, Held& held) {
 template <typename Real>
 CUresult allocate_async(Real real_function, CUdeviceptr* out, std::size_t bytes, CUstream stream,
                         CUstream own) {
-  // A captured request becomes a node of the graph.
+  // If the stream is being captured, the request becomes a node of the graph.
   if (is_captured(own)) return real_function(out, bytes, stream);
   const Here at = here();
   Charge charge(at.device, at.context, round_up(bytes));
@@ -241,9 +243,9 @@ CUresult allocate_from_pool(Real real_function, CUdeviceptr* out, std::size_t by
   return charge.from_pool().end(real_function(out, bytes, pool, stream), out);
 }
 
-/// Allocates memory beyond the quota. With the advice, the device reads pages over PCIe if they do
-/// not fit into its memory, instead of moving them each time. The contents are right without the
-/// advice, too.
+/// Allocates managed memory beyond the quota. If its pages do not fit into the device's memory, the
+/// advice makes the device read them over PCIe instead of moving them each time. The contents are
+/// right without the advice, too.
 CUresult allocate_managed(CUdeviceptr* out, std::uint64_t bytes, CUdevice device) {
   using Advise = CUresult (*)(CUdeviceptr, std::size_t, int, CUdevice);
   static const auto advise = reinterpret_cast<Advise>(driver_function("cuMemAdvise"));
@@ -255,8 +257,7 @@ CUresult allocate_managed(CUdeviceptr* out, std::uint64_t bytes, CUdevice device
   return result;
 }
 
-/// Like allocate_managed(), but for memory with rows. The driver pads each row to a multiple of
-/// kGrain.
+/// Allocates managed memory with rows. The driver pads each row to a multiple of kGrain.
 CUresult allocate_managed_rows(CUdeviceptr* out, std::size_t* pitch, std::size_t width,
                                std::size_t height, unsigned element, const Here& at) {
   if (out == nullptr || pitch == nullptr || (element != 4 && element != 8 && element != 16))
@@ -285,8 +286,9 @@ CUresult refuse_export(const char* function) {
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/// Only the driver knows the pitch: charge the minimum first, and the rest after its answer.
-/// `spill`: allocates beyond the quota with --spill; nullptr: refuse instead.
+/// Only the driver knows the pitch: charge the minimum first, and the rest when the driver has
+/// returned the pitch. `spill`: allocates beyond the quota with --spill. If it is nullptr, a
+/// request beyond the quota is refused.
 template <typename Real, typename Free, typename Address, typename Number, typename Spill>
 CUresult allocate_pitch(Real real_function, Free real_free, Address* out, Number* pitch,
                         Number width, Number height, unsigned element, Spill spill) {

@@ -40,7 +40,7 @@ void* nvml_function(const char* name) {
   return library == nullptr ? nullptr : libc_dlsym(library, name);
 }
 
-/// NVML's own function behind a wrapper.
+/// NVML's own function that a wrapper replaces.
 void* real_function(int name) {
   void* known = __atomic_load_n(&g_real[name], __ATOMIC_ACQUIRE);
   if (known != nullptr) return known;
@@ -62,7 +62,7 @@ int digit_of(char c) {
                                 : -1;
 }
 
-/// The device's index in the limits; -1: it has none.
+/// The device's index in the limits; -1: the device has no limit.
 int place_of_nvml(const Region& job, nvmlDevice_t device) {
   using Get = nvmlReturn_t (*)(nvmlDevice_t, char*, unsigned);
   static Get known = nullptr;
@@ -123,7 +123,7 @@ nvmlReturn_t processes(int name, nvmlDevice_t device, unsigned* count, Record* r
   unsigned room = 0;
   nvmlReturn_t result = call_real(name, device, &room, static_cast<Record*>(nullptr));
   if (result != NVML_SUCCESS && result != NVML_ERROR_INSUFFICIENT_SIZE) return result;
-  room += 64;  // programs may start meanwhile
+  room += 64;  // further programs may start before the next call
   auto* all = static_cast<Record*>(calloc(room, sizeof(Record)));
   if (all == nullptr) return NVML_ERROR_UNKNOWN;
   result = call_real(name, device, &room, all);

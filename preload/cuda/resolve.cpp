@@ -32,7 +32,8 @@ constexpr std::size_t kCount = sizeof(kHooks) / sizeof(kHooks[0]);
 using Dlsym = void* (*)(void*, const char*);
 constinit Dlsym g_dlsym = nullptr;
 constinit void* g_driver = nullptr;
-constinit int g_loaded = 0;  // 1: loaded, -1: there is no driver
+// 1: the driver's functions are loaded; -1: there is no driver; 0: not tried yet
+constinit int g_loaded = 0;
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct Symbols {
@@ -100,7 +101,7 @@ Dlsym real_dlsym() {
   return g_dlsym;
 }
 
-/// Call it with the lock held.
+/// Finds the driver's functions. Call it with the lock held.
 int load() {
   g_driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
   if (g_driver == nullptr) return -1;
@@ -143,7 +144,8 @@ void note_name(const char* name, void* function) {
   __atomic_store_n(&usage.trouble, wire::kUnknownMemory, __ATOMIC_RELEASE);
 }
 
-/// "cuMemAlloc", but not "cublasCreate" or "cudaMalloc".
+/// Whether the name is one of the driver's, such as "cuMemAlloc", but not "cublasCreate" or
+/// "cudaMalloc".
 bool is_driver_name(const char* name) {
   return name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z';
 }

@@ -1,5 +1,5 @@
 // Device time. If the job has a share, its processes send work only during their turn on the
-// device; they wait inside the program's call. Work in flight is limited, so that a turn ends soon
+// device. Until then, the program's call waits. Work in flight is limited, so that a turn ends soon
 // after its quantum: within a fraction of a millisecond or one kernel.
 #include "preload/cuda/hooks.hpp"
 #include "preload/turns.hpp"
@@ -11,24 +11,26 @@ namespace {
 /// times as long as moving the memory.
 constexpr std::uint64_t kSlowLink = 2, kTurnPerMove = 20;
 
-/// This process on one device. Everything except `left` is written with the lock held.
+/// The state of this process on one device. Everything except `left` is written with the lock held.
 struct Gate {
   Turn turn;
-  int state;               // 1: has a share, -1: has none, 0: not checked yet
-  std::int64_t left;       // calls until the next look at the clock
-  std::uint64_t batch;     // initial value of `left`
+  // 1: the job has a share of the device; -1: it has none; 0: not checked yet
+  int state;
+  std::int64_t left;       // calls that may be sent before the clock is read again
+  std::uint64_t batch;     // number of calls in a batch; the initial value of `left`
   std::uint64_t each;      // estimated duration of a call in nanoseconds; 0: unknown
-  std::uint64_t in_batch;  // calls between base and mark
+  std::uint64_t in_batch;  // calls between the events `base` and `mark`
   CUevent base, mark,
-      spare;  // the time before `base` has been counted; `mark` follows a batch that may still run
-  CUevent tail;       // follows everything sent before the program began to wait
+      spare;          // the time before `base` is counted; the batch before `mark` may still run
+  CUevent tail;       // recorded after everything that was sent before the program began to wait
   CUstream last;      // stream of the newest work
-  bool marked, open;  // marked: mark is set; open: base was recorded
-  bool tailed;        // tail was recorded and nothing was sent since
+  bool marked, open;  // marked: `mark` is set; open: `base` was recorded
+  bool tailed;        // `tail` was recorded and nothing was sent since
   bool fetches;       // another process had the device since our memory was moved there (--spill)
 };
 constinit Gate g_gates[wire::kMaxDevices] = {};
-constinit std::uint32_t g_changes = 0;  // number of destroyed contexts; an address may be reused
+// number of destroyed contexts; a new context may have the address of a destroyed one
+constinit std::uint32_t g_changes = 0;
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct Driver {
@@ -70,7 +72,7 @@ bool begin_gate(Gate& gate, int at) {
   return state > 0;
 }
 
-/// Counts the device's time between `base` and a completed event, less the last `others`
+/// Counts the device's time between `base` and a completed event. Subtracts the last `others`
 /// nanoseconds, in which another process had the turn.
 std::uint64_t count_until(Gate& gate, int at, CUevent event, std::uint64_t others = 0) {
   float milliseconds = 0;
@@ -86,7 +88,7 @@ void learn(Gate& gate, std::uint64_t took, std::uint64_t calls) {
   if (took > 0 && calls > 0) gate.each = took / calls + 1;
 }
 
-/// Calls since `base`.
+/// The number of calls since `base` was recorded.
 std::uint64_t sent_in(const Gate& gate) {
   const std::int64_t left = __atomic_load_n(&gate.left, __ATOMIC_RELAXED);
   const std::uint64_t now = gate.batch - (left > 0 ? static_cast<std::uint64_t>(left) : 0);
@@ -152,9 +154,9 @@ bool spills(int at) {
   return (region()->limits->device[at].flags & wire::kSpill) != 0;
 }
 
-/// --spill: moves our managed memory back to the device. During our turn, other processes pause, so
-/// our memory may displace theirs. Returns the length of the turn: the move takes at most a
-/// twentieth of it. Call it when our work is done.
+/// With --spill, moves our managed memory back to the device. During our turn, other processes
+/// pause, so our memory may displace theirs. Returns the length of the turn, which is at least 20
+/// times as long as the move. Call it when our work is done.
 std::uint64_t fetch_memory(Gate& gate, int at, CUstream stream, std::uint64_t quantum) {
   wire::Counters& own = counters(at);
   gate.fetches = false;
@@ -211,7 +213,8 @@ void pass_slowly(Gate& gate, int at, CUstream stream) {
   } else {
     end_batch(gate, at, stream);
   }
-  // Do not move memory for a short turn, which we got only because the holder paused.
+  // A turn is short if we got it only because the holder paused. Do not move memory for such a
+  // turn.
   if (gate.fetches && quantum >= turn.quantum) quantum = fetch_memory(gate, at, stream, quantum);
   begin_turn(turn, quantum);
   if (!gate.open) begin_counting(gate, stream);

@@ -32,8 +32,10 @@ constexpr Int kComplete = 0, kRunning = 1;
 constexpr Int kProfilingInfoNotAvailable = -7;
 constexpr Uint kLayerApiVersion = 0x4240, kLayerName = 0x4241, kLayerApi100 = 100;
 constexpr Uint kDeviceParent = 0x1042;
-constexpr Uint kDeviceGlobalFreeMemoryAmd = 0x4039;  // two size_t in KiB: free, largest block
-constexpr Uint kDeviceUuidKhr = 0x106A;              // cl_khr_device_uuid: 16 bytes
+// the value is two size_t in KiB: the free memory and the largest free block
+constexpr Uint kDeviceGlobalFreeMemoryAmd = 0x4039;
+// of cl_khr_device_uuid; the value has 16 bytes
+constexpr Uint kDeviceUuidKhr = 0x106A;
 constexpr Flags kDeviceTypeGpu = 1U << 2U;
 constexpr Uint kContextDevices = 0x1081;
 constexpr Uint kDevicePlatform = 0x1031;

@@ -1,5 +1,5 @@
 // Maps an OpenCL device to its entry in the region: by uuid or PCI address, or by name if it has
-// none.
+// neither.
 #include <string.h>
 
 #include "preload/ledger.hpp"
@@ -99,7 +99,7 @@ Uuid uuid_of(DeviceId device) {
   return uuid;
 }
 
-/// Whether the limit is of the device with this uuid or PCI address.
+/// Whether this is the limit for the device with this uuid or PCI address.
 bool is_of(const wire::DeviceLimit& limit, const Uuid& uuid, std::uint64_t pci) {
   constexpr Uuid kNone = {};
   const bool has_uuid = memcmp(uuid.bytes, kNone.bytes, sizeof(kNone)) != 0;

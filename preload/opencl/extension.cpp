@@ -1,6 +1,6 @@
 // Functions of extensions that send commands: command buffers (cl_khr_command_buffer), and copies
-// of Intel's unified shared memory. Every platform may have its own, so the queue decides which is
-// called.
+// of Intel's unified shared memory. Every platform may have its own versions of these functions, so
+// the queue decides which version is called.
 #include "preload/ledger.hpp"
 #include "preload/opencl/layer.hpp"
 #include "wire/address_table.hpp"
@@ -102,7 +102,7 @@ void* instead_of_command(const char* name, void* function) {
   return function;
 }
 
-/// A forked child has none of the parent's command buffers.
+/// Call it in a forked child, which has none of the parent's command buffers.
 void forget_command_buffers() {
   g_buffers = {};
   make_fresh(g_lock);

@@ -49,8 +49,8 @@ void hold(Gate& gate, Command& command) {
   --gate.flight;
 }
 
-/// The queue makes progress. So its commands that seemed not to start will start, and are in flight
-/// again.
+/// Call it when the queue makes progress. Its commands that seemed blocked will start, so they
+/// count as in flight again.
 void free_queue(Gate& gate, Queue queue) {
   for (Command* one = gate.oldest; gate.held > 0 && one != nullptr; one = one->after)
     if (one->queue == queue && one->cause == nullptr) fly(gate, *one);
@@ -70,7 +70,8 @@ void remove(Gate& gate, Command& command) {
 struct Span {
   std::uint64_t begin, end;
 };
-/// {0, 0}: not known, because the queue does not measure.
+/// The times of the command of this event; {0, 0} if they are not known, because the queue does not
+/// measure.
 Span span_of(Event event) {
   Span span = {};
   if (real::clGetEventProfilingInfo == nullptr ||
@@ -111,7 +112,8 @@ void end(Gate& gate, Command& command, Int status) {
   remove(gate, command);
 }
 
-/// Frees the command if nobody uses it any more. Call it without the lock.
+/// Frees the command when no thread uses it any more and the driver has announced its end. Call it
+/// without the lock.
 void leave(Gate& gate, Command* command, bool is_heard) {
   bool is_last = false;
   {
@@ -127,7 +129,7 @@ void leave(Gate& gate, Command* command, bool is_heard) {
   free(command);
 }
 
-/// `data`: the command.
+/// The driver calls this when a command has ended. `data`: the command.
 void is_over(Event /*event*/, Int status, void* data) {
   auto* const command = static_cast<Command*>(data);
   Gate& gate = gate_at(command->place);
@@ -158,8 +160,9 @@ bool is_unset_user_event(Event event) {
          status > kComplete;
 }
 
-/// Whether a new command must wait for a held one, which is in its wait list, or earlier in the
-/// same in-order queue.
+/// Whether a new command must wait for a held command (one that waits for something other than the
+/// device). The held command is in the wait list of the new one, or earlier in the same in-order
+/// queue.
 Hold hold_behind(Gate& gate, Queue queue, const WaitList& list) {
   Hold found = {};
   const Locked lock(gate.lock);

@@ -39,7 +39,7 @@ void drop(const Held& held) {
   for_each_place(held.places, [](int place) { count(counters(place).frees); });
 }
 
-/// One request in progress.
+/// The charge of one request that is in progress.
 class Charge {
  public:
   Charge(Context context, std::uint64_t bytes)
@@ -52,7 +52,7 @@ class Charge {
     give_back(places_, bytes_);
     bytes_ = 0;
   }
-  /// Charges the difference to what the driver took; false: the quota refuses it.
+  /// Corrects the charge to what the driver took. False: the quota does not allow the difference.
   [[nodiscard]] bool correct(std::uint64_t bytes) {
     if (bytes > bytes_) return add(bytes - bytes_, bytes);
     give_back(places_, bytes_ - bytes);
@@ -203,7 +203,7 @@ std::uint64_t image_bytes(const ImageFormat* format, const ImageDescription& ima
   return is_array ? product(bytes, at_least_one(image.array_size)) : bytes;
 }
 
-/// Images have a pitch and a padding that only the driver knows.
+/// Creates an image, and charges its real size. Only the driver knows the pitch and the padding.
 template <typename Create>
 Buffer create_image(Context context, const ImageFormat* format, const ImageDescription* image,
                     Int* error, Create&& real_create) {
@@ -323,7 +323,8 @@ void clSVMFree(Context context, void* address) {
 }
 Int clEnqueueSVMFree(Queue queue, Uint count, void** addresses, void* free_function, void* data,
                      Uint waits, const Event* wait_for, Event* event) {
-  // If the program passes a function of its own, that function frees the memory by other calls.
+  // If the program passes a function of its own, that function frees the memory by other calls. So
+  // nothing is recorded here.
   Freed* all = nullptr;
   Context context = nullptr;
   if (free_function == nullptr && addresses != nullptr && count > 0 && queue != nullptr &&

@@ -10,7 +10,8 @@ namespace {
 
 /// How the program created a queue that measures only because of the guard.
 struct Asked {
-  Uint words;      // length of its list of properties, with the 0 at the end; 0: it had none
+  // length of the program's list of properties, with the 0 at the end; 0: there was no list
+  Uint words;
   bool has_flags;  // CL_QUEUE_PROPERTIES is in the list
 };
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -37,8 +38,8 @@ Queue forget(Queue queue) {
   return queue;
 }
 
-/// Creates the queue so that it measures its commands, if the job has a share on the device.
-/// Otherwise, creates it as the program asked.
+/// Creates the queue. If the job has a share on the device, the queue measures its commands. If
+/// not, it is created as the program requested.
 template <typename WithTimes, typename Plain>
 Queue create(DeviceId device, bool has_times, const Asked& asked, Int* error,
              WithTimes&& with_times, Plain&& plain) {
@@ -46,7 +47,7 @@ Queue create(DeviceId device, bool has_times, const Asked& asked, Int* error,
     Int result = kSuccess;
     const Queue queue = with_times(&result);
     if (queue != nullptr) {
-      // Without memory for the entry, the program sees that the queue measures.
+      // If there is no memory for the entry, the program sees that the queue measures its commands.
       static_cast<void>(remember(queue, asked));
       if (error != nullptr) *error = result;
       return queue;
@@ -93,7 +94,8 @@ Queue clCreateCommandQueueWithProperties(Context context, DeviceId device, const
     all[at] = kQueueProperties;
     all[at + 1] = kQueueProfilingEnable;
   }
-  // Do not change a queue on the device, because the program does not send commands to it.
+  // Do not change a queue that is on the device itself, because the program does not send commands
+  // to such a queue.
   const bool is_left = at >= kMostWords || (flags & (kQueueProfilingEnable | kQueueOnDevice)) != 0;
   return create(
       device, is_left, asked, error,
@@ -136,7 +138,7 @@ Int clGetEventProfilingInfo(Event event, Uint key, std::size_t room, void* value
                  : real::clGetEventProfilingInfo(event, key, room, value, size);
 }
 
-/// A forked child has none of the parent's queues.
+/// Call it in a forked child, which has none of the parent's queues.
 void forget_queues() {
   g_queues = {};
   make_fresh(g_lock);

@@ -1,7 +1,7 @@
-// Shares of OpenCL jobs. A command is sent only during the job's turn; until then, the program's
+// Shares of OpenCL jobs. A command is sent only during the job's turn. Until then, the program's
 // call waits. The turn is passed on when the commands in flight have ended.
 //
-// A command behind a user event needs no turn yet: the call that sets the event waits for it.
+// A command behind a user event needs no turn yet: the call that sets the event waits for the turn.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -91,7 +91,7 @@ void command_sent(Command* command, Queue queue, Event event) {
   Gate& gate = gate_at(command->place);
   if (event == nullptr) return drop(gate, command);
   if (!watch(gate, command, event)) tell_trouble();
-  // Flush the queue, because our turn has begun, and other processes wait for its end.
+  // Flush the queue, because our turn has begun, and other processes wait for the turn's end.
   if (real::clFlush != nullptr) real::clFlush(queue);
 }
 
@@ -108,7 +108,7 @@ Int clSetUserEventStatus(Event event, Int status) {
   return real::clSetUserEventStatus(event, status);
 }
 
-/// A forked child has none of the parent's commands.
+/// Call it in a forked child, which has none of the parent's commands.
 void forget_shares() {
   forget_queues();
   for (Gate& gate : g_gates) {

@@ -1,6 +1,6 @@
 // Counts the device time of a job without a share: the time during which at least one command of
-// this process is on the device. This begins with the call that sends a command. The driver
-// announces the end by a callback of the command's event.
+// this process is on the device. A command counts from the call that sends it. The driver announces
+// its end by a callback of the command's event.
 #include "preload/ledger.hpp"
 #include "preload/opencl/layer.hpp"
 
@@ -28,7 +28,7 @@ void command_ends(int place) {
   if (busy.commands > 0) --busy.commands;
 }
 
-/// `data`: the device's place in the region.
+/// The driver calls this when a command has ended. `data`: the device's place in the region.
 void is_over(Event /*event*/, Int /*status*/, void* data) {
   command_ends(static_cast<int>(reinterpret_cast<std::intptr_t>(data)));
 }
@@ -54,7 +54,7 @@ Timed::Timed(int place, Queue queue, const WaitList& wait_for, Event*& event)
 void Timed::sent(bool is_sent) {
   if (place_ < 0) return;
   if (command_ != nullptr) {
-    // The guard's own event has a reference already.
+    // Take a reference for the guard. An event of the guard's own has one already.
     if (is_sent && own_ == nullptr) real::clRetainEvent(*event_);
     return command_sent(command_, queue_, is_sent ? *event_ : nullptr);
   }
@@ -64,7 +64,7 @@ void Timed::sent(bool is_sent) {
   if (is_sent && own_ != nullptr) real::clReleaseEvent(own_);
 }
 
-/// A forked child has none of the parent's commands.
+/// Call it in a forked child, which has none of the parent's commands.
 void forget_time() {
   forget_shares();
   for (Busy& busy : g_busy) busy = {};

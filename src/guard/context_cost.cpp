@@ -16,7 +16,8 @@ namespace {
 /// No CUDA context is known to take more memory than this. A larger number is a measurement error.
 constexpr std::uint64_t kMost = 2ULL << 30U;
 
-/// STATE/context-memory/UUID-DRIVER; "": the name cannot be used as a file name.
+/// The path of the file with the stored value: STATE/context-memory/UUID-DRIVER. Empty if there is
+/// no state folder, or if UUID-DRIVER cannot be used as a file name.
 std::string path_of(const std::string& uuid, const std::string& driver) {
   const std::string state = system::state_folder(), name = uuid + "-" + driver;
   if (state.empty() || uuid.empty() || driver.empty() || name.size() > 200) return "";

@@ -8,7 +8,8 @@
 
 namespace berth::guard {
 
-/// The smallest measured value; nullopt: nothing was measured with this driver.
+/// The smallest memory of a context that was measured with this driver; nullopt if nothing was
+/// measured.
 [[nodiscard]] std::optional<std::uint64_t> context_cost(const std::string& uuid,
                                                         const std::string& driver);
 /// Stores the value if it is less than the stored one. Failures are ignored, because the next job

@@ -40,7 +40,7 @@ constexpr std::array<std::uint64_t LiveCounts::*, 13> kCounts{&LiveCounts::memor
                                                               &LiveCounts::filled_bytes,
                                                               &LiveCounts::device_nanoseconds};
 
-/// The numbers after the first word of a line; nullopt if one of these words is not a number.
+/// The numbers that follow the first word of a line; nullopt if one of these words is not a number.
 std::optional<std::vector<std::uint64_t>> numbers_of(std::string_view line) {
   std::vector<std::uint64_t> out;
   const auto words = split(line, ' ');
@@ -55,7 +55,7 @@ std::optional<std::vector<std::uint64_t>> numbers_of(std::string_view line) {
   return out;
 }
 
-/// A device in the newest sample, with its limits at that time. 0: no limit.
+/// The line of the file that stores a device of the newest sample and its limits. 0 means no limit.
 std::string line_of(const LiveDevice& device) {
   return fmt::format("d {} {} {} {}\n", device.uuid, device.memory_bytes.value_or(0),
                      device.share_permille.value_or(0), device.hidden_bytes);

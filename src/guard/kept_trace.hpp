@@ -29,8 +29,8 @@ class TraceKeeper {
  public:
   /// Call it often: takes a sample if one is due.
   void look(const LiveLimits& of);
-  /// After the end of the job, while its counters exist: takes the last sample, and writes the
-  /// file. Failures are ignored, because the job does not need the file.
+  /// Takes the last sample and writes the file. Call it after the job has ended, while its counters
+  /// still exist. Failures are ignored, because the job does not need the file.
   void keep(const LiveLimits& of, std::uint64_t job);
 
  private:
@@ -41,14 +41,16 @@ class TraceKeeper {
   std::optional<Clock::time_point> begun_;
   Clock::time_point due_;
   std::chrono::milliseconds every_{500};
-  std::size_t rows_ = 0;  // processes in all samples
+  std::size_t rows_ = 0;  // number of process entries in all samples together
 };
 
-/// nullopt if nothing was stored for this job. `started`: when the job started (milliseconds of the
-/// wall clock), because another broker may have used the same number earlier.
+/// Reads the stored trace of a job; nullopt if there is none. `started`: when the job started
+/// (milliseconds of the wall clock). The job's number alone does not identify it, because an
+/// earlier broker may have used the same number.
 [[nodiscard]] std::optional<KeptTrace> kept_trace(std::uint64_t job, std::int64_t started);
 
-/// Write and parse the content of the file. nullopt: it is damaged.
+/// text_of() makes the content of the file, and parse_trace() parses it. nullopt: the content is
+/// damaged.
 [[nodiscard]] std::string text_of(const KeptTrace& trace);
 [[nodiscard]] std::optional<KeptTrace> parse_trace(const std::string& text);
 

@@ -32,7 +32,7 @@ Error unusable(const std::string& what) {
           text("the guard cannot use {}: {}", printable(what), error_words(errno)), ""};
 }
 
-/// Maps the file, and fills it in. nullptr if that is not possible.
+/// Maps the file and writes the limits into it. Returns nullptr if it cannot be mapped.
 wire::Limits* map_new(int file, const wire::Limits& limits) {
   if (::ftruncate(file, sizeof limits) != 0) return nullptr;
   void* where = ::mmap(nullptr, sizeof limits, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -56,7 +56,8 @@ Result<LimitsPage> LimitsPage::make(const wire::Limits& limits) {
   if (::fchmod(page.file_.get(), 0400) != 0) return unusable(memory);
   if (::fcntl(page.file_.get(), F_ADD_SEALS, kSize | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0)
     return page;
-  // Before Linux 5.1: only the file's mode prevents the job from writing.
+  // Linux before 5.1 does not have F_SEAL_FUTURE_WRITE. There, only the file's mode prevents the
+  // job from writing.
   if (::fcntl(page.file_.get(), F_ADD_SEALS, kSize | F_SEAL_SEAL) != 0) return unusable(memory);
   return page;
 }

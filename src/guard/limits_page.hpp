@@ -13,10 +13,11 @@ namespace berth::guard {
 
 class LimitsPage {
  public:
-  /// Fails with kUnavailable (E0520).
+  /// Creates the limits in memory. Fails with kUnavailable (E0520).
   [[nodiscard]] static Result<LimitsPage> make(const wire::guard::Limits& limits);
-  /// Like make(), but in a new file: a page of memory cannot be mounted into a container. The file
-  /// is mounted read-only, so the job cannot change the page. Fails with kUnavailable (E0520).
+  /// Creates the limits in a new file at `path` instead, because a memfd cannot be mounted into a
+  /// container. The file is mounted read-only, so the job cannot change it. Fails with kUnavailable
+  /// (E0520).
   [[nodiscard]] static Result<LimitsPage> make_in(const std::string& path,
                                                   const wire::guard::Limits& limits);
   LimitsPage(LimitsPage&& other) noexcept;

@@ -20,7 +20,7 @@ TEST_CASE("a process has the guard if one of its pids, in any namespace, has cou
   CHECK(berth::guard::lacks_guard(job, 42, proc));
   job.processes.push_back({1, 42, 100, false, {}});
   CHECK_FALSE(berth::guard::lacks_guard(job, 42, proc));
-  // It has ended.
+  // process 43 has ended
   CHECK_FALSE(berth::guard::lacks_guard(job, 43, proc));
   std::filesystem::remove_all(proc);
 }

@@ -156,7 +156,8 @@ class Test {
       return fail("cuMemAlloc_v2", CUDA_ERROR_NOT_FOUND), false;
     std::size_t left = 0, total = 0;
     check("total", info(&left, &total) == CUDA_SUCCESS && total == quota_);
-    // If the device is full, a refusal would prove nothing.
+    // If the device has too little free memory, the driver itself refuses. Then a refusal would
+    // prove nothing about the guard.
     if (left < std::min<std::uint64_t>(total, quota_))
       return fail("cuMemAlloc_v2", CUDA_ERROR_OUT_OF_MEMORY), false;
     CUdeviceptr half = 0, more = 0;

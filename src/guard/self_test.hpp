@@ -12,13 +12,17 @@ namespace berth::guard {
 
 struct SelfTest {
   struct Check {
-    std::string id;             // "total", "cuMemAlloc_v2", "path cuGetProcAddress", …
-    std::optional<bool> holds;  // nullopt: the driver does not have the function
+    // name of the check: "total", "cuMemAlloc_v2", "path cuGetProcAddress", …
+    std::string id;
+    // whether the check passed; nullopt: the driver does not have the function
+    std::optional<bool> holds;
   };
   std::vector<Check> checks;
-  std::vector<std::string> unknown;  // functions that may allocate memory, unknown to Berth
-  int error = 0;                     // the driver's error, if the driver could not be used
-  std::string step;                  // the call that failed
+  // driver functions that may allocate memory and that Berth does not know
+  std::vector<std::string> unknown;
+  // the driver's error code if the driver could not be used; else 0
+  int error = 0;
+  std::string step;  // the call that failed
 };
 
 /// Runs the test in this process, which was started with the guard and `quota` bytes of the first

@@ -91,7 +91,7 @@ TEST_CASE("limits change for who has them mapped, and nobody else can write them
   CHECK(seen.device[0].permille == 500);
   CHECK(seen.device[0].hidden_bytes == 7);
   CHECK(seen.answered == 42);
-  // If the job did not request a limit, there is none.
+  // A device that had no limit before still has none.
   CHECK(seen.device[1].memory_bytes == berth::wire::guard::kNoLimit);
   CHECK(seen.device[1].permille == 0);
   CHECK(::mprotect(where, kSize, PROT_READ | PROT_WRITE) != 0);

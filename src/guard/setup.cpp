@@ -61,14 +61,14 @@ std::string_view library_bytes() {
   return {reinterpret_cast<const char*>(berth_guard_library),
           static_cast<std::size_t>(berth_guard_library_end - berth_guard_library)};
 }
-/// The layer for OpenCL.
+/// The bytes of the guard's library for OpenCL (an OpenCL layer).
 std::string_view layer_bytes() {
   return {reinterpret_cast<const char*>(berth_guard_layer),
           static_cast<std::size_t>(berth_guard_layer_end - berth_guard_layer)};
 }
 
-/// A checksum. It is computed at the start of each job, so it takes eight bytes at a time to be
-/// fast.
+/// A checksum. It is computed at the start of each job, so it must be fast: it processes eight
+/// bytes at a time.
 std::string checksum(std::string_view bytes) {
   std::uint64_t sum = 0xcbf29ce484222325;
   for (std::size_t at = 0; at < bytes.size(); at += sizeof sum) {
@@ -80,7 +80,8 @@ std::string checksum(std::string_view bytes) {
   return fmt::format("{:016x}", sum);
 }
 
-/// Whether libraries can be loaded from there; noexec file systems prevent it.
+/// Whether the library at `path` can be loaded. A file system that is mounted with noexec prevents
+/// that.
 bool can_be_loaded(const std::string& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!file) return false;
@@ -90,8 +91,8 @@ bool can_be_loaded(const std::string& path) {
   return true;
 }
 
-/// Writes a library to the first folder it can be loaded from. The file's name contains a checksum,
-/// so that an older version is never used by mistake.
+/// Writes a library to the first folder from which libraries can be loaded. The file's name
+/// contains a checksum, so that an older version is never used by mistake.
 Result<std::string> library_file(const std::string& runtime, std::string_view start,
                                  std::string_view bytes) {
   const std::string name = fmt::format("/{}-{}.so", start, checksum(bytes));
@@ -122,7 +123,7 @@ int hex(char c) {
   return -1;
 }
 
-/// "GPU-6e4a…" as CUDA's 16 bytes; false if the name is invalid.
+/// Converts a UUID such as "GPU-6e4a…" to CUDA's 16 bytes. Returns false if the UUID is invalid.
 bool bytes_of(std::string_view uuid, unsigned char* into) {
   const auto dash = uuid.find('-');
   if (dash == std::string_view::npos) return false;
@@ -137,8 +138,8 @@ bool bytes_of(std::string_view uuid, unsigned char* into) {
   return n == 32;
 }
 
-/// Hard-links a device's turns file, which all jobs of this user share, into the job's folder.
-/// Creates the shared file if it does not exist.
+/// Hard-links the turns file of a device into the job's folder. All jobs of this user share this
+/// file and take turns on the device with it. Creates the shared file if it does not exist.
 Status link_turns(const std::string& runtime, const std::string& folder, const std::string& name) {
   const std::string shared = runtime + "/" + name, linked = folder + "/" + name;
   if (::link(shared.c_str(), linked.c_str()) == 0) return Done{};
@@ -171,7 +172,8 @@ bool has_cuda(const model::Device& device) {
   return device.kind == model::DeviceKind::kGpu && device.vendor == model::Vendor::kNvidia;
 }
 
-/// "0000:81:00.0" as wire::pci_word(); 0: it is not an address.
+/// Converts an address such as "0000:81:00.0" with wire::pci_word(). Returns 0 if it is not an
+/// address.
 std::uint64_t pci_word_of(const std::string& address) {
   unsigned domain = 0, bus = 0, slot = 0, function = 0;
   int end = 0;
@@ -217,7 +219,7 @@ std::int64_t unix_now() {
       .count();
 }
 
-/// Takes over the current limits, because `berth resize` may have changed them.
+/// Copies the current limits to `device`, because `berth resize` may have changed them.
 void take_limits(const wire::DeviceLimit& now, model::GuardedDevice& device) {
   if (now.memory_bytes != wire::kNoLimit) device.memory_limit_bytes = now.memory_bytes;
   if (now.permille != 0) device.share_permille = static_cast<int>(now.permille);
@@ -246,7 +248,7 @@ Result<ContainerFiles> files_for_container(const std::string& folder,
   held.magic = wire::kLimitsMagic;
   held.version = wire::kVersion;
   for (const auto& [uuid, bytes] : limits) {
-    // If a limit were missing, the container could use the whole GPU.
+    // Fail instead of leaving out a limit: without it, the container could use the whole GPU.
     if (held.devices == wire::kMaxDevices)
       return unguarded(uuid, text("the guard limits at most {} GPUs of a container",
                                   std::uint32_t{wire::kMaxDevices}));
@@ -365,7 +367,7 @@ Result<Setup> Setup::make(const std::string& job_folder, std::uint64_t job,
                           sizeof(wire::Usage));
       !put)
     return give_up(std::move(put).error());
-  // The container's user is unknown, so all may write. Other users of the node cannot reach it.
+  // The container's user is unknown here, so let every user write.
   if (keep == Keep::kForContainer)
     for (const MountedFile& one : setup.files())
       if (one.writable && ::chmod(one.source.c_str(), 0666) != 0)
@@ -448,14 +450,14 @@ void Setup::reconcile(int device, std::uint64_t bytes, int processes, std::int64
       continue;
     const wire::Tally sum = wire::tally_of(*usage, static_cast<std::uint32_t>(i));
     if (sum.events != ledgers_[i].events) continue;
-    // The driver moves spilled memory to and from the device. So its number does not show how much
-    // memory the guard did not count.
+    // The driver moves spilled memory to and from the device. If there is any, the driver's number
+    // does not show how much memory the guard did not count.
     if (sum.spilled > 0) continue;
     const std::uint64_t counted = sum.used + sum.kept,
                         hidden = bytes > counted ? bytes - counted : 0;
     // The difference is the cost of one context only if the job has one process, the driver lists
-    // one process, and there is hardly any other memory. Otherwise it may be memory that the guard
-    // did not count.
+    // one process, and the job has hardly any other memory. In other cases, it may be memory that
+    // the guard did not count.
     constexpr std::uint64_t kHardlyAny = 64U << 20U;
     const bool is_context = processes == 1 && sum.processes == 1 && counted <= kHardlyAny &&
                             usage->trouble == wire::kNoTrouble;

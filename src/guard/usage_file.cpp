@@ -35,7 +35,7 @@ std::optional<wire::Limits> limits_in(const std::string& folder) {
 std::unique_ptr<wire::Usage> usage_in(const std::string& folder) {
   const Descriptor file(
       ::open((folder + "/usage").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  // Most of the file is unused, so most of it is never read.
+  // Do not clear the copy. Most entries of the file are unused, and they are not read.
   auto copy = std::make_unique_for_overwrite<wire::Usage>();
   constexpr std::size_t kHead = offsetof(wire::Usage, process);
   if (!file || !read_part(file.get(), copy.get(), kHead) || !wire::valid(*copy)) return nullptr;

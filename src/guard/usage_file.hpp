@@ -10,12 +10,13 @@
 
 namespace berth::guard {
 
-/// False if the file is shorter.
-[[nodiscard]] bool read_part(int file, void* into, std::size_t bytes, std::size_t from = 0);
-/// The limits in a job's folder; nullopt: they cannot be read, or are for no device.
-[[nodiscard]] std::optional<::berth::wire::guard::Limits> limits_in(const std::string& folder);
-/// A copy of the counters, in which processes that have ended are marked; nullptr: they cannot be
+/// Reads `bytes` bytes that start at offset `from`. False if the file ends before that or cannot be
 /// read.
+[[nodiscard]] bool read_part(int file, void* into, std::size_t bytes, std::size_t from = 0);
+/// The limits in a job's folder; nullopt if they cannot be read or contain no device.
+[[nodiscard]] std::optional<::berth::wire::guard::Limits> limits_in(const std::string& folder);
+/// A copy of the counters in a job's folder. Processes that have ended are marked in the copy.
+/// nullptr: the counters cannot be read.
 [[nodiscard]] std::unique_ptr<::berth::wire::guard::Usage> usage_in(const std::string& folder);
 
 }  // namespace berth::guard

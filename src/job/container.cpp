@@ -15,8 +15,8 @@
 namespace berth::job {
 namespace {
 
-/// Without an init, the command is process 1 of the container, which ignores SIGTERM unless it
-/// handles it.
+/// Whether the engine can start an init process in the container. Without one, the command is
+/// process 1, and it ignores SIGTERM unless it handles it.
 bool has_init(engines::ContainerEngine engine) {
   constexpr std::array kPodman{"/usr/libexec/podman/catatonit",
                                "/usr/local/libexec/podman/catatonit", "/usr/bin/catatonit"};
@@ -48,7 +48,8 @@ engines::ContainerPlace place_of(const engines::ContainerWish& wish, const Plan&
   return place;
 }
 
-/// The engine's own programs need no guard, not even that of a surrounding job.
+/// Removes the guard's variables for the engine's own programs, even those of a surrounding job's
+/// guard.
 void remove_guard(std::vector<std::string>& environment) {
   std::erase_if(environment,
                 [](const std::string& one) { return one.starts_with("BERTH_GUARD="); });
@@ -98,7 +99,7 @@ Result<std::string> enter_container(const engines::ContainerWish& wish, const Pl
                   [&](const std::string& had) { return had.starts_with(name); });
     launch.environment.push_back(one);
   }
-  // Podman's monitor removes the container after the command has ended.
+  // Podman's monitor removes the container after the command has ended, so give it time to do that.
   launch.head_start = std::chrono::seconds(3);
   return place.id_file;
 }

@@ -28,7 +28,7 @@ class DeviceTotals {
 
  private:
   std::vector<model::DeviceUse> devices_;
-  std::chrono::milliseconds wall_{0};  // of all starts
+  std::chrono::milliseconds wall_{0};  // the wall time of all starts together
   double held_seconds_ = 0;
 };
 

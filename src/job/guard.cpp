@@ -41,14 +41,15 @@ Result<Guard> Guard::begin(Isolation wanted, IsolatedJob job, const std::string&
                            std::vector<std::string>& environment) {
   Guard guard;
   guard.is_strict_ = job.strict;
-  // If the user chose one of the other methods, continue: that method reports what it lacks.
+  // If the user chose one of the other methods, continue even without work for the guard. Then that
+  // method can report what it lacks.
   const bool may_do_nothing =
       wanted == Isolation::kAuto || wanted == Isolation::kGuard || wanted == Isolation::kNone;
   const bool has_work = !job.placement.devices.empty() && job.request.has_limits();
   if (may_do_nothing && !has_work) return guard;
   job.mps_folder = mps_folder(value_in(environment, "CUDA_MPS_PIPE_DIRECTORY"));
   const bool is_inner = !job.in_container && !value_in(environment, "BERTH_GUARD").empty();
-  // Limits that the user set for MPS are kept, unless MPS is requested.
+  // Keep limits that the user set for MPS, unless MPS is requested.
   const bool has_own = !value_in(environment, kMpsMemory).empty();
   if (auto can = check_spill(wanted, job, is_inner); !can) {
     run::remove_job_folder(job_folder);
@@ -192,8 +193,8 @@ void Guard::look_for_unguarded(const run::Sampler::Held& held) {
   std::optional<guard::LiveJob> job;
   for (const run::MemoryUser& user : held.users) {
     if (user.pid <= 0) continue;
-    // Read the counters after the driver's list, because a process registers before it takes
-    // memory.
+    // A process registers in the counters before it takes memory. So read the counters after the
+    // driver's list: they then contain each process of the list that has the guard.
     if (!job) job = guard::live_job(setup_->live());
     if (!job || !guard::lacks_guard(*job, user.pid)) continue;
     const auto pid = static_cast<pid_t>(user.pid);

@@ -22,16 +22,17 @@ class Guard {
  public:
   /// Adds the variables of the guard, and of a stronger isolation method, to `environment`. For a
   /// container, files() says what to mount. Fails if the requested method is not available (E1067,
-  /// E1068, E1069; E0520: the guard; E1091: --strict), if memory cannot be spilled (E1096), or if
-  /// the memory is too little for CUDA itself (E0956). If it fails, it removes the job's folder.
+  /// E1068, E1069; E0520: the guard; E1091: --strict). Fails if memory cannot be spilled (E1096),
+  /// or if the memory is too little for CUDA itself (E0956). If it fails, it removes the job's
+  /// folder.
   [[nodiscard]] static Result<Guard> begin(Isolation wanted, IsolatedJob job,
                                            const std::string& job_folder,
                                            std::vector<std::string>& environment);
   [[nodiscard]] std::vector<guard::MountedFile> files() const;
-  /// While the job runs: answers `berth resize`, charges contexts and modules, and looks for
-  /// processes without the guard.
+  /// Call it while the job runs. Answers `berth resize`, counts the memory of contexts and modules,
+  /// and looks for processes without the guard.
   void look(std::optional<client::Lease>& lease, const run::Sampler& sampler);
-  /// After the job's end: reads the counters and removes the files.
+  /// Reads the counters and removes the files. Call it after the job has ended.
   void end();
   /// Adds to the report what was enforced, and whether the guard saw GPU use that the samples
   /// missed.
@@ -48,9 +49,9 @@ class Guard {
 
   /// A process of the job that used a device without the guard.
   struct Unguarded {
-    std::uint64_t bytes = 0;  // at most; 0: not known
+    std::uint64_t bytes = 0;  // upper bound of the memory that the process used; 0: not known
     std::string command;
-    bool ended = false;  // because of --strict
+    bool ended = false;  // whether Berth ended it because of --strict
   };
   std::map<std::int64_t, Unguarded> unguarded_;  // by pid
   bool is_strict_ = false;
@@ -58,13 +59,13 @@ class Guard {
       ask_again_;                    // when to ask the broker again which limits it granted
   std::optional<guard::Wish> wish_;  // a request of `berth resize` that has not been answered yet
   std::map<int, std::int64_t> sampled_;       // time of the newest sample that was used, by device
-  bool is_required_ = false;                  // the job does not start without the guard
-  std::string method_;                        // model::Guarded::method
-  std::optional<int> threads_percent_;        // model::Guarded::threads_percent
-  std::vector<model::GuardedDevice> limits_;  // as requested
+  bool is_required_ = false;                  // the job must not start without the guard
+  std::string method_;                        // the value for model::Guarded::method
+  std::optional<int> threads_percent_;        // the value for model::Guarded::threads_percent
+  std::vector<model::GuardedDevice> limits_;  // the requested limits of each device
   std::optional<guard::Setup> setup_;
   guard::TraceKeeper trace_;
-  std::uint64_t job_ = 0;  // 0: no lease
+  std::uint64_t job_ = 0;  // the number of the job's lease; 0: no lease
   std::optional<model::Guarded> guarded_;
 };
 

@@ -24,7 +24,7 @@ constexpr std::array<std::pair<std::string_view, Isolation>, 6> kWords{
      {"guard", Isolation::kGuard},
      {"none", Isolation::kNone}}};
 
-/// The job's NVIDIA GPUs; empty if one of its devices is something else, or a partition.
+/// The job's NVIDIA GPUs. Empty if one of the job's devices is a partition, or not a GPU of NVIDIA.
 std::vector<const model::Device*> whole_gpus(const IsolatedJob& job) {
   std::vector<const model::Device*> found;
   for (std::size_t i = 0; i < job.placement.devices.size(); ++i) {
@@ -155,13 +155,14 @@ std::string_view word_of(Isolation method) {
 
 void set_driver_limits(model::Request& request, Isolation wanted, const model::Driver& driver) {
   const bool may_limit = wanted == Isolation::kAuto || wanted == Isolation::kDriver;
-  // Older brokers do not know this key, and set no limits.
+  // Older brokers do not know the key `driver_limits`, and set no limits. So send the key only if
+  // it is needed.
   if (inventory::can_limit_memory(driver) && (!may_limit || request.spills))
     request.driver_limits = false;
 }
 
 void set_mig_only(model::Request& request, Isolation wanted, const model::Snapshot& snapshot) {
-  // Older brokers do not know this key either, so send it only if it can change the choice.
+  // Older brokers do not know the key `mig_only`, so send it only if it can change the choice.
   if (wanted == Isolation::kMig && request.devices.empty() &&
       std::any_of(snapshot.devices.begin(), snapshot.devices.end(),
                   [](const model::Device& one) { return one.mig_enabled.value_or(false); }))
@@ -173,10 +174,11 @@ Result<Isolation> choose_method(Isolation wanted, const IsolatedJob& job) {
     if (auto there = check(wanted, job); !there) return std::move(there).error();
     return wanted;
   }
-  // The limits of the driver and of MPS would also apply to managed memory, so --spill could not
-  // use it.
+  // The limits of the driver and of MPS also apply to managed memory. With one of them, --spill
+  // could not use managed memory.
   if (job.request.spills) return check(Isolation::kMig, job) ? Isolation::kMig : Isolation::kGuard;
-  // MPS changes how a job without a memory limit gets its time, so use it only if it is requested.
+  // MPS changes how jobs share the GPU's time. So use MPS for a job without a memory limit only if
+  // it is requested.
   for (const Isolation method : {Isolation::kDriver, Isolation::kMig, Isolation::kMps})
     if ((method != Isolation::kMps || job.request.memory_bytes) && check(method, job))
       return method;
@@ -222,7 +224,7 @@ MpsLimits mps_limits(const IsolatedJob& job, bool time) {
   const model::Request& request = job.request;
   if (request.memory_bytes)
     for (const model::Device* gpu : whole_gpus(job)) {
-      // In MiB, rounded down: MPS takes whole numbers.
+      // MPS takes whole numbers of MiB, so round down.
       const std::uint64_t mib = std::max<std::uint64_t>(1, *request.memory_bytes >> 20U);
       limits.memory += fmt::format("{}{}={}M", limits.memory.empty() ? "" : ",", gpu->uuid, mib);
     }

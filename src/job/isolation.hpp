@@ -16,9 +16,9 @@ namespace berth::job {
 /// except kNone, are used together with the guard.
 enum class Isolation : unsigned char { kAuto, kNone, kGuard, kMps, kMig, kDriver };
 
-/// Fails with kInvalidArgument (E0106).
+/// Parses the value of `--isolation`. Fails with kInvalidArgument (E0106) if it is unknown.
 [[nodiscard]] Result<Isolation> isolation_of(const std::string& word);
-/// The word of `--isolation`, and of the report.
+/// The name of the method in `--isolation` and in the report.
 [[nodiscard]] std::string_view word_of(Isolation method);
 
 /// Asks the broker not to set the driver's limits if the user chose another method or --spill.
@@ -36,7 +36,7 @@ struct IsolatedJob {
   const model::Snapshot& snapshot;
   bool in_container = false;
   std::string group;         // the job's control group, which root's broker created; "": none
-  std::string nvml_library;  // "": the driver is not called
+  std::string nvml_library;  // path of the NVML library; "": the driver is not called
   std::string mps_folder;    // where MPS's control daemon has its pipes
   bool strict = false;       // --strict
 };
@@ -46,19 +46,19 @@ struct IsolatedJob {
 /// (MPS).
 [[nodiscard]] Result<Isolation> choose_method(Isolation wanted, const IsolatedJob& job);
 
-/// Whether memory beyond the quota can be managed memory, if the job requests it. `is_inner`: the
-/// limits of a surrounding job apply. Fails with kUnavailable (E1096).
+/// Checks whether the job can get managed memory beyond its quota, if it requests that (--spill).
+/// `is_inner`: the limits of a surrounding job apply. Fails with kUnavailable (E1096).
 [[nodiscard]] Status check_spill(Isolation wanted, const IsolatedJob& job, bool is_inner);
 
 /// The folder of MPS's pipes, as the driver finds it. `variable`: the value of
 /// CUDA_MPS_PIPE_DIRECTORY.
 [[nodiscard]] std::string mps_folder(const std::string& variable);
 struct MpsLimits {
-  std::string memory;          // CUDA_MPS_PINNED_DEVICE_MEM_LIMIT; "": no limit
-  std::optional<int> threads;  // CUDA_MPS_ACTIVE_THREAD_PERCENTAGE
+  std::string memory;          // value of CUDA_MPS_PINNED_DEVICE_MEM_LIMIT; "": no limit
+  std::optional<int> threads;  // value of CUDA_MPS_ACTIVE_THREAD_PERCENTAGE
 };
-/// The limits that MPS must enforce. `time`: whether MPS also limits the share or the cap. It does
-/// not if the job needs turns.
+/// The limits that MPS must enforce. `time`: whether MPS also limits the share or the cap. Even
+/// then, MPS does not limit them if the job needs turns on the GPU.
 [[nodiscard]] MpsLimits mps_limits(const IsolatedJob& job, bool time);
 
 }  // namespace berth::job

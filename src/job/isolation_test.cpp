@@ -103,7 +103,8 @@ TEST_CASE("memory is spilled by the guard alone, on one GPU with page faults") {
 
 TEST_CASE("--isolation mig asks for a partition where there are some, unless a device is named") {
   model::Snapshot parted = nvidia(2);
-  parted.devices[1].mig_enabled = true;  // has no partition yet, but the broker may create one
+  // the GPU has no partition yet, but the broker may create one
+  parted.devices[1].mig_enabled = true;
   model::Request request;
   set_mig_only(request, Isolation::kAuto, parted);
   CHECK(!request.mig_only);

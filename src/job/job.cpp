@@ -81,8 +81,8 @@ void add_ending(model::Report& report, const run::Ending& ending, const Totals& 
              error_words(ending.pin_error)));
 }
 
-/// The cost of the devices that all starts held for `held_seconds`, if prices are set on this
-/// machine.
+/// Adds the job's cost to the report, if prices are set on this machine. `held_seconds`: the wall
+/// time of each start, multiplied by the number of its devices.
 void add_cost(model::Report& report, double held_seconds) {
   if (report.devices.empty()) return;
   auto prices = read_prices();
@@ -99,7 +99,8 @@ void add_cost(model::Report& report, double held_seconds) {
   report.prices = *std::move(prices);
 }
 
-/// If the broker ended the job, its outcome counts, not the exit code of the command.
+/// If the broker ended the job, the outcome that the broker reports counts, not the exit code of
+/// the command.
 void settle_outcome(const Plan& plan, run::Ending& ending) {
   const auto told = plan.lease ? plan.lease->outcome_if_told_to_end() : std::nullopt;
   if (!told) return;
@@ -107,8 +108,8 @@ void settle_outcome(const Plan& plan, run::Ending& ending) {
   ending.interrupted = false;
 }
 
-/// Ends the lease. Returns how often the kernel denied the job access to devices that it does not
-/// have.
+/// Ends the lease. Returns how often the kernel denied the job access to devices that are not in
+/// the lease.
 std::uint64_t end_lease(Plan& plan, const Result<run::Ending>& ending) {
   if (!plan.lease) return 0;
   if (!ending) return plan.lease->end(outcome_of(ending.error()));
@@ -129,19 +130,19 @@ milliseconds since(std::chrono::steady_clock::time_point then) {
   return std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - then);
 }
 
-/// The next lease lasts no longer than what is left of the job's time limit.
+/// How much of the job's time limit is left. The next lease lasts no longer than that.
 std::optional<milliseconds> time_left(const std::optional<milliseconds>& limit, milliseconds used) {
   if (!limit) return std::nullopt;
   return std::max(milliseconds(1), *limit - used);
 }
 
-/// Whether the job can give back its lease and take one of other devices.
+/// Whether the job can give back its lease and take a lease of other devices.
 bool may_move(const Spec& spec, const Plan& plan) {
   return (!plan.lease || plan.lease->is_ours()) && !plan.engine && !plan.turned_after &&
          !plan.placement.devices.empty() && spec.job.request.devices.empty();
 }
 
-/// Waits before the next try. If the try needs memory that other programs hold, waits until they
+/// Waits before the next try. If other programs hold memory that the try needs, waits until they
 /// have released it. Returns the signal that asked the job to end, or 0.
 int pause_before(NextTry& next, const FailedTry& failed, const run::Supervision& tries,
                  const LastStart& last) {
@@ -195,7 +196,7 @@ Status move(Spec& spec, Plan& plan, NextTry& next, const LastStart& last) {
 }
 
 /// What the machine and the guard show about the last try. nullopt if there is no further try, or
-/// if the supervisor decides about it.
+/// if the supervisor decides how to continue.
 std::optional<FailedTry> look_at_failure(const Spec& spec, const Plan& plan, const LastStart& last,
                                          const model::Snapshot& after, model::Tries& tries) {
   const run::Supervision& how = *plan.supervision;

@@ -51,7 +51,7 @@ class GivenMachine : public Machine {
 
   Result<model::Ledger> held = model::Ledger();
   std::optional<int> around;  // the number of devices in the lease around the job, if there is one
-  std::vector<bool> looks;    // for each call of look(): whether it read the details
+  std::vector<bool> looks;    // whether each call of look() read the details
   std::vector<client::IfNone> asked;
   std::vector<std::chrono::milliseconds> pauses;
 

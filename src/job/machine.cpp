@@ -20,7 +20,8 @@ void ask_the_broker(model::Snapshot& seen) {
   if (gpus(seen) > 0 && seen.driver.state != "error" && seen.driver.state != "no answer") return;
   auto client = client::broker_here(client::IfNone::kGlance);
   if (!client) return;
-  // Wait longer for a broker that answers pings, because a driver may take half a minute to start.
+  // The broker has answered a ping. Wait longer for this answer, because a driver may take half a
+  // minute to start.
   constexpr std::chrono::milliseconds kGlance(2000);
   const auto answer = client->call("GET", "/v1/machine", {}, kGlance);
   if (!answer) return;

@@ -25,16 +25,16 @@ class Machine {
   Machine& operator=(const Machine&) = delete;
   virtual ~Machine() = default;
 
-  /// Reads the state of the devices. `details`: also reads who uses them, for errors; that takes
-  /// longer.
+  /// Reads the state of the devices. `details`: also reads which programs use the devices, because
+  /// errors name them. That takes longer.
   [[nodiscard]] virtual model::Snapshot look(bool details) = 0;
   /// The leases of running jobs; empty if no broker runs. Fails with kUnavailable if the broker
   /// does not answer.
   [[nodiscard]] virtual Result<model::Ledger> ledger() = 0;
-  /// See client::Lease::around_us.
+  /// The lease in which this process already runs. See client::Lease::around_us().
   [[nodiscard]] virtual Result<std::optional<client::Lease>> lease_around(
       const model::Request& request) = 0;
-  /// See client::Lease::take.
+  /// Takes a new lease. See client::Lease::take().
   [[nodiscard]] virtual Result<client::Lease> take_lease(const client::Lease::Wishes& wishes,
                                                          const model::Snapshot& snapshot,
                                                          client::IfNone if_none) = 0;

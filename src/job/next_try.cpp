@@ -26,7 +26,8 @@ const Device* device_of(int index, const model::Snapshot& snapshot) {
   return found == snapshot.devices.end() ? nullptr : &*found;
 }
 
-/// Describes a device that has become unusable: "GPU 2: lost". "" if the device is still usable.
+/// Describes a device that has become unusable, such as "GPU 2: lost". Returns "" if the device is
+/// still usable.
 std::string fault_of(int index, const model::Snapshot& before, const model::Snapshot& after) {
   const Device* was = device_of(index, before);
   const Device* is = device_of(index, after);
@@ -51,7 +52,7 @@ std::uint64_t room_of(const Device& device) {
   return total_of(device) - std::min(total_of(device), used_of(device));
 }
 
-/// The devices that have failed.
+/// The ids (policy::unit_id) of the devices that have failed.
 std::vector<std::string> units_of(const std::vector<int>& devices, const model::Snapshot& after) {
   std::vector<std::string> units;
   for (const int index : devices)
@@ -60,7 +61,7 @@ std::vector<std::string> units_of(const std::vector<int>& devices, const model::
   return units;
 }
 
-/// The devices to avoid, because they do not have at least a tenth more memory than this one.
+/// The devices whose memory is less than 1.1 times that of `failed`. The next try avoids them.
 std::vector<std::string> without_more_room(const Device& failed, const model::Snapshot& after) {
   std::vector<std::string> units;
   for (const Device& one : after.devices)
@@ -119,8 +120,8 @@ NextTry next_try(const FailedTry& failed, const model::Request& request,
   if (failed.kind == TryClass::kDeviceFault) {
     if (!failed.may_move) return {};
     const auto without = units_of(failed.devices, after);
-    // Check what the machine could offer without other jobs. If they have the other devices now,
-    // this job waits for them.
+    // Check what the machine could offer if no other job ran. If other jobs hold these devices now,
+    // this job waits for the devices.
     const auto could = policy::demand_of(request_without(request, without), after, {});
     if (!could || could->devices == 0 || without.empty()) return {};
     return {TryChange::kOtherDevice, without};

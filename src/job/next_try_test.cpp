@@ -73,7 +73,7 @@ TEST_CASE("after memory ran out the job takes a free device with more room") {
   CHECK(std::find(without.begin(), without.end(), snapshot.devices[1].uuid) != without.end());
   CHECK(std::find(without.begin(), without.end(), snapshot.devices[2].uuid) == without.end());
 
-  // The large one is in use.
+  // Another program uses memory of the large GPU.
   auto taken = snapshot;
   take_memory(taken, 2, 10);
   CHECK(next_try(failed_on({0}, TryClass::kOutOfMemory), {}, taken, {}).change ==
@@ -86,7 +86,7 @@ TEST_CASE("memory that others hold is waited for, if no free device has more") {
   CHECK(next_try(failed_on({0}, TryClass::kOutOfMemory), {}, snapshot, {}).change ==
         TryChange::kWaitedForMemory);
   CHECK(memory_of_others({0}, snapshot) == 20 * kGiB);
-  // The few hundred MiB of a desktop do not count.
+  // Memory of a few hundred MiB, as a desktop uses, does not count.
   snapshot.devices[0].readings.memory_used_bytes = kGiB / 4;
   CHECK(memory_of_others({0}, snapshot) == 0);
   CHECK(next_try(failed_on({0}, TryClass::kOutOfMemory), {}, snapshot, {}).change ==

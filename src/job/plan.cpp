@@ -22,8 +22,8 @@ bool is_held(const Placed& placement) {
   return !placement && placement.error().id == "E0412";
 }
 
-/// Whether there are too few devices now: other jobs have them, or the lease around this job has
-/// fewer.
+/// Whether there are too few devices now. Either other jobs hold them, or the lease around this job
+/// has too few.
 bool has_too_few(const Placed& placement) {
   return is_held(placement) || (!placement && placement.error().id == "E0421");
 }
@@ -59,7 +59,8 @@ Placed could_get(const Spec& spec, Plan& plan) {
   return policy::place(plan.request, plan.snapshot);
 }
 
-/// The broker's leases. An unknown ledger counts as empty; a dry run then says that it is unknown.
+/// Reads the broker's leases. If they cannot be read, the plan assumes that there are none. A dry
+/// run then says that they are not known.
 void read_ledger(const Spec& spec, Machine& machine, const Note& note, Plan& plan) {
   auto ledger = machine.ledger();
   plan.ledger = ledger ? *std::move(ledger) : model::Ledger();
@@ -78,13 +79,14 @@ void turn_to_cpu(const Spec& spec, const Note& note, Plan& plan) {
        {});
 }
 
-/// Root's broker may make a MIG partition for the job, so ask it although no partition fits.
+/// Whether root's broker may make a MIG partition for the job. If so, the job asks the broker
+/// although no partition fits.
 bool may_be_made(const model::Request& request) {
   return request.mig_only.value_or(false) && request.memory_bytes;
 }
 
-/// Places the job on the devices of its lease; without a lease, on devices that other jobs leave
-/// free.
+/// Places the job on the devices of its lease. If it has no lease, places it on devices that other
+/// jobs leave free.
 Placed place_planned(const Plan& plan) {
   auto placement = plan.lease ? plan.lease->placement(plan.request, plan.snapshot)
                               : policy::place(plan.request, plan.snapshot, plan.ledger);
@@ -105,7 +107,8 @@ Placed place_without_lease(const Spec& spec, Machine& machine, const Note& note,
   read_ledger(spec, machine, note, plan);
   auto placement = plan.ledger.kept ? place_planned(plan) : std::move(could);
   for (bool waited = false; is_held(placement); waited = true) {
-    plan.snapshot = machine.look(true);  // for the error: who holds which device
+    // read who holds which device, because the error names them
+    plan.snapshot = machine.look(true);
     if (auto ledger = machine.ledger()) plan.ledger = *std::move(ledger);
     placement = place_planned(plan);
     if (!is_held(placement) || !spec.waits()) break;
@@ -136,8 +139,7 @@ Status take_lease(const Spec& spec, Machine& machine, const Note& note, bool nee
     return Done{};
   }
   const Error& error = lease.error();
-  // If a broker exists but gives no answer that can be read, its leases are unknown, so take no
-  // devices.
+  // If a broker exists but gives no readable answer, its leases are unknown, so take no devices.
   const bool no_broker = (error.code == ErrorCode::kUnavailable || error.id == "E0921") &&
                          ((error.id != "E0922" && error.id != "E1140") || !needed);
   if (!no_broker) return error;
@@ -147,7 +149,7 @@ Status take_lease(const Spec& spec, Machine& machine, const Note& note, bool nee
   return Done{};
 }
 
-/// The broker knows no device that only OpenCL lists.
+/// Whether the job has a device that only OpenCL lists. The broker does not know such devices.
 bool is_opencl(const model::Placement& placement, const model::Snapshot& snapshot) {
   const auto is_one = [&](int index) {
     return std::any_of(snapshot.devices.begin(), snapshot.devices.end(), [&](const auto& device) {
@@ -183,7 +185,8 @@ Placed place_some_ranks(const Spec& spec, Machine& machine, const Note& note, Pl
     return place_with_lease(spec, machine, note, plan);
   Spec fewer = spec;
   run::RankWish& ranks = *fewer.supervision.ranks;
-  // If the machine has fewer devices than requested, asking again would not help.
+  // If the machine has fewer devices than requested, start with as many ranks as it has devices
+  // for.
   const int possible = plan.request.gpus.value_or(0) / ranks.gpus_per_rank.value_or(1);
   ranks.count = std::clamp(possible, *ranks.least, ranks.count);
   for (;; --ranks.count) {

@@ -17,7 +17,8 @@
 namespace berth::job {
 
 struct Plan {
-  model::Request request;    // as placed: it may have moved to the CPU
+  // the request as it was placed; the job may have moved from GPUs to the CPU
+  model::Request request;
   model::Snapshot snapshot;  // the state of the machine when the job was placed
   model::Ledger ledger;      // what other jobs hold; only read for a placement without a lease
   std::optional<client::Lease> lease;  // nullopt: the job uses the CPU, or there is no broker
@@ -27,14 +28,15 @@ struct Plan {
   std::optional<std::chrono::milliseconds> turned_after;
   std::optional<model::EngineJob> engine;  // set if a cluster's scheduler assigned the devices
   std::vector<std::string> container;      // the words that start its container; empty: it has none
-  std::shared_ptr<run::Supervision> supervision;  // for a job with ranks; else nullptr
-  Language language = Language::kEnglish;         // the language of the placement's reasons
+  // set for a job with ranks or retries; else nullptr
+  std::shared_ptr<run::Supervision> supervision;
+  Language language = Language::kEnglish;  // the language of the placement's reasons
 };
 
 /// request → look → lease → placement → environment. Looks at the machine once, and again after
 /// each wait. Waits until devices are free if the spec allows it. A dry run takes no lease and does
-/// not wait. Inside a job, the plan uses that job's devices. Fails as policy::place,
-/// client::Lease::take, engines::within and supervision_of.
+/// not wait. Inside a job, the plan uses that job's devices. Fails with the errors of
+/// policy::place(), client::Lease::take(), engines::within() and supervision_of().
 [[nodiscard]] Result<Plan> make_plan(const Spec& spec, Machine& machine, const Note& note);
 
 /// The reasons for the placement, in the language that is set now.

@@ -6,9 +6,9 @@
 
 namespace berth::job {
 
-/// Reads the first of these files that is there: the user's own ($XDG_CONFIG_HOME or ~/.config,
-/// then /berth/prices.toml), and /etc/berth/prices.toml. Without one, there are no prices. Fails as
-/// model::parse_usage_prices and, if a file is there and cannot be read, as read_file.
+/// Reads the user's own file ($XDG_CONFIG_HOME or ~/.config, then /berth/prices.toml). If there is
+/// none, reads /etc/berth/prices.toml. If both are missing, there are no prices. Fails with the
+/// errors of model::parse_usage_prices() and, if a file exists but cannot be read, of read_file().
 [[nodiscard]] Result<model::UsagePrices> read_prices();
 
 }  // namespace berth::job

@@ -20,7 +20,7 @@ std::int64_t unix_now() {
       .count();
 }
 
-/// Whether one of the devices is among these units.
+/// Whether one of the devices has one of these unit ids.
 bool is_any_of(const std::vector<int>& devices, const std::vector<std::string>& units,
                const model::Snapshot& snapshot) {
   return std::any_of(
@@ -87,8 +87,8 @@ void continue_tries(Spec& spec, Plan& plan) {
   again.change = had.change;
   again.batch_scale = had.batch_scale;
   again.waited = milliseconds(std::max<std::int64_t>(0, unix_now() - had.ended_unix_milliseconds));
-  // If no other devices are left, the broker gives the job the same devices again. Then the try
-  // changes nothing.
+  // If no other devices are left, the broker gives the job the same devices again. Then the next
+  // try changes nothing.
   if (had.change == model::TryChange::kOtherDevice &&
       (devices.empty() || is_any_of(devices, had.without, plan.snapshot)))
     again.change = model::TryChange::kNothing;

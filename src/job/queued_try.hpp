@@ -1,7 +1,7 @@
 // The next try of a queued job in another lease. A queued job with --retries contains a `berth
-// run`, which cannot take another lease. So if the next try needs other devices, or memory that
-// others hold, it asks the broker to put the whole job back into the queue, and ends. The `berth
-// run` of the next start continues with the tries of this one.
+// run`, which cannot take another lease. If the next try needs other devices, or memory that others
+// hold, this `berth run` asks the broker to put the whole job back into the queue, and ends. When
+// the job starts again, its new `berth run` continues with the tries of the old one.
 #pragma once
 
 #include <chrono>
@@ -27,11 +27,11 @@ struct UsedSoFar {
   std::uint64_t peak_rss_bytes = 0;
   DeviceTotals devices;
 };
-/// Asks the broker for the next try, and stores the tries in plan.supervision->earlier for it.
-/// False if the next try must be in this lease; a note says why.
+/// Asks the broker for the next try, and stores the earlier tries for it in
+/// plan.supervision->earlier. False if the next try must be in this lease; a note says why.
 [[nodiscard]] bool go_back(Plan& plan, const NextTry& next, const UsedSoFar& used,
                            const Caller& caller);
-/// Prepares the first start in this lease for the tries in spec.earlier.
+/// Prepares the first start in this lease, so that it continues the tries in spec.earlier.
 void continue_tries(Spec& spec, Plan& plan);
 
 }  // namespace berth::job

@@ -37,8 +37,8 @@ model::Request request_for_ranks(model::Request request, const SupervisionWish& 
   else
     wanted.gpus = wish.ranks->count * each;
   auto enough = policy::place(wanted, snapshot);
-  // Request at most as many GPUs as the machine has. Other jobs may have some of them now; the
-  // ranks wait for those.
+  // Request at most as many GPUs as the machine has. If other jobs hold some of them now, the ranks
+  // wait for them.
   while (wish.ranks->oversubscribe && *wanted.gpus > 1 && !policy::demand_of(wanted, snapshot, {}))
     --*wanted.gpus;
   if (wish.ranks->oversubscribe) enough = policy::place(wanted, snapshot);
@@ -50,7 +50,7 @@ model::Request request_for_ranks(model::Request request, const SupervisionWish& 
       (wish.ranks->count == 0 && !wish.ranks->or_cores) || wish.ranks->gpus_per_rank;
   if (enough || enough.error().code != ErrorCode::kNoDevice || asks_for_gpus) return wanted;
   // If there are fewer devices than ranks, the error names both numbers. If there is no device, the
-  // job uses the CPU, as it does without ranks.
+  // job uses the CPU, like a job without ranks.
   const auto any = policy::place(request, snapshot);
   return any && any->devices.empty() ? request : wanted;
 }
@@ -120,8 +120,8 @@ Result<std::shared_ptr<run::Supervision>> supervision_of(const SupervisionWish& 
   auto made = std::make_shared<run::Supervision>();
   made->record = run::make_record();
   made->most_tries = wish.retries + 1;
-  // The front may change devices only for a job on one node. Otherwise, the other nodes would have
-  // to start again too.
+  // The `berth run` process (the front) may change devices only for a job on one node. With several
+  // nodes, the other nodes would have to start again too.
   made->leaves_changes_to_front = wish.retries > 0 && wish.node.count == 1;
   made->backoff_least = wish.backoff_least;
   made->backoff_most = wish.backoff_most;

@@ -29,7 +29,7 @@ struct SupervisionWish {
   std::string log_folder;
   std::uint64_t log_limit = run::kLogLimit;
   bool nccl_debug = false;
-  bool preflight = false;  // the ranks meet before the program starts
+  bool preflight = false;  // test the connections between the ranks before the program starts
   int retries = 0;
   std::chrono::milliseconds hang_timeout = run::kDefaultHangTimeout;
   run::HangAction hang_action = run::HangAction::kReport;
@@ -46,12 +46,14 @@ struct SupervisionWish {
 /// Replaces --gpus by --ranks in the commands that the hint of a refusal suggests. Leaves out
 /// commands with --memory, which is for one device.
 [[nodiscard]] Error with_ranks_in_hint(Error refusal, const SupervisionWish& wish);
-/// For --ranks MIN:MAX: how to continue without some of the devices of the placement.
+/// For --ranks MIN:MAX: returns a function that plans the ranks again when some devices of the
+/// placement are lost.
 [[nodiscard]] std::function<std::vector<run::RankSpec>(const std::vector<int>& lost)> fewer_ranks(
     const run::RankWish& wish, const model::Placement& placement, const model::Snapshot& snapshot,
     const std::map<std::string, std::string>& variables, const policy::EnvironmentOptions& options);
-/// nullptr for a job that needs no supervision. Fails as run::plan_ranks, with E0531 if the log
-/// folder cannot be used, and with E0536 if there is no rank for --stdin-rank.
+/// Returns nullptr for a job that needs no supervision. Fails with the errors of run::plan_ranks(),
+/// with E0531 if the log folder cannot be used, and with E0536 if there is no rank for
+/// --stdin-rank.
 [[nodiscard]] Result<std::shared_ptr<run::Supervision>> supervision_of(
     const SupervisionWish& wish, const model::Request& request, const model::Placement& placement,
     const model::Snapshot& snapshot, const model::Environment& environment);

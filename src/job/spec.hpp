@@ -17,7 +17,7 @@ namespace berth::job {
 struct Spec {
   model::Job job;  // its request, command, name and limits
   SupervisionWish supervision;
-  std::map<std::string, std::string> variables;  // variables of the caller
+  std::map<std::string, std::string> variables;  // environment variables of the caller
   policy::EnvironmentOptions environment;
   std::optional<engines::ContainerWish> container;  // nullopt: no container
   Isolation isolation = Isolation::kAuto;           // --isolation, on a shared GPU

@@ -17,8 +17,8 @@ run::Launch launch_of(const Spec& spec, const Plan& plan) {
   launch.command = spec.job.command;
   auto variables = spec.variables;
   policy::set_variables(plan.environment, variables);
-  // Otherwise a `berth run` inside the job would request another lease, and wait for this one for
-  // ever.
+  // BERTH_JOB tells a `berth run` inside the job to use this lease. Without BERTH_JOB it would
+  // request another lease, and wait for ever for this job to end.
   if (plan.lease) variables["BERTH_JOB"] = std::to_string(plan.lease->job());
   launch.enclosed = plan.lease && plan.lease->is_enclosed();
   launch.supervision = plan.supervision;
@@ -35,7 +35,8 @@ run::Launch launch_of(const Spec& spec, const Plan& plan) {
   return launch;
 }
 
-/// The job's folder, or "". A job also runs without a folder.
+/// Creates the job's folder. If that fails, returns "" with a note: a job also runs without a
+/// folder.
 std::string folder_or_note(const Note& note) {
   auto folder = run::make_job_folder();
   if (folder) return *std::move(folder);

@@ -21,9 +21,9 @@
 
 namespace berth::job {
 
-/// Samples the job, and passes the lease on to the keeper, which may live slightly longer than this
-/// process. It also lets the guard compare its counters with those of the driver, and reports
-/// hangs.
+/// Samples the job. Passes the lease on to the keeper, the process that supervises the command and
+/// may live slightly longer than this one. Lets the guard compare its counters with those of the
+/// driver, and reports hangs.
 class LeasedJob : public run::Watcher {
  public:
   LeasedJob(run::Sampler& watcher, std::optional<client::Lease>& lease, Guard& guard,
@@ -67,7 +67,8 @@ class LeasedJob : public run::Watcher {
 
 struct Limits {
   Guard guard;
-  std::string container_id;  // file for the container's id, written by the engine; "" none
+  // path of the file to which the engine writes the container's id, or empty if there is none
+  std::string container_id;
 };
 
 /// One start of the job, until none of its processes is left.
@@ -90,8 +91,8 @@ struct Start {
   void fill(model::Report& report, const Plan& plan, std::uint64_t refusals);
 };
 
-/// Starts the command and returns when none of its processes is left; `ending` says how. Fails as
-/// Guard::begin and enter_container.
+/// Starts the command and returns when none of its processes is left. Start::ending tells how the
+/// command ended. Fails with the errors of Guard::begin() and enter_container().
 [[nodiscard]] Result<std::unique_ptr<Start>> start_once(const Spec& spec, Plan& plan,
                                                         const Caller& caller,
                                                         run::Inherited& inherited);

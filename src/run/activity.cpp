@@ -9,8 +9,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// The most CPU time of a launcher. `sh -c` or `uv run` uses less, and a Python program with a
-/// model uses more.
+/// A process with more CPU time than this is not a mere launcher. `sh -c` or `uv run` uses less,
+/// and a Python program with a model uses more.
 constexpr milliseconds kMostOfLauncher{500};
 
 using Children = std::multimap<pid_t, const SeenProcess*>;
@@ -28,7 +28,8 @@ const SeenProcess* below_launchers(const SeenProcess* one, const Children& child
   for (int depth = 0; depth < 16; ++depth) {
     if (children.count(one->pid) != 1 || runs(*one) || one->cpu > kMostOfLauncher) return one;
     const SeenProcess* child = children.find(one->pid)->second;
-    if (child->name == one->name) return one;  // a worker that it forked
+    // a child with the same name is a worker that the process forked
+    if (child->name == one->name) return one;
     one = child;
   }
   return one;

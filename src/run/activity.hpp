@@ -1,5 +1,5 @@
-// What the job's processes do while it runs. It is derived from repeated readings of /proc: how
-// often the main process runs, and how often it waits for its workers. Pure.
+// What the job's processes do while it runs: how often the main process runs, and how often it
+// waits for its workers. It is derived from repeated reads of /proc. Pure.
 #pragma once
 
 #include <sys/types.h>
@@ -12,7 +12,7 @@
 
 namespace berth::run {
 
-/// A process of the job in one reading of /proc.
+/// A process of the job, as one read of /proc shows it.
 struct SeenProcess {
   pid_t pid = 0, parent = 0;
   std::string name;  // as in /proc/PID/comm
@@ -26,10 +26,10 @@ struct MainActivity {
   double seconds = 0;  // how long it was observed
   double runs = 0;     // how long its main thread ran, or waited for a core
   double on_disk = 0;  // how long its main thread waited in the kernel, for example for a disk
-  double waits_for_workers = 0;  // how long it waited while a process below it ran
-  // process-seconds: the sum of the time for which each process below it was observed
+  double waits_for_workers = 0;  // how long it waited while one of its descendants ran
+  // process-seconds: the sum of the time for which each of its descendants was observed
   double workers = 0;
-  // like `workers`, but only processes that ran while it waited for them
+  // the part of `workers` of the processes that ran while the main process waited for them
   double busy_workers = 0;
 
   [[nodiscard]] double part(double what) const { return seconds > 0 ? what / seconds : 0; }

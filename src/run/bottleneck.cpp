@@ -12,14 +12,16 @@ namespace {
 
 using model::Bottleneck;
 
-constexpr double kMostly = 0.7;         // the main thread runs for at least this part of the time
-constexpr double kWaits = 0.3;          // a wait for a smaller part of the time is not reported
-constexpr double kDeviceIsBusy = 0.8;   // part of the time
-constexpr double kMemoryIsBusy = 0.6;   // part of the time
-constexpr double kLinkIsBusy = 0.4;     // part of its bandwidth
-constexpr double kShortKernel = 30e-6;  // seconds; a launch costs the CPU about 5 µs to 10 µs
-constexpr double kManyLaunches = 5000;  // per second
-constexpr double kManyCopies = 2000;    // per second
+constexpr double kMostly = 0.7;        // the main thread runs for at least this part of the time
+constexpr double kWaits = 0.3;         // a wait for a smaller part of the time is not reported
+constexpr double kDeviceIsBusy = 0.8;  // a device that works for this fraction of the time is busy
+// a memory controller that works for this fraction of the time is busy
+constexpr double kMemoryIsBusy = 0.6;
+constexpr double kLinkIsBusy = 0.4;  // a link whose bandwidth is used to this fraction is busy
+// a kernel is short if it takes fewer seconds; launching one costs the CPU 5 µs to 10 µs
+constexpr double kShortKernel = 30e-6;
+constexpr double kManyLaunches = 5000;  // launches per second
+constexpr double kManyCopies = 2000;    // copies per second
 
 std::string percent(double part) {
   return fmt::format("{:.0f} %", part * 100);
@@ -71,7 +73,7 @@ class Search {
     auto ranks = seen_.ranks;
     std::sort(ranks.begin(), ranks.end(),
               [](const RankActivity& a, const RankActivity& b) { return a.runs > b.runs; });
-    const double others = ranks[1 + (ranks.size() - 2) / 2].runs;  // their median
+    const double others = ranks[1 + (ranks.size() - 2) / 2].runs;  // the median of the other ranks
     if (ranks.front().runs < 2 * kWaits || others > ranks.front().runs / 2) return false;
     add("other_ranks",
         text("rank {} ran {} of the time, most other ranks only {}: those ranks waited for it",
@@ -158,7 +160,8 @@ class Search {
   }
 
   void look_at_waiting() {
-    // A main process that sleeps may wait for child processes that compute.
+    // Use the CPU time of all processes: a main process that sleeps may wait for child processes
+    // that compute.
     const double used = seen_.cpu_seconds ? *seen_.cpu_seconds / seen_.wall_seconds : 0;
     if (std::max(main_runs(), used) > kWaits) return unknown(text("no bottleneck stood out"));
     add("waiting",

@@ -15,12 +15,12 @@ namespace berth::run {
 
 struct RankActivity {
   int rank = 0;
-  double runs = 0;  // the part of the time in which its main thread ran
+  double runs = 0;  // the fraction of the time in which the rank's main thread ran
 };
 
 /// One device of the job. Fractions are between 0 and 1.
 struct DeviceEvidence {
-  std::string words;           // "GPU 0 (NVIDIA H100)"
+  std::string words;           // what the report calls the device, such as "GPU 0 (NVIDIA H100)"
   std::optional<double> busy;  // the part of the time in which the device had work of any user
   DeviceStrain strain;
   // number of launches and copies of the job, which the guard counts
@@ -35,7 +35,7 @@ struct Evidence {
   double wall_seconds = 0;
   std::optional<double> cpu_seconds;
   int cores = 1;                   // number of cores that the job may use
-  MainActivity main;               // the sum over its main processes
+  MainActivity main;               // the sum of the activity of its main processes
   int mains = 1;                   // the number of main processes
   std::optional<double> runnable;  // threads that ran or waited for a core, on average
   std::optional<double> disk_bytes;
@@ -43,7 +43,7 @@ struct Evidence {
   std::vector<RankActivity> ranks;
   // the only BLAS library of the job is the reference BLAS, which is not optimised
   bool has_reference_blas = false;
-  bool registers_stacks = false;  // `berth stacks` can show the stacks of its Python code
+  bool registers_stacks = false;  // whether `berth stacks` can show the stacks of its Python code
   bool has_number = true;         // the broker manages the job, so it has a number
   bool device_unused = false;     // the job had a device, but was never seen to use it
   std::vector<DeviceEvidence> devices;

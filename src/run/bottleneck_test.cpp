@@ -74,7 +74,8 @@ TEST_CASE("cores that other programs use are named") {
   Evidence evidence = minute(0.98, 7.6);
   evidence.cpu_seconds = 60 * 3.0;
   CHECK(first_kind(evidence) == "shared_cores");
-  CHECK(find_bottlenecks(evidence).found.size() == 1);  // not "more cores" as well
+  // the report does not also ask for more cores
+  CHECK(find_bottlenecks(evidence).found.size() == 1);
 }
 
 TEST_CASE("a quota that stops the job is named, and not other programs") {

@@ -19,11 +19,11 @@ struct ProcessStat {
   std::uint64_t start_ticks = 0;
   std::uint64_t virtual_bytes = 0;
   std::uint64_t rss_pages = 0;
-  std::uint64_t cpu_ticks = 0;  // user and system
+  std::uint64_t cpu_ticks = 0;  // CPU time in user and kernel mode
   std::uint64_t threads = 0;
   std::string name;  // as in /proc/PID/comm
 };
-/// nullopt if there is no such process.
+/// Reads /proc/PID/stat; nullopt if there is no such process.
 [[nodiscard]] std::optional<ProcessStat> read_stat(const std::string& proc, pid_t pid);
 
 struct Relative {

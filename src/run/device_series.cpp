@@ -11,7 +11,8 @@ namespace berth::run {
 namespace {
 
 constexpr std::uint64_t kMostWatts = 10'000;  // five times the power of any current board
-constexpr std::int64_t kLongestStep = 1000;   // milliseconds
+// longest time between two updates of the energy counter, in milliseconds
+constexpr std::int64_t kLongestStep = 1000;
 /// The longest time between two samples. A longer step means that the clock was set, so the elapsed
 /// time is unknown.
 constexpr double kLongestSeconds = 60;
@@ -59,8 +60,8 @@ void DeviceSeries::read_before(std::uint64_t millijoules, std::int64_t unix_mill
   early_time_ = unix_milliseconds;
 }
 
-/// The counter's value when the job began. A slow driver gives its first sample only while the job
-/// runs, so this interpolates linearly between the two readings.
+/// The counter's value when the job began. A slow driver may give its first sample only after that.
+/// Then the value is interpolated linearly between an earlier reading and the first sample.
 std::uint64_t DeviceSeries::counter_at_start(std::uint64_t millijoules,
                                              std::int64_t unix_milliseconds) const {
   const bool is_late = start_ && unix_milliseconds > *start_;
@@ -124,7 +125,7 @@ void DeviceSeries::add(const inventory::DeviceSample& sample, const OurPid& our_
   add_energy(sample);
   if (!start_) return;
   const std::int64_t age = sample.unix_milliseconds - *start_;
-  // Once started, continue even if the clock is set back.
+  // After the first sample, continue even if the clock is set back.
   if (age < 0 && samples_ == 0) return;
   ++samples_;
   const auto& load = sample.device.readings.utilization_percent;

@@ -19,7 +19,7 @@ namespace berth::run {
 /// A process of the job that has memory on a device.
 struct MemoryUser {
   std::int64_t pid;
-  std::uint64_t bytes;  // 0: the driver does not say
+  std::uint64_t bytes;  // 0: the driver does not report it
 };
 
 /// How hard a device worked. Fractions are between 0 and 1.
@@ -27,7 +27,8 @@ struct DeviceStrain {
   std::optional<double> memory_busy;  // how busy its memory controller was
   // used part of the bandwidth of its bus to the host
   std::optional<double> link_used;
-  double slowed_by_heat = 0, slowed_by_power = 0;  // parts of the samples
+  // the fraction of the samples in which heat or the power limit slowed the device
+  double slowed_by_heat = 0, slowed_by_power = 0;
 };
 
 class DeviceSeries {
@@ -41,7 +42,7 @@ class DeviceSeries {
 
   /// When the job began. Earlier samples only set the start of the energy counter.
   void start(std::int64_t unix_milliseconds) { start_ = unix_milliseconds; }
-  /// An earlier reading of the energy counter, if the job began before the first sample.
+  /// Stores an earlier value of the energy counter, for a job that began before the first sample.
   void read_before(std::uint64_t millijoules, std::int64_t unix_milliseconds);
   /// Whether this is a sample of the device: same uuid, or same address if it has no uuid.
   [[nodiscard]] bool is_of(const model::Device& device) const;
@@ -52,7 +53,7 @@ class DeviceSeries {
   /// Adds a last sample that was taken after the job's end. Only its energy counts.
   void finish(const inventory::DeviceSample& sample) { add_energy(sample); }
 
-  /// How much the device was used. `without_sample`: why this is unknown if there was no sample.
+  /// How much the device was used. `without_sample`: the reason to report if there was no sample.
   [[nodiscard]] model::DeviceUse use(model::Absence without_sample) const;
   /// The memory of the job's own processes, since the job's start.
   [[nodiscard]] const MemorySeries& memory() const { return memory_; }
@@ -63,9 +64,11 @@ class DeviceSeries {
   /// The job's processes in the newest sample.
   [[nodiscard]] const std::vector<MemoryUser>& users_now() const { return users_now_; }
   [[nodiscard]] int index() const { return index_; }
-  [[nodiscard]] bool listed() const { return listed_; }   // the job was in the driver's list
+  // whether the job was in the driver's list of processes
+  [[nodiscard]] bool listed() const { return listed_; }
   [[nodiscard]] int samples() const { return samples_; }  // number of samples since the job's start
-  [[nodiscard]] std::int64_t last_sample() const { return last_sample_; }  // unix milliseconds
+  // time of the newest sample, in unix milliseconds
+  [[nodiscard]] std::int64_t last_sample() const { return last_sample_; }
 
  private:
   void add_energy(const inventory::DeviceSample& sample);
@@ -90,7 +93,7 @@ class DeviceSeries {
   std::optional<std::uint64_t> memory_now_;
   std::vector<MemoryUser> users_now_;
   std::optional<std::uint64_t> first_millijoules_, last_millijoules_;
-  std::optional<std::uint64_t> early_millijoules_;  // read_before()
+  std::optional<std::uint64_t> early_millijoules_;  // set by read_before()
   std::int64_t early_time_ = 0;
   std::int64_t counter_time_ = 0, last_sample_ = 0;
   // the energy counter decreased, or rose by more than any device can use

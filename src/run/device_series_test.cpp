@@ -23,7 +23,7 @@ model::DeviceProcess process(std::int64_t pid, std::uint64_t bytes) {
   return out;
 }
 
-/// The job starts at half a second.
+/// The job starts at 500 ms.
 DeviceSeries series_of(const model::Device& device, const std::string& partition = "") {
   DeviceSeries series(device, partition);
   series.start(500);
@@ -122,7 +122,8 @@ TEST_CASE("a counter that moves in steps counts neither as constant nor as jumpi
   CHECK(add(1'000'000, 1000).why == Absence::kTooShort);
   // the counter has not changed yet, so the energy is unknown, not 0
   CHECK_FALSE(add(1'000'000, 1010));
-  CHECK(add(1'070'000, 1020).value == 70'000U);  // a step of 100 ms at 700 W, seen after 10 ms
+  // the counter rose by 70 J, the energy of 100 ms at 700 W, although only 10 ms have passed
+  CHECK(add(1'070'000, 1020).value == 70'000U);
   CHECK(add(1'070'000, 1030).value == 70'000U);
 }
 
@@ -144,7 +145,8 @@ TEST_CASE("without a counter, power is integrated over time") {
   CHECK(series.use(Absence::kNoAnswer).energy_millijoules.value == 400'000U);
   series.add({device, {}, 2000}, our_pid);  // a clock that was set back adds nothing
   CHECK(series.use(Absence::kNoAnswer).energy_millijoules.value == 400'000U);
-  series.add({device, {}, 86'402'000}, our_pid);  // nor does one that was set forward
+  // a clock that was set forward adds nothing either
+  series.add({device, {}, 86'402'000}, our_pid);
   CHECK(series.use(Absence::kNoAnswer).energy_millijoules.value == 400'000U);
   series.add({device, {}, 86'403'000}, our_pid);
   CHECK(series.use(Absence::kNoAnswer).energy_millijoules.value == 700'000U);

@@ -15,7 +15,7 @@
 namespace berth::run {
 namespace {
 
-// most bytes of all symbol tables of a file together
+// limit for the size of all symbol tables of a file together, in bytes
 constexpr std::uint64_t kMostSymbolBytes = 64 << 20;
 constexpr std::size_t kMostHeaders = 4096;
 constexpr std::size_t kSymbolsAtOnce = 4096;
@@ -51,7 +51,7 @@ bool is_readable(const Elf64_Ehdr& head) {
          head.e_ident[EI_DATA] == kOrder && head.e_ident[EI_VERSION] == EV_CURRENT;
 }
 
-/// An address to look up. `at`: its index in the answer.
+/// An address to look up. `at`: its index in the list of names.
 struct Wanted {
   std::uint64_t address;
   std::size_t at;
@@ -65,7 +65,8 @@ class SymbolSearch {
               [](const Wanted& a, const Wanted& b) { return a.address < b.address; });
   }
 
-  /// Looks up the wanted addresses in a symbol table. Returns false if there is nothing more to do.
+  /// Looks up the wanted addresses in a symbol table. Returns false if no address is left to find,
+  /// or if the limit is reached.
   bool look_in(const Elf64_Shdr& table, const Elf64_Shdr& strings) {
     if (table.sh_entsize != sizeof(Elf64_Sym)) return true;
     std::vector<Elf64_Sym> symbols;

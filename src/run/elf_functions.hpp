@@ -13,8 +13,9 @@ namespace berth::run {
 [[nodiscard]] std::vector<std::string> functions_at(const std::string& path,
                                                     const std::vector<std::uint64_t>& offsets);
 
-/// "c10d::Gloo::allreduce" for "_ZN4c10d4Gloo9allreduceEv". Names with templates or abbreviations
-/// are returned as they are: a complete demangler can be made to write gigabytes.
+/// Demangles a symbol: "_ZN4c10d4Gloo9allreduceEv" becomes "c10d::Gloo::allreduce". Names with
+/// templates or abbreviations stay unchanged, because a complete demangler can be made to write
+/// gigabytes.
 [[nodiscard]] std::string plain_name(std::string_view symbol);
 
 }  // namespace berth::run

@@ -22,12 +22,13 @@ struct EndingPlan {
   std::chrono::milliseconds patience{5'000};
   /// Time in which processes may end by themselves, as helpers do when their parent has ended.
   std::chrono::milliseconds head_start{0};
-  /// If it returns true, `head_start` ends early; may be empty.
+  /// If this function returns true, `head_start` ends early; may be empty.
   std::function<bool()> ends_head_start;
   /// Called once after `head_start` with the remaining processes, before they are ended; may be
   /// empty.
   std::function<void(const std::vector<Relative>&)> on_left_behind;
-  std::vector<pid_t> spared;  // processes that are not ended; nor are their descendants
+  // processes that must not be ended; their descendants are not ended either
+  std::vector<pid_t> spared;
   /// Reaps ended processes. Returns true if none is left.
   std::function<bool()> none_left;
   /// Sleeps until a process ends, at most for this time. Returns true to skip the grace period.

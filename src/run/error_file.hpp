@@ -18,8 +18,8 @@ struct ErrorFile {
 /// Parses the file; nullopt if it is empty or not in PyTorch's form. The message in the file may be
 /// an object or a string.
 [[nodiscard]] std::optional<ErrorFile> parse_error_file(std::string_view json);
-/// The content of the same file, with the exit code of the rank added, as torchrun does. Uses
-/// `error` if the rank wrote no file.
+/// The content of the rank's error file, with the exit code of the rank added, as torchrun does. If
+/// the rank wrote no file, the content is made from `error`.
 [[nodiscard]] std::string error_file_text(std::string_view json, const ErrorFile& error,
                                           int exit_code);
 

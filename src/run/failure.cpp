@@ -88,8 +88,8 @@ bool mentions_lost_peer(std::string_view output) {
 
 namespace {
 
-/// The exception that ended a Python program: its line from the type on, and continuation lines; ""
-/// if there is none.
+/// The exception that ended a Python program: the line that begins with its type, and the lines
+/// that continue it. "" if there is none.
 std::string exception_in(std::string_view output) {
   constexpr std::size_t kMostLines = 20;
   const std::string trace = traceback_in(output);

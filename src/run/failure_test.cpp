@@ -70,7 +70,8 @@ TEST_CASE("real and lookalike texts of frameworks are classified") {
   const Json corpus = Json::parse(file);
   REQUIRE(corpus.at("oom").size() > 50);
   for (const Json& one : corpus.at("oom")) {
-    // These are recognised by the exception's error code, which Python does not print.
+    // Skip exceptions that are recognised by their error code, because Python does not print that
+    // code.
     if (one.contains("code") || one.contains("errno")) continue;
     INFO(one.dump());
     CHECK(ended(output_of(one)).kind == TryClass::kOutOfMemory);

@@ -106,7 +106,7 @@ std::map<int, model::Collective> read_dumps(const std::string& stem,
   std::map<int, model::Collective> found;
   for (const int rank : ranks) {
     const auto dump = slurp_regular(dump_path(stem, rank), kMostDumpBytes);
-    if (!dump || !dump->ends_with('.')) continue;  // not complete yet
+    if (!dump || !dump->ends_with('.')) continue;  // a complete pickle ends with '.'
     if (auto collective = last_collective(*dump)) found[rank] = *std::move(collective);
   }
   return found;

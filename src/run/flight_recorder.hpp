@@ -14,8 +14,8 @@
 
 namespace berth::run {
 
-/// The first collective of a dump that is not complete, else the last one. nullopt: the dump is
-/// damaged or not plain data, or has no collective.
+/// The first collective of a dump that has not completed. If all have completed, the last one.
+/// nullopt: the dump is damaged or not plain data, or has no collective.
 [[nodiscard]] std::optional<model::Collective> last_collective(std::string_view dump);
 
 /// The variables that turn the recorder on. `stem`: the start of the paths of the recorder's files;

@@ -14,8 +14,8 @@ using namespace berth::run;
 
 namespace {
 
-/// Writes as PyTorch's pickler does: protocol 2, memoised texts, lists and dictionaries after a
-/// mark.
+/// Writes data in the form of PyTorch's pickler: protocol 2, memoised texts, lists and dictionaries
+/// after a mark.
 class Writer {
  public:
   Writer() : out_("\x80\x02", 2) {}
@@ -90,7 +90,7 @@ TEST_CASE("a damaged dump, or one that would call something, has no collective")
     CHECK_FALSE(last_collective(whole.substr(0, size)));
   CHECK_FALSE(last_collective(std::string(whole).insert(2, "cos\nsystem\n)R0")));
   using namespace std::string_view_literals;
-  CHECK_FALSE(last_collective("]q\0h\0a."sv));  // a list in itself
+  CHECK_FALSE(last_collective("]q\0h\0a."sv));  // a list that contains itself
 }
 
 TEST_CASE("a rank is asked through its pipe, and one without a pipe is left out") {

@@ -166,7 +166,7 @@ class ForkServerLoop {
   Descriptor signals_;
   Descriptor announced_, announce_;
   std::vector<pid_t> keepers_, watches_;
-  int sweeps_ = 0;  // remaining sweeps
+  int sweeps_ = 0;  // how many sweeps are left before the fork server gives up
 };
 
 [[noreturn]] void serve_forks(int channel, const rlimit& files, const WriteReport& write) {
@@ -196,7 +196,7 @@ Result<Standby> standby_for(const rlimit& files, const WriteReport& write) {
                         SOCK_STREAM);
 }
 
-/// {-1, EPIPE}: the fork server has ended.
+/// Asks the fork server for a keeper. Returns {-1, EPIPE} if the fork server has ended.
 Born ask(int channel, const std::string& message) {
   Born born{-1, EPIPE};
   if (!send_all(channel, message) || !receive(channel, &born, sizeof born)) return {-1, EPIPE};

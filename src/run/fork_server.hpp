@@ -19,8 +19,8 @@ namespace berth::run {
 
 class ForkServer {
  public:
-  /// Call it before the first thread starts. Fails with kUnavailable (E0512).
-  /// `write`: makes the reports of the jobs; empty: they get none.
+  /// Call it before the first thread starts. Fails with kUnavailable (E0512). `write`: makes the
+  /// reports of the jobs; if it is empty, the jobs get no reports.
   [[nodiscard]] static Result<ForkServer> start(WriteReport write);
   ForkServer(ForkServer&&) = default;
   ForkServer& operator=(ForkServer&&) = default;

@@ -30,7 +30,8 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 /// A killed command may leave the terminal without echo. A shell repairs that only if its own child
-/// died of a signal. It sees our exit code instead, so we repair it.
+/// died of a signal. This process ends with an exit code instead, so it restores the settings
+/// itself.
 class TerminalSettings {
  public:
   TerminalSettings()

@@ -21,13 +21,14 @@ class Watcher {
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
   virtual ~Watcher() = default;
-  /// The keeper has been forked, and waits. Called only for a job that gets its own control group.
+  /// Called when the keeper has been forked and waits, but only for a job that gets its own control
+  /// group.
   virtual void born(pid_t) {}
-  /// The command runs; all of the job's processes are below `keeper`.
+  /// Called when the command runs. All of the job's processes are descendants of `keeper`.
   virtual void started(pid_t keeper, pid_t workload) = 0;
   /// Called in the keeper's process if the front is gone, and these processes could not be killed.
   virtual void stuck_without_front(const std::vector<model::ProcessId>&) const {}
-  /// The command has ended; its remaining processes may still exist.
+  /// Called when the command has ended. Its remaining processes may still exist.
   virtual void ended() {}
   /// When to call look() next.
   [[nodiscard]] virtual std::chrono::steady_clock::time_point due() const = 0;
@@ -39,13 +40,14 @@ class Watcher {
 struct Ending {
   model::Outcome outcome;
   std::chrono::milliseconds wall{0}, cpu{0};
-  std::uint64_t peak_rss_bytes = 0;     // peak of the largest reaped process
-  int left = 0;                         // processes that could not be ended
-  std::vector<model::ProcessId> stuck;  // the processes among these that wait in the kernel
+  std::uint64_t peak_rss_bytes = 0;  // peak memory of the largest reaped process
+  int left = 0;                      // processes that could not be ended
+  // processes that could not be ended because they wait in the kernel
+  std::vector<model::ProcessId> stuck;
   std::vector<model::LeftBehind> left_behind;
   model::CheckpointSignal checkpoint;
   int pin_error = 0;         // errno if the CPU affinity could not be set
-  bool interrupted = false;  // ended by SIGINT from the terminal
+  bool interrupted = false;  // whether SIGINT from the terminal ended the job
 };
 
 /// Starts the job and returns when none of its processes is left. All signals stay blocked after
@@ -54,8 +56,8 @@ struct Ending {
 [[nodiscard]] Result<Ending> run_job(const Launch& launch, Inherited& inherited, Watcher& watcher);
 
 /// If Ctrl-C ended the job, kills this process with SIGINT too, so that a loop in the caller's
-/// shell also stops. The shell sees the same exit code as before: 130. Returns if the caller
-/// ignores SIGINT.
+/// shell also stops. The shell's exit code is 130, as if this process had returned it. Returns if
+/// the caller ignores SIGINT.
 void die_of_interrupt();
 
 }  // namespace berth::run

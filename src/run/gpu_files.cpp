@@ -20,7 +20,8 @@ void insert(std::set<std::string, std::less<>>& set, std::string_view word) {
   if (set.size() < GpuFiles::kMost && set.find(word) == set.end()) set.emplace(word);
 }
 
-/// "libtorch_cuda.so", "libcuda.so.580.95.05", "x.cpython-311-x86_64-linux-gnu.so (deleted)".
+/// Whether the path is a shared library, such as "libtorch_cuda.so", "libcuda.so.580.95.05" or
+/// "x.cpython-311-x86_64-linux-gnu.so (deleted)".
 bool is_library(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
   const auto at = name.find(".so");
@@ -29,7 +30,8 @@ bool is_library(std::string_view path) {
   return rest.empty() || rest[0] == '.' || rest[0] == ' ';
 }
 
-/// The driver's libraries for CUDA, OpenCL and graphics; not NVML, which only monitors.
+/// Whether the path is one of the driver's libraries for CUDA, OpenCL or graphics. NVML does not
+/// count, because it only monitors.
 bool is_nvidia_driver(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
   constexpr std::array<std::string_view, 4> kNames{"libcuda.so", "libnvidia-opencl.so",
@@ -51,12 +53,13 @@ void add_path(std::string_view path, GpuFiles& gpu_files) {
 }  // namespace
 
 void add_maps(std::string_view maps, GpuFiles& gpu_files) {
-  std::string_view last;  // a library has several consecutive mappings
+  std::string_view last;  // the previous path: a library has several consecutive mappings
   while (!maps.empty()) {
     const auto end = std::min(maps.find('\n'), maps.size());
     const std::string_view line = maps.substr(0, end);
     maps.remove_prefix(std::min(end + 1, maps.size()));
-    // address perms offset dev inode path: the path begins at the first slash (proc_pid_maps(5)).
+    // A line has the columns: address perms offset dev inode path. So the path begins at the first
+    // slash (proc_pid_maps(5)).
     const auto slash = line.find('/');
     if (slash == std::string_view::npos) continue;
     const std::string_view path = line.substr(slash);

@@ -15,10 +15,11 @@ struct GpuFiles {
   // device nodes of a GPU or TPU that programs open only to compute, not to monitor
   std::set<std::string, std::less<>> nodes;
   std::set<std::string, std::less<>>
-      gpu_nodes;            // "/dev/nvidia0": programs open it to compute, but also to monitor
+      // nodes such as "/dev/nvidia0", which programs open to compute, but also to monitor
+      gpu_nodes;
   bool has_driver = false;  // a library through which programs use NVIDIA's GPUs is loaded
   static constexpr std::size_t kMost =
-      8192;  // most entries of each set, so that a hostile program cannot fill our memory
+      8192;  // limit for the entries of each set, so that a hostile program cannot fill our memory
 };
 
 /// Adds the files in a /proc/PID/maps text.

@@ -12,7 +12,7 @@ namespace {
 
 struct GroupFolders {
   bool v2 = false;
-  std::vector<std::string> folders;  // innermost first
+  std::vector<std::string> folders;  // the group and its ancestors, innermost first
 };
 
 /// The folders of this process's control groups that have the controller.
@@ -66,7 +66,7 @@ double stopped_part(const std::map<std::string, QuotaPeriods>& before,
   double most = 0;
   for (const auto& [folder, now] : after) {
     const auto then = before.find(folder);
-    // A counter that decreases belongs to a new group of that name.
+    // A counter that decreases belongs to a new group with the same name.
     if (then == before.end() || now.all <= then->second.all || now.stopped < then->second.stopped)
       continue;
     const auto all = static_cast<double>(now.all - then->second.all);

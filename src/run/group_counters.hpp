@@ -22,7 +22,7 @@ struct QuotaPeriods {
 [[nodiscard]] QuotaPeriods parse_quota_periods(std::string_view cpu_stat);
 /// The counts of this process's group and its visible ancestors, by folder.
 [[nodiscard]] std::map<std::string, QuotaPeriods> quota_periods();
-/// The fraction of the periods between two readings in which a quota stopped the group. If
+/// The fraction of the periods between `before` and `after` in which a quota stopped the group. If
 /// ancestors have quotas, too, the largest fraction. 0 without a quota.
 [[nodiscard]] double stopped_part(const std::map<std::string, QuotaPeriods>& before,
                                   const std::map<std::string, QuotaPeriods>& after);

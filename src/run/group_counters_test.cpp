@@ -5,7 +5,7 @@
 using namespace berth::run;
 
 TEST_CASE("a quota that stops eight cores in each second period stops for half of them") {
-  // 600 periods of 0.1 s; throttled_usec is the sum of all cores, three times the time that passed.
+  // The 600 periods of 0.1 s last 60 s. throttled_usec sums up all cores, so it grows by 180 s.
   const auto before = parse_quota_periods(
       "usage_usec 5\nnr_periods 100\nnr_throttled 90\nthrottled_usec 7000000\n");
   const auto after = parse_quota_periods(

@@ -31,12 +31,12 @@ void add_movement(pid_t pid, Movement& sum, std::set<std::uint64_t>* sockets, in
   const auto close = stat.rfind(')');
   if (close == std::string::npos) return;
   const auto fields = split(std::string_view(stat).substr(close + 2), ' ');
-  // utime and stime, also of reaped children
+  // the fields utime and stime of the process, and those of its reaped children
   for (std::size_t i = 11; i < 15 && i < fields.size(); ++i)
     sum.cpu_ticks += static_cast<std::uint64_t>(to_number(fields[i]).value_or(0));
   const std::string io = slurp(proc(pid, "io")).value_or("");
   sum.bytes += number_behind(io, "rchar: ") + number_behind(io, "wchar: ");
-  // majflt and cmajflt: pages of mapped files that had to be read
+  // the fields majflt and cmajflt: how many pages of mapped files had to be read
   constexpr std::uint64_t kPage = 4096;
   for (std::size_t i = 9; i < 11 && i < fields.size(); ++i)
     sum.bytes += kPage * static_cast<std::uint64_t>(to_number(fields[i]).value_or(0));
@@ -162,7 +162,8 @@ Movement movement_with_network(pid_t pid, const std::set<std::uint16_t>& without
 }
 
 bool has_moved(const Movement& before, const Movement& now, double seconds) {
-  constexpr double kIdleShare = 0.02;  // part of one core
+  // a process that uses less than this fraction of one core is idle
+  constexpr double kIdleShare = 0.02;
   constexpr std::uint64_t kIdleBytes = 4096;
   const double ticks = seconds * static_cast<double>(::sysconf(_SC_CLK_TCK)) * kIdleShare;
   return static_cast<double>(now.cpu_ticks) > static_cast<double>(before.cpu_ticks) + ticks + 1 ||

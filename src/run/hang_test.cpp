@@ -102,7 +102,8 @@ TEST_CASE("a busy rank that lets the others wait is slow, not hung") {
   CHECK(berth::model::hang_sentence(*slow).find("rank 1 is busy at train.py:7 in step") !=
         std::string::npos);
   spins.stack.clear();
-  CHECK_FALSE(find_slow_ranks({waits, spins}));  // without its stack, the reason is unknown
+  // the busy rank has no stack, so the reason is unknown
+  CHECK_FALSE(find_slow_ranks({waits, spins}));
   RankState idles{2, false, stack("", 40), ""};
   spins.stack = stack("", 7);
   CHECK_FALSE(find_slow_ranks({waits, spins, idles}));  // the idle rank waits for no other rank

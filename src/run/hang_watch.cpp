@@ -13,9 +13,11 @@ namespace {
 using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kNativePatience(2'000);  // of all ranks together
-constexpr milliseconds kFlightPatience(3'000);  // of all ranks together
-constexpr milliseconds kLook(1'000);            // between two checks of the ranks' activity
+// time limit for reading the stacks outside Python of all ranks
+constexpr milliseconds kNativePatience(2'000);
+// time limit for the answers of all flight recorders
+constexpr milliseconds kFlightPatience(3'000);
+constexpr milliseconds kLook(1'000);  // between two checks of the ranks' activity
 /// If the ranks write nothing for this long, ask their flight recorders.
 constexpr milliseconds kSilent(10'000);
 /// After this time, the recorders have written their answers.
@@ -54,7 +56,7 @@ std::optional<model::HangSeen> HangWatch::look(const std::vector<WatchedRank>& r
                                                bool is_ending, Time now) {
   const bool moved = has_moved_since_last_look(ranks, now);
   looked_ = now;
-  if (written_ == now) forget_stuck_collective();  // output is progress
+  if (written_ == now) forget_stuck_collective();  // a rank that writes output makes progress
   std::optional<model::HangSeen> seen;
   if (moved || is_ending) {
     moved_ = now;

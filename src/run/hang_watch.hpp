@@ -18,7 +18,7 @@ namespace berth::run {
 
 struct WatchedRank {
   int number = 0;
-  pid_t pid = -1;             // -1: it is not running
+  pid_t pid = -1;             // -1: the rank is not running
   std::uint64_t written = 0;  // bytes of output since it started
 };
 
@@ -27,19 +27,20 @@ class HangWatch {
   using Clock = std::chrono::steady_clock;
   using Time = Clock::time_point;
 
-  /// A new try of the job begins. `stack_folder`: where the ranks write their Python stacks.
-  /// `flight_stem`: start of the paths of the flight recorder's files; "": the recorder is not on.
+  /// Call it when a new try of the job begins. `stack_folder`: where the ranks write their Python
+  /// stacks. `flight_stem`: start of the paths of the flight recorder's files; "": the recorder is
+  /// not on.
   void begin(std::string stack_folder, std::string flight_stem, Time now);
   /// The ports at which the ranks meet. Traffic on these ports is not counted as progress.
   void set_meeting_ports(std::set<std::uint16_t> ports) { meeting_ports_ = std::move(ports); }
   /// When look() is due.
   [[nodiscard]] Time next_look() const;
   /// Checks what the ranks did since the last look. Returns a hang or a slow rank that has not been
-  /// reported yet. The stacks are inspected only once until a rank is active again, because that
-  /// costs the ranks some time. `is_ending`: the ranks have been told to end.
+  /// reported yet. Inspecting the stacks costs the ranks some time, so it is done only once until a
+  /// rank is active again. `is_ending`: the ranks have been told to end.
   [[nodiscard]] std::optional<model::HangSeen> look(const std::vector<WatchedRank>& ranks,
                                                     bool is_ending, Time now);
-  /// Whether the ranks hang, by the last look.
+  /// Whether the ranks hang, according to the last look().
   [[nodiscard]] bool is_hanging() const { return is_hang_ == true || is_stuck_; }
   /// Whether the ranks hang and have been inactive for this long.
   [[nodiscard]] bool has_hung_for(std::chrono::milliseconds time, Time now) const;
@@ -75,9 +76,10 @@ class HangWatch {
   Time written_{};                 // when a rank last wrote output
   Time asked_{}, asked_before_{};  // the last two times when the recorders were asked
   bool is_asked_ = false;          // the recorders' answers have not been read yet
-  std::vector<RankCollective> collectives_;  // their last answers
+  std::vector<RankCollective> collectives_;  // the last answers of the flight recorders
   std::optional<Time> stuck_since_;          // since when the recorders have given the same answers
-  bool is_stuck_ = false, is_stuck_slow_ = false;  // what was reported of it
+  // whether the stuck collective was reported as a hang, and as slow
+  bool is_stuck_ = false, is_stuck_slow_ = false;
 };
 
 }  // namespace berth::run

@@ -10,7 +10,7 @@
 namespace berth::run {
 
 struct HeldPort {
-  Descriptor socket;  // -1 with errno if none is available
+  Descriptor socket;  // the socket that holds the port; -1 with errno if no port is available
   std::uint16_t number = 0;
 };
 

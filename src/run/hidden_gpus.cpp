@@ -8,7 +8,8 @@ namespace berth::run {
 namespace {
 
 constexpr std::chrono::milliseconds kInterval{500};
-constexpr int kEnoughLists = 2;  // the driver updates its list some time after the first call
+// the first list may be outdated, because the driver updates it only after a while
+constexpr int kEnoughLists = 2;
 
 }  // namespace
 

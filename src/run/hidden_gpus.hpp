@@ -1,7 +1,8 @@
-// HiddenGpus: whether a job that got no GPU uses one anyway. The variables hide GPUs only from
-// programs that read them. Evidence: the device nodes that its processes hold, and the driver's
-// own list of processes. The driver is asked only once a process of the job has loaded a library
-// of the driver or opened a node, so an ordinary program on the CPU costs nothing.
+// HiddenGpus: whether a job that got no GPU uses one anyway. Variables such as CUDA_VISIBLE_DEVICES
+// hide GPUs only from programs that read the variables. Evidence: the device nodes that its
+// processes hold, and the driver's own list of processes. The driver is asked only once a process
+// of the job has loaded a library of the driver or opened a node, so an ordinary program on the CPU
+// costs nothing.
 #pragma once
 
 #include <functional>
@@ -19,7 +20,7 @@ namespace berth::run {
 
 class HiddenGpus {
  public:
-  /// All GPUs of the snapshot are hidden from the job.
+  /// `snapshot`: all of its GPUs are hidden from the job.
   HiddenGpus(inventory::Sources sources, const model::Snapshot& snapshot);
 
   /// Starts to query the driver if the files that the job has opened show that it may use a GPU.
@@ -34,18 +35,18 @@ class HiddenGpus {
   /// Whether the driver's lists could show the job's processes, but have not shown any since the
   /// job opened a node.
   [[nodiscard]] bool list_says_no() const;
-  /// What the job used: "GPU 0 (NVIDIA H100)" if the driver listed it there, and the nodes that it
-  /// held: "/dev/nvidia0".
+  /// What the job used: GPUs for which the driver listed a process of the job ("GPU 0 (NVIDIA
+  /// H100)"), and nodes that its processes held ("/dev/nvidia0").
   [[nodiscard]] std::vector<std::string> touched(const GpuFiles& files) const;
 
  private:
   struct Watched {
     DeviceSeries series;
     std::string words;
-    int lists = 0;  // lists of its processes since the job opened a node
+    int lists = 0;  // number of readable process lists of this GPU since the job opened a node
   };
   inventory::Sources sources_;
-  std::vector<std::string> names_;  // as the driver knows them
+  std::vector<std::string> names_;  // the UUID of each GPU; the PCI address if it has no UUID
   std::vector<Watched> watched_;
   std::optional<inventory::NvmlSampler> driver_;
   std::optional<system::PidTranslator> translator_;

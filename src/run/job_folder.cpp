@@ -18,7 +18,7 @@
 namespace berth::run {
 namespace {
 
-/// RUNTIME/jobs/PID; adds the folders that it created to `made`.
+/// Creates RUNTIME/jobs/PID and returns its path. Adds the folders that it created to `made`.
 Result<std::string> make_below(const std::string& runtime, std::vector<std::string>& made) {
   std::string folder = runtime;
   for (const char* below : {"", "/jobs"}) {
@@ -29,7 +29,8 @@ Result<std::string> make_below(const std::string& runtime, std::vector<std::stri
     if (is_new) made.push_back(folder);
   }
   folder += "/" + std::to_string(::getpid());
-  // The folder may be left from a front with the same pid that was killed together with its keeper.
+  // An earlier `berth run` with the same pid may have left the folder, if it was killed together
+  // with its keeper process.
   remove_job_folder(folder);
   if (::mkdir(folder.c_str(), 0700) != 0)
     return Error{ErrorCode::kUnavailable, "E0514",

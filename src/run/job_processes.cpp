@@ -21,7 +21,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::uint64_t kMostThreadsOfProcess = 1 << 16;
-// most bytes of a maps file to read; the known libraries come before that
+// limit for the bytes that are read of a maps file; the known libraries come before that
 constexpr std::size_t kMostMaps = 8 << 20;
 
 std::vector<pid_t> list_pids(const std::string& proc) {
@@ -44,7 +44,7 @@ milliseconds time_of(std::uint64_t ticks) {
   return milliseconds(static_cast<std::int64_t>(ticks * 1000 / per_second));
 }
 
-/// "Pss:    1234 kB" in a text of many lines.
+/// The number in a line such as "Pss:    1234 kB" of a text of many lines.
 std::optional<double> kib_of(std::string_view lines, std::string_view key) {
   for (const std::string_view line : split(lines, '\n')) {
     if (!line.starts_with(key)) continue;
@@ -93,7 +93,7 @@ void JobProcesses::find_members() {
   const std::unordered_set<pid_t> here(pids.begin(), pids.end());
   std::erase_if(strangers_, [&](pid_t pid) { return !here.contains(pid); });
   std::erase_if(members_, [&](const auto& member) { return !here.contains(member.first); });
-  std::vector<std::pair<pid_t, pid_t>> fresh;  // with their parents
+  std::vector<std::pair<pid_t, pid_t>> fresh;  // new processes: the pid and the pid of the parent
   for (const pid_t pid : pids) {
     if (pid == root_ || strangers_.contains(pid) || members_.contains(pid)) continue;
     if (const auto stat = read_stat(proc_, pid)) fresh.emplace_back(pid, stat->parent);
@@ -189,7 +189,8 @@ void JobProcesses::count_runnable(Clock::time_point now) {
     }
   }
   if (!seen_.empty()) ++counts_;
-  constexpr std::uint64_t kOften = 40;  // after this many counts, the mean needs fewer samples
+  // after this many counts, count less often, because the mean hardly changes any more
+  constexpr std::uint64_t kOften = 40;
   const milliseconds interval(counts_ < kOften ? 250 : 1000);
   count_at_ = now + std::max<Clock::duration>(interval, 100 * (Clock::now() - begin));
 }

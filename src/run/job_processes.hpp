@@ -1,6 +1,6 @@
 // Samples the job's processes from outside: their memory, loaded libraries and open device nodes.
-// Caches keep it cheap: a process that was not the job's when first seen never becomes one, and a
-// process with unchanged size has loaded nothing new.
+// Caches keep it cheap. A process that did not belong to the job when it was first seen is ignored
+// from then on. A process with unchanged size has loaded nothing new.
 #pragma once
 
 #include <sys/types.h>
@@ -18,8 +18,8 @@
 
 namespace berth::run {
 
-/// Processor time of the calling thread. The cost of a look (one sample) is measured with it. Wall
-/// time would also count the waiting on a busy machine, and then looks would become rare.
+/// Processor time of the calling thread, which measures the cost of a look (one sample). Wall time
+/// would also count the time that the thread waits on a busy machine. Then looks would become rare.
 [[nodiscard]] std::chrono::nanoseconds processor_time();
 
 class JobProcesses {
@@ -30,7 +30,7 @@ class JobProcesses {
   explicit JobProcesses(pid_t root, std::string proc = "/proc")
       : root_(root), proc_(std::move(proc)) {}
 
-  /// Covers the processes of a container as well. The file will contain its id.
+  /// Covers the processes of a container as well. The file will contain the container's id.
   void also_of(std::string container_id_file) { id_file_ = std::move(container_id_file); }
   void look(Clock::time_point now);
   /// Counts the running threads of the processes in the last look. Does nothing if it counted a
@@ -52,10 +52,10 @@ class JobProcesses {
   /// Whether the peak is the PSS of several processes. Otherwise it is the RSS of one process, or
   /// of processes that may not be inspected.
   [[nodiscard]] bool peak_is_pss() const { return peak_is_pss_; }
-  /// In the last look.
+  /// The job's processes in the last look.
   [[nodiscard]] const std::vector<SeenProcess>& seen() const { return seen_; }
-  /// The largest number of threads of one process, and of all processes in one look; 0: none was
-  /// seen.
+  /// The largest number of threads of one process. most_threads_of_all(): the largest number of
+  /// threads of all processes together in one look. 0: no thread was seen.
   [[nodiscard]] int most_threads() const { return most_threads_; }
   [[nodiscard]] int most_threads_of_all() const { return most_threads_of_all_; }
   /// Threads that ran or waited for a core, on average; nullopt: they were not counted.
@@ -63,14 +63,14 @@ class JobProcesses {
   /// Bytes that were read from and written to disks by processes that were seen to wait for a disk.
   [[nodiscard]] std::uint64_t disk_bytes() const { return disk_bytes_; }
   [[nodiscard]] const GpuFiles& gpu_files() const { return gpu_files_; }
-  /// A process runs as another user and could not be inspected.
+  /// Whether a process runs as another user and could not be inspected.
   [[nodiscard]] bool unreadable() const { return unreadable_; }
 
  private:
   struct Member {
     std::uint64_t virtual_bytes = 0;  // size at the last inspection
     std::optional<Clock::time_point> inspected;
-    // when to inspect it again: if its size has changed, and if not
+    // when to inspect it again: `soonest` if its size has changed, `latest` if not
     Clock::time_point soonest{}, latest{};
     std::optional<double> own_part;  // PSS divided by RSS, at the last PSS measurement
     Clock::time_point weigh_at{};
@@ -94,7 +94,7 @@ class JobProcesses {
   std::uint64_t counts_ = 0, runnable_sum_ = 0, disk_bytes_ = 0;
   std::uint64_t peak_memory_bytes_ = 0, memory_bytes_ = 0;
   bool peak_is_pss_ = false;
-  std::size_t residents_ = 0;  // processes that use memory, at the last look
+  std::size_t residents_ = 0;  // number of processes that used memory at the last look
   Clock::duration longest_uninspected_{0};
   int looks_ = 0, most_threads_ = 0, most_threads_of_all_ = 0;
   bool unreadable_ = false;

@@ -76,7 +76,7 @@ TEST_CASE("the job's processes are those below its root, however listed") {
   const FakeProc proc;
   proc.process(30, 10, 5, 1, "0-1 r 0 0 0 /a.so\n");
   proc.process(10, 1, 100, 1, "0-1 r 0 0 0 /root.so\n");
-  proc.process(20, 30, 7, 1, "0-1 r 0 0 0 /b.so\n");  // its parent has a larger pid
+  proc.process(20, 30, 7, 1, "0-1 r 0 0 0 /b.so\n");  // the parent of process 20 has a larger pid
   proc.process(40, 1, 1000, 1, "0-1 r 0 0 0 /stranger.so\n");
   JobProcesses job(10, proc.path());
   const auto now = JobProcesses::Clock::now();
@@ -133,7 +133,8 @@ TEST_CASE("time that this thread waits, as on a busy machine, is not a cost of a
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   const auto waited = processor_time() - begin;
   CHECK(waited < std::chrono::milliseconds(100));
-  while (processor_time() - begin < waited + std::chrono::milliseconds(1)) continue;  // it counts
+  // time in which this thread computes does count
+  while (processor_time() - begin < waited + std::chrono::milliseconds(1)) continue;
 }
 
 TEST_CASE("pages that forked children share count once, and one process is as large as it is") {

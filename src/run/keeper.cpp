@@ -41,7 +41,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Signals that the front never passes on.
+/// Signals that the front never passes on to the job.
 constexpr std::uint64_t kNotPassedOn =
     1ULL << (SIGCHLD - 1) | 1ULL << (SIGPIPE - 1) | 1ULL << (SIGCONT - 1);
 
@@ -66,7 +66,7 @@ class Keeper {
         channel_(std::move(channel)) {}
 
   void run() {
-    // The front may be dead already; then do not start the job.
+    // The front (`berth run`) may be dead already. If so, do not start the job.
     if (::getppid() != front_) return;
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     sigset_t child_signal;
@@ -85,7 +85,7 @@ class Keeper {
     close_all_but({child_events_.get(), front_handle_.get(), signal_probe_handle_.get(),
                    channel_.get(), trouble_.get(), end_requests_.get()});
     [[maybe_unused]] const int left =
-        ::chdir("/");  // if it fails, only the file system of this folder stays busy
+        ::chdir("/");  // if chdir() fails, only the file system of this folder stays busy
     while (!ended_ && front_alive_ && !told_to_end_) wait_and_act();
     end_the_rest();
   }
@@ -242,7 +242,8 @@ class Keeper {
     static_cast<void>(reap_all());
   }
 
-  /// Reaps ended children. Returns true if there are no more children, so no processes below us.
+  /// Reaps ended children. Returns true if there are no more children, so all processes of the job
+  /// have ended.
   bool reap_all() {
     for (;;) {
       int status = 0;
@@ -312,8 +313,8 @@ class Keeper {
     remove_job_folder(launch_.job_folder);
   }
 
-  /// Containers of docker are not descendants of this process, and docker does not remove a
-  /// container that was killed.
+  /// The processes of a docker container are not descendants of this process. Docker also does not
+  /// remove a container that was killed.
   void remove_container() const {
     constexpr int kTries = 1000;
     if (launch_.remove_container.empty()) return;

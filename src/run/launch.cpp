@@ -16,7 +16,7 @@ namespace {
 std::vector<int> open_descriptors() {
   std::vector<int> found;
   DIR* folder = ::opendir("/proc/self/fd");
-  if (folder == nullptr) {  // no /proc: try all likely numbers
+  if (folder == nullptr) {  // without /proc, try all likely numbers
     for (int fd = 3; fd < 1024; ++fd)
       if (::fcntl(fd, F_GETFD) >= 0) found.push_back(fd);
     return found;
@@ -34,7 +34,7 @@ std::vector<int> open_descriptors() {
 void mark_range(unsigned first, unsigned last) {
   if (first > last) return;
   if (::close_range(first, last, CLOSE_RANGE_CLOEXEC) == 0) return;
-  // A kernel before 5.11: close them one by one.
+  // CLOSE_RANGE_CLOEXEC needs Linux 5.11. On older kernels, mark the descriptors one by one.
   for (const int fd : open_descriptors())
     if (fd >= static_cast<int>(first) && static_cast<unsigned>(fd) <= last)
       ::fcntl(fd, F_SETFD, FD_CLOEXEC);
@@ -127,7 +127,9 @@ void close_all_but(std::vector<int> kept) {
   int first = 3;
   for (const int fd : kept) {
     if (fd > first && ::close_range(static_cast<unsigned>(first), static_cast<unsigned>(fd) - 1,
-                                    0) != 0)  // a kernel before 5.9: one by one
+                                    // close_range() needs Linux 5.9; on older kernels, close them
+                                    // one by one
+                                    0) != 0)
       for (const int one : open_descriptors())
         if (one >= first && one < fd) ::close(one);
     first = std::max(first, fd == INT_MAX ? fd : fd + 1);

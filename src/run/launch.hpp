@@ -23,25 +23,27 @@ struct Credentials {
   std::vector<gid_t> groups;
 };
 
-struct Supervision;  // run/supervisor.hpp
+struct Supervision;  // defined in run/supervisor.hpp
 
 struct Launch {
   std::vector<std::string> command;
-  std::vector<std::string> environment;  // NAME=value, complete
-  std::vector<int> cpus;                 // processors to stay on; empty: unchanged
+  std::vector<std::string> environment;  // all variables, each as NAME=value
+  std::vector<int> cpus;                 // processors that the job may use; empty: unchanged
   std::string job_folder;                // where the keeper writes the exit status; "": nowhere
-  // The keeper waits for the front before it starts anything, because it must be moved to the job's
-  // control group first.
+  // The keeper waits for the front before it starts anything. Meanwhile, the front has the keeper
+  // moved to the job's control group.
   bool enclosed = false;
-  // The following values are for a queued job, whose user may be absent. Other jobs inherit them.
+  // The following values are for a queued job, whose user may be absent. Any other job inherits
+  // them from its caller.
   std::string folder;  // working folder
   std::optional<mode_t> mask;
-  model::Limits limits;             // to set before the start
+  model::Limits limits;             // resource limits to set before the start
   std::optional<Credentials> user;  // user to switch to before the start; only root can
-  std::string group;                // folder of the control group to enter before that; "": none
-  std::string job_files;            // prefix of the names of a queued job's files (queued.hpp)
-  std::vector<std::string> locks;   // lock files of its devices: the keeper takes shared locks
-  std::vector<std::string> units;   // the job's devices (policy::unit_id), to sample them
+  // folder of the control group to enter before switching the user; "": none
+  std::string group;
+  std::string job_files;           // prefix of the names of a queued job's files (queued.hpp)
+  std::vector<std::string> locks;  // lock files of its devices: the keeper takes shared locks
+  std::vector<std::string> units;  // the job's devices (policy::unit_id), to sample them
   // For the report of a queued job: its name, the variables that were set, and why it got its
   // devices.
   std::string name;
@@ -51,12 +53,13 @@ struct Launch {
   std::string job_record;
   // The time between SIGTERM and SIGKILL, if the job is cancelled or times out.
   std::chrono::milliseconds grace = model::kDefaultGrace;
-  model::Warning checkpoint;  // --checkpoint-signal; signal 0: none
-  std::string on_end;         // a shell command to run after the job; "": none
+  // the signal and time of --checkpoint-signal; if the signal is 0, the option was not given
+  model::Warning checkpoint;
+  std::string on_end;  // a shell command to run after the job; "": none
   // The command that removes the job's container, which may still exist after the job; empty: none.
   std::vector<std::string> remove_container;
-  // The front keeps the standard streams and what it inherited, because it may start the command
-  // once more. Not stored in records.
+  // The front (`berth run`) keeps the standard streams and inherited descriptors open, because it
+  // may start the command once more. Not stored in records.
   bool may_start_again = false;
   // Time in which remaining processes may end by themselves. Not stored in records.
   std::chrono::milliseconds head_start{50};
@@ -67,7 +70,8 @@ struct Launch {
 
 /// The caller's state, which the job gets regardless of our own changes.
 struct Inherited {
-  std::vector<int> descriptors;  // open at our start, except 0, 1, 2; ascending
+  // descriptors that were open at our start, except 0, 1, 2; ascending
+  std::vector<int> descriptors;
   sigset_t mask;
   struct sigaction on_child;
 };
@@ -77,11 +81,11 @@ struct Inherited {
 [[nodiscard]] Inherited inherit();
 /// Blocks all signals that can be blocked; from now on they are read from a signalfd.
 void block_signals(Inherited& inherited);
-/// Undoes block_signals(). A signal that is pending has its effect now.
+/// Undoes block_signals(). A pending signal takes effect now.
 void unblock_signals(const Inherited& inherited);
-/// Waits for `duration`. Call it after block_signals(). Ends early if a signal arrives that asks
-/// the job to end, and returns it; otherwise returns 0. The terminal can stop and continue this
-/// process meanwhile.
+/// Waits for `duration`. Call it after block_signals(). Returns 0 if the time has passed. If a
+/// signal arrives that asks the job to end, returns that signal early. The terminal can stop and
+/// continue this process meanwhile.
 [[nodiscard]] int wait_unless_told_to_end(const Inherited& inherited,
                                           std::chrono::milliseconds duration);
 /// Pending blocked signals; bit N-1 is signal N.

@@ -163,8 +163,8 @@ std::string record_of(const Launch& launch) {
   out.word(launch.on_end);
   out.number(launch.checkpoint.signal);
   out.number(launch.checkpoint.before.count());
-  // Only the record for a keeper has these fields. The record in the journal stays readable for
-  // older versions.
+  // Only the record for a keeper has these fields. The record in the journal does not have them, so
+  // older versions can read it.
   if (!launch.name.empty() || !launch.reasons.empty() || !launch.settings.empty())
     write_about(out, launch);
   return out.take();

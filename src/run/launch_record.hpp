@@ -1,5 +1,5 @@
 // A queued job's Launch as bytes. The journal stores what its submitter requested, because the
-// broker may restart before the job starts; the keeper gets all of it, with the additions for its
+// broker may restart before the job starts. The keeper gets these values and those for the job's
 // devices. The format is NUL-terminated words, since no word contains NUL. JSON would be too slow:
 // words and variables are bytes, not UTF-8.
 #pragma once

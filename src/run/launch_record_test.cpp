@@ -98,7 +98,7 @@ TEST_CASE("truncated or changed records are refused") {
     else
       CHECK(cut.error().id == "E0517");
   }
-  CHECK(accepted == 3);  // where the records of older versions ended
+  CHECK(accepted == 3);  // the three lengths at which records of older versions ended
   CHECK_FALSE(launch_in(whole + '\0'));
   for (const char* bad :
        {"0,0,,,,0,63,0,0,0,", "1,true,-1,,,,0,63,0,0,0,", "1,true,9999999999,,,,0,63,0,0,0,",

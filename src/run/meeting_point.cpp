@@ -40,7 +40,7 @@ void MeetingPoint::close() {
   is_taken_ = false;
 }
 
-/// 0 if none is free.
+/// Reserves the port `wanted` (0: any free port). Returns its number, or 0 if no port is free.
 std::uint16_t MeetingPoint::hold(std::uint16_t wanted) {
   HeldPort held = hold_port(wanted);
   if (held.socket) ports_.push_back(std::move(held.socket));

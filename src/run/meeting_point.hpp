@@ -28,7 +28,7 @@ class MeetingPoint {
   void make_with_other_nodes(const NodePlace& node, std::size_t ranks);
 
   Meeting meeting_;
-  std::vector<Descriptor> ports_;  // kept free for the ranks
+  std::vector<Descriptor> ports_;  // ports that are kept free for the ranks
   PortRelay relay_;
   bool is_taken_ = false;
 };

@@ -10,19 +10,22 @@ namespace {
 constexpr std::size_t kParts = 25;
 constexpr std::size_t kTail = 12;               // how many parts at the end of the run are examined
 constexpr double kLeastRise = 8.0 * (1 << 20);  // bytes
-constexpr double kLeastRisePart = 0.005;        // part of the memory
+// the memory must rise by at least this fraction of it
+constexpr double kLeastRisePart = 0.005;
 // the memory must rise in each third of the tail by at least this fraction of the whole rise
 constexpr double kLeastThird = 0.2;
-// The rate in the last third, divided by that in the first. If it is lower, the memory levels off.
+// The rate in the last third of the tail, divided by the rate in the first third. If the quotient
+// is lower, the memory levels off.
 constexpr double kLeastLastRate = 0.7;
 // From one part of the run to a later one, the memory may fall by at most this fraction of the
 // rise.
 constexpr double kMostFall = 0.3;
-// largest distance of a value from the line, as a fraction of the rise
+// largest distance of a value from the fitted line, as a fraction of the rise
 constexpr double kMostDistance = 0.15;
 
 struct Line {
-  double start = 0, slope = 0;  // the value at part 0; the rise in each part
+  // `start`: the value at part 0; `slope`: the rise from one part to the next
+  double start = 0, slope = 0;
   [[nodiscard]] double at(std::size_t part) const {
     return start + slope * static_cast<double>(part);
   }

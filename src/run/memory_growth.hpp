@@ -19,7 +19,7 @@ class MemorySeries {
   /// The smallest reading in each of `count` parts of the run. Empty if a quarter of them has no
   /// reading.
   [[nodiscard]] std::vector<double> floors(std::size_t count) const;
-  /// Seconds from 0 to the last reading.
+  /// The time of the last reading, in seconds.
   [[nodiscard]] double length() const { return last_; }
 
   static constexpr std::size_t kMost = 512;
@@ -30,9 +30,9 @@ class MemorySeries {
   double last_ = 0;
 };
 
-/// nullopt: the memory does not grow, or the run was shorter than kShortest. Only the second half
-/// of the run counts: memory must rise in each third of it, and rise as fast at its end as at its
-/// beginning.
+/// Returns the growth of the memory; nullopt if it does not grow, or if the run was shorter than
+/// kShortest. Only the second half of the run counts. The memory must rise in each third of it, and
+/// rise as fast at its end as at its beginning.
 [[nodiscard]] std::optional<model::MemoryGrowth> growth_of(const MemorySeries& series);
 
 inline constexpr double kShortestGrowth = 120;  // seconds

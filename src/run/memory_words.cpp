@@ -28,7 +28,8 @@ bool is_out_of_memory_line(std::string_view line) {
   // Generic exception types, which frameworks raise for all errors.
   static const std::regex anything(
       R"(^(([\w.]*\.)?(RuntimeError|JaxRuntimeError|XlaRuntimeError|InternalError|CUDARuntimeError|CUDADriverError|LogicError|AcceleratorError|CudaAPIError|CudaSupportError)|(torch|jax|jaxlib|tensorflow|cupy|cupy_backends|numba|numba_cuda|pycuda|pyopencl|cuda|rmm|triton|onnxruntime|xgboost|lightgbm|catboost|_catboost|paddle|ray|mlx|warp)\.[\w.]+): ?)");
-  constexpr std::size_t kMost = 4096;  // the text may be arbitrarily long
+  // examine only the beginning, because the text may be arbitrarily long
+  constexpr std::size_t kMost = 4096;
   line = line.substr(0, kMost);
   if (found(line, types)) return true;
   if (found(line, tensorflow)) {

@@ -34,7 +34,7 @@ constexpr std::size_t kMostAnswerBytes = 16 << 20;
 
 struct Mapping {
   std::uint64_t begin = 0, end = 0, offset = 0;
-  std::string file;  // "08:01 1234": its device and inode
+  std::string file;  // device and inode of the file, such as "08:01 1234"
   std::string path;
 };
 

@@ -24,7 +24,7 @@ using namespace berth::run;
 
 extern "C" __attribute__((noinline, visibility("default"))) int berth_test_waits_here() {
   const int got = ::poll(nullptr, 0, 60'000);
-  asm volatile("");  // no tail call
+  asm volatile("");  // prevents a tail call, so that this function stays on the stack
   return got;
 }
 

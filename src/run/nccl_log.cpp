@@ -16,11 +16,11 @@ namespace berth::run {
 namespace {
 
 constexpr std::size_t kMostFileBytes = 16 << 20;
-// most files of one rank; each process of the rank that uses NCCL writes one
+// largest number of files of one rank; each process of the rank that uses NCCL writes one
 constexpr std::size_t kMostFiles = 64;
 constexpr std::size_t kLongestLogLine = 4096;
 constexpr std::size_t kMostLinks = 4096;
-constexpr std::size_t kMostChannels = 256;  // most channels of one link
+constexpr std::size_t kMostChannels = 256;  // largest number of channels of one link
 constexpr std::size_t kMostWarnings = 3;
 constexpr int kMostRank = 1 << 24;
 
@@ -39,7 +39,7 @@ std::optional<int> take_number(std::string_view& text) {
   return number;
 }
 
-/// "1[7]": a rank and its device. Older versions write a bus id in the brackets.
+/// Parses a rank and its device, such as "1[7]". Older versions write a bus id in the brackets.
 std::optional<int> take_rank(std::string_view& text) {
   const auto rank = take_number(text);
   if (!rank || !drop(text, "[")) return rank;
@@ -53,12 +53,14 @@ bool is_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-/// "NET/IB/3/GDRDMA(PCI)/Shared" becomes "NET/IB/GDRDMA", "P2P/CUMEM/read" becomes "P2P/CUMEM".
+/// Shortens the name of a transport: "NET/IB/3/GDRDMA(PCI)/Shared" becomes "NET/IB/GDRDMA",
+/// "P2P/CUMEM/read" becomes "P2P/CUMEM".
 std::string short_transport(std::string_view words) {
   constexpr std::size_t kLongest = 40;
   constexpr std::array<std::string_view, 3> kDetails{"read", "CE", "Shared"};
   std::string out;
-  words = words.substr(0, words.find(" comm "));  // RCCL adds the name of the communicator
+  // cut off the name of the communicator, which RCCL adds
+  words = words.substr(0, words.find(" comm "));
   for (std::string_view part : split(words, '/')) {
     part = trim(part.substr(0, part.find_first_of("([")));
     // "SHM/direct/CE" has a word for each end, so keep both
@@ -72,7 +74,7 @@ std::string short_transport(std::string_view words) {
   return printable(out);
 }
 
-/// The words behind `key`, up to the next space.
+/// The text after `key`, up to the next space.
 std::string_view word_behind(std::string_view line, std::string_view key) {
   const auto at = line.find(key);
   if (at == std::string_view::npos) return {};
@@ -171,7 +173,8 @@ std::optional<model::NcclSeen> NcclLogs::result() const {
 
 std::string nccl_debug_file(const std::string& stem) {
   std::string out;
-  for (const char one : stem) out += one == '%' ? "%%" : std::string(1, one);  // NCCL expands "%p"
+  // escape each "%", because NCCL expands "%p"
+  for (const char one : stem) out += one == '%' ? "%%" : std::string(1, one);
   return out + ".%p.log";
 }
 

@@ -130,7 +130,8 @@ TEST_CASE("an unknown node is an error, never node 0") {
                                  {without(kStep, "SLURM_PROCID"), {}, "E0534"},
                                  {with(kStep, "SLURM_PROCID", "3"), {}, "E0534"},
                                  {with(kStep, "SLURM_STEP_NODELIST", "n[1-"), {}, "E0534"},
-                                 {kPod, 2, "E0534"},  // no headless service in its hosts file
+                                 // the hosts file of the pod shows no headless service
+                                 {kPod, 2, "E0534"},
                                  {with(kPod, "JOB_COMPLETION_INDEX", "5"), 2, "E0534"},
                                  {{{"PET_NNODES", "1:4"}, {"PET_NODE_RANK", "1"}}, {}, "E0534"}};
   for (const Wrong& one : cases) {

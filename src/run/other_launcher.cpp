@@ -13,17 +13,17 @@ namespace {
 using Words = std::vector<std::string>;
 
 enum class Becomes {
-  kNothing,  // Berth finds the value itself
-  kRanks,    // --ranks, with its value
+  kNothing,  // no option is needed, because Berth finds the value itself
+  kRanks,    // becomes --ranks, with the value of the launcher's option
   kRetries,
-  kLogs,     // --log-dir
-  kOneNode,  // not needed if its value is 1
+  kLogs,     // becomes --log-dir
+  kOneNode,  // the option is not needed if its value is 1
   kCpu,
   kModule  // the program is a module: python -m
 };
 
 struct KnownOption {
-  std::string_view launcher, name;  // with "-" for "_"
+  std::string_view launcher, name;  // the option's name, with "-" instead of "_"
   bool has_value = false;
   Becomes becomes = Becomes::kNothing;
 };

@@ -81,7 +81,7 @@ Result<std::uint64_t> limit_output(const std::string& path, std::uint64_t most) 
 }
 
 std::int64_t skip_removed(int file, std::int64_t at) {
-  // While a reader was at `at`, the gap may have grown beyond this position.
+  // A reader was at `at`. Meanwhile, the gap may have grown beyond this position.
   const off_t gap = ::lseek(file, 0, SEEK_HOLE);
   if (gap < 0 || gap > at || !is_removed_from(file, gap)) return at;
   return std::max<std::int64_t>(at, ::lseek(file, gap, SEEK_DATA));

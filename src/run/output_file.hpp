@@ -1,8 +1,9 @@
 // The file with the output of a queued job. The job writes to it directly, so the broker cannot
 // stop it from filling the disk. Options: a process between the job and the file, which costs CPU
 // time and can die; or a new file while the job runs, which needs the job's help. Chosen: remove
-// the disk space of the middle (fallocate with FALLOC_FL_PUNCH_HOLE). The offsets of the rest stay,
-// so the job, and those who follow the output, notice nothing. A line before the hole says so.
+// the disk space of the middle (fallocate with FALLOC_FL_PUNCH_HOLE). The remaining parts keep
+// their offsets, so neither the job nor programs that follow the output need to know. A line before
+// the hole tells users that output was removed.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ struct OutputPart {
 /// At most `most` bytes from `from` on; empty at the end of the file. A part that limit_output()
 /// removed is skipped: no zeros are returned for it.
 [[nodiscard]] OutputPart read_output(int file, std::int64_t from, std::size_t most);
-/// `at`, or if it is in a part that limit_output() removed, the end of that part.
+/// Returns `at`. If `at` is in a part that limit_output() removed, returns the end of that part.
 [[nodiscard]] std::int64_t skip_removed(int file, std::int64_t at);
 
 }  // namespace berth::run

@@ -17,14 +17,14 @@ struct InterfaceAddress {
   std::string address, interface;
 };
 
-/// The interface with the address through which this machine reaches node 0, if the machine's own
-/// name means only loopback addresses. nullopt: no variable is needed, or the interface is not
-/// known. Pure.
+/// The interface that Gloo must use: the one with the address through which this machine reaches
+/// node 0. nullopt if the machine's own name means other addresses than loopback, so that Gloo
+/// needs no variable, or if the interface is not known. Pure.
 [[nodiscard]] std::optional<std::string> interface_for_gloo(
     const std::vector<std::string>& addresses_of_own_name, std::string_view own_address,
     const std::vector<InterfaceAddress>& interfaces);
 
-/// Like the function above, for this machine. `node_0` is the address or name of node 0.
+/// The interface that Gloo must use on this machine. `node_0` is the address or name of node 0.
 [[nodiscard]] std::optional<std::string> interface_for_gloo(const std::string& node_0);
 
 }  // namespace berth::run

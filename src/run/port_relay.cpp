@@ -14,8 +14,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::size_t kMostBytes = 1 << 18;  // buffered per direction
-constexpr milliseconds kNoDescriptor(100);   // pause after accept() failed for lack of descriptors
+// how many bytes are buffered for each direction of a connection
+constexpr std::size_t kMostBytes = 1 << 18;
+constexpr milliseconds kNoDescriptor(100);  // pause after accept() failed for lack of descriptors
 
 sockaddr_in loopback(std::uint16_t port) {
   sockaddr_in address{};
@@ -31,7 +32,7 @@ bool make_ready(const Descriptor& socket) {
   return ::fcntl(socket.get(), F_SETFL, O_NONBLOCK) == 0;
 }
 
-/// Connecting to a loopback port succeeds or fails at once.
+/// Connecting to a loopback port succeeds or fails immediately.
 Descriptor connected(std::uint16_t port) {
   Descriptor made(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const sockaddr_in address = loopback(port);

@@ -1,5 +1,5 @@
 // Lets the ranks above 0 connect before rank 0 listens. They get ports of our own as MASTER_PORT:
-// each connection waits here until rank 0 listens, and is then passed on. Otherwise their first
+// each connection waits here until rank 0 listens, and is then passed on. Without this, their first
 // connection would be refused, and PyTorch would wait a second before the next one.
 #pragma once
 
@@ -21,8 +21,9 @@ class PortRelay {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Starts to listen on `count` consecutive loopback ports, for the ports `target`, `target` + 1,
-  /// … of loopback. Returns the first of them; 0 if there are none. `count` is at most kMost.
+  /// Starts to listen on `count` consecutive loopback ports. They stand for the loopback ports
+  /// `target`, `target` + 1, … Returns the first listening port; 0 if no such ports are free.
+  /// `count` is at most kMost.
   std::uint16_t open(std::uint16_t target, int count);
   /// Rank 0 has ended: closes connections that still wait for it, and accepts no more.
   void give_up();
@@ -42,7 +43,7 @@ class PortRelay {
     bool has_ended = false, is_shut = false;
   };
   struct Connection {
-    Descriptor rank;       // from the rank
+    Descriptor rank;       // connection from the rank
     Descriptor rank_zero;  // connection to rank 0; -1: rank 0 does not listen yet
     std::uint16_t target = 0;
     Way up, down;

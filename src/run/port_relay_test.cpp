@@ -75,7 +75,8 @@ TEST_CASE("A connection that cannot be accepted for lack of descriptors is tried
     REQUIRE(relay.next_try());
     std::vector<pollfd> waits;
     relay.add_waits(waits);
-    CHECK(::poll(waits.data(), waits.size(), 0) == 0);  // else the caller's loop would not sleep
+    // poll() reports nothing, so the caller's loop can sleep
+    CHECK(::poll(waits.data(), waits.size(), 0) == 0);
   }
   for (int i = 0; i < 10'000; ++i) {
     pollfd arrived{rank_zero.get(), POLLIN, 0};

@@ -1,5 +1,5 @@
 // --preflight: the ranks meet and add numbers together, with the program's own Python, before the
-// program starts. run/preflight.py is what each of them runs.
+// program starts. Each rank runs run/preflight.py for this.
 #pragma once
 
 #include <chrono>
@@ -15,11 +15,12 @@ namespace berth::run {
 /// then unknown.
 [[nodiscard]] std::vector<std::string> preflight_command(const std::vector<std::string>& command);
 
-/// What one rank found out, from the last line of its output. A rank that printed none failed.
+/// What one rank found out, from the last line of its output. A rank that printed no result has
+/// failed.
 [[nodiscard]] model::Preflight parse_preflight(std::string_view output);
 
-/// The result of all ranks: failed if one rank failed; else without PyTorch if one rank has no
-/// PyTorch; else successful.
+/// The result of all ranks. If one rank failed: failed. If none failed, but one rank has no
+/// PyTorch: skipped without PyTorch. In all other cases: successful.
 [[nodiscard]] model::Preflight sum_up(const std::vector<model::Preflight>& ranks);
 
 /// A translated sentence for users.
@@ -27,6 +28,7 @@ namespace berth::run {
 
 // time limit for importing PyTorch and for meeting
 inline constexpr std::chrono::seconds kPreflightLimit{30};
-inline constexpr std::chrono::seconds kPreflightMeets{15};  // for each step
+// time limit for each step of the meeting
+inline constexpr std::chrono::seconds kPreflightMeets{15};
 
 }  // namespace berth::run

@@ -21,7 +21,7 @@ try:
     import torch.distributed as dist
 except ImportError as problem:
     end("skipped", why=str(problem))
-except Exception as problem:  # a library of PyTorch's that is missing is an OSError
+except Exception as problem:  # a missing library of PyTorch raises OSError, not ImportError
     fail("import", problem)
 if not dist.is_available():
     end("skipped", why="torch.distributed")

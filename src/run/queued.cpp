@@ -41,8 +41,8 @@ using std::chrono::milliseconds;
 
 constexpr int kNotStarted = 125;
 
-// Sizes in the status file: of its first line, of its two lines together, and at most of the
-// broker's record.
+// Sizes in the status file. kKeeperBytes: its first line. kStatusBytes: its two lines together.
+// kMostRecord: the largest record of the broker.
 constexpr std::size_t kKeeperBytes = 64, kStatusBytes = 256;
 constexpr std::size_t kMostRecord = 1U << 20U;
 
@@ -83,7 +83,7 @@ bool use_log(const std::string& job_files, const std::optional<Credentials>& use
   return log && ::dup2(log.get(), 1) == 1 && ::dup2(log.get(), 2) == 2;
 }
 
-/// The line that the keeper wrote when the job ended.
+/// Parses the line of the status file that the keeper wrote when the job ended.
 Json status_in(const std::string& job_files) {
   const auto bytes = slurp(status_file(job_files), kStatusBytes);
   if (!bytes || bytes->size() <= kKeeperBytes) return {};
@@ -161,8 +161,8 @@ class LoneKeeper {
     const auto& all = launch_.environment;
     const auto asked = std::find_if(all.begin(), all.end(), is_asked);
     if (asked == all.end()) return begin(launch_);
-    // The `berth run` inside this job writes the report. Two samplers would read the same processes
-    // twice.
+    // Start no watch, because the `berth run` inside this job samples the job and writes the
+    // report. Two samplers would read the same processes twice.
     watch_at_.reset();
     its_report_ = open_report_for(launch_);
     its_tries_ = open_tries_for(launch_.job_files);
@@ -176,8 +176,8 @@ class LoneKeeper {
     return is_started;
   }
 
-  /// Starts the watch if it is time. Returns how long to wait for that, in milliseconds; -1: for
-  /// ever.
+  /// Starts the watch (the process that samples the job) if it is due. Returns the milliseconds
+  /// until then; -1 if no watch has to be started any more.
   int until_watch() {
     if (!watch_at_) return -1;
     const auto left = std::chrono::ceil<milliseconds>(*watch_at_ - Clock::now()).count();
@@ -256,7 +256,7 @@ class LoneKeeper {
     if (warn_descendants(signal).signalled == 0) say(not_sent_sentence(signal));
   }
 
-  /// Sends the signal of --checkpoint-signal, if it was asked for and was not sent yet.
+  /// Sends the signal of --checkpoint-signal, if the job requested it and it was not sent yet.
   void save() {
     wait_for_the_start(trouble_, [this] { hear_of_the_start(); });
     const bool is_first = checkpoint_.result().signal == 0;
@@ -301,8 +301,8 @@ class LoneKeeper {
     peak_rss_kib_ = std::max<std::int64_t>(peak_rss_kib_, used.ru_maxrss);
   }
 
-  /// The peak memory of the control group, if the kernel counts it; else that of the largest
-  /// process.
+  /// The peak memory of the control group. If the kernel does not count it, the peak memory of the
+  /// largest process.
   [[nodiscard]] std::int64_t peak_memory_bytes() const {
     const auto of_group =
         launch_.group.empty() ? std::nullopt : read_number(launch_.group + "/memory.peak");
@@ -359,7 +359,7 @@ class LoneKeeper {
   /// When to start the watch; nullopt: it has started, or the job has none.
   std::optional<Clock::time_point> watch_at_;
   pid_t workload_ = -1;
-  int status_ = SIGKILL;  // SIGKILL remains if the end of the command was not seen
+  int status_ = SIGKILL;  // wait status of the command; it stays SIGKILL if its end was not seen
   std::int64_t cpu_microseconds_ = 0, peak_rss_kib_ = 0;
   bool ended_ = false, told_to_end_ = false, goes_back_ = false;
 };

@@ -50,8 +50,8 @@ void forget_start(const std::string& job_files);
 void remove_files(const std::string& job_files);
 
 /// Runs in a new process, whose standard streams are /dev/null, until it exits. If several keepers
-/// start for one job, only the first runs it. `write`: makes its report; empty: it gets none.
-/// `announce`: see start_watch().
+/// start for one job, only the first runs it. `write`: makes the job's report; if it is empty,
+/// there is no report. `announce`: see start_watch().
 [[noreturn]] void keep_queued(const Launch& launch, const WriteReport& write, int announce);
 
 }  // namespace berth::run

@@ -34,7 +34,8 @@ bool write_bytes(const Descriptor& file, const std::string& bytes) {
          ::pwrite(file.get(), bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size());
 }
 
-/// Calls visit for each reading of the device, with its name; used for reading and for writing.
+/// Calls visit for each measured value of the device, with its name; used for reading and for
+/// writing.
 template <typename Use, typename Visit>
 void visit_readings(Use& use, Visit&& visit) {
   visit("peak", use.memory_peak_bytes);

@@ -17,17 +17,17 @@
 
 namespace berth::run {
 
-/// The `berth run` inside a queued job gets the number of its descriptor for these tries in this
-/// variable.
+/// This variable tells the `berth run` inside a queued job the number of its descriptor for these
+/// tries.
 inline constexpr const char* kTriesVariable = "BERTH_JOB_TRIES";
 
 struct EarlierTries {
   model::Tries tries;
-  model::TryChange change = model::TryChange::kNothing;  // intended for the next try
+  model::TryChange change = model::TryChange::kNothing;  // what the next try should change
   double batch_scale = 1;
   std::vector<std::string> without;  // policy::unit_id of devices that the next try should not get
   std::int64_t ended_unix_milliseconds = 0;  // when the last try ended
-  // Of all tries together.
+  // The following values are of all tries together.
   std::chrono::milliseconds wall{0}, cpu{0};
   std::uint64_t peak_rss_bytes = 0;
   std::vector<model::DeviceUse> devices;
@@ -41,9 +41,9 @@ struct EarlierTries {
 /// they cannot be stored.
 [[nodiscard]] bool write_next_try(const Descriptor& file, const EarlierTries& earlier);
 
-// For the keeper.
+// The following functions are for the keeper.
 
-/// "JOBS/N.tries"
+/// The path of the file JOBS/N.tries.
 [[nodiscard]] std::string tries_of(const std::string& job_files);
 /// An unnamed file with the content of JOBS/N.tries, to be inherited; -1 if there can be none.
 [[nodiscard]] Descriptor open_tries_for(const std::string& job_files);

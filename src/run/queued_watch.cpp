@@ -58,13 +58,13 @@ model::Report base_report(const Launch& launch, const WatchEnd& end) {
     report.outcome = {code == 0 ? model::OutcomeClass::kOk : model::OutcomeClass::kFailed, code,
                       std::nullopt};
   }
-  // Only the broker knows whether a person or the time limit ended the job.
+  // Report the job as cancelled. Only the broker knows whether a person or the time limit ended it.
   if (end.by_itself == 0) report.outcome = {model::OutcomeClass::kCancelled, 143, std::nullopt};
   return report;
 }
 
-/// The devices of this machine. For a job on the CPU, does not ask the driver, unless there are no
-/// GPUs on the bus: under WSL, only the driver knows the GPUs.
+/// The devices of this machine. For a job on the CPU, the driver is asked only if there are no GPUs
+/// on the bus. Under WSL, only the driver knows the GPUs.
 model::Snapshot look_for(const Launch& launch, const inventory::Sources& sources) {
   inventory::Options options;
   options.processes = options.holders = false;
@@ -124,8 +124,8 @@ Descriptor start_watch(const Launch& launch, pid_t workload, const WriteReport& 
   Descriptor its(ends[1]);
   const pid_t keeper = ::getpid();
   // CLONE_PARENT makes the new process a sibling of the keeper. glibc does not know about a child
-  // made in this way, so the child only forks again. The parent of this second child is then also
-  // the subreaper above us.
+  // made in this way, so the child only forks again and exits. The subreaper above us then becomes
+  // the parent of the second child.
   const auto between = static_cast<pid_t>(
       ::syscall(SYS_clone, CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
   if (between < 0) return {};

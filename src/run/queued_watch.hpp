@@ -21,11 +21,11 @@ using MakeReport = std::function<model::Report()>;
 /// Makes the content of JOBS/N.report.
 using WriteReport = std::function<std::string(const MakeReport&)>;
 
-/// How a queued job ended, from the keeper.
+/// How a queued job ended. The keeper sends it to the watch.
 struct WatchEnd {
-  std::int32_t status = 0;        // wait status of its command
-  std::int32_t by_itself = 1;     // 0: Berth ended the job
-  std::int64_t milliseconds = 0;  // from the job's start to its end
+  std::int32_t status = 0;        // wait status of the job's command
+  std::int32_t by_itself = 1;     // 1: the job ended by itself; 0: Berth ended it
+  std::int64_t milliseconds = 0;  // time from the job's start to its end
   std::int64_t cpu_microseconds = 0;
   std::int64_t peak_rss_kib = 0;
   model::CheckpointSignal checkpoint = {};
@@ -41,7 +41,7 @@ inline constexpr std::chrono::milliseconds kWatchFrom{500};
 [[nodiscard]] Descriptor start_watch(const Launch& launch, pid_t workload, const WriteReport& write,
                                      int announce);
 
-/// "JOBS/N.report"
+/// The path of the file JOBS/N.report.
 [[nodiscard]] std::string report_of(const std::string& job_files);
 /// Opens the report for writing by the job's user. A job with ranks contains a `berth run`, which
 /// writes a better report than the keeper could. -1 if that fails.

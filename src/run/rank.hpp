@@ -33,8 +33,8 @@ struct Rank {
   RankLog log;
   std::uint64_t written = 0;  // bytes of output
   std::string error_path;     // its TORCHELASTIC_ERROR_FILE
-  std::string error_text;     // what it wrote there
-  std::string nccl_stem;      // start of the paths of NCCL's log files; "": not asked for
+  std::string error_text;     // what the rank wrote to that file
+  std::string nccl_stem;      // start of the paths of NCCL's log files; "": no logs were requested
   std::optional<ErrorFile> error;
   bool was_ended_by_us = false, is_unkillable = false;
 

@@ -18,7 +18,8 @@ class RankLog {
  public:
   /// Creates the file, and removes FILE.1 and FILE.2 of an earlier run. False with errno.
   [[nodiscard]] bool open(const std::string& path, std::uint64_t limit);
-  /// False with errno if the disk is full, for example; then the log is closed.
+  /// Appends to the log. If that fails, for example because the disk is full, closes the log and
+  /// returns false with errno.
   [[nodiscard]] bool write(std::string_view bytes);
   [[nodiscard]] bool is_open() const { return static_cast<bool>(file_); }
   [[nodiscard]] const std::string& path() const { return path_; }
@@ -34,7 +35,7 @@ class RankLog {
   std::uint64_t limit_ = kLogLimit;
   Descriptor file_;
   int part_ = 0;                // the part that is written now: 0, 1 or 2
-  std::uint64_t written_ = 0;   // to this part
+  std::uint64_t written_ = 0;   // bytes in the part that is written now
   std::uint64_t in_first_ = 0;  // bytes in FILE.1
   std::uint64_t left_out_ = 0;  // bytes that are in no file any more
 };

@@ -75,7 +75,7 @@ void set_threads(RankSpec& rank, const model::Environment& environment) {
       rank.threads = environment.threads;
 }
 
-/// "4,5,6,7" becomes "6,7" for the second of two ranks.
+/// Restricts the rank to its own devices. For the second of two ranks, "4,5,6,7" becomes "6,7".
 void show_own_devices(RankSpec& rank, std::size_t number, std::size_t each, std::size_t devices,
                       const model::Environment& environment) {
   for (const model::Setting& one : environment.settings) {

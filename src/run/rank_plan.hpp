@@ -15,10 +15,11 @@
 namespace berth::run {
 
 struct RankWish {
-  int count = 1;                     // 0: as many as there are devices
+  int count = 1;                     // number of ranks; 0: as many as there are devices
   std::optional<int> gpus_per_rank;  // nullopt: the number of devices divided by the ranks
-  bool own_cores = false;   // the job has its own processors, which are divided among the ranks
-  int node = 0, nodes = 1;  // this node, and how many there are; each runs `count` ranks
+  bool own_cores = false;  // the job has its own processors, which are divided among the ranks
+  // number of this node, and number of nodes; each node runs `count` ranks
+  int node = 0, nodes = 1;
   std::optional<int> least = {};  // the MIN of --ranks MIN:MAX; `count` is MAX
   bool or_cores = false;          // if `count` is 0 and there is no device: one rank for each core
   bool oversubscribe = false;     // several ranks may have the same device
@@ -37,7 +38,7 @@ struct RankWish {
 /// Where the ranks of a job meet.
 struct Meeting {
   std::string address;                   // address of rank 0
-  std::uint16_t port = 0, jax_port = 0;  // on it; 0: none is free
+  std::uint16_t port = 0, jax_port = 0;  // ports at `address`; 0: no port is free
   std::vector<std::string> workers;  // "host:port" of each rank, for TensorFlow; empty: not known
   // port to which the ranks above 0 connect; 0: they connect directly to rank 0
   std::uint16_t relay_port = 0;

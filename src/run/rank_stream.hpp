@@ -32,7 +32,7 @@ class Sink {
 
  private:
   static constexpr std::size_t kMostWaiting =
-      1 << 20;  // above this, no more is read from the rank's pipe
+      1 << 20;  // when so many bytes are buffered, no more is read from the rank's pipe
 
   int fd_;
   std::string waiting_;
@@ -46,7 +46,7 @@ class RankStream {
 
   RankStream(std::string prefix, std::size_t kept) : lines_(std::move(prefix)), tail_(kept) {}
 
-  /// Makes the pipe. `its_end` is for the rank.
+  /// Makes the pipe. `its_end`: the end to which the rank writes.
   [[nodiscard]] bool open(Descriptor& its_end);
   /// Shows the output in lines with a prefix, or unchanged after set_raw(true).
   void show(Sink& to) { to_ = &to; }
@@ -71,7 +71,7 @@ class RankStream {
 
  private:
   Descriptor from_;
-  Sink* to_ = nullptr;  // nullptr: not shown
+  Sink* to_ = nullptr;  // where the output is shown; nullptr: it is not shown
   bool raw_ = false;
   RankLines lines_;
   Tail tail_;

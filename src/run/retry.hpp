@@ -12,8 +12,8 @@ namespace berth::run {
 /// retried.
 [[nodiscard]] bool is_worth_a_retry(model::TryClass kind, HangAction on_hang);
 
-/// Whether the next try may need other devices or variables than this one had. Then the front
-/// decides about it, because only the front can see the devices and take another lease.
+/// Whether the next try may need other devices or variables than the failed try. If so, the front
+/// decides about the next try, because only the front can see the devices and take another lease.
 [[nodiscard]] bool may_need_changes(model::TryClass kind);
 
 /// The pause before try `number`, which is at least 2. It doubles each time, up to `most`, with a

@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Read all values only every two seconds, because the driver measures bus traffic for 40 ms.
+/// Read all values only every two seconds, because the driver needs 40 ms to measure bus traffic.
 constexpr inventory::SamplePace kPace{1, 4, 1};
 
 const model::Device* find(const model::Snapshot& snapshot, int index) {
@@ -191,8 +191,9 @@ model::GpuUse Sampler::decide() const {
   if (std::any_of(nodes.begin(), nodes.end(),
                   [](const auto& node) { return !is_nvidia_node(node); }))
     return GpuUse::kSeen;
-  // A CUDA program opens NVIDIA's nodes even if it only checks for GPUs. The driver lists it once
-  // it has work there. If that list can identify our processes and had time to update, it decides.
+  // A CUDA program opens NVIDIA's nodes even if it only checks for GPUs. The driver lists the
+  // program only once it has work on the GPU. If the list can identify our processes and had time
+  // to update, the list decides.
   const bool list_decides = hidden_
                                 ? hidden_->list_says_no()
                                 : translator_ && translator_->view() != system::PidView::kForeign &&
@@ -244,7 +245,8 @@ void Sampler::fill(model::Report& report, const model::Snapshot& snapshot) {
     wait_for_last_samples();
   report.gpus_here = std::any_of(snapshot.devices.begin(), snapshot.devices.end(), usable_gpu);
   report.gpu_use = decide();
-  // Neither nodes nor a driver's list show who uses a device that only OpenCL lists.
+  // A device that only OpenCL lists has no node and no driver's list, so it is not known whether
+  // the job used it.
   const bool unseen = std::any_of(series_.begin(), series_.end(), [&](const DeviceSeries& one) {
     return find(snapshot, one.index())->kind == model::DeviceKind::kOpenCl;
   });
@@ -258,7 +260,8 @@ void Sampler::fill(model::Report& report, const model::Snapshot& snapshot) {
   for (const DeviceSeries& one : series_) {
     const model::Device* device = find(snapshot, one.index());
     model::DeviceUse use = one.use(why_no_sample(*device, report.wall));
-    // Energy counters are updated in steps of this length.
+    // Energy counters are updated in steps, so the energy of a job shorter than kSettled would be
+    // wrong.
     if (report.wall < DeviceSeries::kSettled && use.energy_millijoules)
       use.energy_millijoules = model::Absence::kTooShort;
     if (use.memory_peak_bytes.why == model::Absence::kNotSeen)

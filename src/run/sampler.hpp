@@ -31,7 +31,8 @@ class Sampler : public Watcher {
   Sampler(const inventory::Sources& sources, const model::Snapshot& snapshot,
           const model::Placement& placement, bool supervised);
 
-  /// The job also has the processes of the container whose id this file will contain; "": none.
+  /// Also samples the processes of the container whose id this file will contain; "": there is no
+  /// container.
   void also_watch(std::string container_id_file) { container_id_ = std::move(container_id_file); }
   void started(pid_t keeper, pid_t workload) override;
   [[nodiscard]] std::chrono::steady_clock::time_point due() const override { return due_; }
@@ -56,8 +57,10 @@ class Sampler : public Watcher {
   /// Fills in what limited the job. Call it last: it uses the rest of the report.
   void fill_bottlenecks(model::Report& report, const model::Snapshot& snapshot) const;
 
-  static constexpr std::chrono::milliseconds kInterval{100};      // between samples of /proc
-  static constexpr std::chrono::milliseconds kCalmInterval{250};  // after the first 10 s
+  // time between two samples of /proc
+  static constexpr std::chrono::milliseconds kInterval{100};
+  // time between two samples of /proc after the first 10 s
+  static constexpr std::chrono::milliseconds kCalmInterval{250};
   // time between two samples of the devices
   static constexpr std::chrono::milliseconds kDeviceInterval{500};
 
@@ -75,11 +78,11 @@ class Sampler : public Watcher {
 
   inventory::NvmlSampler driver_;
   inventory::SysfsSampler sysfs_;
-  std::optional<HiddenGpus> hidden_;  // for a job without a device
+  std::optional<HiddenGpus> hidden_;  // set for a job without a device
   std::optional<system::PidTranslator> translator_;
   std::vector<DeviceSeries> series_;
   std::optional<JobProcesses> processes_;
-  std::int64_t ended_unix_milliseconds_ = 0;  // 0: the command has not ended
+  std::int64_t ended_unix_milliseconds_ = 0;  // when the command ended; 0: it has not ended
   [[nodiscard]] std::vector<RankActivity> rank_activities(const model::Report& report) const;
   [[nodiscard]] DeviceEvidence device_evidence(const DeviceSeries& series,
                                                const model::Report& report) const;

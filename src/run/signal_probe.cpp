@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 struct Answer {
-  std::uint64_t question = 0;  // its number
+  std::uint64_t question = 0;  // number of the request
   std::uint64_t seen = 0;      // bit N-1: signal N came since the last answer
 };
 
@@ -77,8 +77,8 @@ bool SignalProbe::ask() {
   while (answer.question != questions_) {
     pollfd wait{channel_.get(), POLLIN, 0};
     if (::poll(&wait, 1, 50) <= 0) {
-      // On a busy machine, the probe may not have run yet. Or it was stopped together with the
-      // group and not continued; then its answer comes too late to count.
+      // If the probe is not stopped, it has only not run yet on a busy machine, so keep waiting. If
+      // it was stopped together with the group, its answer comes too late to count.
       const auto stat = read_stat("/proc", pid_);
       if (stat && stat->state != 'T') continue;
       ::kill(pid_, SIGCONT);

@@ -26,8 +26,7 @@ def _begin():
         _listen()
     except Exception:
         pass
-    # This module hides any other module with the same name. Run that one too, as Python would
-    # without Berth.
+    # This module hides any other module with the name sitecustomize. Run the hidden module too, as Python would without Berth.
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [one for one in sys.path if os.path.abspath(one or ".") != here]
     ours = sys.modules.pop("sitecustomize", None)

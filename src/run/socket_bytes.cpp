@@ -98,7 +98,8 @@ bool add_socket_bytes(std::string_view answer, const CountedSockets& sockets,
   nlmsghdr head = {};
   while (copy(answer, head)) {
     if (head.nlmsg_len < sizeof head || head.nlmsg_len > answer.size()) return false;
-    if (head.nlmsg_type != SOCK_DIAG_BY_FAMILY) return false;  // NLMSG_DONE, NLMSG_ERROR
+    // NLMSG_DONE and NLMSG_ERROR end the answer
+    if (head.nlmsg_type != SOCK_DIAG_BY_FAMILY) return false;
     const std::string_view body = answer.substr(sizeof head, head.nlmsg_len - sizeof head);
     inet_diag_msg about = {};
     if (!copy(body, about)) return false;

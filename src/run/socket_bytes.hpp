@@ -1,5 +1,5 @@
-// What processes sent and received over TCP. /proc/PID/io does not count it: a download by recv()
-// looks there like a process that only waits.
+// What processes sent and received over TCP. /proc/PID/io does not count TCP. So a process that
+// downloads with recv() looks there like a process that only waits.
 #pragma once
 
 #include <sys/types.h>
@@ -22,7 +22,7 @@ struct CountedSockets {
 };
 
 /// Adds up the bytes of these sockets in one answer of the kernel (sock_diag(7)). False if the
-/// answer has ended, or is not such an answer. Pure.
+/// answer has ended, or if it is no answer of sock_diag. Pure.
 [[nodiscard]] bool add_socket_bytes(std::string_view answer, const CountedSockets& sockets,
                                     std::uint64_t& bytes);
 

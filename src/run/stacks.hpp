@@ -20,12 +20,13 @@ struct PythonThread {
 };
 /// Parses faulthandler's output. The main thread comes last.
 [[nodiscard]] std::vector<PythonThread> parse_stacks(const std::string& text);
-/// "train.py:12 in step": the innermost frame of the program itself, else of a library; "" without
-/// frames.
+/// The line of the thread's innermost frame, such as "train.py:12 in step". Frames of the program
+/// take precedence over frames of libraries. "" if there are no frames.
 [[nodiscard]] std::string innermost_user_line(const PythonThread& thread);
-/// Whether the rank waits for other ranks.
+/// Whether the thread, which belongs to a rank, waits for other ranks.
 [[nodiscard]] bool is_in_collective(const PythonThread& thread);
-/// Whether the rank waits in the call with which ranks first connect, such as init_process_group().
+/// Whether the thread, which belongs to a rank, waits in the call with which ranks first connect,
+/// such as init_process_group().
 [[nodiscard]] bool is_connecting(const PythonThread& thread);
 
 /// Creates the folder in which processes register, and writes sitecustomize.py into it. Returns its
@@ -49,7 +50,8 @@ struct ThreadState {
   pid_t id = 0;
   std::string name;
   char state = '?';
-  std::string waits_in;  // the kernel function in which it sleeps; "": not known, or running
+  // the kernel function in which it sleeps; "": it runs, or the function is not known
+  std::string waits_in;
 };
 [[nodiscard]] std::vector<ThreadState> threads_of(pid_t pid);
 

@@ -54,7 +54,7 @@ void answer(int channel, int descriptor, int problem) {
   ::sendmsg(channel, &letter.header, MSG_NOSIGNAL);
 }
 
-/// Our end of the channel to a new child; -1 with errno.
+/// Forks a child. Returns our end of the channel to the child, or -1 with errno.
 Descriptor fork_child(const Standby::Life& life, int kind) {
   std::array<int, 2> ends{-1, -1};
   if (::socketpair(AF_UNIX, kind | SOCK_CLOEXEC, 0, ends.data()) != 0) return {};

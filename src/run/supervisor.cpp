@@ -54,9 +54,10 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using Time = Clock::time_point;
 
-constexpr milliseconds kPeerLoss(500);      // wait for another cause if a rank lost its connection
+// how long to wait for the cause if a rank lost its connection to another rank
+constexpr milliseconds kPeerLoss(500);
 constexpr milliseconds kErrorEnds(5'000);   // how long a rank may take to end after its error
-constexpr milliseconds kUnkillable(5'000);  // after SIGKILL
+constexpr milliseconds kUnkillable(5'000);  // how long a process may take to end after SIGKILL
 constexpr int kNoFlight = 125;              // exit code if the preflight fails
 
 milliseconds since(Time then) {
@@ -128,8 +129,8 @@ class Supervisor {
       if (::sigismember(&inherited_.mask, stop) == 0) ::sigdelset(&mine, stop);
     ::pthread_sigmask(SIG_SETMASK, &mine, nullptr);
     signals_.reset(::signalfd(-1, &mine, SFD_CLOEXEC | SFD_NONBLOCK));
-    // Processes that remain from one try are ended before the next. The keeper does the same after
-    // the last try.
+    // As a subreaper, this process finds processes that remain from a try, and ends them before the
+    // next try. The keeper does the same after the last try.
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   }
 
@@ -150,7 +151,8 @@ class Supervisor {
     static_cast<void>(run_try(0, milliseconds(0)));
     is_preflight_ = false;
     tries_.all.clear();
-    if (is_stopped_ || is_warned_) return false;  // ranks that were stopped print no result
+    // no result is expected, because ranks that were stopped print none
+    if (is_stopped_ || is_warned_) return false;
     std::vector<model::Preflight> found;
     for (const Rank& rank : ranks_) found.push_back(found_by(rank));
     tries_.preflight = sum_up(found);
@@ -191,7 +193,7 @@ class Supervisor {
     choose_other_ranks();
   }
 
-  /// Changes the ranks of --stdin-rank and --tee that no longer exist.
+  /// Chooses other ranks for --stdin-rank and --tee if those ranks no longer exist.
   void choose_other_ranks() {
     const int count = world_size();
     if (input_rank_ >= count) {
@@ -305,7 +307,7 @@ class Supervisor {
                printable(rank.log.path())));
   }
 
-  /// In the log folder, the error file remains after the job, as torchrun's does.
+  /// If there is a log folder, the error file is in it and remains after the job, as with torchrun.
   void choose_error_file(Rank& rank) {
     if (!plan_.has_ranks || (plan_.log_folder.empty() && stack_folder_.empty())) return;
     rank.error_path = plan_.log_folder.empty()
@@ -330,15 +332,14 @@ class Supervisor {
     if (!flight_stem_.empty()) remove_flight_files(flight_stem_, all, !plan_.log_folder.empty());
   }
 
-  /// If the ranks have logs, NCCL's own logs stay beside them. Otherwise they are removed after the
-  /// try.
+  /// If there is a log folder, NCCL's own logs stay in it. If not, they are removed after the try.
   void choose_nccl_log(Rank& rank, int number) {
     const std::string& folder = plan_.log_folder.empty() ? stack_folder_ : plan_.log_folder;
     if (!plan_.nccl_debug || is_preflight_ || folder.empty()) return;
     const std::string try_words = number == 1 ? "" : fmt::format(".try-{}", number);
     const std::string job = plan_.log_folder.empty() ? fmt::format("{}-", ::getpid()) : "";
     rank.nccl_stem = fmt::format("{}/{}rank-{}{}.nccl", folder, job, rank.number, try_words);
-    NcclLogs old;  // logs of an earlier run with the same folder
+    NcclLogs old;  // reading also removes the logs of an earlier run in this folder
     read_nccl_files(rank.nccl_stem, rank.number, true, old);
   }
 
@@ -472,7 +473,7 @@ class Supervisor {
     if (waits[0].revents != 0) take_signals();
   }
 
-  /// Returns false if nothing more can be read now.
+  /// Reads once from the rank's pipe. Returns false if nothing more can be read now.
   bool read_once(Rank& rank, RankStream& stream) {
     std::array<char, 1 << 16> room;  // NOLINT(cppcoreguidelines-pro-type-member-init)
     const ssize_t n = ::read(stream.descriptor(), room.data(), room.size());
@@ -534,7 +535,7 @@ class Supervisor {
     }
   }
 
-  /// The job will be ended soon, so no further try starts.
+  /// Sends the signal that warns the ranks: the job will be ended soon. So no further try starts.
   void warn(int signal) {
     is_warned_ = true;
     wait_for_exec();
@@ -594,7 +595,7 @@ class Supervisor {
       end_hang();
   }
 
-  /// Notes that the ranks do not hang any more, for the front.
+  /// Records that the ranks do not hang any more. The front reads that.
   void end_of_hang() {
     auto& hangs = tries_.all.back().hangs;
     if (hangs.empty() || std::exchange(hangs.back().is_over, true)) return;
@@ -620,7 +621,7 @@ class Supervisor {
     end_others();
   }
 
-  /// Not translated. The report translates it.
+  /// The evidence of the hang, in English. The report translates it.
   [[nodiscard]] std::string hang_evidence() const {
     constexpr auto kEnded = msgid("no progress for {}: Berth ended all ranks (--hang-action {})");
     const bool is_retry = plan_.hang_action == HangAction::kRetry;
@@ -630,7 +631,8 @@ class Supervisor {
 
   void decide() {
     const auto now = Clock::now();
-    // A rank that has saved may exit with any code. The others still have time to save.
+    // A rank that has saved its state may exit with any code. So do not end the other ranks while
+    // they still have time to save.
     const bool may_save = saving_until_ && now < *saving_until_;
     Rank* const failed = end_began_ || may_save ? nullptr : failed_first(ranks_);
     if (failed != nullptr) {
@@ -743,7 +745,7 @@ class Supervisor {
   const Inherited& inherited_;
   const Supervision& plan_;
   std::vector<RankSpec> specs_;
-  std::vector<int> shown_;  // empty: all ranks
+  std::vector<int> shown_;  // ranks whose output is shown; empty: all ranks
   int input_rank_;
   std::vector<int> lost_devices_;
   Descriptor trouble_, signals_;
@@ -753,7 +755,7 @@ class Supervisor {
   Meeting meeting_;
   std::vector<Rank> ranks_;
   model::Tries tries_;
-  model::TryChange change_ = model::TryChange::kNothing;  // of the next try
+  model::TryChange change_ = model::TryChange::kNothing;  // what the next try changes
   Time begun_{};
   std::optional<int> first_;  // the rank that failed first
   std::uint64_t oom_kills_before_ = 0;

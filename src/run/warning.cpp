@@ -54,8 +54,8 @@ bool is_berth(pid_t pid) {
 }
 
 Warned warn_descendants(int signal, pid_t spared) {
-  std::unordered_set<pid_t> told;      // with their descendants
-  std::unordered_set<pid_t> handlers;  // with their descendants
+  std::unordered_set<pid_t> told;      // processes that handle the signal, and their descendants
+  std::unordered_set<pid_t> handlers;  // of these, programs other than Berth, and their descendants
   std::vector<Relative> to_signal;
   Warned warned;
   // Parents come before their children.

@@ -42,8 +42,9 @@ Warned warn_descendants(int signal, pid_t spared = -1);
 /// has not executed its command yet.
 [[nodiscard]] bool is_berth(pid_t pid);
 
-/// Waits, at most a second, until the workload executes its command: until then it has all signals
-/// blocked, as if it handled them. `hear` reads `trouble` and resets it when it has closed.
+/// Waits, at most a second, until the workload executes its command. Until then, the workload has
+/// all signals blocked, as if it handled them. `hear` reads `trouble` and resets it when it has
+/// closed.
 void wait_for_the_start(const Descriptor& trouble, const std::function<void()>& hear);
 
 /// The signal of --checkpoint-signal, as a keeper sends it.
@@ -51,22 +52,23 @@ class Checkpoint {
  public:
   explicit Checkpoint(const model::Warning& wish) : wish_(wish) {}
 
-  /// Sends the signal, if it was asked for and was not sent yet. Returns how much time is left
-  /// until SIGTERM; 0 also if no process handles the signal.
+  /// Sends the signal, if the job requested it and it was not sent yet. Returns how much time is
+  /// left until SIGTERM. Returns 0 also if no process handles the signal.
   std::chrono::milliseconds send();
-  /// How to end a job: time to save, then SIGTERM and this grace time. Sends the signal, and
-  /// continues stopped processes, so that they can save. The plan keeps a reference to `has_ended`.
+  /// Begins to end a job: sends the signal, and continues stopped processes, so that they can save.
+  /// The returned plan gives them time to save, and then sends SIGTERM with this grace time. The
+  /// plan keeps a reference to `has_ended`.
   [[nodiscard]] EndingPlan plan_of_end(std::chrono::milliseconds grace, const bool& has_ended);
   [[nodiscard]] bool is_wanted() const { return wish_.signal != 0; }
   [[nodiscard]] int signal() const { return wish_.signal; }
-  /// Call it when the command has ended, or when it gets SIGTERM. Only the first call counts.
+  /// Call it when the command has ended or gets SIGTERM. Only the first call counts.
   void finish(bool by_itself);
   [[nodiscard]] const model::CheckpointSignal& result() const { return result_; }
 
  private:
   model::Warning wish_;
   std::chrono::steady_clock::time_point sent_{};
-  model::CheckpointSignal result_;  // signal 0: not sent yet
+  model::CheckpointSignal result_;  // its signal is 0 until the signal is sent
   bool is_finished_ = false;
 };
 

@@ -93,14 +93,15 @@ std::optional<StartTrouble> next_trouble(const Descriptor& from) {
 void become_workload(const Launch& launch, const Inherited& inherited, pid_t keeper, int go,
                      int trouble) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != keeper) ::_exit(125);  // the keeper died before it could be watched
+  if (::getppid() != keeper) ::_exit(125);  // the keeper died before PR_SET_PDEATHSIG was set
   if (!launch.group.empty() && !system::ControlGroup(launch.group).enter(0))
     give_up(trouble, StartTrouble::Step::kGroup);
   if (!pin(cores_of(launch))) say_trouble(trouble, StartTrouble::Step::kPinning);
   std::vector<char*> arguments = pointers(launch.command);
   std::vector<char*> environment = pointers(launch.environment);
   if (launch.mask) ::umask(*launch.mask);
-  // Switch users only after all allocations, because the limits may prevent further ones.
+  // Set the limits and switch the user only after all allocations, because the limits may prevent
+  // further allocations.
   if (!system::set_limits(launch.limits)) say_trouble(trouble, StartTrouble::Step::kLimits);
   if (launch.user && !become(*launch.user)) give_up(trouble, StartTrouble::Step::kUser);
   if (!launch.folder.empty() && ::chdir(launch.folder.c_str()) != 0)

@@ -29,14 +29,14 @@ struct StartTrouble {
   std::int32_t error = 0;  // errno
 };
 
-/// The child's next report; nullopt: the pipe has closed.
+/// Reads the next report of the child; nullopt if the pipe has closed.
 [[nodiscard]] std::optional<StartTrouble> next_trouble(const Descriptor& from);
 
 void say_trouble(int to, StartTrouble::Step step);
 /// Pointers to the words, followed by nullptr, for exec.
 [[nodiscard]] std::vector<char*> pointers(const std::vector<std::string>& words);
-/// Restricts this process to these processors; none: does nothing and returns true. False with
-/// errno.
+/// Restricts this process to these processors. Does nothing and returns true if the list is empty.
+/// Returns false with errno if it fails.
 [[nodiscard]] bool pin(const std::vector<int>& cpus);
 void ignore_signals(std::uint64_t mask);
 
