@@ -29,13 +29,14 @@
 
 namespace berth {
 namespace detail {
-/// The time at which the program or library with this code was loaded.
+/// When the program or library with this code was loaded.
 inline const std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
 }  // namespace detail
 
-/// Hides the GPUs of NVIDIA, AMD and Intel from the libraries that this process initialises later.
-/// It sets environment variables: call it before other threads start. Fails with E0572 if a driver
-/// is already initialised. Programs that call Level Zero or OpenCL directly still see Intel's GPU.
+/// Hides the GPUs of NVIDIA, AMD and Intel from libraries that are initialised later in this
+/// process. It sets environment variables, so call it before other threads start. Fails with E0572
+/// if a driver is already initialised. Programs that call Level Zero or OpenCL directly still see
+/// Intel's GPU.
 inline Result<Done> try_hide() {
   if (const char* const driver = detail::initialised_driver())
     return detail::too_late(driver, detail::text(" is already initialised, and keeps its devices",
@@ -57,12 +58,12 @@ struct Report {
     std::optional<std::int64_t> memory_bytes;
   };
   double wall_seconds = 0, cpu_seconds = 0;
-  /// Peak of this process's resident memory.
+  /// The largest resident memory that this process has had.
   std::int64_t peak_memory_bytes = 0;
-  /// How often memory ran out in retry(), how often retry() tried again, and how long it waited.
+  /// How often memory ran out in retry(), and how often retry() tried again.
   long out_of_memory = 0, retries = 0;
   double retry_wait_seconds = 0;
-  /// The GPUs that this process uses. Absent if this is not known; then `why` has the reason.
+  /// The GPUs that this process uses. Absent if they are not known; `why` then has the reason.
   std::optional<std::vector<Use>> gpus;
   std::string why;
 

@@ -1,4 +1,4 @@
-// The devices of this machine.
+// Lists the devices of this machine.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace berth {
 
-/// A device as in `berth ls --json`. Values that are not known are absent, never 0.
+/// A device as in `berth ls --json`. A value that is not known is absent and never 0.
 struct Device {
   int index = 0;
   std::string kind, vendor, health;

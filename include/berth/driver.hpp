@@ -1,5 +1,5 @@
-// Whether a driver of this process has already read which devices it may use. The check neither
-// loads nor initialises a driver. The Python package has the same function
+// Whether a driver in this process has already read which devices it may use. The check neither
+// loads nor initialises a driver. The Python package has the same check
 // (python/berth/frameworks.py).
 #pragma once
 
@@ -16,8 +16,8 @@
 
 namespace berth::detail {
 
-/// A handle of the library, if this process has loaded it. The handle is never closed, because
-/// drivers stay loaded.
+/// A handle of the library if this process has loaded it; a null pointer if not. The handle is
+/// never closed, because drivers stay loaded.
 inline void* loaded_driver(const char* name) {
   return ::dlopen(name, RTLD_NOLOAD | RTLD_LAZY);
 }
@@ -38,7 +38,7 @@ inline bool level_zero_has_drivers() {
   return ask != nullptr && ask(&count, nullptr) == 0 && count > 0;
 }
 
-/// Whether this process has a file open whose path begins with this text.
+/// Whether this process has opened a file whose path begins with `path`.
 inline bool has_open(std::string_view path) {
   DIR* const folder = ::opendir("/proc/self/fd");
   if (folder == nullptr) return false;
@@ -54,15 +54,15 @@ inline bool has_open(std::string_view path) {
   return found;
 }
 
-/// The name of a driver that is initialised; a null pointer if there is none.
+/// The name of a driver that is already initialised; a null pointer if there is none.
 inline const char* initialised_driver() {
   if (cuda_has_devices()) return "CUDA";
   if (level_zero_has_drivers()) return "Level Zero";
   struct Opens {
     const char *name, *library, *device;
   };
-  // These drivers have no function that tells whether they are initialised, but an initialised
-  // driver has a device open.
+  // These drivers cannot be asked whether they are initialised. But an initialised driver has a
+  // device file open.
   constexpr Opens kOpens[] = {{"ROCm", "libhsa-runtime64.so.1", "/dev/kfd"},
                               {"OpenCL", "libnvidia-opencl.so.1", "/dev/nvidia"},
                               {"OpenCL", "libigdrcl.so", "/dev/dri/render"}};

@@ -11,18 +11,18 @@
 
 namespace berth {
 
-/// What kind of error it is. The Python package has an exception class for each.
+/// The kind of an error. The Python package has an exception class for each kind.
 enum class Kind {
   internal,  ///< a bug
   invalid_request,
   not_found,
   no_device,
   unsupported,
-  unavailable,  ///< there is no broker, or no libberth
+  unavailable,  ///< there is no broker, or libberth was not found
   not_permitted,
   refused,
-  too_late,      ///< a driver has already read which devices it may use
-  context_lost,  ///< this process can no longer use the device
+  too_late,      ///< a driver has already read which devices it may use, so this cannot be changed
+  context_lost,  ///< the device's context is lost; use a new process
 };
 
 /// An error that Berth reports. docs/errors.md lists the identifiers.
@@ -38,9 +38,9 @@ class __attribute__((visibility("default"))) Error : public std::runtime_error {
   [[nodiscard]] Kind kind() const noexcept { return kind_; }
   /// "E0412"
   [[nodiscard]] const std::string& id() const noexcept { return id_; }
-  /// What happened, without identifier and hint; what() has all of them.
+  /// What happened, without the identifier and the hint; what() contains all three.
   [[nodiscard]] const std::string& message() const noexcept { return message_; }
-  /// The commands that fix it, one per line; "" if there is none.
+  /// Commands that fix the problem, one per line; "" if there are none.
   [[nodiscard]] const std::string& hint() const noexcept { return hint_; }
 
  private:
@@ -50,8 +50,8 @@ class __attribute__((visibility("default"))) Error : public std::runtime_error {
   std::string id_, message_, hint_;
 };
 
-/// A value or an Error. Check it before you use the value: otherwise the program prints the error
-/// and aborts.
+/// A value or an Error. Check which one it is before you use the value. If there is no value, using
+/// it prints the error and aborts.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -80,12 +80,12 @@ class [[nodiscard]] Result {
   std::variant<T, Error> held_;
 };
 
-/// The value type of a Result that has no value.
+/// The T of a Result<T> that has no value on success.
 using Done = std::monostate;
 
 namespace detail {
 
-/// Whether messages are in Chinese, by the variables that also determine the language of `berth`.
+/// Whether messages are in Chinese. The variables that decide this are the same as for `berth`.
 inline bool in_chinese() {
   for (const char* const name : {"LC_ALL", "LC_MESSAGES", "LANG"}) {
     const char* const locale = std::getenv(name);

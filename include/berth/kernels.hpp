@@ -24,7 +24,7 @@
 
 namespace berth {
 
-/// Memory of the device. It goes back to the pool when the object is destroyed.
+/// Memory on the device. When the object is destroyed, the memory goes back to the pool.
 class Buffer {
  public:
   Buffer(Buffer&& other) noexcept
@@ -44,12 +44,12 @@ class Buffer {
   }
 
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
-  /// Copies to the device. When it returns, `from` may be changed.
+  /// Copies bytes to the device. After the return, `from` may be changed.
   Result<Done> try_write(const void* from, std::size_t bytes) {
     if (bytes > bytes_) return too_many(bytes);
     return state_->device->write(memory_, from, bytes);
   }
-  /// Waits for all kernels launched before, and copies from the device.
+  /// Waits for all kernels that were launched before, and copies bytes from the device.
   Result<Done> try_read(void* into, std::size_t bytes) const {
     if (bytes > bytes_) return too_many(bytes);
     return state_->device->read(memory_, into, bytes);
@@ -78,12 +78,12 @@ class Buffer {
   std::size_t bytes_;
 };
 
-/// A launched kernel, to wait for its end.
+/// Lets the program wait for the end of a launched kernel.
 class KernelEvent {
  public:
   /// Waits for the end of the kernel.
   Result<Done> try_wait() const { return launched_->wait(); }
-  /// Waits, and returns the time on the device.
+  /// Waits for the end of the kernel, and returns its time on the device in seconds.
   [[nodiscard]] Result<double> try_seconds() const {
     if (auto waited = try_wait(); !waited) return waited.error();
     return launched_->seconds();
@@ -104,7 +104,7 @@ class KernelEvent {
   std::shared_ptr<detail::Launched> launched_;
 };
 
-/// How many work-items on each of up to three axes.
+/// The number of work-items on one, two or three axes.
 struct KernelSize {
   std::array<std::size_t, 3> axes{1, 1, 1};
   std::uint32_t count = 1;
@@ -116,9 +116,9 @@ struct KernelSize {
 /// A compiled kernel.
 class KernelFunction {
  public:
-  /// Launches the kernel and returns at once. `size` is rounded up to whole groups (256, 16×16 or
-  /// 8×8×4), so the kernel compares its GLOBAL_ID with the true size. Arguments: a Buffer for
-  /// `GLOBAL T*`, a number of exactly the parameter's size for the others.
+  /// Launches the kernel and returns without waiting for it. `size` is rounded up to whole groups
+  /// (256, 16×16 or 8×8×4), so the kernel must compare its GLOBAL_ID with the true size. Pass a
+  /// Buffer for `GLOBAL T*`, and for other parameters a number of exactly their size.
   template <typename... Arguments>
   Result<KernelEvent> try_launch(KernelSize size, const Arguments&... arguments) const {
     if (sizeof...(arguments) != code_->parameters)
@@ -172,20 +172,20 @@ class KernelFunction {
   std::shared_ptr<detail::KernelCode> code_;
 };
 
-/// Which driver runs kernels. `automatic` is CUDA if there is a driver, a GPU and NVRTC, else
-/// OpenCL.
+/// Which driver runs kernels. `automatic` means CUDA if there is a driver, a GPU and NVRTC. If not,
+/// it means OpenCL.
 enum class ComputeBackend { automatic, cuda, opencl };
 
-/// A device that runs kernels: the first GPU that CUDA or OpenCL offers, else the first device of
-/// OpenCL.
+/// A device that runs kernels: the first GPU that CUDA or OpenCL offers. If there is no GPU, the
+/// first device of OpenCL.
 class Compute {
  public:
   [[nodiscard]] const std::string& name() const noexcept { return state_->device->name; }
   /// "cuda" or "opencl"
   [[nodiscard]] const char* backend() const noexcept { return state_->device->backend; }
 
-  /// Takes memory from the pool; its contents are undefined. Fails with E0584 if the device has no
-  /// memory left.
+  /// Takes memory from the pool. Its contents are undefined. Fails with E0584 if the device has no
+  /// free memory.
   [[nodiscard]] Result<Buffer> try_buffer(std::size_t bytes) const {
     const std::lock_guard<std::mutex> lock(state_->mutex);
     auto memory = state_->take(detail::capacity_for(bytes));
@@ -193,8 +193,8 @@ class Compute {
     return Buffer(state_, *memory, bytes);
   }
 
-  /// Compiles the source. Fails with E0580 and the compiler's output, whose line numbers match the
-  /// source, or with E0582 if the source has no kernel of this name.
+  /// Compiles the source. Fails with E0580 and the compiler's output, whose line numbers are those
+  /// of the source. Fails with E0582 if the source has no kernel with this name.
   [[nodiscard]] Result<KernelFunction> try_kernel(const std::string& source,
                                                   const std::string& name) const {
     auto code = state_->device->compile(source, name);
@@ -227,9 +227,8 @@ class Compute {
   std::shared_ptr<detail::ComputeState> state_;
 };
 
-/// Opens the device for kernels. If CUDA_VISIBLE_DEVICES hides all GPUs, the device is a CPU. The
-/// variables BERTH_OPENCL_LIBRARY and BERTH_NVRTC_LIBRARY can name other libraries. Fails with
-/// E0581.
+/// Opens a device for kernels. If CUDA_VISIBLE_DEVICES hides all GPUs, this is a CPU. The variables
+/// BERTH_OPENCL_LIBRARY and BERTH_NVRTC_LIBRARY may name the libraries to load. Fails with E0581.
 inline Result<Compute> try_compute(ComputeBackend backend = ComputeBackend::automatic) {
   if (backend != ComputeBackend::opencl && !detail::hides_gpus()) {
     auto device = detail::cuda_device();

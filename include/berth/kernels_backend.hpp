@@ -1,4 +1,4 @@
-// The interface between berth/kernels.hpp and OpenCL or CUDA. Internal: programs do not use it
+// The internal interface between berth/kernels.hpp and CUDA or OpenCL. Programs do not use it
 // directly.
 #pragma once
 
@@ -13,13 +13,14 @@
 
 namespace berth::detail {
 
-/// An argument of a kernel: a number, or the handle of memory.
+/// An argument for a kernel: a number, or a handle of device memory.
 struct KernelArgument {
   const void* value;
   std::size_t bytes;
 };
 
-/// The number of work-items on each axis: in all (`whole`, a multiple of `group`), and in a group.
+/// The number of work-items on each axis. `whole`: in all, a multiple of `group`. `group`: in one
+/// group.
 struct LaunchSize {
   std::array<std::size_t, 3> whole, group;
   std::uint32_t axes;
@@ -33,7 +34,7 @@ class Launched {
   Launched& operator=(const Launched&) = delete;
   virtual ~Launched() = default;
   virtual Result<Done> wait() = 0;
-  virtual Result<double> seconds() = 0;  // after wait()
+  virtual Result<double> seconds() = 0;  // the time on the device; call wait() first
 };
 
 /// A compiled kernel.
@@ -43,15 +44,15 @@ class KernelCode {
   KernelCode(const KernelCode&) = delete;
   KernelCode& operator=(const KernelCode&) = delete;
   virtual ~KernelCode() = default;
-  /// Launches the kernel. `arguments` has one entry for each parameter. Only one thread at a time
-  /// may call this function.
+  /// Launches the kernel. `arguments` has one entry per parameter. Only one thread at a time may
+  /// call this function.
   virtual Result<std::shared_ptr<Launched>> launch(const KernelArgument* arguments,
                                                    const LaunchSize& size) = 0;
 
   std::size_t parameters = 0, most_in_group = 1;
 };
 
-/// A device with a queue, in which copies and kernels run one after another.
+/// A device with one queue, which runs copies and kernels one after another.
 class ComputeDevice {
  public:
   ComputeDevice() = default;
@@ -109,7 +110,7 @@ inline std::string trimmed_log(std::string log) {
   return log;
 }
 
-/// Whether CUDA_VISIBLE_DEVICES hides all GPUs, as `berth run --cpu` sets it.
+/// Whether CUDA_VISIBLE_DEVICES hides all GPUs, as `berth run --cpu` does.
 inline bool hides_gpus() {
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   return visible != nullptr && (*visible == '\0' || (visible[0] == '-' && visible[1] == '1'));

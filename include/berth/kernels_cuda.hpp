@@ -14,7 +14,7 @@
 
 namespace berth::detail {
 
-/// The functions of CUDA's driver and of NVRTC, with their types as in cuda.h and nvrtc.h.
+/// The functions of CUDA's driver and of NVRTC, with the types in cuda.h and nvrtc.h.
 struct Cuda {
   using Handle = void*;
   using Code = int;
@@ -92,11 +92,11 @@ struct Cuda {
 };
 
 inline Error cuda_failed(const char* what, int code) {
-  return failed_call(what, code, code == 2);  // CUDA_ERROR_OUT_OF_MEMORY
+  return failed_call(what, code, code == 2);  // 2 is CUDA_ERROR_OUT_OF_MEMORY
 }
 
-/// The macros before a kernel's source. A compiler option turns off contraction of a*b+c, as a
-/// pragma does for OpenCL, so that results have the same bits.
+/// Macros that are put before a kernel's source. A compiler option forbids to fuse a*b+c, as a
+/// pragma does for OpenCL, so that both give the same bits.
 inline constexpr const char* kCudaMacros =
     "typedef unsigned char uchar;\ntypedef unsigned short ushort;\n"
     "typedef unsigned int uint;\ntypedef unsigned long ulong;\n"
@@ -112,7 +112,7 @@ inline constexpr const char* kCudaMacros =
     "#define GLOBAL_SIZE(axis) ((int)(gridDim.BERTH_AXIS(axis) * blockDim.BERTH_AXIS(axis)))\n"
     "#define BARRIER() __syncthreads()\n#line 1 \"kernel\"\n";
 
-/// The device with its primary context and a stream. Kernels and events keep this object alive.
+/// The device, its primary context and a stream. Kernels and events keep this object alive.
 struct CudaHandles {
   Cuda cu{};
   int device = 0, capability = 0, most_in_group = 1;
@@ -124,7 +124,7 @@ struct CudaHandles {
   ~CudaHandles();
 };
 
-/// Makes the context the current one of this thread until the end of the block.
+/// During its lifetime, the context is the current one of this thread.
 class CudaCurrent {
  public:
   explicit CudaCurrent(const CudaHandles& handles)
@@ -191,7 +191,8 @@ class CudaCode final : public KernelCode {
         function_(function),
         sizes_(std::move(sizes)) {
     constexpr int kMaxThreadsPerBlock = 0;
-    int most = 0;  // the most threads in a group; fewer if the kernel needs many registers
+    // the most threads that a group may have; fewer if the kernel needs many registers
+    int most = 0;
     if (handles_->cu.cuFuncGetAttribute(&most, kMaxThreadsPerBlock, function_) != 0 || most <= 0)
       most = handles_->most_in_group;
     most_in_group = static_cast<std::size_t>(most);

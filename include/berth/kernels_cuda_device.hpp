@@ -1,4 +1,4 @@
-// A GPU that CUDA offers, for berth/kernels.hpp: memory, the compiler, and how it is found.
+// A GPU for berth/kernels.hpp through CUDA: its memory, its compiler, and how it is found.
 #pragma once
 
 #include "kernels_cuda.hpp"
@@ -67,8 +67,8 @@ class CudaDevice final : public ComputeDevice {
     return Done();
   }
 
-  /// The architecture of this GPU, to compile for it. If NVRTC is older than the GPU, the result is
-  /// PTX, which the driver compiles.
+  /// The architecture to compile for, and whether it is exactly that of this GPU. If NVRTC is older
+  /// than the GPU, it makes PTX for an older architecture, which the driver compiles.
   [[nodiscard]] std::pair<bool, int> architecture() const {
     int count = 0;
     constexpr int kMost = 1000;
@@ -120,8 +120,8 @@ class CudaDevice final : public ComputeDevice {
   std::shared_ptr<CudaHandles> handles_;
 };
 
-/// Opens NVRTC: the library that BERTH_NVRTC_LIBRARY names, else the newest that the driver can
-/// load.
+/// Opens NVRTC: the library that BERTH_NVRTC_LIBRARY names or, if it is not set, the newest that
+/// this driver can use.
 inline bool open_compiler(Cuda& cu, int driver_major) {
   constexpr int kOldest = 11;
   std::vector<std::string> files;
@@ -162,7 +162,7 @@ inline Result<std::shared_ptr<ComputeDevice>> cuda_device() {
     return no_compute(
         text("NVRTC, CUDA's compiler, is not installed", "没有安装 CUDA 的编译器 NVRTC"),
         "sudo apt install nvidia-cuda-toolkit");
-  constexpr int kThreads = 1, kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_…
+  constexpr int kThreads = 1, kMajor = 75, kMinor = 76;  // values of CU_DEVICE_ATTRIBUTE_…
   int major = 0, minor = 0;
   cu.cuDeviceGetAttribute(&handles->most_in_group, kThreads, handles->device);
   cu.cuDeviceGetAttribute(&major, kMajor, handles->device);

@@ -11,7 +11,7 @@
 
 namespace berth::detail {
 
-/// The functions of OpenCL that this header calls, with their types as in CL/cl.h.
+/// The functions of OpenCL that this library calls, with the types in CL/cl.h.
 struct OpenCl {
   using Handle = void*;
   using Code = std::int32_t;
@@ -72,7 +72,7 @@ struct OpenCl {
 };
 
 inline Error opencl_failed(const char* what, std::int32_t code) {
-  // CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY
+  // -4 to -6: CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY
   return failed_call(what, code, code <= -4 && code >= -6);
 }
 
@@ -87,7 +87,7 @@ inline constexpr const char* kKernelMacros =
     "#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)\n"
     "#line 1\n";
 
-/// The device with its context and queue. Kernels and events keep this object alive.
+/// The device, its context and its queue. Kernels and events keep this object alive.
 struct OpenClHandles {
   OpenCl cl{};
   void *device = nullptr, *context = nullptr, *queue = nullptr;
@@ -232,7 +232,7 @@ class OpenClDevice final : public ComputeDevice {
   std::shared_ptr<OpenClHandles> handles_;
 };
 
-/// The first device of this type on any platform.
+/// The first device of this type on any platform; a null pointer if there is none.
 inline void* first_device(const OpenCl& cl, std::uint64_t type) {
   std::array<void*, 16> platforms{};
   std::uint32_t count = 0;
@@ -249,7 +249,8 @@ inline Result<std::shared_ptr<ComputeDevice>> opencl_device() {
   constexpr const char* kInstall = "sudo apt install ocl-icd-libopencl1 pocl-opencl-icd";
   const char* const named = ::secure_getenv("BERTH_OPENCL_LIBRARY");
   const char* const library = named != nullptr && *named != '\0' ? named : "libOpenCL.so.1";
-  void* const opened = ::dlopen(library, RTLD_NOW | RTLD_LOCAL);  // drivers stay loaded
+  // never closed, because drivers stay loaded
+  void* const opened = ::dlopen(library, RTLD_NOW | RTLD_LOCAL);
   const auto handles = std::make_shared<OpenClHandles>();
   if (opened == nullptr || !handles->cl.load(opened)) {
     const char* const why = opened == nullptr ? ::dlerror() : nullptr;

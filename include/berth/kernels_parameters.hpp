@@ -14,7 +14,7 @@ inline bool is_of_a_word(char one) {
   return std::isalnum(static_cast<unsigned char>(one)) != 0 || one == '_';
 }
 
-/// Whether the word begins at this position of the text.
+/// Whether `word` is at the position `at` of the text, as a whole word.
 inline bool is_word_at(const std::string& text, std::size_t at, const std::string& word) {
   return text.compare(at, word.size(), word) == 0 && (at == 0 || !is_of_a_word(text[at - 1])) &&
          (at + word.size() == text.size() || !is_of_a_word(text[at + word.size()]));
@@ -31,7 +31,7 @@ inline bool has_word(const std::string& text, const std::string& word) {
   return false;
 }
 
-/// Bytes of a parameter such as "GLOBAL const float* x" or "uint n".
+/// The size in bytes of a parameter such as "GLOBAL const float* x" or "uint n".
 inline std::size_t parameter_size(const std::string& declared) {
   constexpr std::size_t kPointer = 8;
   if (declared.find('*') != std::string::npos) return kPointer;
@@ -44,7 +44,7 @@ inline std::size_t parameter_size(const std::string& declared) {
   return 4;
 }
 
-/// The sizes of the parameters of `KERNEL void NAME(…)`; nullopt if the source has no such kernel.
+/// The sizes of all parameters of `KERNEL void NAME(…)`. nullopt if the source has no such kernel.
 inline std::optional<std::vector<std::size_t>> parameter_sizes(const std::string& source,
                                                                const std::string& name) {
   const std::string macro = "KERNEL", nothing = "void";

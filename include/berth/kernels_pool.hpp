@@ -12,12 +12,12 @@
 
 namespace berth {
 
-/// How much memory the pool of a device has.
+/// How much memory the pool of a device has, and how it was used.
 struct PoolStatistics {
-  std::size_t used_bytes = 0;  ///< in buffers that exist
-  std::size_t free_bytes = 0;  ///< kept in the pool for later buffers
-  long allocations = 0;        ///< calls of the driver to allocate memory
-  long reuses = 0;             ///< buffers that reused memory
+  std::size_t used_bytes = 0;  ///< bytes in existing buffers
+  std::size_t free_bytes = 0;  ///< bytes that the pool keeps for later buffers
+  long allocations = 0;        ///< how often the driver was asked for memory
+  long reuses = 0;             ///< how often a buffer got memory from the pool
 };
 
 namespace detail {
@@ -26,7 +26,7 @@ namespace detail {
 struct ComputeState {
   std::shared_ptr<ComputeDevice> device;
   std::mutex mutex;
-  std::multimap<std::size_t, void*> free;  // by capacity
+  std::multimap<std::size_t, void*> free;  // unused memory, by capacity
   PoolStatistics pool;
 
   explicit ComputeState(std::shared_ptr<ComputeDevice> of) : device(std::move(of)) {}
@@ -40,7 +40,8 @@ struct ComputeState {
     pool.free_bytes = 0;
   }
 
-  /// Memory of exactly this capacity. The caller must hold the mutex.
+  /// Returns memory of exactly this capacity, from the pool or from the driver. The caller must
+  /// hold the mutex.
   Result<void*> take(std::size_t capacity) {
     if (const auto found = free.find(capacity); found != free.end()) {
       void* const memory = found->second;
@@ -70,8 +71,8 @@ struct ComputeState {
   }
 };
 
-/// The capacity for a size. Similar sizes have the same capacity, so that a later buffer can reuse
-/// the memory.
+/// The capacity to allocate for a size. Similar sizes have the same capacity, so that later buffers
+/// can reuse the memory.
 inline std::size_t capacity_for(std::size_t bytes) {
   constexpr std::size_t kLeast = 256, kStep = std::size_t{1} << 20;
   if (bytes > kStep) return bytes > SIZE_MAX - kStep ? bytes : (bytes + kStep - 1) / kStep * kStep;

@@ -1,4 +1,4 @@
-// A lease is the right to use devices until it ends or until this process ends.
+// A lease gives the right to use devices until the lease or this process ends.
 #pragma once
 
 #include <errno.h>
@@ -29,28 +29,31 @@
 
 namespace berth {
 
-/// What a lease requests. Without any member set: one GPU if there is one, else the CPU.
+/// What a lease requests. If no member is set, this is one GPU or, on a machine without a GPU, the
+/// CPU.
 struct Request {
-  /// Number of GPUs for this process alone; 0 means the CPU.
+  /// Number of GPUs that no other job may use; 0 means the CPU.
   std::optional<int> gpus;
-  /// Memory on a device that others may use too, and optionally a share of its time, from 0 to 1.
+  /// Memory on a device that other jobs may use, too. `share` may add a share of its time, above 0
+  /// and up to 1.
   std::optional<std::int64_t> memory_bytes;
   std::optional<double> share;
-  /// Number of CPUs, which are chosen near the device.
+  /// Number of CPUs. They are chosen near the device.
   std::optional<int> cpus;
-  /// Exactly these devices, each by index, uuid or PCI address.
+  /// The devices to use, each by index, uuid or PCI address.
   std::vector<std::string> devices;
-  /// The name in `berth jobs`.
+  /// The name to show in `berth jobs`.
   std::string name;
-  /// The longest time to wait; 0: do not wait. Absent: until it is granted.
+  /// The longest time to wait. 0 means not to wait. If absent, waits until the lease is granted.
   std::optional<std::chrono::duration<double>> wait;
-  /// Whether to say on stderr what the lease is waiting for.
+  /// Whether to print on stderr what the lease waits for.
   bool report = true;
 };
 
 /// A device that belongs to a lease.
 struct LeasedDevice {
-  /// The device's index in `berth ls`. CUDA and HIP number the devices of a lease 0, 1, …
+  /// The device's number in `berth ls`. CUDA and HIP number the devices of a lease differently: 0,
+  /// 1, …
   std::optional<int> index;
   std::string vendor;
   std::optional<std::string> name, uuid, partition_uuid;
@@ -60,7 +63,7 @@ namespace detail {
 
 using Setting = std::pair<std::string, std::optional<std::string>>;
 
-/// What has to be undone and returned when a lease ends.
+/// What must be restored and given back when a lease ends.
 struct Held {
   const Library* library = nullptr;
   berth_lease* handle = nullptr;
@@ -68,13 +71,13 @@ struct Held {
   std::thread::id thread;
   std::vector<Setting> before;
   std::optional<cpu_set_t> affinity;
-  /// Leases that have ended, although this lease still uses their devices. They are given back when
-  /// this lease ends.
+  /// Other leases that have ended while this lease still used their devices. They are given back
+  /// when this lease ends.
   std::vector<std::pair<berth_lease*, int>> later;
 };
 
-/// The leases of this process, in the order of their requests. Leases inside the first one belong
-/// to the same job.
+/// The leases of this process, in the order of their requests. All but the first belong to the job
+/// of the first.
 struct Leases {
   std::mutex guard;
   std::vector<Held*> held;
@@ -91,7 +94,7 @@ inline void set_variable(const std::string& name, const std::optional<std::strin
     ::unsetenv(name.c_str());
 }
 
-/// Sets a variable, and stores the value that it had before the lease.
+/// Sets a variable for a lease, and stores its earlier value in `held`.
 inline void set_for(Held& held, const std::string& name, const std::optional<std::string>& value) {
   const bool known = std::any_of(held.before.begin(), held.before.end(),
                                  [&](const Setting& one) { return one.first == name; });
@@ -102,7 +105,7 @@ inline void set_for(Held& held, const std::string& name, const std::optional<std
   set_variable(name, value);
 }
 
-/// The CPUs in a list such as "0-7,16"; absent if a number is not a CPU.
+/// The CPUs in a list such as "0-7,16"; absent if a number in it is too large.
 inline std::optional<cpu_set_t> processors_of(const std::string& ranges) {
   cpu_set_t all;
   CPU_ZERO(&all);
@@ -121,7 +124,7 @@ inline std::optional<cpu_set_t> processors_of(const std::string& ranges) {
   return all;
 }
 
-/// Sets the CPU affinity of this thread, and of threads that it starts later.
+/// Sets the CPU affinity of this thread. Threads that it starts later inherit it.
 inline void set_processors(Held& held, const std::string& ranges) {
   cpu_set_t before;
   const auto wanted = processors_of(ranges);
@@ -135,7 +138,7 @@ inline void set_processors(Held& held, const std::string& ranges) {
         ranges.c_str());
 }
 
-/// A JSON string.
+/// The text as a JSON string, in quotes.
 inline std::string quoted(std::string_view from) {
   std::string to = "\"";
   for (const char one : from) {
@@ -153,9 +156,9 @@ inline std::string quoted(std::string_view from) {
 
 inline std::optional<Error> problem_of(const Request& request) {
   constexpr int kMostGpus = 1024,
-                kMostCpus = 8192;  // the same limits as those of the program `berth`
+                kMostCpus = 8192;  // these limits are those of the program `berth`
   constexpr std::int64_t kLeastBytes =
-      1 << 20;  // because a small number such as 8 surely does not mean bytes
+      1 << 20;  // a smaller number, such as 8, was surely not meant as bytes
   const auto wrong = [](const char* id, std::string message, std::string hint = {}) {
     return Error(Kind::invalid_request, id, std::move(message), std::move(hint));
   };
@@ -183,7 +186,7 @@ inline std::optional<Error> problem_of(const Request& request) {
   return std::nullopt;
 }
 
-/// The request as JSON: the body of POST /v1/jobs.
+/// The request as JSON, for the body of POST /v1/jobs.
 inline std::string wish_of(const Request& request) {
   constexpr double kPermille = 1000;
   std::string inner;
@@ -204,15 +207,15 @@ inline std::string wish_of(const Request& request) {
          quoted(::program_invocation_short_name) + "]}";
 }
 
-/// Whether the variable selects devices for a driver.
+/// Whether a variable of this name selects devices for a driver.
 inline bool selects(std::string_view name) {
   for (const char* const part : {"VISIBLE_", "AFFINITY_MASK", "DEVICE_SELECTOR", "DEVICE_ORDINAL"})
     if (name.find(part) != std::string_view::npos) return true;
   return false;
 }
 
-/// Whether the request is for all GPUs. If so, a driver that has already read its devices uses the
-/// right ones.
+/// Whether the request is for all GPUs of this machine. Then it does not matter that a driver has
+/// already read its devices.
 inline bool is_for_all(const Request& request) {
   for (char** one = ::environ; one != nullptr && *one != nullptr; ++one) {
     const std::string_view all = *one;
@@ -229,7 +232,7 @@ inline std::string not_seen() {
               " 已初始化，因此看不到租约给的是哪个设备");
 }
 
-/// Ends the lease now or, if a later lease is still in use, together with that one.
+/// Ends the lease. If a later lease is still in use, the devices are given back when that one ends.
 inline void end(Held& held, int exit_code) {
   std::vector<std::pair<berth_lease*, int>> ends;
   {
@@ -241,7 +244,7 @@ inline void end(Held& held, int exit_code) {
     if (held.handle == nullptr) return;
     ends = std::move(held.later);
     ends.emplace_back(std::exchange(held.handle, nullptr), exit_code);
-    if (held.owner != ::getpid()) {  // a forked child must not end the lease of its parent
+    if (held.owner != ::getpid()) {  // a forked child must not end its parent's lease
       held.before.clear();
       held.affinity.reset();
     } else if (above != nullptr) {
@@ -288,13 +291,14 @@ class Lease {
 
   /// The number of the job, as in `berth jobs`.
   [[nodiscard]] long long job() const noexcept { return job_; }
-  /// The devices in the order in which CUDA or HIP numbers them. Empty: the job uses the CPU.
+  /// The devices, in the order in which CUDA or HIP numbers them. Empty if the job uses the CPU.
   [[nodiscard]] const std::vector<LeasedDevice>& devices() const noexcept { return devices_; }
-  /// The variables that were set; a variable without a value was removed.
+  /// The variables that the lease has set. A variable without a value was removed.
   [[nodiscard]] const std::vector<detail::Setting>& environment() const noexcept {
     return environment_;
   }
-  /// Gives the devices back. `exit_code`: 0 on success. A second call does nothing.
+  /// Gives the devices back. `exit_code` is that of the job; 0 means success. A second call does
+  /// nothing.
   void end(int exit_code = 0) noexcept {
     if (held_) detail::end(*held_, exit_code);
     held_.reset();
@@ -315,7 +319,7 @@ class Lease {
   int exceptions_ = std::uncaught_exceptions();
 };
 
-/// The error of a lease that was not granted; it says who holds the devices.
+/// The error of a lease that was not granted. It names the jobs or processes that hold the devices.
 inline Error Lease::refused() const {
   char* why = nullptr;
   if (held_->library->lease_why(held_->handle, &why) != 0)
@@ -381,8 +385,7 @@ inline std::optional<Error> Lease::take(const Request& request, const detail::Do
     environment_.emplace_back(granted.text(at + "/name").value_or(""),
                               action == "set" ? granted.text(at + "/value") : std::nullopt);
   }
-  // Inside a job, a driver that has already read its devices may be used if the lease has the same
-  // ones.
+  // If a driver has already read its devices, the lease is allowed only if it does not change them.
   for (const auto& [name, value] : environment_) {
     const char* const now = std::getenv(name.c_str());
     if (driver != nullptr && detail::selects(name) &&
@@ -428,7 +431,7 @@ inline Result<Lease> try_lease(const Request& request = {}) {
   }
   if (library->lease_ask(detail::wish_of(request).c_str(), &held.handle) != 0) {
     held.handle = nullptr;
-    return detail::last_error(*library);  // the lease's destructor removes `held` from the list
+    return detail::last_error(*library);  // ~Lease removes `held` from the list
   }
   const auto granted = lease.wait_for(request);
   auto problem = granted ? lease.take(request, *granted, driver) : granted.error();

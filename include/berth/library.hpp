@@ -19,7 +19,7 @@
 
 namespace berth::detail {
 
-/// The functions of libberth that this header calls.
+/// Pointers to the functions of libberth that this header calls.
 struct Library {
   decltype(&::berth_abi) abi = nullptr;
   decltype(&::berth_version) version = nullptr;
@@ -52,13 +52,13 @@ inline Error no_library(std::string message, std::string hint) {
   return {Kind::unavailable, "E0550", std::move(message), std::move(hint)};
 }
 
-/// The hint in the error for a library whose version does not match this header.
+/// The hint of the error for a library whose version is not that of this header.
 inline std::string of_this_header() {
   return text("install the version of Berth that this program was built with, or a newer one",
               "安装构建本程序时所用版本的 Berth，或更新的版本");
 }
 
-/// The name of the first function that the library lacks; a null pointer if it has all.
+/// The name of the first function that is missing in the library; a null pointer if none is.
 inline const char* find_functions(void* from, Library& into) {
   const char* missing = nullptr;
   const auto find = [&](const char* name, auto& function) {
@@ -81,8 +81,8 @@ inline const char* find_functions(void* from, Library& into) {
   return missing;
 }
 
-/// Opens the library. The loader searches for it as for a linked library. The CMake package and
-/// pkg-config add the folder of the installed library to the search (-rpath).
+/// Opens the library. The loader searches for it as for a linked library. CMake's package and
+/// pkg-config add the folder of the installed library to the search path (-rpath).
 inline void* open_library(std::string& why) {
   const char* const named = ::secure_getenv("BERTH_LIBRARY");
   const bool is_named = named != nullptr && *named != '\0';
@@ -120,13 +120,14 @@ inline Result<Library> load_library() {
   return library;
 }
 
-/// The library. It is loaded at the first call, and only once.
+/// The library, which is loaded once, at the first call.
 inline const Result<Library>& library() {
   static const Result<Library> loaded = load_library();
   return loaded;
 }
 
-/// A JSON document, which is read by JSON pointers. Absent values and null are both std::nullopt.
+/// A JSON document. Its values are read by JSON pointers. A missing value and null both give
+/// std::nullopt.
 class Document {
  public:
   static std::optional<Document> parse(const Library& library, const char* document) {
@@ -150,7 +151,7 @@ class Document {
     if (library_->number_at(parsed_.get(), pointer.c_str(), &found) != 0) return std::nullopt;
     return found;
   }
-  /// The JSON pointers of the elements of an array; empty if there is no array.
+  /// The JSON pointers to the elements of the array at `pointer`; empty if there is no array.
   [[nodiscard]] std::vector<std::string> elements(const std::string& pointer) const {
     int count = 0;
     std::vector<std::string> all;
@@ -179,7 +180,7 @@ inline Kind kind_of(const std::string& code) {
   return Kind::internal;
 }
 
-/// The last error of libberth in this thread.
+/// The last error that libberth reported in this thread.
 inline Error last_error(const Library& library) {
   const auto said = Document::parse(library, std::string(library.last_error()).c_str());
   const auto value = [&](const char* key) {
@@ -191,7 +192,7 @@ inline Error last_error(const Library& library) {
   return {kind_of(value("code")), value("id"), std::move(message), value("hint")};
 }
 
-/// Parses a text that libberth returned, and frees it.
+/// Parses a text that libberth returned, and frees the text.
 inline Result<Document> taken(const Library& library, char* document) {
   const std::unique_ptr<char, decltype(library.free)> held(document, library.free);
   auto parsed = Document::parse(library, document);
@@ -199,7 +200,7 @@ inline Result<Document> taken(const Library& library, char* document) {
   return *std::move(parsed);
 }
 
-/// The output of `berth WORDS… --json`.
+/// Runs `berth WORDS… --json` and returns its output.
 inline Result<Document> document(std::initializer_list<const char*> words) {
   const auto& loaded = library();
   if (!loaded) return loaded.error();

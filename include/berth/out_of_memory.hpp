@@ -24,7 +24,7 @@ namespace detail {
 /// What an error means for a retry.
 enum class Verdict { other, out_of_memory, context_lost };
 
-/// The name of a type as the compiler writes it: "cudaError".
+/// The name of the type T as the compiler writes it, such as "cudaError".
 template <typename T>
 constexpr std::string_view name_of_type() {
   const std::string_view all = __PRETTY_FUNCTION__;
@@ -32,16 +32,16 @@ constexpr std::string_view name_of_type() {
   return all.substr(from, all.find_first_of(";]", from) - from);
 }
 
-/// An enum value which means that memory ran out or that the context is lost.
+/// A value of an enum that means that memory ran out or that the context is lost.
 struct Code {
   std::string_view type;
   long long value;
   Verdict verdict;
 };
 
-// Enums with CUDA's values, which HIP uses, too. Then the values of lost contexts, and the codes of
-// other enums. Sources: driver_types.h and cuda.h of CUDA 12.9, cublas_api.h, hip_runtime_api.h of
-// ROCm 5.2, and ze_api.h.
+// Enums with CUDA's values (HIP has the same), the values that mean a lost context, and the codes
+// of other enums. Sources: driver_types.h and cuda.h of CUDA 12.9, cublas_api.h, hip_runtime_api.h
+// of ROCm 5.2, and ze_api.h.
 inline constexpr std::array<const char*, 3> kLikeCuda{"cudaError", "cudaError_enum", "hipError_t"};
 inline constexpr std::array<long long, 8> kCudaLost{214, 700, 709, 710, 714, 715, 716, 719};
 inline constexpr std::array<Code, 4> kCodes{{
@@ -79,13 +79,13 @@ constexpr Verdict verdict_of_enum(E code) {
   return Verdict::other;
 }
 
-/// The verdict on an OpenCL code. -4 to -6 are CL_MEM_OBJECT_ALLOCATION_FAILURE,
-/// CL_OUT_OF_RESOURCES and CL_OUT_OF_HOST_MEMORY (cl.h).
+/// What an OpenCL code means. -4 to -6 are CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_RESOURCES
+/// and CL_OUT_OF_HOST_MEMORY (cl.h).
 constexpr Verdict verdict_of_opencl(int code) {
   return code >= -6 && code <= -4 ? Verdict::out_of_memory : Verdict::other;
 }
 
-// Texts that say that memory ran out. Each counts only as a statement of its own, and not within a
+// Texts that mean that memory ran out. They count only as a statement of their own, not inside a
 // sentence about such errors.
 inline constexpr std::string_view kBareWords = "CUDA out of memory";
 inline constexpr std::string_view kOutOfMemoryWords[] = {
@@ -165,7 +165,8 @@ inline constexpr std::string_view kOutOfMemoryWords[] = {
     "Memory Object Allocation Failure",
 };
 
-// If more words follow one of these texts, the sentence only mentions the error.
+// These texts count only at the end of a sentence. With more words after them, the sentence only
+// mentions the error.
 inline constexpr std::string_view kWordsAtEnd[] = {
     "CUDA out of memory. Tried to allocate",
     "Memory Object Allocation Failure",
@@ -176,7 +177,7 @@ inline constexpr std::string_view kWordsAtEnd[] = {
     "std::bad_alloc",
 };
 
-// Texts, in lower case, that mean that the device's context is lost.
+// Texts in lower case that mean that the device's context is lost.
 inline constexpr std::string_view kContextLostWords[] = {
     "an illegal memory access was encountered",
     "device-side assert triggered",
@@ -205,8 +206,8 @@ inline bool is_word(char one) {
          static_cast<unsigned char>(one) >= 0x80;
 }
 
-/// The text in lower case. Punctuation of three bytes (U+2000 to U+206F, U+3000 to U+303F, U+FF01
-/// to U+FF20) becomes ";;;".
+/// The text in lower case. Each punctuation character of three bytes (U+2000 to U+206F, U+3000 to
+/// U+303F, U+FF01 to U+FF20) becomes ";;;".
 inline std::string lower(std::string_view from) {
   std::string to(from);
   for (std::size_t at = 0; at < to.size(); ++at) {
@@ -225,8 +226,8 @@ bool has(const List& list, std::string_view word) {
   return std::find(std::begin(list), std::end(list), word) != std::end(list);
 }
 
-/// Whether a statement may begin after this text: it is empty, or ends in punctuation or in a word
-/// such as "error" or "returned".
+/// Whether a statement may begin after the text `before`. It may if `before` is empty, or ends in
+/// punctuation or in a word such as "error" or "returned".
 inline bool leads(std::string_view before) {
   constexpr std::string_view kWords[] = {"error",   "code", "status", "with",  "returned",
                                          "returns", "got",  "in",     "due to"};
@@ -249,7 +250,7 @@ inline bool leads(std::string_view before) {
   });
 }
 
-/// Whether the text before a statement, on the same line, shows that the statement is quoted from a
+/// Whether the text before a statement on the same line shows that the statement was quoted from a
 /// log or a file.
 inline bool is_quoted(std::string_view before) {
   constexpr std::string_view kWords[] = {
@@ -280,7 +281,7 @@ inline bool is_quoted(std::string_view before) {
   return false;
 }
 
-/// Whether the text contains `word` as a statement, and does not only mention it.
+/// Whether the text states `word` as a fact, and does not only mention it.
 inline bool states(std::string_view text, std::string_view word) {
   constexpr std::size_t kLine = 200;
   for (std::size_t at = text.find(word); at != std::string_view::npos;
@@ -303,7 +304,7 @@ inline bool states(std::string_view text, std::string_view word) {
   return false;
 }
 
-/// The verdict on a text. Of a long text, only both ends are read.
+/// What a text means for a retry. Only the beginning and the end of a long text are read.
 inline Verdict verdict_of_text(std::string_view whole) {
   constexpr std::size_t kEdge = 8192;
   std::string cut;
@@ -319,12 +320,13 @@ inline Verdict verdict_of_text(std::string_view whole) {
   return Verdict::other;
 }
 
-/// The verdict on an exception, without the exceptions nested in it.
+/// What an exception means for a retry, without the exceptions that are nested in it.
 inline Verdict verdict_of_one(const std::exception& problem) {
 #if defined(__cpp_rtti)
   if (dynamic_cast<const std::bad_array_new_length*>(&problem) != nullptr) return Verdict::other;
   if (dynamic_cast<const std::bad_alloc*>(&problem) != nullptr) return Verdict::out_of_memory;
-  // std::invalid_argument and similar may quote such a text, but they report something else.
+  // std::invalid_argument and other logic errors may quote such a text, but they report a wrong
+  // use.
   if (dynamic_cast<const std::logic_error*>(&problem) != nullptr) return Verdict::other;
   if (const auto* const coded = dynamic_cast<const std::system_error*>(&problem))
     if (coded->code() == std::errc::not_enough_memory) return Verdict::out_of_memory;
@@ -333,7 +335,7 @@ inline Verdict verdict_of_one(const std::exception& problem) {
   return said == nullptr ? Verdict::other : verdict_of_text(said);
 }
 
-/// The verdict on an exception and on those nested in it (std::throw_with_nested).
+/// What an exception, or one that is nested in it (std::throw_with_nested), means for a retry.
 inline Verdict verdict_of(const std::exception& problem) {
   Verdict verdict = verdict_of_one(problem);
 #if defined(__cpp_exceptions) && defined(__cpp_rtti)
@@ -342,14 +344,15 @@ inline Verdict verdict_of(const std::exception& problem) {
     std::rethrow_if_nested(problem);
   } catch (const std::exception& inner) {
     if (const Verdict within = verdict_of(inner); within != Verdict::other) verdict = within;
-  } catch (...) {  // not a std::exception, so nothing is known about it
+  } catch (...) {  // it is not a std::exception, so nothing is known about it
   }
 #endif
   return verdict;
 }
 
 #if !defined(__cpp_rtti)
-// Without RTTI, verdict_of_one() would know only the static type, so these overloads decide by it.
+// Without RTTI, verdict_of_one() cannot find out the real type. So overloads decide by the static
+// type.
 inline Verdict verdict_of(const std::bad_alloc&) {
   return Verdict::out_of_memory;
 }
@@ -385,7 +388,7 @@ constexpr Verdict verdict_of(E code) {
   return verdict_of_enum(code);
 }
 
-/// For cl::Error, whose text is only the name of the function that failed.
+/// cl::Error has a code. Its text is only the name of the function that failed.
 template <typename E>
 using OpenclCode = decltype(static_cast<int>(std::declval<const E&>().err()));
 template <typename E, typename = void>
@@ -397,7 +400,7 @@ Verdict verdict_of(const E& problem) {
   return verdict_of_opencl(problem.err());
 }
 
-/// Refuses integers of other types than int, because they are neither OpenCL codes nor enums.
+/// Deleted for integers other than int: they are neither OpenCL codes nor enums.
 template <typename T, std::enable_if_t<std::is_arithmetic_v<T> && !std::is_same_v<T, int>, int> = 0>
 Verdict verdict_of(T) = delete;
 
@@ -412,8 +415,8 @@ template <typename E>
   return detail::verdict_of(error) == detail::Verdict::out_of_memory;
 }
 
-/// Whether the device's context is lost, for example after an illegal address. This process can
-/// then no longer use the device, so the work must continue in a new process.
+/// Whether the device's context is lost, for example after an illegal address. This process can no
+/// longer use the device, so continue in a new process.
 template <typename E>
 [[nodiscard]] bool is_context_lost(const E& error) {
   return detail::verdict_of(error) == detail::Verdict::context_lost;

@@ -1,5 +1,5 @@
-// retry() calls a function again if memory ran out in it, after a pause in which other processes
-// can free memory. It needs no libberth. Defaults and pauses are those of the Python package.
+// retry() calls a function again if memory ran out in it. Before that it pauses, so that other
+// processes can free memory. It needs no libberth. The defaults are those of the Python package.
 #pragma once
 
 #include <unistd.h>
@@ -25,27 +25,28 @@
 
 namespace berth {
 
-/// How often to try, and how long to wait between two tries.
+/// How often to call the function, and how long to pause between two calls.
 struct RetryPolicy {
-  /// Number of calls in total; at least 1.
+  /// Number of calls in all; at least 1.
   int tries = 4;
-  /// The first pause. Each further pause is `factor` times as long as the one before, but at most
+  /// The first pause. Each later pause is `factor` times as long as the one before it, but at most
   /// `most`.
   std::chrono::duration<double> first{0.5};
   double factor = 2.0;
   std::chrono::duration<double> most{30.0};
-  /// Varies each pause by up to this fraction, so that two processes do not collide again.
+  /// Changes each pause at random by up to this fraction, so that two processes do not collide
+  /// again.
   double jitter = 0.2;
-  /// Called before each pause, to free caches or to reset the error of the CUDA runtime.
+  /// Called before each pause. It may free caches, or reset the error of the CUDA runtime.
   std::function<void()> release;
-  /// Whether to report each retry on stderr; `name` is what the report calls the function.
+  /// Whether to report each retry on stderr. The report calls the function `name`.
   bool report = true;
   std::string name;
 };
 
 namespace detail {
 
-/// Counts of all retries in this process, for report().
+/// The counts of all retries in this process. report() returns them.
 struct RetryCounts {
   std::atomic<long> out_of_memory{0}, retries{0};
   std::atomic<std::int64_t> waited_microseconds{0};
@@ -55,7 +56,8 @@ __attribute__((visibility("default"))) inline RetryCounts& retry_counts() {
   return counts;
 }
 
-/// A number from 0 to 1. It differs between threads, and between a process and its forked child.
+/// A random number from 0 to 1. It differs between threads, and between a process and its forked
+/// child.
 inline double random_part() {
   static std::atomic<std::uint64_t> calls{0};
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
@@ -67,15 +69,15 @@ inline double random_part() {
   return static_cast<double>(mixed >> 11U) * 0x1p-53;
 }
 
-/// The pause after the try with index `at` (from 0). `random` is from 0 to 1.
+/// The pause after the call with index `at`, counted from 0. `random` is from 0 to 1.
 inline std::chrono::duration<double> pause_after(const RetryPolicy& policy, int at, double random) {
   const double grown = policy.first.count() * std::pow(policy.factor, at);
   return std::chrono::duration<double>(std::min(policy.most.count(), grown) *
                                        (1 + policy.jitter * (2 * random - 1)));
 }
 
-/// The error if a policy makes no sense. Comparisons with NaN are false, so each condition must be
-/// written so that NaN is an error.
+/// The error for a policy that is not valid. All comparisons with NaN are false, so the conditions
+/// are written so that NaN is an error.
 inline std::optional<Error> problem_of(const RetryPolicy& policy) {
   const char* wrong = nullptr;
   if (policy.tries < 1) wrong = "tries";
@@ -90,7 +92,8 @@ inline std::optional<Error> problem_of(const RetryPolicy& policy) {
                     "tries 至少为 1；first、factor、most 不小于 0；jitter 在 0 到 1 之间"));
 }
 
-/// Frees memory, reports the retry, and sleeps; `at` is the number of the failed try, from 0.
+/// Calls `release`, reports the retry, and sleeps. `at` is the index of the failed call, counted
+/// from 0.
 inline void before_next_try(const RetryPolicy& policy, int at, std::string what) {
   if (policy.release) policy.release();
   const auto pause = pause_after(policy, at, random_part());
@@ -115,8 +118,8 @@ template <typename T>
 inline constexpr bool is_code_v =
     std::is_enum_v<T> || std::is_same_v<T, std::error_code> || std::is_same_v<T, int>;
 
-/// The verdict on a returned value. Only error codes are judged; values of other types, and an int,
-/// are results.
+/// What a returned value means for a retry. Only error codes count; an int and values of other
+/// types are results.
 template <typename T>
 Verdict verdict_of_result(const T& result) {
   if constexpr (std::is_same_v<T, std::errc> || std::is_same_v<T, std::error_code>)
@@ -145,14 +148,14 @@ std::string words_of_result(const T& result) {
 }
 
 #if defined(__cpp_exceptions)
-/// A failed try: its text, and whether another try may succeed.
+/// A failed call: the text of its error, and whether another call may succeed.
 struct Failed {
   bool may_retry = false;
   std::string what;
 };
 
 /// Judges the current exception; call it only in a catch block. Throws E0566 if the device's
-/// context is lost. Rethrows the exception if it does not mean that memory ran out.
+/// context is lost. If the exception does not mean that memory ran out, throws it again.
 template <typename E>
 Failed judge_caught(const E& problem, bool last) {
   std::string what;
@@ -173,7 +176,7 @@ Failed judge_caught(const E& problem, bool last) {
   return {true, std::move(what)};
 }
 
-/// One try. `Also` are further types to catch.
+/// Calls the function once. `Also` are more types of exceptions to catch.
 template <typename... Also>
 struct Attempt {
   template <typename F>
@@ -201,9 +204,9 @@ struct Attempt<First, More...> {
 
 }  // namespace detail
 
-/// Calls a function that returns an error code: an enum or cl_int of is_out_of_memory(). Calls it
-/// again while the code says that memory ran out, at most `policy.tries` times in all, and returns
-/// the last code. Fails with E0104 if the policy makes no sense.
+/// Calls a function that returns an error code: an enum or cl_int as in is_out_of_memory(). Calls
+/// it again while the code means that memory ran out, at most `policy.tries` times in all. Returns
+/// the last code. Fails with E0104 if the policy is not valid.
 template <typename F>
 Result<std::decay_t<std::invoke_result_t<F&>>> try_retry(const RetryPolicy& policy, F&& function) {
   using Code = std::decay_t<std::invoke_result_t<F&>>;

@@ -1,4 +1,5 @@
-// SHA-256 (FIPS 180-4), HMAC (RFC 2104), and the texts in which digests are sent. Pure.
+// SHA-256 (FIPS 180-4), HMAC (RFC 2104), and text encodings of digests. Functions without side
+// effects.
 #pragma once
 
 #include <string>
@@ -6,10 +7,10 @@
 
 namespace berth {
 
-/// 32 bytes.
+/// The SHA-256 digest of `bytes`: 32 bytes, not hexadecimal text.
 [[nodiscard]] std::string sha256(std::string_view bytes);
 [[nodiscard]] std::string hmac_sha256(std::string_view key, std::string_view bytes);
-/// Lower case.
+/// `bytes` as lower-case hexadecimal digits.
 [[nodiscard]] std::string hex(std::string_view bytes);
 [[nodiscard]] std::string base64(std::string_view bytes);
 /// Percent-encodes a text for the query of a URL: every byte except letters, digits and "-._~"

@@ -12,7 +12,7 @@ namespace {
 
 struct Words {
   int number;
-  const char* says;  // msgid, libc's text
+  const char* says;  // the English text of the C library, which is the key of the translation
 };
 constexpr auto kWords = std::to_array<Words>({
     {EPERM, msgid("Operation not permitted")},

@@ -1,5 +1,5 @@
-// The text of an errno in the user's language. The C library translates these texts only if its own
-// catalogues are installed.
+// Translates the text of an errno. The C library has translations, too, but only if its own
+// translation files are installed.
 #pragma once
 
 #include <string>

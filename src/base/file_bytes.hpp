@@ -1,5 +1,5 @@
-// A file that is read in parts, so that its readers neither load all of it nor do any I/O
-// themselves. The contents are untrusted.
+// A file whose readers copy only the parts they need, through functions that do the I/O. The
+// contents are untrusted.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +14,15 @@
 namespace berth {
 
 struct FileBytes {
-  std::string name;  // for messages
+  std::string name;  // the file's name, for error messages
   std::uint64_t size = 0;
   /// Copies `length` bytes from `offset`; false if they cannot be read.
   std::function<bool(std::uint64_t offset, char* into, std::size_t length)> read;
-  /// Opens another file in the same folder. Fails if there is none.
+  /// Opens another file in the same folder. Fails if that file does not exist.
   std::function<Result<FileBytes>(const std::string& name)> beside;
 };
 
-/// Bytes in memory, which must outlive the result.
+/// Wraps bytes in memory as a FileBytes. The bytes must outlive it.
 [[nodiscard]] inline FileBytes file_of(std::string_view bytes) {
   FileBytes file;
   file.size = bytes.size();
@@ -34,8 +34,8 @@ struct FileBytes {
   return file;
 }
 
-/// Reads a part of a file from front to back. After the first failed read, ok() is false and every
-/// value is 0 or "".
+/// Reads a part of a file from front to back. After the first failed read, ok() is false, and every
+/// later read returns 0 or "".
 class Cursor {
  public:
   Cursor(const FileBytes& file, std::uint64_t begin, std::uint64_t end)
@@ -48,7 +48,7 @@ class Cursor {
   [[nodiscard]] std::uint64_t left() const { return ok_ ? end_ - at_ : 0; }
   void fail() { ok_ = false; }
 
-  /// Returns a cursor over the next `length` bytes. This cursor does not move.
+  /// Returns a cursor over the next `length` bytes. The position of this cursor does not change.
   [[nodiscard]] Cursor part(std::uint64_t length) const {
     Cursor out = *this;
     if (length > left())
@@ -62,7 +62,7 @@ class Cursor {
     at_ += length;
   }
   std::uint8_t byte() { return static_cast<std::uint8_t>(number(1)); }
-  /// An unsigned little-endian number of up to 8 bytes.
+  /// Reads an unsigned little-endian number of up to 8 bytes.
   std::uint64_t number(std::size_t bytes) {
     if (bytes > left() || !fill(bytes)) return fail(), 0;
     std::uint64_t value = 0;
@@ -71,7 +71,7 @@ class Cursor {
     at_ += bytes;
     return value;
   }
-  /// `length` bytes; fails if there are more than `most`.
+  /// Reads `length` bytes. Fails if `length` is larger than `most`.
   std::string bytes(std::uint64_t length, std::size_t most) {
     if (length > most || length > left()) return fail(), std::string();
     std::string out(static_cast<std::size_t>(length), '\0');

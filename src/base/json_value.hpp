@@ -20,7 +20,7 @@ template <typename T, typename Json>
     const bool fits = json.is_number_unsigned()
                           ? std::in_range<T>(json.template get<std::uint64_t>())
                           : std::in_range<T>(json.template get<std::int64_t>());
-    // The value is a number and not a string, so get_ref() throws Json::exception.
+    // The value is a number, so get_ref() as a string always throws Json::exception.
     if (!fits) static_cast<void>(json.template get_ref<const typename Json::string_t&>());
   }
   return json.template get<T>();
@@ -54,8 +54,8 @@ void read_json(const Json& json, std::vector<T>& into) {
     into.push_back(json_value<T>(one));
 }
 
-/// Writes words and variables as JSON: "text" for UTF-8, and {"bytes":[102,255]} for other bytes,
-/// because a JSON string must be UTF-8.
+/// Returns the words and variables as JSON. Valid UTF-8 becomes a string; other bytes become
+/// {"bytes":[102,255]}, because a JSON string must be UTF-8.
 template <typename Json>
 [[nodiscard]] Json json_of_words(const std::vector<std::string>& words) {
   Json out = Json::array();
@@ -68,7 +68,7 @@ template <typename Json>
   return out;
 }
 
-/// Reads what json_of_words() wrote. Throws Json::exception if the value has neither form.
+/// Reads JSON that json_of_words() wrote. Throws Json::exception for any other form.
 template <typename Json>
 [[nodiscard]] std::vector<std::string> words_in_json(const Json& json) {
   std::vector<std::string> words;

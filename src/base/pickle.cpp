@@ -8,11 +8,12 @@ namespace berth {
 namespace {
 
 constexpr std::size_t kMostValues = 4'000'000, kMostText = 64U << 20U, kMostName = 65'536;
-constexpr Pickle::Index kMark = 0xFFFFFFFF;  // on the stack
+// stands for a mark on the stack, in place of a value's index
+constexpr Pickle::Index kMark = 0xFFFFFFFF;
 
 }  // namespace
 
-/// The stack machine of the format (pickletools in Python's library describes each opcode).
+/// Runs the stack machine of the pickle format. Python's module pickletools describes each opcode.
 class PickleReader {
  public:
   PickleReader(Cursor& cursor, Pickle::Contents contents)
@@ -52,14 +53,14 @@ class PickleReader {
     return push_value({Kind::kText, 0, cursor_.bytes(length, kMostText), {}});
   }
   bool push_global(const std::string& module, const std::string& name) {
-    // Through the memo, a short pickle can use long names many times. So copies of the names count
-    // against the limit for text.
+    // A short pickle can name the same long global many times through the memo. So each copy of the
+    // names counts against the limit for text.
     text_bytes_ += module.size() + name.size();
     return text_bytes_ <= kMostText && push_value({Kind::kGlobal, 0, module + " " + name, {}});
   }
   bool push_bytes(std::uint64_t length) { return cursor_.skip(length), push(Kind::kNone); }
   bool push_long(std::uint64_t length) {
-    // No size needs more than 8 bytes. Longer numbers, such as seeds, are skipped, because our
+    // Sizes in a model file fit into 8 bytes. Skip longer integers, such as seeds, because our
     // readers do not use them.
     if (length > 8) return push_bytes(length);
     std::uint64_t value = cursor_.number(static_cast<std::size_t>(length));
@@ -90,15 +91,16 @@ class PickleReader {
     copied_ += into.size();
     return true;
   }
-  /// Adds the items to the container on top of the stack. An object made by a call also counts as a
-  /// container.
+  /// Adds the items to the container on top of the stack. The result of a call (kObject) also
+  /// counts as a container.
   bool add(Kind kind, const Items& items) {
     if (stack_.empty() || stack_.back() == kMark) return false;
     Pickle::Value& to = made_.values_[stack_.back()];
     if (to.kind != kind && to.kind != Kind::kObject) return false;
     if (kind == Kind::kDict && items.size() % 2 != 0) return false;
     to.items.insert(to.items.end(), items.begin(), items.end());
-    copied_ += items.size();  // a value in the memo can be added many times
+    // one value in the memo can be added many times, so each added copy counts against the limit
+    copied_ += items.size();
     return true;
   }
   bool keep(std::uint64_t key) {
@@ -262,12 +264,12 @@ class PickleReader {
     return push(Kind::kObject, std::move(callee_and_arguments));
   }
 
-  /// Gives a state to the object on top of the stack.
+  /// Runs the BUILD opcode: sets the state of the object on top of the stack.
   bool build(Index state) {
     if (stack_.empty() || stack_.back() == kMark) return false;
     Pickle::Value& object = made_.values_[stack_.back()];
-    // Ignore the state of a dictionary (`_metadata` of a state dict), because it is not one of its
-    // entries.
+    // If the object is a dictionary, ignore its state (such as `_metadata` of a PyTorch state
+    // dict). It is not an entry of the dictionary.
     if (object.kind == Kind::kObject) object.items.push_back(state);
     return true;
   }

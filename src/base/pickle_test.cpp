@@ -82,11 +82,11 @@ TEST_CASE("values that contain each other many times cost bounded memory") {
     bytes += "eq";
     bytes += static_cast<char>(i + 1);
   }
-  // Invalid, because the lists are still on the stack.
+  // The pickle is invalid, because more than one value is on the stack when it ends.
   CHECK_FALSE(Pickle::read_plain(bytes + "."));
   // A list that contains itself is valid. The reader does not follow it.
   CHECK(Pickle::read_plain("]q\0h\0a."sv));
-  // A text of 1 MB in the memo, and 100 globals whose module and name are this text.
+  // The memo holds a text of 1 MB. 100 globals use this text as module and as name.
   const std::string text = std::string("X\0\0\x10\0"sv) + std::string(1 << 20, 'a') + "q" + '\0';
   std::string globals = text;
   for (int i = 0; i < 100; ++i)

@@ -11,15 +11,15 @@
 
 namespace berth {
 
-/// The kind of failure; determines the exit code (base/exit_code.hpp).
+/// The kind of failure. It determines the exit code of the process (base/exit_code.hpp).
 enum class ErrorCode {
   kInvalidArgument,   // wrong usage, bad input file
-  kNotFound,          // nothing matched
+  kNotFound,          // there is no such file, job or device
   kNoDevice,          // there is no device or driver, but the call required one
-  kUnsupported,       // not supported by this machine, driver or library
+  kUnsupported,       // this machine, driver or library does not support the operation
   kUnavailable,       // a service (daemon, library) does not answer
   kPermissionDenied,  //
-  kRefused,           // exceeds a limit
+  kRefused,           // the request exceeds a limit
   kInternal,          // a bug in Berth
 };
 
@@ -28,8 +28,7 @@ enum class ErrorCode {
 [[nodiscard]] std::optional<ErrorCode> error_code(std::string_view name);
 
 /// `id` ("E0412") is the same in every language, so that users can search for it; docs/errors.md
-/// lists all ids. `hint` is the command that fixes the problem (or several, one per line); empty if
-/// there is none.
+/// lists all ids. `hint` holds commands that fix the problem, one per line; it may be empty.
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
   std::string id;
@@ -52,8 +51,8 @@ class [[nodiscard]] Result {
   [[nodiscard]] bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }
 
-  // value() of an error and error() of a value throw std::bad_variant_access, also in release
-  // builds.
+  // value() throws std::bad_variant_access if there is an error, and error() throws it if there is
+  // a value, also in release builds.
   [[nodiscard]] T& value() & { return std::get<0>(state_); }
   [[nodiscard]] const T& value() const& { return std::get<0>(state_); }
   [[nodiscard]] T&& value() && { return std::get<0>(std::move(state_)); }
@@ -71,11 +70,12 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-/// A Result without a value on success: `return Done{};`
+/// The type of a success without a value, as in `Result<Done>`: `return Done{};`
 struct Done {};
 using Status = Result<Done>;
 
-/// Ends the program with file and line if an internal assumption is wrong (exit code 70).
+/// If the condition is false, prints file and line and ends the program with exit code 70. For
+/// internal assumptions only.
 #define BERTH_CHECK(condition) \
   ((condition) ? static_cast<void>(0) : ::berth::check_failed(#condition, __FILE__, __LINE__))
 [[noreturn]] void check_failed(const char* condition, const char* file, int line);

@@ -1,4 +1,4 @@
-// Quotes one word of a shell command, so that the shell does not interpret a file name or a value.
+// Quotes one word of a shell command, so that the shell takes special characters in it literally.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace berth {
 
-/// Quotes the text only if sh, bash, zsh or dash would otherwise interpret it.
+/// Quotes the text only if it contains a character that is special in sh, bash, zsh or dash.
 [[nodiscard]] std::string shell_word(std::string_view text);
 
 }  // namespace berth

@@ -6,7 +6,7 @@
 
 namespace berth {
 
-// The distance is that of optimal string alignment.
+// Computes the optimal string alignment distance.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before, last, row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0U);
@@ -25,7 +25,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
   std::string best;
-  if (word.size() > 64) return best;  // longer than any known word
+  if (word.size() > 64) return best;  // no known word is that long
   std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : known) {
     const std::size_t d = edit_distance(word, candidate);

@@ -11,13 +11,13 @@
 
 namespace berth {
 
-Catalogue chinese_messages();  // generated from po/zh_CN.po
+Catalogue chinese_messages();  // the Chinese translations, generated from po/zh_CN.po
 
 namespace {
 std::atomic<Language> chosen{Language::kEnglish};
 
-// Bytes of fixed text that a sentence needs. A sentence with less, such as "{}: {}", would match
-// any text.
+// The least number of bytes of fixed text that a sentence must have. A sentence with less, such as
+// "{}: {}", would match any text.
 constexpr std::size_t kLeastWords = 8;
 
 /// The fixed text between the placeholders of a sentence; nullopt if a placeholder has a format
@@ -33,8 +33,8 @@ std::optional<std::vector<std::string_view>> pieces_of(std::string_view msgid) {
   }
 }
 
-/// The parts of `said` between these pieces, one for each placeholder; nullopt if `said` does not
-/// contain the pieces.
+/// Matches `said` against the fixed texts `pieces`. Returns the text at each placeholder; nullopt
+/// if `said` does not match.
 std::optional<std::vector<std::string>> arguments_in(std::string_view said,
                                                      const std::vector<std::string_view>& pieces) {
   if (!said.starts_with(pieces.front())) return std::nullopt;
@@ -52,7 +52,8 @@ std::optional<std::vector<std::string>> arguments_in(std::string_view said,
   return arguments;
 }
 
-/// If several sentences match, the one with the most fixed text is used.
+/// Translates one line. If it matches several of Berth's sentences, uses the one with the most
+/// fixed text.
 std::string translated_line(std::string_view said) {
   const Catalogue all = chinese_messages();
   std::string best(tr(said));

@@ -14,8 +14,8 @@ namespace berth {
 
 enum class Language { kEnglish, kChinese };
 
-/// Sets the language once at the start: from --lang, otherwise from LC_ALL, LC_MESSAGES, LANG (zh*
-/// means Chinese).
+/// Sets the language once at the start. --lang comes first, then LC_ALL, LC_MESSAGES and LANG. A
+/// value that begins with "zh" means Chinese.
 void set_language(Language language);
 [[nodiscard]] Language language();
 /// The language of a locale: kChinese for "zh", "zh_CN.UTF-8", "zh-Hans"; kEnglish for everything
@@ -36,8 +36,8 @@ template <typename... Args>
   return fmt::vformat(tr(msgid), fmt::make_format_args(args...));
 }
 
-/// For sentences with singular and plural. Chinese has only one form; the key of its translation is
-/// the plural sentence.
+/// Returns the singular or the plural sentence. Chinese has only one form, so its translation is
+/// stored under the plural sentence.
 template <typename... Args>
 [[nodiscard]] std::string text_n(std::string_view one, std::string_view many, long long n,
                                  const Args&... args) {
@@ -45,8 +45,8 @@ template <typename... Args>
   return fmt::vformat(chosen, fmt::make_format_args(args...));
 }
 
-/// One row of a compiled catalogue, which scripts/compile_messages.py generates sorted by msgid.
-/// The bytes of the translation follow those of the msgid.
+/// A row of the compiled translations, which scripts/compile_messages.py generates sorted by msgid.
+/// The row points to the msgid; the bytes of the translation come directly after it.
 struct Message {
   std::uint32_t at;
   std::uint32_t msgid_bytes, translation_bytes;

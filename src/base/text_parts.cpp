@@ -48,7 +48,8 @@ std::optional<std::int64_t> to_number(std::string_view text) {
 }
 
 namespace {
-/// The length of a UTF-8 sequence according to its first byte; 0 if no sequence starts with it.
+/// The length of a UTF-8 sequence that starts with the byte `lead`; 0 if no valid sequence starts
+/// with this byte.
 std::size_t announced_length(unsigned char lead) {
   if (lead < 0x80) return 1;
   if (lead < 0xC2) return 0;
@@ -57,8 +58,8 @@ std::size_t announced_length(unsigned char lead) {
   return lead < 0xF5 ? 4 : 0;
 }
 
-/// Whether `second` may follow `lead`. Excludes overlong forms, surrogates, and code points above
-/// U+10FFFF.
+/// Whether `second` may be the byte after `lead` in UTF-8. Excludes overlong forms, surrogates, and
+/// code points above U+10FFFF.
 bool may_follow(unsigned char lead, unsigned char second) {
   const unsigned least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
   const unsigned most = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;

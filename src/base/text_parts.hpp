@@ -21,8 +21,8 @@ std::vector<std::string_view> split(Temporary&& text, char separator) = delete;
 [[nodiscard]] std::vector<std::string_view> split_outside_brackets(std::string_view list);
 /// `text` as a decimal or 0x… number; nullopt if it contains anything else.
 [[nodiscard]] std::optional<std::int64_t> to_number(std::string_view text);
-/// Replaces invalid UTF-8 and control characters with U+FFFD. Text of other processes is untrusted;
-/// it must pass through here before it reaches a terminal or a JSON document.
+/// Replaces invalid UTF-8 and control characters with U+FFFD. Call it on text from other processes
+/// before printing the text or writing it into a JSON document.
 [[nodiscard]] std::string printable(std::string_view bytes);
 /// Whether all of `bytes` is valid UTF-8 (RFC 3629).
 [[nodiscard]] bool is_utf8(std::string_view bytes);

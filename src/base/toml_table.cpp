@@ -1,11 +1,11 @@
-// The only file that includes toml++.
+// The only source file that includes toml++; all others use TomlTable.
 #include "base/toml_table.hpp"
 
 #define TOML_EXCEPTIONS 0
 #define TOML_HEADER_ONLY 1
-// toml++ 3.3 asserts a condition that untrusted text can violate ("[?"), and checks it on the next
-// line. Without NDEBUG the assertion would end the program; with it, some compilers assume the
-// condition.
+// toml++ 3.3 asserts a condition that untrusted text such as "[?" can violate, and then checks the
+// condition anyway. The assertion would end the program, or let a compiler assume the condition. So
+// it is turned off.
 #define TOML_ASSERT(condition) static_assert(true)
 #pragma push_macro("NDEBUG")
 #undef NDEBUG
@@ -65,7 +65,7 @@ struct TomlTable::Parts {
     inner.finish();
     if (inner.error && !error) error = std::move(inner.error);
   }
-  /// A key that was not read is unknown, which is an error.
+  /// A key that was not read is unknown, so it is reported as an error.
   void finish() {
     for (const auto& [key, node] : table) {
       const std::string word(key.str());

@@ -1,5 +1,5 @@
-// TomlTable reads an untrusted TOML document. The caller lists the fields with their types; any
-// other key is an error. TomlTable keeps the first error, with its line.
+// TomlTable reads an untrusted TOML document. The caller reads each field by name and type; a key
+// that is not read is an error. TomlTable keeps the first error, with its line.
 #pragma once
 
 #include <chrono>
@@ -29,7 +29,7 @@ class TomlTable {
               std::size_t most = kMostText);
   void number(const char* key, std::int64_t& into, std::int64_t least, std::int64_t most,
               bool required = false);
-  /// Reads a number; an integer is also accepted.
+  /// Reads a floating-point number. An integer is also accepted.
   void real(const char* key, double& into, double least, double most);
   void flag(const char* key, bool& into);
   void size(const char* key, std::uint64_t& into, bool required = false);
@@ -37,20 +37,22 @@ class TomlTable {
   void strings(const char* key, std::vector<std::string>& into, bool required = false);
   void numbers(const char* key, std::vector<std::int64_t>& into, std::int64_t least,
                std::int64_t most);
-  /// Reads a string that must be one of `words`, and stores its index in `words`.
+  /// Reads a string that must be one of `words`, and stores its position in that list.
   void choice(const char* key, int& into, const std::vector<std::string>& words);
-  /// Reads the table, or each table of an array of tables.
+  /// Calls `read` for the table `key`, or for each table if `key` is an array of tables.
   void table(const char* key, const Read& read);
   void tables(const char* key, const Read& read);
-  /// Reads each table inside the table `key`, as [key.NAME], and passes its name.
+  /// Calls `read` for each table [key.NAME], with its NAME.
   void named_tables(const char* key,
                     const std::function<void(const std::string& name, TomlTable&)>& read);
   [[nodiscard]] bool has(const char* key) const;
 
-  /// Reports keys that were not read as unknown. read() also does this at the end.
+  /// Reports each key that the caller has not read: such a key is unknown, which is an error.
+  /// read() calls this at the end.
   void finish();
   [[nodiscard]] bool is_sound() const;
-  /// Records a problem that involves several keys, at the line of this table.
+  /// If `problem` has a text, records it as an error at the line of this table. For conditions that
+  /// involve several keys.
   void check(const std::optional<std::string>& problem);
 
  private:

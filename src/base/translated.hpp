@@ -1,4 +1,4 @@
-// Translates what another Berth program wrote in English.
+// Translates sentences that another Berth program printed in English.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace berth {
 
-/// The text in the chosen language if it is one of Berth's sentences, with its arguments filled in;
-/// otherwise the text unchanged.
+/// If `said` is one of Berth's sentences, with its arguments filled in, returns it in the chosen
+/// language. If not, returns it unchanged.
 [[nodiscard]] std::string translated(std::string_view said);
 
 }  // namespace berth

@@ -11,8 +11,8 @@
 namespace berth {
 namespace {
 
-/// Reads a decimal number without sign, exponent, hexadecimal digits, "inf" or "nan". `rest` is the
-/// text after it.
+/// Reads an unsigned decimal number without an exponent; rejects hexadecimal digits, "inf" and
+/// "nan". Sets `rest` to the text after the number.
 bool read_decimal(std::string_view text, double& number, std::string_view& rest) {
   const std::size_t length = std::min(text.find_first_not_of("0123456789."), text.size());
   if (length == 0 || text[0] == '.') return false;
@@ -94,8 +94,8 @@ std::string show_share(int permille) {
 }
 
 Result<std::chrono::milliseconds> parse_duration(std::string_view given) {
-  // Several units may follow each other, as in "1h30m". Each must be smaller than the one before,
-  // because anything else is probably a typo.
+  // Several units may follow each other, as in "1h30m". Each unit must be smaller than the unit
+  // before, because "30m1h" is probably a typo.
   double sum = 0, before = std::numeric_limits<double>::infinity();
   bool is_sound = !given.empty();
   for (std::string_view rest = given; is_sound && !rest.empty();) {

@@ -1,6 +1,6 @@
-// Parses and prints sizes, shares and durations (docs/units.md). K M G T and KiB MiB GiB TiB are
-// binary, KB MB GB TB decimal. A size or duration without a unit is an error, because guessing the
-// unit would often be wrong.
+// Parses and prints sizes, shares and durations (docs/units.md). K, M, G, T and KiB, MiB, GiB, TiB
+// are powers of 1024; KB, MB, GB, TB are powers of 1000. A size or duration without a unit is an
+// error.
 #pragma once
 
 #include <chrono>
@@ -14,9 +14,10 @@ namespace berth {
 
 /// "8GiB" → 8589934592. Fails with kInvalidArgument (E0101).
 [[nodiscard]] Result<std::uint64_t> parse_size(std::string_view given);
-/// "30%" or "0.3" → 0.3; 0 < share ≤ 1. Fails with kInvalidArgument (E0102).
+/// Parses "30%" or "0.3" as 0.3. The share must be above 0 and at most 1. Fails with
+/// kInvalidArgument (E0102).
 [[nodiscard]] Result<double> parse_share(std::string_view given);
-/// 305 → "30.5 %"
+/// Prints a share that is given in thousandths: 305 → "30.5 %".
 [[nodiscard]] std::string show_share(int permille);
 /// Parses "500ms", "10s", "5m", "2h". Fails with kInvalidArgument (E0103).
 [[nodiscard]] Result<std::chrono::milliseconds> parse_duration(std::string_view given);

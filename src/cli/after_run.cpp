@@ -28,8 +28,8 @@ using Words = std::vector<std::string>;
 
 constexpr std::array kEnds{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
-/// Waits for the program, and passes terminating signals to its process group. Kills the group
-/// after `most`.
+/// Waits until the program ends, and passes the signals in kEnds on to its process group. Kills the
+/// group after the time `most`.
 void wait_for(pid_t pid, int signals, milliseconds most) {
   using Clock = std::chrono::steady_clock;
   const auto until = Clock::now() + most;
@@ -47,9 +47,9 @@ void wait_for(pid_t pid, int signals, milliseconds most) {
   ::kill(-pid, SIGKILL);
 }
 
-/// Runs a program with its output on this process's standard error, or discarded. Signals have
-/// their default handling, as in a shell. If the program takes longer than `most`, it is killed
-/// together with all processes that it started.
+/// Runs a program. Its output goes to this process's stderr if `is_shown`, or is discarded. All
+/// signals have their default handling. After the time `most`, the program and all processes that
+/// it started are killed.
 void run_program(const Words& words, const Words& variables, bool is_shown, milliseconds most) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -60,7 +60,7 @@ void run_program(const Words& words, const Words& variables, bool is_shown, mill
   for (const int signal : kEnds) ::sigaddset(&ends, signal);
   ::pthread_sigmask(SIG_BLOCK, &ends, &before);
   const Descriptor signals(::signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK));
-  // Discard signals that arrived earlier, because they were meant for the job.
+  // Discard signals that arrived before the program started, because they were meant for the job.
   signalfd_siginfo old;
   while (signals && ::read(signals.get(), &old, sizeof old) == sizeof old) {
   }
@@ -73,7 +73,8 @@ void run_program(const Words& words, const Words& variables, bool is_shown, mill
     ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
     const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     ::dup2(null, 0);
-    // Not stdout, which belongs to the job's command and ends with it.
+    // Do not use stdout: it is the output of the job's command, so a program that reads it expects
+    // nothing else.
     ::dup2(is_shown ? 2 : null, 1);
     if (!is_shown) ::dup2(null, 2);
     for (const std::string& one : variables) ::putenv(const_cast<char*>(one.c_str()));
@@ -81,7 +82,8 @@ void run_program(const Words& words, const Words& variables, bool is_shown, mill
     ::_exit(127);
   }
   if (pid > 0) {
-    // The parent and the child both set the group, so that it exists before either of them goes on.
+    // Both the parent and the child set the process group. So it exists before either of them
+    // continues.
     ::setpgid(pid, pid);
     wait_for(pid, signals.get(), most);
     while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {

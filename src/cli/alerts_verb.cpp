@@ -43,10 +43,10 @@ std::string word_of(const std::string& severity) {
 
 struct Tried {
   const serve::AlertTarget* target;
-  std::string problem;  // "": the message was delivered
+  std::string problem;  // why the delivery failed; an empty string if the message was delivered
 };
 
-/// The user at the terminal, even if this process runs under sudo.
+/// The user who ran the command, even if this process runs as root under sudo.
 watch::AlertOwner caller() {
   watch::AlertOwner owner;
   const auto behind = env_nonempty("SUDO_UID");
@@ -120,7 +120,7 @@ Result<Json> ask_broker(const char* path, const char* list) {
   return document;
 }
 
-/// Throws Json::exception.
+/// Prints the alert rules as a table. Throws Json::exception if `rules` has an unexpected form.
 output::Table rules_table(const Json& rules) {
   constexpr double kLongest = 1e9;  // seconds
   output::Table table(

@@ -52,7 +52,8 @@ std::size_t own_words(const Verb& verb, const std::vector<std::string>& words) {
     const Option* option = find_option(verb, word);
     const bool value_follows =
         option != nullptr && option->value != nullptr && word.find('=') == std::string::npos;
-    // "--" is no value: it was probably forgotten, as in `--gpus -- python train.py`.
+    // Do not take "--" as the option's value, as in `--gpus -- python train.py`. The value was
+    // probably forgotten.
     i += value_follows && i + 1 < words.size() && words[i + 1] != "--" ? 2 : 1;
   }
   return std::min(i, words.size());

@@ -1,5 +1,5 @@
-// `berth bench train` and `berth bench infer`: a model with synthetic data in a Python's own
-// framework, once for each precision.
+// `berth bench train` and `berth bench infer`: measure a model with synthetic data in the user's
+// PyTorch, once for each precision.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -18,7 +18,7 @@
 #include "output/svg.hpp"
 #include "output/table.hpp"
 
-// The symbol names that berth_embed() in CMake generates.
+// The start and the end of the embedded Python file. berth_embed() in CMake defines these symbols.
 extern "C" {
 extern const char berth_bench_framework[];
 extern const char berth_bench_framework_end[];
@@ -30,14 +30,14 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::int64_t kMostBatch = 100'000, kMostSeconds = 600;
-// A precision is proposed if its outputs differ by at most this much, and if its speedup is
-// larger than the usual variation of measurements.
+// A faster precision is proposed if its outputs differ from those of fp32 by at most 2 %. Its
+// speedup must be above 1.05, because measurements vary.
 constexpr double kMostDrift = 0.02, kLeastGain = 1.05;
 
 struct Wish {
   std::string task, model, python;
   std::vector<std::string> precisions;
-  double batch = 0;  // 0: the model's usual one
+  double batch = 0;  // the batch size; 0 means the model's default
   double seconds = 3;
   bool cpu = false;
   int gpus = 0;
@@ -54,13 +54,14 @@ constexpr std::array kRuntimes{Runtime{"pytorch", "PyTorch"},
 struct Row {
   std::string precision;
   Runtime runtime;
-  std::optional<bench::Statistics> times;  // absent: it did not run
+  std::optional<bench::Statistics> times;  // absent if this row was not measured
   std::size_t runs = 0;
   std::optional<double> memory_bytes, drift;
   std::string memory_metric, engine;
   bool is_finite = true;
-  std::string reason;       // why it did not run
-  bool is_failure = false;  // a real error, not only a precision that is impossible here
+  std::string reason;  // why it was not measured
+  // an unexpected error; false if this machine merely does not support the precision
+  bool is_failure = false;
 };
 
 struct Answer {
@@ -93,7 +94,8 @@ Result<std::vector<std::string>> precisions_of(const std::string& task,
   return out;
 }
 
-/// The interpreter of --python, of the active environment, or the first python3.
+/// The interpreter that --python names, the one of the active environment, or the first python3 in
+/// PATH.
 std::string python_of(const Arguments& arguments) {
   if (const auto given = arguments.value("--python")) return *given;
   const char* const active = std::getenv("VIRTUAL_ENV");
@@ -136,7 +138,7 @@ Result<Wish> wish_of(const Context& context) {
   return wish;
 }
 
-/// The document in the last line of the output.
+/// Parses the last line of the output as JSON.
 Json document_in(std::string_view output) {
   output = trim(output);
   const std::size_t line = output.rfind('\n');
@@ -174,8 +176,8 @@ void read_figures(const Json& document, Row& row, Answer& answer) {
   answer.threads = static_cast<int>(std::min(number_in(document, "threads").value_or(0), 1e6));
 }
 
-/// Runs one precision; false: the runtime is not installed. Fails if no precision can run: the
-/// interpreter or PyTorch is missing, or there is no free device.
+/// Measures one precision. Returns false if the runtime is not installed. Fails if no precision can
+/// run: the interpreter or PyTorch is missing, or no device is free.
 Result<bool> measure(const Wish& wish, const Runtime& runtime, const std::string& precision,
                      const compare::HeldSignals& signals, Answer& answer) {
   const Json request = {{"task", wish.task},
@@ -188,7 +190,8 @@ Result<bool> measure(const Wish& wish, const Runtime& runtime, const std::string
   const std::string script(berth_bench_framework, berth_bench_framework_end);
   model::RunSetting setting;
   setting.gpus = wish.gpus;
-  // --no-wait: jobs take precedence over a benchmark.
+  // With --no-wait the benchmark fails if no device is free, instead of waiting in the queue with
+  // the jobs.
   const auto trial = compare::run_once(setting, {wish.python, "-c", script, request.dump()},
                                        nullptr, signals, {"--no-wait", "--time-limit", "15m"});
   if (!trial) return trial.error();
@@ -233,7 +236,7 @@ Status measure_all(const Context& context, Answer& answer) {
   return Done{};
 }
 
-/// "fp32", "int8, ONNX Runtime"
+/// The name of a row, such as "fp32" or "int8, ONNX Runtime".
 std::string label_of(const Row& row) {
   const bool is_usual = row.runtime.word == kRuntimes.front().word;
   return row.precision + (is_usual ? "" : fmt::format(", {}", row.runtime.name));

@@ -6,9 +6,9 @@
 
 namespace berth::cli {
 
-/// Measures a model in a Python's own framework. Exit code 1: a precision failed, or none ran.
-/// Fails with kInvalidArgument (E1048: no such precision) or kNotFound (E1049: no PyTorch), and as
-/// `berth run` does.
+/// Measures a model in the user's PyTorch. Returns exit code 1 if a precision failed or none ran.
+/// Fails with kInvalidArgument (E1048: unknown precision), kNotFound (E1049: no PyTorch), or the
+/// errors of `berth run`.
 [[nodiscard]] Result<int> bench_framework(const Context& context);
 
 }  // namespace berth::cli

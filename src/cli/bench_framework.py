@@ -1,5 +1,5 @@
-# `berth bench train` and `berth bench infer` run this in the target Python. Each precision has its own process, so that its memory can be measured alone. argv:
-# a JSON document. Prints one JSON document as its last line.
+# `berth bench train` and `berth bench infer` run this program in the user's Python, one process per precision, so that the memory of each can be measured. argv
+# contains a JSON document. The last line of output is one JSON document.
 import importlib.util
 import json
 import os
@@ -8,13 +8,13 @@ import sys
 import tempfile
 import time
 
-# Modules that each runtime needs besides PyTorch. ONNX Runtime reads the exported model, also for TensorRT, which it calls.
+# The modules that each runtime needs besides PyTorch. ONNX Runtime reads the exported model. It also calls TensorRT.
 RUNTIMES = {"pytorch": (), "onnxruntime": ("onnxruntime",), "tensorrt": ("onnxruntime", "tensorrt")}
 WARM_UP, LEAST_RUNS, MOST_RUNS = 2, 5, 1000
 
 
 class NotPossible(Exception):
-    """This precision cannot run here; the text says why."""
+    """Raised if a precision cannot run on this machine; the message says why."""
 
 
 def resnet(torch, blocks, bottleneck):
@@ -105,7 +105,7 @@ def gpt2(torch, layers, width, heads, vocab=50257, context=1024):
     return Model()
 
 
-# name: (how to make it, side of the images or None, tokens or None, usual batch)
+# the name of a model: (function that builds it, image size or None, number of tokens or None, default batch size)
 MODELS = {
     "resnet50": (lambda torch: resnet(torch, (3, 4, 6, 3), True), 224, None, 32),
     "resnet18": (lambda torch: resnet(torch, (2, 2, 2, 2), False), 224, None, 32),
@@ -125,7 +125,8 @@ def data_for(torch, name, batch, device):
 
 
 def timed(torch, device, once, seconds):
-    """The seconds of each run after the warm-up. A GPU works asynchronously, so every run waits for its end."""
+    """Runs the function for a warm-up and then repeatedly. Returns the seconds of each run. A GPU works asynchronously, so each run waits until the GPU has
+    finished."""
     def wait():
         if device != "cpu":
             torch.cuda.synchronize()
@@ -148,7 +149,7 @@ def resident():
 
 
 class Memory:
-    """The peak of PyTorch's allocator on a GPU; on the CPU, how much the process grew."""
+    """Measures peak memory: on a GPU, the peak of PyTorch's allocator; on the CPU, the growth of this process."""
 
     def __init__(self, torch, device):
         self.torch, self.device, self.before = torch, device, resident()
@@ -200,7 +201,7 @@ def train(torch, wish, device):
 
 
 def in_int8(torch, model, device):
-    """The model with 8-bit weights, and what made it."""
+    """The model with 8-bit weights, and the name of the library that converted it."""
     try:
         from torchao.quantization import quantize_
         try:
@@ -221,7 +222,7 @@ def in_int8(torch, model, device):
 
 
 def in_pytorch(torch, wish, device, model, inputs):
-    """Returns a function that runs the model, a function that returns its last output, the name of what computes it, and the bytes of its weights."""
+    """Returns four values: a function that runs the model, a function that returns its last output, the name of the library, and the bytes of the weights."""
     engine = "PyTorch " + torch.__version__
     if wish["precision"] in ("fp16", "bf16"):
         kind = torch.float16 if wish["precision"] == "fp16" else torch.bfloat16
@@ -241,7 +242,7 @@ def in_pytorch(torch, wish, device, model, inputs):
 
 
 def export(torch, model, inputs, path):
-    # The newer exporter of PyTorch needs one more package, so use the older one. PyTorch before 2.5 has no other.
+    # The newer exporter of PyTorch needs another package (onnxscript), so use the older exporter. PyTorch before 2.5 has only the older one.
     older = {"dynamo": False} if "dynamo" in torch.onnx.export.__code__.co_varnames else {}
     try:
         torch.onnx.export(model, (inputs,), path, input_names=["x"], output_names=["y"], opset_version=17, **older)
@@ -262,7 +263,7 @@ def quantize(path, has_images):
 
 
 def provider_for(runtime, wish, device):
-    """The provider of ONNX Runtime and its options."""
+    """The execution provider that ONNX Runtime uses for the device, and the provider's options."""
     import onnxruntime
     precision = wish["precision"]
     if device == "cpu":
@@ -280,7 +281,7 @@ def provider_for(runtime, wish, device):
 
 
 def in_onnx_runtime(torch, wish, device, model, inputs):
-    """As in_pytorch()."""
+    """Returns the same four values as in_pytorch()."""
     import onnxruntime
     provider, options = provider_for(wish["runtime"], wish, device)
     if wish["precision"] == "fp16" and wish["runtime"] != "tensorrt":

@@ -35,7 +35,7 @@ const char* unit_of(bench::Kind kind) {
   return kind == bench::Kind::kGemm ? "FLOP/s" : "B/s";
 }
 
-/// The figure for people: a rate, or the time of a launch.
+/// The result of a row as text: a rate, or the time of a kernel launch.
 std::string show_figure(const BenchRow& row, double seconds) {
   const double work = row.measured->work;
   if (work <= 0 || seconds <= 0) return show_seconds(seconds);
@@ -47,8 +47,8 @@ std::string computed_by(const std::string& library) {
   return printable(library.substr(library.rfind('/') + 1));
 }
 
-/// Adds a row. `peak`, `naive`: whether any row has such a value; a column without values is left
-/// out.
+/// Adds a row. `peak` and `naive` say whether the table has these columns; a column exists if any
+/// row has a value for it.
 void add_row(output::Table& table, const BenchRow& row, bool peak, bool naive) {
   const std::string device = fmt::format("{}", row.device->index);
   if (!row.times) {
@@ -146,7 +146,8 @@ std::optional<bool> BenchRow::is_right() const {
 
 std::optional<double> BenchRow::change_percent() const {
   if (!times || !earlier || times->median <= 0 || earlier->seconds <= 0) return std::nullopt;
-  // Compares rates if both runs have one, because their sizes may differ.
+  // If both runs have a rate, compare the rates. The times are not comparable, because the sizes
+  // may differ.
   if (measured->work > 0 && earlier->work > 0)
     return 100 * (measured->work / times->median / (earlier->work / earlier->seconds) - 1);
   return 100 * (earlier->seconds / times->median - 1);
@@ -220,7 +221,7 @@ std::string bench_svg(const BenchReport& report) {
 
 namespace {
 
-/// What slowed a device, and how much faster than the CPU a device is.
+/// Notes below the table: what slowed a device, and how much faster than the CPU a device is.
 std::string notes_of(const BenchReport& report) {
   std::string out;
   for (const BenchRow& row : report.rows) {

@@ -36,15 +36,15 @@ constexpr std::size_t kLargestKept = 16 << 20;
 constexpr std::chrono::seconds kStartTime(60);
 constexpr int kTimesSeconds = 4;
 
-/// With --size, the user decides how long a run takes.
+/// With --size, a run can take any time, so this is the deadline of a case.
 constexpr std::chrono::minutes kTimeOfASize(20);
 
 struct Choice {
-  std::optional<bench::Kind> kind;  // nullopt: all
-  std::string key;                  // "": all of this kind
+  std::optional<bench::Kind> kind;  // nullopt means all kinds
+  std::string key;                  // an empty string means all cases of this kind
   std::string precision;            // "": all
   double seconds = 1;
-  std::uint64_t size = 0;  // 0: each case chooses
+  std::uint64_t size = 0;  // 0 means that each case chooses its size
 
   [[nodiscard]] bool takes(const bench::Case& one) const {
     return (!kind || one.kind == *kind) && (key.empty() || key == one.key) &&
@@ -98,7 +98,7 @@ Result<Choice> choice_of(const Arguments& arguments) {
   return choice;
 }
 
-/// Why a device is skipped if the user did not name it; "" if it is not skipped.
+/// Why a device is skipped unless the user named it; "" if it is measured.
 std::string busy_reason(const model::Snapshot& snapshot, const model::Device& device) {
   if (device.kind != model::DeviceKind::kGpu) return {};
   if (model::users_unknown(device)) return text("its users are not known");
@@ -108,7 +108,7 @@ std::string busy_reason(const model::Snapshot& snapshot, const model::Device& de
   return {};
 }
 
-/// The devices to measure. Also says why others are skipped.
+/// The devices to measure. Prints a reason for each device that is skipped.
 Result<std::vector<const model::Device*>> devices_of(const model::Snapshot& snapshot,
                                                      const Arguments& arguments,
                                                      std::vector<SkippedDevice>& skipped) {
@@ -136,7 +136,7 @@ Result<std::vector<const model::Device*>> devices_of(const model::Snapshot& snap
   return chosen;
 }
 
-/// The folders of Pythons whose packages may include cuBLAS.
+/// The folders of Python installations that may contain cuBLAS in a package.
 std::vector<std::string> python_prefixes(const Arguments& arguments) {
   std::vector<std::string> prefixes;
   if (const auto python = arguments.value("--python"))
@@ -148,7 +148,8 @@ std::vector<std::string> python_prefixes(const Arguments& arguments) {
   return prefixes;
 }
 
-/// The target for a device; nullopt if no back end supports it.
+/// How the benchmark reaches a device; nullopt if no back end (such as CUDA or OpenCL) supports the
+/// device.
 std::optional<bench::Target> target_of(const model::Device& device, const model::Host& host,
                                        const Arguments& arguments) {
   bench::Target target;
@@ -172,7 +173,7 @@ std::optional<bench::Target> target_of(const model::Device& device, const model:
   return target;
 }
 
-/// What a device's PCIe link can carry in one direction; absent if the link is not known.
+/// The bytes per second that a device's PCIe link can carry in one direction; absent if not known.
 std::optional<double> pcie_rate_of(const model::Device& device) {
   const auto& readings = device.readings;
   if (!readings.pcie_generation_max || !readings.pcie_width) return std::nullopt;
@@ -181,7 +182,8 @@ std::optional<double> pcie_rate_of(const model::Device& device) {
   return rate > 0 ? std::optional(rate) : std::nullopt;
 }
 
-/// What the link between two devices can carry in one direction.
+/// The bytes per second that the link between two devices can carry in one direction; absent if not
+/// known.
 std::optional<double> link_rate_of(const model::Device& from, const model::Device& to) {
   const model::DeviceLink link = model::link_between(from, to);
   if (link.connection == model::Connection::kNvLink) {
@@ -219,7 +221,7 @@ Error not_written(const std::string& path, int problem) {
           "berth bench --save ~/bench.json"};
 }
 
-/// Checks that the file can be created, before the minutes of measuring.
+/// Checks that the file can be created. Called before the measurement, which takes minutes.
 Status check_folder(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
@@ -231,8 +233,8 @@ Status save(const std::string& path, std::string_view bytes) {
   return replace_file(path, bytes, 0644) ? Status(Done{}) : not_written(path, errno);
 }
 
-/// Stores the results for `berth health`. The first ones of each device are also its baseline.
-/// Devices that were not measured now keep their results.
+/// Stores the results for `berth health`. A device's first results are also stored as its baseline.
+/// Devices that were not measured keep their earlier results.
 Status keep(const std::string& json) {
   const std::string folder = system::state_folder(), latest = bench::kept_file(folder),
                     baseline = bench::kept_baseline_file(folder);
@@ -246,7 +248,7 @@ Status keep(const std::string& json) {
   return save(baseline, has_baseline ? bench::with_results_of(before, json) : json);
 }
 
-/// Notes the clock of the row's device, and what slows it.
+/// Records the clock of the row's device, and the reasons why it is throttled.
 void watch(const Context& context, BenchRow& row) {
   const auto now = look(context, Processes::kUsers, false);
   if (!now) return;
@@ -262,7 +264,8 @@ void watch(const Context& context, BenchRow& row) {
   }
 }
 
-/// Runs one case. nullopt if the device does not support it and the user did not name it.
+/// Runs one case on one device. Returns nullopt if the device does not support the case and the
+/// user did not name the case.
 std::optional<BenchRow> run_case(const Context& context, BenchRow row, const bench::Target& target,
                                  const Choice& choice, const EarlierResults& earlier) {
   if (const auto found = earlier.find(bench::result_key(*row.device, row.key()));
@@ -283,7 +286,7 @@ std::optional<BenchRow> run_case(const Context& context, BenchRow row, const ben
   return row;
 }
 
-/// The other GPUs to which CUDA can copy.
+/// The other GPUs to which CUDA can copy from this device.
 std::vector<const model::Device*> peers_of(const model::Device& device,
                                            const std::vector<const model::Device*>& devices) {
   std::vector<const model::Device*> peers;

@@ -1,4 +1,5 @@
-// The only file that uses CLI11. It builds only the options that the words may mean.
+// The only file that includes CLI11. It passes CLI11 only those options that the command line may
+// contain.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
@@ -9,7 +10,8 @@
 namespace berth::cli {
 namespace {
 
-/// The key of an option is its long name: "--device" for "-d,--device".
+/// The name by which an option's values are stored: its last long name, such as "--device" for
+/// "-d,--device".
 std::string key_of(const Option& option) {
   const std::string names = option.names;
   const auto at = names.rfind("--");
@@ -25,12 +27,13 @@ void add(CLI::App& app, const Option& option, std::vector<std::string>& into) {
            option.names, [&into](const std::vector<std::string>& values) { into = values; })
         ->expected(1)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->allow_extra_args(false);  // the next word is an operand, not another value
+        ->allow_extra_args(false);  // an option takes one value; the next word is an operand
   }
 }
 
-/// Whether a word may mean this option. Only such options are passed to CLI11. It compares each new
-/// option with all earlier ones, which would take longer than the rest of a short command.
+/// Whether a word may mean this option. Only such options are added to CLI11, because CLI11
+/// compares each added option with all others. With all options, this would take longer than the
+/// rest of a short command.
 bool is_mentioned(const Option& option, const std::vector<std::string>& words) {
   for (const std::string_view name : split(option.names, ','))
     for (const std::string_view word : words) {
@@ -53,8 +56,8 @@ Error usage_error(const Verb& verb, const char* id, std::string message, const s
   return {ErrorCode::kInvalidArgument, id, std::move(message), guess + shown(verb) + " --help"};
 }
 
-/// Converts an error of CLI11. Its messages begin with the option's name: "--device: 1 required
-/// TEXT missing".
+/// Converts an error of CLI11 to one of Berth. The error's text begins with the option's name:
+/// "--device: 1 required TEXT missing".
 Error parse_error(const Verb& verb, const CLI::ParseError& problem) {
   const std::string what = problem.what();
   const std::string name = what.substr(0, what.find_first_of(": "));
@@ -82,7 +85,7 @@ std::optional<Error> check_choices(const Verb& verb, const Option& option,
   const auto allowed = choices(option);
   if (allowed.empty()) return std::nullopt;
   for (const std::string& whole : given) {
-    // For --lang, the name of a locale counts as its language.
+    // For --lang, check the language of the given locale name: "zh_CN.UTF-8" counts as "zh".
     const std::string value =
         key_of(option) == "--lang" ? whole.substr(0, whole.find_first_of("_-.@")) : whole;
     if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) continue;
@@ -95,13 +98,14 @@ std::optional<Error> check_choices(const Verb& verb, const Option& option,
   return std::nullopt;
 }
 
-/// Sorts the words that CLI11 did not parse: the command, operands, and unknown options.
+/// Divides the words that CLI11 did not parse into the command, operands and unknown options.
 Result<Arguments> place_extras(const Verb& verb, Arguments arguments,
                                std::vector<std::string> extras,
                                const std::vector<std::string>& known) {
   for (const std::string& word : extras) {
     if (word.size() < 2 || word[0] != '-') {
-      if (verb.takes_command) break;  // the rest is the command and its own options
+      // the remaining words are the command that Berth runs, and its options
+      if (verb.takes_command) break;
       continue;
     }
     const std::string name = word.substr(0, word.find('='));
@@ -148,7 +152,8 @@ Result<Arguments> parse(const Verb& verb, const std::vector<std::string>& words)
     }
   }
   try {
-    std::reverse(mine.begin(), mine.end());  // CLI11 takes words from the end of the list
+    // CLI11 takes words from the end of the list, so reverse them
+    std::reverse(mine.begin(), mine.end());
     app.parse(mine);
   } catch (const CLI::ParseError& problem) {
     return parse_error(verb, problem);

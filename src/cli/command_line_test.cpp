@@ -56,7 +56,7 @@ TEST_CASE("a value may look like an option, and short options may be combined") 
   CHECK(parse(kLook, {"-d0"})->value("--device") == "0");
   CHECK(parse(kLook, {"-d", "--mine=x"}).error().id == "E0001");
   for (const char* word :
-       {"--mine", "--other"})  // this word is the value, although it looks like an option
+       {"--mine", "--other"})  // "--other" is the value of --mine, although it looks like an option
     CHECK(parse(kLook, {"-d", word})->value("--device") == word);
   CHECK(parse(kLook, {"--sort", "memory", "--device=1,2"})->value("--device") == "1,2");
   const Words mentioned{"--env", "A=--mine"};
@@ -116,7 +116,7 @@ TEST_CASE(
   }
   CHECK(id_of(kRun, {"--devcie", "1", "--", "python"}) == "E0001");
   CHECK(id_of(kRun, {"word", "--", "python"}) ==
-        "");  // without an own "--", all words are the command
+        "");  // without a "--" before the command, all words belong to it, also a later "--"
   const auto inner = parse(kRun, {"python", "--", "x"});
   REQUIRE(inner);
   CHECK(inner->command == Words{"python", "--", "x"});

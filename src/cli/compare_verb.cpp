@@ -31,7 +31,7 @@ using model::SettingResult;
 
 constexpr std::int64_t kMostGpus = 1024, kMostThreads = 8192, kMostRuns = 1000;
 
-/// The numbers in an option: "1,4,8", or the option several times.
+/// Parses an option with numbers, given as "1,4,8" or several times.
 Result<std::vector<int>> numbers_of(const Arguments& arguments, const char* option,
                                     std::int64_t most) {
   std::vector<int> numbers;
@@ -143,8 +143,9 @@ class Rounds {
         outputs_(comparison.settings.size()),
         applied_(comparison.settings.size(), false) {}
 
-  /// Each round runs every setting once, so that a machine that slows down slows all settings. The
-  /// times of the first rounds are not used, because these rounds fill the caches.
+  /// Runs the rounds. Each round runs every setting once, so that a slowdown of the machine affects
+  /// all settings. The times of the first rounds are not used, because these rounds fill the
+  /// caches.
   Status run() {
     if (auto made = make_folder(); !made) return made;
     const int rounds = comparison_.warmups + comparison_.runs;
@@ -210,7 +211,7 @@ class Rounds {
     return Done{};
   }
 
-  /// Shows the time of the last run on a terminal.
+  /// On a terminal, prints the round and the time of the run that has just ended.
   void show_progress(const SettingResult& result, int round, int rounds, const Trial& trial) const {
     if (!context_.err_terminal.tty || context_.json) return;
     const std::string time =
@@ -220,7 +221,7 @@ class Rounds {
                                              "\n"));
   }
 
-  /// Messages may have indented lines with reasons.
+  /// Joins the lines of a message with "; ", because its reasons may be on separate indented lines.
   static std::string in_one_line(const std::string& message) {
     std::vector<std::string> parts;
     for (const std::string_view line : split(message, '\n')) parts.emplace_back(trim(line));
@@ -259,7 +260,8 @@ class Rounds {
     return Done{};
   }
 
-  /// A setting cannot win if its output differs from that of the first setting that finished.
+  /// Compares each setting's output with that of the first setting that finished. A setting whose
+  /// output differs cannot win.
   void check_outputs() {
     const compare::OutputSeries* reference = nullptr;
     for (std::size_t i = 0; i < outputs_.size() && !output_.what.empty(); ++i) {
@@ -280,7 +282,7 @@ class Rounds {
   std::vector<bool> applied_;
 };
 
-/// Finds out what this machine has, by a dry run of `berth run`.
+/// Finds out which devices and cores this machine has, with a dry run of `berth run`.
 Result<compare::Machine> machine_for(const Context& context, const compare::Wish& wish,
                                      Comparison& comparison, const compare::HeldSignals& signals) {
   compare::Machine machine;

@@ -1,6 +1,6 @@
-// Shell completion (berth help --completion SHELL), generated from the verb table: verbs, options
-// and their choices. After the first word of a command that Berth would run, that command's own
-// completion takes over.
+// Shell completion scripts (berth help --completion SHELL), generated from the verb table: verbs,
+// options and their values. Once a command for Berth to run has begun, the completion of that
+// command takes over.
 #include "base/text.hpp"
 #include "cli/manual.hpp"
 #include "cli/verb.hpp"
@@ -21,19 +21,20 @@ std::vector<std::string_view> names_of(const Option& option) {
   return out;
 }
 
-/// Puts text in single quotes, for any of the three shells. The texts contain no backslashes.
+/// Puts text in single quotes for bash, zsh or fish. `apostrophe` replaces each single quote in it.
+/// The texts contain no backslashes.
 std::string quoted(std::string_view text, std::string_view apostrophe) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string(apostrophe) : std::string(1, c);
   return out + "'";
 }
 
-/// Words to suggest for an option whose values are not a fixed list: names of machines (a file is
-/// also allowed), kinds of faults (a device and a time may follow), and devices.
+/// Words to suggest for an option that has no fixed list of values: names of simulated machines (a
+/// file is also allowed), kinds of faults (a device and a time may follow), and devices.
 struct Suggestions {
   std::vector<std::string_view> words;
   bool or_file = false;
-  bool devices = false;  // suggest this machine's devices: `berth help --words devices`
+  bool devices = false;  // suggest the devices of this machine, from `berth help --words devices`
 };
 Suggestions suggestions(const Option& option) {
   const std::string_view value = option.value == nullptr ? "" : option.value;
@@ -56,7 +57,7 @@ void each_option(const Verb& verb, Visit visit) {
     for (const Option& option : options) visit(option);
 }
 
-/// Whether the verb's operands are jobs.
+/// Whether the verb's operands are jobs, so that completion suggests jobs.
 bool names_jobs(const Verb& verb) {
   return std::string_view(verb.operands).find("JOB") != std::string_view::npos;
 }

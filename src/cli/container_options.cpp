@@ -27,8 +27,9 @@ std::string in_path(const std::string& program) {
   return "";
 }
 
-/// Runs a program of the engine to its end, with its output on our stderr or nowhere. Returns its
-/// exit code, or 128 and the signal that ended it.
+/// Runs a command of the container engine and waits for its end. Its output goes to stderr if
+/// `shown`, or is discarded. Returns its exit code, or 128 plus the number of the signal that ended
+/// it.
 int run_to_end(const std::vector<std::string>& words, bool shown) {
   const Descriptor nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   const int out = shown || !nowhere ? 2 : nowhere.get();
@@ -53,7 +54,7 @@ Result<std::optional<engines::ContainerWish>> parse_container(const Arguments& a
                      "berth run --container IMAGE -- COMMAND"};
     return std::optional<engines::ContainerWish>();
   }
-  // An image whose name begins with "-" would reach the engine as an option.
+  // Reject an image name that begins with "-", because the engine would take it for an option.
   if (image->empty() || image->front() == '-')
     return Error{ErrorCode::kInvalidArgument, "E1103",
                  text("--container: '{}' is not the name of an image", printable(*image)),

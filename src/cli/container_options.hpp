@@ -22,11 +22,11 @@ inline constexpr std::array<Option, 4> kContainerOptions{{
      "with --container: an option for the engine (--engine-option=--network=host)", true},
 }};
 
-/// Reads the options; nullopt: no container. Fails with kInvalidArgument (E0013, E1103) and as
-/// engines::find_engine.
+/// Reads the options. nullopt means that no container was requested. Fails with kInvalidArgument
+/// (E0013, E1103), or with the errors of engines::find_engine().
 [[nodiscard]] Result<std::optional<engines::ContainerWish>> parse_container(
     const Arguments& arguments);
-/// Call it before a lease is taken. Checks whether the engine can give a container these GPUs, and
+/// Called before the job takes a lease. Checks that the engine can give a container these GPUs, and
 /// fetches the image if it is missing. Fails with kUnavailable (E1101, E1102).
 [[nodiscard]] Status prepare_container(const Context& context, const engines::ContainerWish& wish,
                                        bool nvidia);

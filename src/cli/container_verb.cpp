@@ -1,6 +1,6 @@
-// `berth container`: containers that people start without Berth take a lease, too. `--install` adds
-// a hook for podman and a runtime for docker; the hook calls `prestart`, and docker calls
-// `runtime`.
+// `berth container`: containers that users start with podman or docker directly also take a lease.
+// `--install` adds a hook for podman and a runtime for docker. The hook calls `berth container
+// prestart`; docker calls `berth container runtime`.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,15 +26,15 @@
 namespace berth::cli {
 namespace {
 
-constexpr std::size_t kMostBytes = 8U << 20U;  // largest size of a config.json
+constexpr std::size_t kMostBytes = 8U << 20U;  // largest size of a container's config.json
 constexpr const char* kHookFile = "/etc/containers/oci/hooks.d/berth.json";
 constexpr const char* kDaemonFile = "/etc/docker/daemon.json";
 
 engines::HookCall own_call() {
   std::error_code ignored;
   engines::HookCall call{std::filesystem::read_symlink("/proc/self/exe", ignored).string(), {}};
-  // Hooks start without environment variables, so the hook's file sets these. They say where the
-  // broker and its files are.
+  // An engine starts hooks without environment variables, so the hook's file sets these. They give
+  // the location of the broker and its files.
   for (const char* name :
        {"BERTH_RUNTIME_DIR", "BERTH_STATE_DIR", "BERTH_SIM_DIR", "LD_LIBRARY_PATH"})
     if (const auto value = env_nonempty(name);
@@ -50,7 +50,7 @@ Error not_written(const std::string& path, int problem) {
           "sudo berth container --install"};
 }
 
-/// Replaces the file; removes it if there is nothing to write.
+/// Replaces the file with `bytes`, or removes the file if `bytes` is empty.
 Status put(const std::string& path, const std::string& bytes) {
   if (bytes.empty()) {
     if (::unlink(path.c_str()) != 0 && errno != ENOENT) return not_written(path, errno);
@@ -68,7 +68,7 @@ Status put(const std::string& path, const std::string& bytes) {
 Result<int> change(const Context& context, bool install) {
   const std::string root = context.arguments.value("--root").value_or("");
   std::error_code problem;
-  // Do not create the folder: if its name is misspelled, no engine would read its files.
+  // Do not create the folder. If its name is misspelled, no engine would read the files in it.
   if (!root.empty() && !std::filesystem::is_directory(root, problem))
     return Error{
         ErrorCode::kInvalidArgument, "E1079",
@@ -123,9 +123,9 @@ std::string read_stdin() {
 }
 
 /// Whether `berth run --container` started the container, and its job has a lease on the devices.
-/// The container's own statements prove nothing, because docker's daemon starts it as root for
-/// every user. So one of the job's processes must have the token, which only its user and root can
-/// read.
+/// Docker's daemon starts any user's container as root, so the container's own variables prove
+/// nothing. Instead, one of the job's processes must have the token, which only its user and root
+/// can read.
 bool is_of_job_with(const engines::GivenGpus& given, const std::vector<std::string>& devices) {
   constexpr std::size_t kMost = 4U << 20U;
   if (given.job == 0) return false;
@@ -143,7 +143,8 @@ bool is_of_job_with(const engines::GivenGpus& given, const std::vector<std::stri
   return false;
 }
 
-/// A hook's error stops the container, and the engine shows it to the user.
+/// Called by the hook before a container starts. If it fails, the engine does not start the
+/// container, and shows the error to the user.
 Result<int> prestart(const Context& context) {
   const auto state = engines::parse_hook_state(read_stdin());
   if (!state) return state.error();
@@ -167,7 +168,7 @@ Result<int> prestart(const Context& context) {
   return 0;
 }
 
-/// The value of an option of runc: "--bundle DIR", "--bundle=DIR", "-b DIR".
+/// The folder of the container, from runc's arguments: "--bundle DIR", "--bundle=DIR" or "-b DIR".
 std::string bundle_in(const std::vector<std::string>& words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i].starts_with("--bundle=")) return words[i].substr(9);
@@ -176,7 +177,8 @@ std::string bundle_in(const std::vector<std::string>& words) {
   return "";
 }
 
-/// Docker calls this instead of its runtime. A container without a GPU is passed on unchanged.
+/// Docker calls this program in place of its runtime (runc). If the container has no GPU, runc is
+/// called with the same arguments.
 Result<int> runtime(const Context& context) {
   const std::vector<std::string>& words = context.arguments.command;
   const std::string next = context.arguments.value("--next").value_or("runc");

@@ -1,4 +1,4 @@
-// Options that several verbs share: they select devices, or what one user uses.
+// Options that several verbs share: they select devices, or limit the output to what one user uses.
 #pragma once
 
 #include <array>

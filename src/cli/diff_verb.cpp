@@ -24,7 +24,7 @@ using watch::Series;
 
 constexpr std::int64_t kMinutesKept = 7 * watch::kDay;
 
-/// Parses the whole text with a format of strptime(3). Fields of `parts` that the format lacks keep
+/// Parses the whole text with strptime(3). Fields of `parts` that the format does not set keep
 /// their values.
 bool reads_as(const std::string& text, const char* form, std::tm& parts) {
   std::tm read = parts;
@@ -106,8 +106,8 @@ Result<Asked> asked_of(const Arguments& arguments, std::int64_t now) {
                    text("{} is in the future", local_time_of(*time)), "berth diff --since 10m"};
     asked.at = *time;
   }
-  // --since compares a past time with now. --at compares the time before a moment with that after
-  // it.
+  // With --since, the two periods are a past time and now. With --at, they are the time before the
+  // moment and the time after it.
   const std::int64_t after = at ? asked.at : std::max(asked.at, now - *length);
   asked.windows = {asked.at - *length, asked.at, after, std::min(after + *length, now + 1)};
   return asked;
@@ -171,7 +171,8 @@ std::string silence_words(const serve::Silence& silence) {
   return text("no readings since {}", since);
 }
 
-/// "GPU 2: lost since 2026-11-28 18:02:03", for each device that stopped or began to answer.
+/// A line for each device that has stopped answering or answers again: "GPU 2: lost since
+/// 2026-11-28 18:02:03".
 std::string state_lines(const std::vector<DeviceChanges>& all) {
   std::string lines;
   for (const DeviceChanges& one : all) {
@@ -187,13 +188,13 @@ std::string state_lines(const std::vector<DeviceChanges>& all) {
 }
 
 bool has_changed(const serve::ConditionChange& one) {
-  constexpr double kLeast = 1;  // seconds per minute
+  constexpr double kLeast = 1;  // the least change that is shown, in seconds per minute
   if (!one.before || !one.after) return true;
   return one.what.starts_with("xid:") ? *one.after != *one.before
                                       : std::abs(*one.after - *one.before) >= kLeast;
 }
 
-/// Both compared periods have this many minutes.
+/// The lengths of the two compared periods in minutes.
 struct Minutes {
   explicit Minutes(const Windows& windows)
       : before(serve::whole_minutes(windows.before_from, windows.before_to)),
@@ -286,14 +287,15 @@ std::string json_of(const std::vector<DeviceChanges>& all, const Asked& asked, b
   return json.finish();
 }
 
-/// A note if the daemon did not record a part of the two periods.
+/// A note if the daemon recorded only a part of the compared periods; "" if it recorded all.
 std::string gaps_in(const std::vector<DeviceChanges>& all, const Minutes& minutes) {
   double before = 0, after = 0;
   for (const DeviceChanges& one : all) {
     before = std::max(before, one.recorded_before);
     after = std::max(after, one.recorded_after);
   }
-  // On a loaded machine, some seconds have no reading. Less than 10 % of missing seconds is no gap.
+  // On a loaded machine, the daemon misses some seconds. It is a gap if less than 90 % of the
+  // seconds were recorded.
   const auto is_gap = [](double seconds, std::int64_t of) {
     return seconds < 0.9 * 60 * static_cast<double>(of);
   };

@@ -30,9 +30,9 @@
 namespace berth::cli {
 namespace {
 
-// The largest text that is read, because a pipe can be endless.
+// The largest number of bytes that is read, because a pipe can be endless.
 constexpr std::size_t kMostBytes = 256 << 20;
-// If a text is longer than this, the lines before the kept part are not counted, because that would
+// If a text is longer than this, the lines before its kept end are not counted, because that would
 // take too long.
 constexpr std::size_t kMostCounted = 512 << 20;
 
@@ -52,7 +52,7 @@ std::string absolute(const std::string& path) {
              : std::filesystem::absolute(path, ignored).lexically_normal().string();
 }
 
-/// Finds a name without a folder, such as "python3.11", in PATH, as a shell does.
+/// Finds a program such as "python3.11" in PATH, as a shell does.
 std::string python_named(const doctor::Sources& sources, const std::string& word) {
   if (word.find('/') != std::string::npos || word.empty() || sources.tree.exists(absolute(word)))
     return absolute(word);
@@ -64,8 +64,8 @@ std::string python_named(const doctor::Sources& sources, const std::string& word
   return absolute(word);
 }
 
-/// Suggests what the user probably meant, if the path given as a program is a folder, or the path
-/// given as a folder is a program.
+/// Suggests a command if PATH of --python is no interpreter. It may be an environment's folder, or
+/// a program to run.
 std::string meant_python(const doctor::Tree& tree, const std::string& path) {
   if (tree.exists(path + "/bin/python")) return "berth doctor --venv " + shell_word(path);
   const auto node = tree.node(path);
@@ -91,8 +91,8 @@ std::string beside(const doctor::Tree& tree, const std::string& venv, const std:
   }
 }
 
-/// If the user named a path inside an environment, suggests the environment; otherwise suggests how
-/// to create one.
+/// Suggests a command if DIR of --venv cannot be used: the environment that contains DIR, a new
+/// environment if DIR does not exist, or DIR as an interpreter.
 std::string meant_venv(const doctor::Tree& tree, const std::string& venv, const std::string& place,
                        bool is_venv) {
   const std::string shown = shell_word(printable(venv.starts_with('~') ? place : venv));
@@ -142,8 +142,7 @@ Error not_in_pyenv(const doctor::Tree& tree, const std::string& word, const std:
                                        " berth doctor --python " + shell_word(printable(word)));
 }
 
-/// Sets the interpreter that the options name. For a bundle, this is a path on the recorded
-/// machine.
+/// Sets the interpreter that the options name. With --from, this is a path on the recorded machine.
 Status choose_python(const Context& context, doctor::Sources& sources) {
   const bool recorded = context.arguments.has("--from");
   const auto place = [&](const std::string& path) { return recorded ? path : absolute(path); };
@@ -181,7 +180,7 @@ Result<doctor::Sources> sources_of(const Context& context) {
   return doctor::this_machine(depth);
 }
 
-/// Makes the command the target: uses its variables, its Python and its program.
+/// Diagnoses the command given after "--": takes over its variables, its Python and its program.
 Result<model::CommandSeen> follow_command(const Context& context, doctor::Sources& sources) {
   const doctor::Environment before = sources.process.environment.value_or({});
   std::error_code ignored;
@@ -196,7 +195,7 @@ Result<model::CommandSeen> follow_command(const Context& context, doctor::Source
       seen.environment.emplace_back(name, value);
   for (const auto& [name, value] : before)
     if (!found->environment.contains(name)) seen.environment.emplace_back(name, std::nullopt);
-  // Shows paths relative to the current folder.
+  // Make the paths relative to the current folder, because they are shown.
   for (const std::string& file : found->files)
     seen.files.push_back(file.starts_with(here + "/") ? file.substr(here.size() + 1) : file);
   seen.notes = found->notes;
@@ -227,7 +226,7 @@ long lines_in(std::string_view bytes) {
   return lines;
 }
 
-/// The number of lines before `end`.
+/// The number of lines before the offset `end`.
 long lines_up_to(int file, off_t end) {
   std::vector<char> buffer(1 << 20);
   long lines = 0;
@@ -241,12 +240,12 @@ long lines_up_to(int file, off_t end) {
   return lines;
 }
 
-/// Whether the file is a named pipe that has no writer for a second. Appends data that is read
-/// during this time to `bytes`.
+/// Waits a second, and returns whether the file is a named pipe without a writer. Data that arrives
+/// meanwhile is appended to `bytes`.
 bool has_no_writer(int file, std::string& bytes) {
   std::array<char, 64> target{};
   const std::string link = "/proc/self/fd/" + std::to_string(file);
-  // Only named pipes are checked. A shell's <(…) is an anonymous pipe that was connected to a
+  // Check only named pipes, which have a path. A shell's <(…) is an anonymous pipe. It had a
   // writer, even if that writer has already exited.
   if (::readlink(link.c_str(), target.data(), target.size()) < 1 || target[0] != '/') return false;
   for (int tries = 0; tries < 10; ++tries) {
@@ -259,7 +258,7 @@ bool has_no_writer(int file, std::string& bytes) {
   return true;
 }
 
-/// Reads the last part of the text. Waits up to 10 s for a pipe (such as a shell's <(…)), and
+/// Reads the text and keeps its end. Waits at most 10 s for a pipe such as a shell's <(…), and
 /// without a limit for stdin.
 Result<EndOfText> text_from(const std::string& path) {
   const bool is_stdin = path == "-";
@@ -301,9 +300,9 @@ Result<EndOfText> text_from(const std::string& path) {
   return text;
 }
 
-/// Asks the broker, if one runs, which devices it has set aside because of a process that cannot be
-/// killed. The broker's files may be in the home folder. If that folder is on a server that does
-/// not answer, reading it would block forever, so this checks it first.
+/// If a broker runs, asks it which devices it gives to no job because of a process that cannot be
+/// killed. The broker's files may be in a home folder on a server that does not answer. Reading
+/// them would block forever, so check this first.
 doctor::Fact<std::vector<model::Holding>> devices_aside(const doctor::Tree& tree) {
   const auto home = env_nonempty("HOME");
   if (const auto folder = tree.node(home.value_or("/")); folder.is_unreadable())
@@ -324,8 +323,8 @@ void try_kernels(const Context& context, doctor::Sources& sources) {
   sources.request.probe = doctor::probe_target(sources, options);
 }
 
-/// Rejects options with an empty value. An unset "$VENV" is empty, and would mean the current
-/// folder or the root.
+/// Rejects options with an empty value, such as "$VENV" if the variable is not set. An empty path
+/// would mean the current folder or the root.
 Status check_named(const Arguments& given) {
   const auto nothing = [](const std::string& what) {
     return Error{ErrorCode::kInvalidArgument, "E0825",
@@ -360,7 +359,8 @@ Status check_doctor_options(const Context& context) {
                      "berth doctor train.py"};
     if (given.has_separator) return no("FILE", "-- COMMAND");
   }
-  // Each of these options determines the Python. (A bundle of --from contains its own.)
+  // Each of the first four options determines the Python, so only one of them is allowed. --from
+  // (a recorded machine) excludes only --pid.
   constexpr std::array<const char*, 5> kTargets{"--python", "--venv", "--conda", "--pid", "--from"};
   for (std::size_t i = 0; i < kTargets.size(); ++i)
     for (std::size_t j = i + 1; j < kTargets.size(); ++j)

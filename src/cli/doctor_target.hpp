@@ -26,8 +26,8 @@ struct DoctorTarget {
 [[nodiscard]] Result<doctor::Fact<std::vector<doctor::Recognised>>> pasted_error(
     const Context& context);
 
-/// The interpreter that parses source files: that of the target, or "python3" if the target has
-/// none that can run.
+/// The interpreter that parses source files: the examined Python, or "python3" if it cannot be
+/// executed.
 [[nodiscard]] Result<std::string> parsing_python(const Context& context);
 
 }  // namespace berth::cli

@@ -90,8 +90,8 @@ std::string in_capitals(std::string_view word) {
   return id;
 }
 
-/// What a rule about files reports: "torch.cuda.set_device('cpu'): raises …". "…" replaces text
-/// from the file.
+/// The report of a rule about files, as an example: "torch.cuda.set_device('cpu'): raises …". "…"
+/// stands for text from the file.
 std::string about(const doctor::source::Row& row) {
   return fmt::format("{}: {}", row.seen, text(row.title, "…", "…"));
 }
@@ -109,7 +109,7 @@ void write_row(output::JsonWriter& json, const doctor::source::Row& row) {
   json.field("refuted_by", tr(doctor::words_of_rule(row.id).refuted_by));
 }
 
-/// Explains a rule about files: as text all rows of the rule, as JSON only the first one.
+/// Explains a rule about files. As text, shows all rows of the rule; as JSON, only the first row.
 bool explain_source(const Context& context, const std::string& id) {
   std::string all;
   for (const doctor::source::Row& row : doctor::source::rows()) {
@@ -190,7 +190,8 @@ Result<std::vector<std::string>> chosen(const Context& context) {
   return ids;
 }
 
-/// Rejects rules about files if a machine is examined, and other rules if files are examined.
+/// Fails if --only names rules about files when a machine is examined, or other rules when files
+/// are examined.
 Status check_only(const Context& context, const std::vector<std::string>& only) {
   if (only.empty() || context.arguments.has_separator) return Done{};
   const bool files = !context.arguments.positional.empty();
@@ -313,7 +314,7 @@ void add_files(model::Diagnosis& diagnosis, const DoctorTarget& target,
   append(diagnosis.checked, of_files.checked);
 }
 
-/// The reason why no Python was examined: none was found, or not all places could be searched.
+/// Why no Python was examined: there is none, or some folders could not be searched.
 std::string why_no_python(const doctor::Sources& sources, const doctor::PythonFacts& python) {
   if (python.interpreter) return "";
   if (!sources.python.empty())
@@ -326,8 +327,8 @@ std::string why_no_python(const doctor::Sources& sources, const doctor::PythonFa
   return std::string(tr("no Python was found in PATH"));
 }
 
-/// Without a GPU, no rule reports a CPU build of PyTorch. But the pasted error may be caused by
-/// such a build, so add a note to that message.
+/// If there is no GPU, no rule reports a CPU build of PyTorch. But such a build may cause the
+/// pasted error, so add a note to that message.
 void note_builds(const doctor::PythonFacts& python, std::vector<model::KnownMessage>& messages) {
   if (!python.torch || !python.torch->cuda.is_absent()) return;
   for (model::KnownMessage& one : messages)

@@ -17,7 +17,8 @@ struct Named {
   std::string unit, label;
 };
 
-/// The units that the user named. The name of a device stands for all its partitions.
+/// Finds the devices and partitions that the user named. A device's name also means all its
+/// partitions.
 Result<std::vector<Named>> units_named(const Context& context) {
   const auto& words = context.arguments.positional;
   if (words.empty())

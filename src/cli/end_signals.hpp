@@ -8,9 +8,8 @@
 
 namespace berth::cli {
 
-/// Holds back the signals that end this command while ssh programs for other machines run. Those
-/// have their own sessions, so the terminal's signals do not reach them, and the command must end
-/// them itself.
+/// Holds back the signals that end this command while ssh programs for other machines run. Each ssh
+/// has its own session, so Ctrl-C does not reach it, and this command must end it first.
 class EndSignals {
  public:
   EndSignals() {
@@ -25,12 +24,13 @@ class EndSignals {
   }
   EndSignals(const EndSignals&) = delete;
   EndSignals& operator=(const EndSignals&) = delete;
-  /// Stops holding signals back. A signal that arrived before takes effect now.
+  /// Stops holding signals back. If has_come() took a signal, raises it again, so that it ends the
+  /// command.
   ~EndSignals() {
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
     if (came_ > 0) ::raise(came_);
   }
-  /// Waits less than a second for a signal; true if one arrived.
+  /// Waits up to `patience` (less than a second) for a signal. Returns true if a signal arrived.
   [[nodiscard]] bool has_come(std::chrono::milliseconds patience) {
     const timespec moment{0, patience.count() * 1'000'000};
     came_ = ::sigtimedwait(&held_, nullptr, &moment);

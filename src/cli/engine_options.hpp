@@ -1,4 +1,5 @@
-// Options and examples of the verbs for other engines: container, slurm, function, k8s.
+// Options and examples of the verbs for other schedulers and engines: container, slurm, function,
+// k8s.
 #pragma once
 
 #include <array>

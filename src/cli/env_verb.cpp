@@ -1,7 +1,6 @@
-// `berth env`: the variables that `berth run` with the same options would set, for eval, .env files
-// and containers. It makes the same plan as `berth run --dry-run`. stdout contains only the
-// variables. The choice and its reasons go to stderr as comments, so that the user sees them even
-// if stdout is evaluated.
+// `berth env`: prints the variables that `berth run` with the same options would set, for eval,
+// .env files and containers. The plan is that of `berth run --dry-run`. stdout contains only the
+// variables; the reasons go to stderr as comments.
 #include "base/environment_variables.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
@@ -30,7 +29,7 @@ std::string comments(const model::Placement& placement, const model::Environment
   for (const model::Setting& one : environment.settings)
     if (one.action == model::Setting::Action::kKeep)
       out += commented(one.name + "=" + printable(one.value) + "  " + one.why);
-  // No environment variable can pin a job to CPUs, so print the command that does it.
+  // A variable cannot pin a job to CPU cores, so print the taskset command that does it.
   if (!environment.cpus.empty())
     out += commented(text("berth run would also pin the job to CPUs {0}: taskset -c {0} COMMAND",
                           environment.cpus));
@@ -86,7 +85,7 @@ Result<int> run_env(const Context& context) {
   spec.variables = user;
   spec.environment = environment_options(context.arguments);
   spec.dry_run = true;
-  // Without OpenCL devices, because no variable can select one.
+  // `false`: do not look for OpenCL devices, because no variable can select one.
   job::ThisMachine machine(false, note);
   auto plan = job::make_plan(spec, machine, note);
   if (!plan) return std::move(plan).error();

@@ -75,8 +75,8 @@ Result<int> run_exporter(const Context& context) {
     if (!frame)
       return Error{ErrorCode::kUnavailable, "E0982", text("no driver answered within a minute"),
                    "berth doctor"};
-    // Prometheus only reads text. With --json, print the same readings in the format of `berth top
-    // --json`.
+    // Prometheus reads only text. --json is for other programs: the same readings in the format of
+    // `berth top --json`.
     context.out(context.json
                     ? output::frame_json(frame->snapshot, {frame->number, frame->cost.cpu_seconds,
                                                            frame->cost.driver_seconds})

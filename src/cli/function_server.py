@@ -23,15 +23,15 @@ import time
 import traceback
 
 LENGTHS = struct.Struct("!IQ")
-REQUEST_SECONDS = 30  # the time for a client to send its request, and for the client to receive the answer
-MORE_CONNECTIONS = 16  # extra connections besides those of running and waiting calls, for /healthz and for 503 answers
+REQUEST_SECONDS = 30  # seconds in which a client must send its request, and in which it must receive the answer
+MORE_CONNECTIONS = 16  # connections beyond the running and waiting calls, for /healthz and for 503 answers
 LOOPBACK = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?")
-END_SECONDS = 5  # the time for a worker to end after it was asked to
+END_SECONDS = 5  # seconds that a worker has to end after its channel was closed
 
 
 def send(channel, head, body=b"", deadline=None):
     words = json.dumps(head).encode()
-    channel.settimeout(None if deadline is None else max(0.001, deadline - time.monotonic()))  # reset the timeout that `receive` has set
+    channel.settimeout(None if deadline is None else max(0.001, deadline - time.monotonic()))  # `receive` may have set another timeout
     try:
         channel.sendall(LENGTHS.pack(len(words), len(body)) + words + body)
     except socket.timeout:
@@ -39,7 +39,7 @@ def send(channel, head, body=b"", deadline=None):
 
 
 def receive(channel, deadline=None):
-    """The next message; None if the other side has ended. Raises TimeoutError after the deadline."""
+    """Reads the next message. Returns None if the other side has closed the channel. Raises TimeoutError after the deadline."""
     def exactly(count):
         parts = bytearray()
         while len(parts) < count:
@@ -66,7 +66,7 @@ def receive(channel, deadline=None):
     return None if data is None else (json.loads(words), data)
 
 
-# The worker: loads the function, and calls it for each message.
+# The part that runs in worker processes: loads the function, and calls it for each message.
 
 
 def loaded(path, name):
@@ -102,7 +102,7 @@ def work(descriptor, path, name):
     channel = socket.socket(fileno=descriptor)
     calls, arrived = collections.deque(), threading.Semaphore(0)
 
-    def read():  # a separate thread, so that this process ends with its server even if the function hangs
+    def read():  # read in a separate thread, so that this process ends when its server ends, even if the function hangs
         while True:
             message = receive(channel)
             if message is None:
@@ -132,18 +132,18 @@ def work(descriptor, path, name):
                 import asyncio
                 result = asyncio.run(result)
             kind, data = output_of(result)
-        except BaseException as problem:  # also SystemExit, because the worker must go on after a function that calls exit()
+        except BaseException as problem:  # catch SystemExit too, because the worker must continue if the function calls exit()
             traceback.print_exc()
             send(channel, {"status": "raised", "type": type(problem).__name__})
             continue
         send(channel, {"status": "ok", "kind": kind}, data)
 
 
-# The server.
+# The part that runs in the server process.
 
 
 class Refusal(Exception):
-    """An answer that the function itself did not return."""
+    """Raised to answer a request with an error, because there is no result of the function."""
 
     def __init__(self, code, kind, retry=None):
         super().__init__(kind)
@@ -156,21 +156,20 @@ class Worker:
         command = [config["berth"], "run", *config["request"], "--name", config["name"], "--report", "none", "--grace", "2s", "--",
                    sys.executable, os.path.abspath(sys.argv[0]), "work", str(theirs.fileno()), config["path"], config["function"]]
         with theirs:
-            # In its own session, because Ctrl-C is meant for the server, which ends the workers
-            # itself.
+            # The worker has its own session, so that Ctrl-C reaches only the server, which then ends the workers.
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, pass_fds=(theirs.fileno(), config["script"]),
                                             start_new_session=True)
         self.since = time.monotonic()
 
     def ended(self):
-        """Whether an idle worker has ended: its side of the channel is closed."""
+        """Whether an idle worker has ended, so that its end of the channel is closed."""
         ends = select.poll()  # select() fails for descriptors above 1023
         ends.register(self.channel, select.POLLIN)
         return bool(ends.poll(0))
 
     def end(self, now=False):
         try:
-            self.channel.shutdown(socket.SHUT_RDWR)  # also wakes a thread of this process that is blocked in a read
+            self.channel.shutdown(socket.SHUT_RDWR)  # also wakes a thread of this process that is reading from the channel
         except OSError:
             pass
         self.channel.close()
@@ -180,24 +179,24 @@ class Worker:
                 return
         except subprocess.TimeoutExpired:
             pass
-        self.process.kill()  # `berth run` ends all processes of its job, even if it is killed
+        self.process.kill()  # kills `berth run`, whose job ends with it
         self.process.wait()
 
 
 class Pool:
-    """The workers. A call takes an idle one, or waits until one has ended its call or has started."""
+    """The worker processes. A call takes an idle worker. If there is none, it waits until a worker becomes idle or has started."""
 
     def __init__(self, config):
         self.config = config
         self.changed = threading.Condition()
         self.idle, self.failures = [], []
-        self.alive, self.starting = set(), set()  # `alive` contains workers that work, start or are idle
+        self.alive, self.starting = set(), set()  # `alive` contains all workers: idle, working, and starting
         self.calls = self.waiting = 0
         self.durations = collections.deque(maxlen=20)
         self.closing = False
 
     def busy(self):
-        """The answer 503, with the seconds after which a worker should be free. The estimate comes from the last calls."""
+        """Returns a 503 answer with the seconds after which a worker should be free, estimated from the duration of the last calls."""
         usual = sum(self.durations) / len(self.durations) if self.durations else 1
         return Refusal(503, "busy", max(1, min(60, math.ceil(usual * max(1, self.calls) / self.config["max"]))))
 
@@ -248,7 +247,7 @@ class Pool:
         threading.Thread(target=self.started, args=(worker,), daemon=True).start()
 
     def started(self, worker):
-        """Waits until the worker has its lease and has loaded the function. If the call that started it has given up, it serves the next call."""
+        """Waits until the worker has its lease and has loaded the function, and then adds it to the idle workers."""
         try:
             message = receive(worker.channel)
         except ValueError:
@@ -294,12 +293,13 @@ class Pool:
         return head["kind"], data
 
     def drop(self, worker):
-        """Ends a worker, without waiting for it: an idle one by closing its channel, another one by a signal. Its GPU is free when its job has ended."""
+        """Ends a worker without waiting for its end. An idle worker ends because its channel is closed; a working one gets a signal. Its GPU becomes free when
+        its job has ended."""
         self.alive.discard(worker)
         threading.Thread(target=worker.end, args=(worker not in self.idle,)).start()
 
     def reap(self):
-        """Ends workers without a call for `--idle`."""
+        """Ends workers that have been idle for the time of `--idle`."""
         while True:
             with self.changed:
                 if self.closing:
@@ -320,7 +320,7 @@ class Pool:
 
 
 def uid_of_peer(peer, own):
-    """The user whose process has the other end of a connection on this machine, from /proc/net/tcp; None if it is not known."""
+    """The uid of the process at the other end of a local connection, from /proc/net/tcp; None if not known."""
     def words(address):
         host = socket.inet_pton(socket.AF_INET6 if ":" in address[0] else socket.AF_INET, address[0])
         swapped = b"".join(host[at:at + 4][::-1] if sys.byteorder == "little" else host[at:at + 4] for at in range(0, len(host), 4))
@@ -329,8 +329,7 @@ def uid_of_peer(peer, own):
         with open("/proc/net/tcp6" if ":" in peer[0] else "/proc/net/tcp") as table:
             for line in table:
                 row = line.split()
-                # In this table, a socket that its process has closed belongs to user 0. So only established connections
-                # (01) count.
+                # In this table, a socket that its process has closed has user 0. So count only established connections (state 01).
                 if row[1:4] == [words(peer), words(own), "01"]:
                     return int(row[7])
     except (OSError, ValueError, IndexError):
@@ -339,9 +338,9 @@ def uid_of_peer(peer, own):
 
 
 class Endpoint(http.server.BaseHTTPRequestHandler):
-    """POST / calls the function. GET /healthz says that the server runs, and needs no token. One request a connection."""
+    """Handles HTTP requests. POST / calls the function. GET /healthz tells that the server runs, and needs no token. Each connection carries one request."""
 
-    timeout = REQUEST_SECONDS  # the longest pause
+    timeout = REQUEST_SECONDS  # seconds without data after which a connection is closed
     server_version, sys_version = "berth", ""
 
     def setup(self):
@@ -355,7 +354,7 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
         super().finish()
 
     def cut(self):
-        """Ends a request that has not arrived completely in time, even if its bytes arrive steadily."""
+        """Closes the connection if the whole request has not arrived within the limit, even if bytes still arrive."""
         try:
             self.connection.shutdown(socket.SHUT_RDWR)
         except OSError:
@@ -392,7 +391,7 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
             sys.stderr.write(f"berth function: {self.command} {code} {time.monotonic() - begun:.3f} s\n")
 
     def log_message(self, *words):
-        """Does nothing: the base class would log the client's request line unescaped."""
+        """Logs nothing. The base class would log the client's request line unescaped."""
 
     def allow(self):
         config = self.server.config
@@ -401,11 +400,10 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
             if not hmac.compare_digest(given.encode("latin-1", "replace"), b"Bearer " + config["token"].encode()):
                 self.refuse(401)
             return
-        # Without a token, accept only processes of this user or root, and no requests from web pages
-        # in a browser.
+        # Without a token, accept only processes of this user or root, and reject requests from web pages (browsers send Origin).
         if uid_of_peer(self.client_address, self.connection.getsockname()) not in (0, os.getuid()) or "Origin" in self.headers:
             self.refuse(403)
-        if not LOOPBACK.fullmatch(self.headers.get("Host", "localhost")):  # another host name that resolves to this address: DNS rebinding
+        if not LOOPBACK.fullmatch(self.headers.get("Host", "localhost")):  # reject other host names that resolve to this address (DNS rebinding)
             self.refuse(403)
 
     def called(self):
@@ -427,7 +425,7 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
 
 
 class Server(http.server.ThreadingHTTPServer):
-    daemon_threads = False  # server_close() waits for the calls that run
+    daemon_threads = False  # so that server_close() waits for the running calls
 
     def __init__(self, config):
         listening = socket.socket(fileno=config["socket"])
@@ -454,7 +452,7 @@ class Server(http.server.ThreadingHTTPServer):
             self.connections.release()
 
     def hang_up(self):
-        """Stops waiting for requests. Running calls still get their answer."""
+        """Accepts no more requests. Running calls still get their answers."""
         for request in list(self.open):
             try:
                 request.shutdown(socket.SHUT_RD)
@@ -485,7 +483,7 @@ def serve(config):
         signal.signal(number, stop)
     threading.Thread(target=server.pool.reap, daemon=True).start()
     server.serve_forever(poll_interval=0.2)
-    server.server_close()  # waits for calls that have already arrived; a second signal ends them
+    server.server_close()  # waits for calls that have already arrived; a second signal ends these calls
     server.pool.close()
 
 

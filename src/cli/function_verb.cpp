@@ -83,7 +83,7 @@ Result<double> seconds(const Arguments& given, const char* option) {
   return std::chrono::duration<double>(*parsed).count();
 }
 
-/// Whether the file has a token that only its user and group can read.
+/// Checks that the file contains a token, and that only its user and group can read the file.
 Status check_token(const std::string& file) {
   struct stat about {};
   if (::stat(file.c_str(), &about) != 0)
@@ -121,7 +121,8 @@ Result<int> listening(const std::string& address, bool has_token) {
   return socket;
 }
 
-/// A descriptor of the Python program. The program and its workers read it as /proc/self/fd/N.
+/// A file in memory that contains the Python program. The server and its workers read it as
+/// /proc/self/fd/N.
 Result<int> script() {
   const auto length = static_cast<std::size_t>(berth_function_server_end - berth_function_server);
   const int file = ::memfd_create("berth-function.py", 0);

@@ -1,5 +1,5 @@
-// `berth guard check`: tests the guard with this machine's driver, in a child process that has the
-// guard.
+// `berth guard check`: tests the guard with this machine's driver, in a child process that loads
+// the guard.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -36,7 +36,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kQuota = 256U << 20U;
-// The variable with the child's quota; not set in the parent.
+// The variable that marks the child process and holds its quota; not set in the parent.
 constexpr const char* kInside = "BERTH_GUARD_SELF_TEST";
 
 const model::Device* first_gpu(const model::Snapshot& snapshot) {
@@ -47,7 +47,7 @@ const model::Device* first_gpu(const model::Snapshot& snapshot) {
   return nullptr;
 }
 
-/// Reads the descriptor until its end, or until the time is over.
+/// Reads the descriptor until the end of its data, or until the time `end`.
 std::string read_until(int from, Clock::time_point end) {
   std::string all;
   std::array<char, 4096> part{};
@@ -171,7 +171,7 @@ Result<guard::SelfTest> self_test_in_child(std::map<std::string, std::string> va
     return Error{ErrorCode::kUnavailable, "E0958",
                  text("the self-test cannot be started: {}", error_words(child.problem)), ""};
   const std::string said = read_until(from.get(), Clock::now() + kPatience);
-  // The child has ended, or it hangs in the driver, where even SIGKILL may not end it.
+  // The child has ended, or it hangs in the driver. In the driver, even SIGKILL may not end it.
   ::kill(child.pid, SIGKILL);
   for (int tries = 0; tries < 500 && ::waitpid(child.pid, nullptr, WNOHANG) == 0; ++tries)
     ::usleep(10'000);

@@ -1,4 +1,4 @@
-// `berth health`: whether GPUs are ready for a job, for prolog scripts and people.
+// `berth health`: checks whether GPUs are ready for a job, for prolog scripts and for people.
 #include <filesystem>
 
 #include "base/file.hpp"
@@ -65,7 +65,8 @@ std::string kept_folder() {
   return std::filesystem::exists(bench::kept_file(own), problem) ? own : system::kSystemState;
 }
 
-/// Adds the check of speed if --against names a baseline, or `berth bench --keep` has results.
+/// Adds the check of speed to each device, if --against names a baseline or `berth bench --keep`
+/// has stored results.
 Status add_speed_checks(const Arguments& arguments, std::vector<CheckedDevice>& all) {
   const auto named = arguments.value("--against");
   const std::string folder = kept_folder(), kept = bench::kept_file(folder);
@@ -79,7 +80,8 @@ Status add_speed_checks(const Arguments& arguments, std::vector<CheckedDevice>& 
         "berth bench --keep"};
   const auto baseline = read_results(named.value_or(bench::kept_baseline_file(folder)));
   if (!baseline && named) return baseline.error();
-  // Without --against, damaged result files must not make a prolog script fail.
+  // Without --against, ignore damaged result files, so that a prolog script does not fail because
+  // of them.
   const bench::EarlierResults none;
   for (CheckedDevice& one : all)
     one.checks.push_back(

@@ -38,8 +38,8 @@ std::string blanks(int count) {
   return std::string(static_cast<std::size_t>(std::max(0, count)), ' ');
 }
 
-/// Prints two columns. The left one is at most `most` wide. If its text is longer, the right text
-/// begins on the next line.
+/// Prints two columns. The left column is at most `most` wide. If a left text is wider, its right
+/// text begins on the next line.
 std::string two_columns(const std::vector<Row>& rows, int most, const Terminal& terminal) {
   const int width = std::min(terminal.width, kWidest);
   int left = 0;

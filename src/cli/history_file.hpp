@@ -9,13 +9,13 @@
 
 namespace berth::cli {
 
-/// Opens the history of this user's broker or, if there is none, of the system broker. Fails as
-/// HistoryReader::open.
+/// Opens the history of this user's broker or, if there is none, of the system broker. Fails with
+/// the errors of HistoryReader::open().
 [[nodiscard]] Result<watch::HistoryReader> open_history();
 
-/// The error E0986 of a verb that found nothing since `from` (Unix seconds). `what` is its message
-/// if the history has readings. If there are earlier readings, the hint is a command with a --since
-/// that includes them.
+/// Returns the error E0986 for a verb that found no records since `from` (Unix seconds). If the
+/// history has readings, the message is `what`. If they are earlier than `from`, the hint is a
+/// command with a --since that includes them.
 [[nodiscard]] Error nothing_kept(const watch::HistoryReader& reader, std::int64_t from,
                                  std::int64_t now, const std::string& what,
                                  const std::string& verb);

@@ -50,7 +50,7 @@ Result<Period> asked_of(const Arguments& arguments, std::chrono::milliseconds us
   return asked;
 }
 
-/// The time step at which the table has about thirty rows.
+/// The time step in seconds with which the table has about thirty rows.
 std::int64_t table_step(const Period& asked) {
   constexpr std::int64_t kMostRows = 30;
   for (const std::int64_t step : {1, 10, 30, 60, 300, 600, 1800, 3600, 10'800, 21'600, 86'400})
@@ -94,9 +94,9 @@ std::string history_table(const std::vector<DeviceHistory>& devices, const Perio
   return table.render(terminal);
 }
 
-/// Writes no exponent, because not every program can read one.
+/// Formats a number without an exponent, because not every program can read exponents.
 std::string csv_number(double value) {
-  constexpr double kLarge = 1e6;  // bytes and millijoules need no fraction
+  constexpr double kLarge = 1e6;  // larger values are bytes or millijoules, which need no fraction
   return value < kLarge ? fmt::format(",{:.10g}", value) : fmt::format(",{:.0f}", value);
 }
 
@@ -187,7 +187,7 @@ std::string usage_table(const std::vector<serve::UsageSum>& sums, const std::str
   return table.render(terminal);
 }
 
-/// A value for --since that is at least this many seconds: "45m", "3h", "12d".
+/// Seconds as a value for --since, rounded up: "45m", "3h", "12d".
 std::string since_words(std::int64_t seconds) {
   constexpr std::int64_t kHour = 3600;
   const auto rounded_up = [&](std::int64_t unit) { return (seconds + unit - 1) / unit; };

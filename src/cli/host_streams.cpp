@@ -20,7 +20,7 @@
 namespace berth::cli {
 namespace {
 
-constexpr int kMostParts = 64;  // after this many reads, the next machine is read
+constexpr int kMostParts = 64;  // after this many reads from one machine, read from the next
 
 std::string last_line(std::string_view errors) {
   errors = trim(errors);
@@ -56,7 +56,7 @@ struct HostStreams::Stream {
   std::string line, errors;
   Clock::time_point heard, asked;
 
-  /// Reads what has arrived on stderr, and keeps the last part. True at the end of stderr.
+  /// Reads what has arrived on stderr, and keeps the end of it. Returns true if stderr was closed.
   bool read_errors() {
     constexpr std::size_t kMostErrors = 4096;
     std::array<char, 4096> part{};
@@ -139,7 +139,8 @@ void HostStreams::fail(Stream& stream, std::size_t position, const std::string& 
 void HostStreams::read(Stream& stream, std::size_t position) {
   std::array<char, 16 << 10> part{};
   ssize_t count = 0;
-  // Only the end of stdout matters, but epoll would report the end of stderr forever.
+  // Remove a closed stderr from epoll, which would report it forever. Only a closed stdout means
+  // that the program has ended.
   if (stream.read_errors())
     ::epoll_ctl(events_descriptor_.get(), EPOLL_CTL_DEL, stream.err.get(), nullptr);
   for (int i = 0; i < kMostParts; ++i) {
@@ -160,7 +161,7 @@ void HostStreams::read(Stream& stream, std::size_t position) {
   if (count != 0) return;
   int status = 0;
   const pid_t pid = std::exchange(stream.pid, -1);
-  ::kill(-pid, SIGKILL);  // the program has closed its output, so nothing else will come
+  ::kill(-pid, SIGKILL);  // ssh has closed its output, so nothing else will come from it
   ::waitpid(pid, &status, 0);
   stream.read_errors();
   const std::string why = why_no_answer(status, stream.errors);
@@ -174,7 +175,7 @@ void HostStreams::update() {
     Stream& stream = *streams_[i];
     const Clock::time_point now = Clock::now();
     if (stream.pid <= 0) {
-      if (!stream.errors.empty()) {  // ssh could not be started
+      if (!stream.errors.empty()) {  // why ssh could not be started
         events_.on_failure(i, std::exchange(stream.errors, {}));
       } else if (now - stream.asked >= options_.retry) {
         start(stream);

@@ -1,5 +1,5 @@
-// The output of one command on several machines, line by line, through the user's ssh. If a machine
-// does not answer, the command is started there again.
+// Runs one command on several machines through the user's ssh, and passes on its output line by
+// line. If a machine does not answer, the command is started there again.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@ namespace berth::cli {
 /// The local command, with its arguments, that runs `command` on a machine.
 [[nodiscard]] std::vector<std::string> ssh_words(const std::string& host,
                                                  const std::string& command);
-/// Why a machine gave no answer, from how ssh ended and what it wrote to stderr.
+/// Why a machine gave no answer: derived from the wait status of ssh and its stderr.
 [[nodiscard]] std::string why_no_answer(int status, std::string_view errors);
 
 class HostStreams {
@@ -24,10 +24,11 @@ class HostStreams {
   struct Options {
     std::chrono::milliseconds silence{
         30'000};  // a machine that sends no line for this long has failed
-    std::chrono::milliseconds retry{10'000};  // pause before the command is started there again
+    // pause before the command is started again on that machine
+    std::chrono::milliseconds retry{10'000};
     std::size_t most_line = 16 << 20;
   };
-  /// Functions that update() calls, with the index of the machine.
+  /// Callbacks of update(). Each gets the index of the machine.
   struct Events {
     std::function<void(std::size_t, std::string_view line)> on_line;
     std::function<void(std::size_t, const std::string& why)> on_failure;
@@ -35,12 +36,13 @@ class HostStreams {
 
   HostStreams(const std::vector<std::string>& hosts, std::string command, Options options,
               Events events);
-  /// Ends the programs that are still running.
+  /// Kills the ssh programs that are still running.
   ~HostStreams();
   HostStreams(const HostStreams&) = delete;
   HostStreams& operator=(const HostStreams&) = delete;
 
-  /// A descriptor that is readable when update() has something to do, at least every second.
+  /// An epoll descriptor that is readable when update() has something to do, at least once a
+  /// second.
   [[nodiscard]] int descriptor() const { return events_descriptor_.get(); }
   /// Reads the lines that have arrived, without waiting.
   void update();

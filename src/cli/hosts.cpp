@@ -27,8 +27,8 @@ constexpr std::size_t kMostHosts = 64, kMostBytes = 16 << 20;
 struct Host {
   std::string name;
   system::ChildResult result;
-  bool has_answered = false;  // the machine's berth ran, even if its exit code reports a problem
-  std::string problem;        // why berth did not run there
+  bool has_answered = false;  // berth ran on the machine, even if its exit code is not 0
+  std::string problem;        // why berth did not run on the machine
 };
 
 bool is_name(std::string_view name) {

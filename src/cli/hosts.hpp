@@ -10,21 +10,21 @@
 
 namespace berth::cli {
 
-/// Whether --host was given, so that on_hosts() does the work.
+/// Whether --host was given. Then on_hosts() runs the verb on the other machines.
 [[nodiscard]] inline bool is_for_hosts(const Arguments& arguments) {
   return arguments.has("--host");
 }
 
-/// The machines of --host. Fails with kInvalidArgument (E0965) for a name that ssh could take for
-/// an option.
+/// The names that --host lists. Fails with kInvalidArgument (E0965) if ssh could take a name for an
+/// option.
 [[nodiscard]] Result<std::vector<std::string>> host_names(const Arguments& arguments);
 
-/// Whether a document has only a few levels, like all of Berth's documents. Writing a document
-/// needs stack space for each level.
+/// Whether a JSON document is nested only a few levels deep, as all documents of Berth are.
+/// Printing a document recurses once per level, so a deep one could overflow the stack.
 [[nodiscard]] bool is_shallow(std::string_view json);
 
-/// Runs the verb on all machines at the same time. The exit code is 1 if one gave no answer. Fails
-/// with kInvalidArgument (E0965) for a name that ssh could take for an option.
+/// Runs the verb on all machines at the same time. Returns exit code 1 if a machine gave no answer.
+/// Fails with kInvalidArgument (E0965) if ssh could take a name for an option.
 [[nodiscard]] Result<int> on_hosts(const Context& context, const std::string& verb);
 
 }  // namespace berth::cli

@@ -19,7 +19,8 @@ bool has_any(std::string_view text, std::initializer_list<std::string_view> word
   });
 }
 
-/// The text between two marks, without quotes; "" if the marks are missing.
+/// The text after `before` and in front of `after`, without quotes; "" if either of them is
+/// missing.
 std::string between(std::string_view text, std::string_view before, std::string_view after) {
   const std::size_t begin = text.find(before);
   if (begin == std::string_view::npos) return "";
@@ -29,21 +30,21 @@ std::string between(std::string_view text, std::string_view before, std::string_
   return printable(trim(found).substr(0, 200));
 }
 
-/// The host that could not be reached. pip writes host='…'; uv and conda write an address.
+/// The host that could not be reached. pip writes host='…'; uv and conda write a URL.
 std::string host_in(std::string_view text) {
   if (const std::string host = between(text, "host='", "'"); !host.empty()) return host;
   const std::size_t scheme = text.find("://");
   if (scheme == std::string_view::npos) return "";
   std::string_view rest = text.substr(scheme + 3);
   rest = rest.substr(0, rest.find_first_of("/ )`'\"\n"));
-  // An address may contain a user name and a password, which must not be shown.
+  // A URL may contain a user name and a password, which must not be shown.
   if (const std::size_t at = rest.rfind('@'); at != std::string_view::npos)
     rest.remove_prefix(at + 1);
   return printable(rest.substr(0, 200));
 }
 
-/// The packages that exclude each other: "torch and jax" from pip's "Cannot install a and b
-/// because", or from uv's "Because a depends on".
+/// The packages whose requirements conflict, such as "torch and jax". pip names them in "Cannot
+/// install a and b because", uv in "Because a depends on".
 std::string conflict_in(std::string_view words) {
   if (const std::string both = between(words, "Cannot install ", " because these package versions");
       !both.empty())
@@ -60,7 +61,7 @@ bool is_offline(std::string_view words) {
 }
 
 /// Why the proxy refused the connection; "" if it did not. pip prints the proxy's status code. uv
-/// only says whether it was 407, which means a missing password.
+/// only tells whether the code was 407 (password required).
 std::string proxy_failure(std::string_view words) {
   if (const std::string code = between(words, "Tunnel connection failed: ", " "); !code.empty())
     return text("the proxy refuses the connection ({})", code);
@@ -73,8 +74,8 @@ std::string proxy_failure(std::string_view words) {
              : "";
 }
 
-/// Whether uv needed another Python and could not get it. uv's file name for a Python is
-/// "cpython-3.12.16…".
+/// Whether uv needed a Python version that is not installed, and could not download it. uv calls a
+/// Python "cpython-3.12.16…".
 bool has_no_python(std::string_view words) {
   return has_any(words, {"No interpreter found for", "No download found for"}) ||
          (has_any(words, {"Failed to download"}) && has_any(words, {"/cpython-"}));
@@ -91,7 +92,7 @@ std::string refusal_in(std::string_view words) {
 }
 
 InstallFailure refused(std::string_view words, const std::string& code) {
-  // With plain HTTP, the proxy's answer looks like one of the index.
+  // With plain HTTP, an answer of the proxy looks like an answer of the package index.
   if (code == "407")
     return {text("the proxy refuses the connection ({})", code), "env | grep -i _proxy"};
   return {text("the package index {} refuses access ({})", host_in(words), code),

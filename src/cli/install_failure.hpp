@@ -8,10 +8,10 @@
 namespace berth::cli {
 
 struct InstallFailure {
-  std::string says;  // "": the failure was not recognized
+  std::string says;  // an empty string if the failure was not recognized
   std::string hint;
 };
-/// `folder` is where the environment was to be created.
+/// `last_words`: the end of the output. `folder`: where the environment was to be created.
 [[nodiscard]] InstallFailure install_failure(std::string_view last_words,
                                              const std::string& folder);
 

@@ -48,8 +48,8 @@ Error needs_a_job(const char* verb) {
           "berth jobs"};
 }
 
-/// Jobs and arrays with this name that have not ended. If all have ended, only the one that ended
-/// last.
+/// The jobs and arrays with this name that have not ended. If all have ended, only the last one to
+/// end.
 std::vector<JobId> meant(const std::vector<Job>& jobs, std::string_view name) {
   std::set<JobId> active;
   const Job* last = nullptr;
@@ -65,7 +65,7 @@ std::vector<JobId> meant(const std::vector<Job>& jobs, std::string_view name) {
   return {active.begin(), active.end()};
 }
 
-/// The first numbers of a list, and how many others there are.
+/// The first numbers of a list as text, with the count of the omitted ones.
 std::string some_of(const std::vector<JobId>& ids) {
   constexpr std::size_t kMost = 8;
   std::string out;
@@ -113,7 +113,7 @@ Result<JobCalls> JobCalls::reach_for(std::string_view word) {
       "berth jobs"};
 }
 
-/// Connects to the next broker after the old one disconnected.
+/// After the broker has disconnected, connects to the next one.
 Status JobCalls::again(const Error& error) {
   if (!client::went_away(error) || !following_.goes_on()) return error;
   auto next = client::reach_again(client_.socket());
@@ -153,7 +153,7 @@ Result<Job> JobCalls::job(JobId id) {
                text("name one of them: {}", output::job_number(found->front()))};
 }
 
-/// The job that a word such as "7_3" names; nullopt if the word has another form.
+/// The job that a word such as "7_3" means (array and index); nullopt if the word has another form.
 Result<std::optional<JobId>> JobCalls::task(const std::string& word) {
   const auto line = word.find('_');
   if (line == std::string::npos || !is_number(word.substr(0, line)) ||
@@ -254,7 +254,7 @@ Result<JobId> JobCalls::last(const char* verb) {
   if (!found) return found.error();
   if (found->empty()) return needs_a_job(verb);
   const Job& job = found->front();
-  // The verbs `wait` and `why` accept a whole array.
+  // The verbs `wait` and `why` accept an array as one job.
   const bool takes_array = verb == std::string_view("wait") || verb == std::string_view("why");
   return job.task && takes_array ? job.task->array : job.id;
 }

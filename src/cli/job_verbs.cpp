@@ -1,4 +1,4 @@
-// `berth wait`, `cancel`, `hold` and `release`: apply to each named job, in order.
+// `berth wait`, `cancel`, `hold` and `release`: apply to each named job, in the given order.
 #include <algorithm>
 #include <csignal>
 
@@ -34,8 +34,8 @@ int code_for_wait(const Error& error) {
   return error.code == ErrorCode::kInvalidArgument ? kUsage : kOurFailure;
 }
 
-/// The exit code for a job. A job that was cancelled and then exited with 0 has not finished its
-/// work, so its code is 143, as if SIGTERM had killed it.
+/// The exit code of `berth wait` for a job. If a cancelled job exited with 0, it has not finished
+/// its work. So its code is 143, as if SIGTERM had killed it.
 int exit_code_of_job(const Job& job) {
   constexpr int kToldToEnd = 128 + SIGTERM;
   if (job.outcome && job.outcome->exit_code == 0 && job.state != JobState::kDone) return kToldToEnd;
@@ -51,7 +51,7 @@ std::string done_words(std::string_view what, const Job& job) {
                                          : text("job {} cancelled", number);
 }
 
-/// A line about the jobs of an array that are now in the wanted state.
+/// A line that names the jobs of an array that have reached the wanted state.
 std::string done_words(std::string_view what, const std::vector<Job>& jobs) {
   if (jobs.size() == 1) return done_words(what, jobs.front());
   const auto count = [&](JobState state) {
@@ -76,7 +76,8 @@ Result<client::Response> change(JobCalls& calls, JobId id, std::string_view what
   return answer;
 }
 
-/// The ids of all named jobs, without duplicates. Reports unknown names and sets `code`.
+/// The ids of all named jobs, without duplicates. Reports each unknown name, and sets `code` to the
+/// exit code.
 std::vector<JobId> ids_of_all(const Context& context, JobCalls& calls,
                               const std::vector<std::string>& words, int& code) {
   std::vector<JobId> all;
@@ -93,7 +94,7 @@ std::vector<JobId> ids_of_all(const Context& context, JobCalls& calls,
   return all;
 }
 
-/// Calls the broker for each named job, even if the call failed for an earlier one.
+/// Calls the broker for each named job. Continues after a failed call.
 Result<int> for_each_job(const Context& context, const char* what) {
   const bool mine = context.arguments.has("--mine");
   if (mine && !context.arguments.positional.empty()) return contradiction("--mine", "JOB");
@@ -123,7 +124,7 @@ Result<int> for_each_job(const Context& context, const char* what) {
   return code;
 }
 
-/// Adds a job, or each job of an array.
+/// Adds the id of the job or, for an array, the ids of all its jobs.
 Status add_jobs(JobCalls& calls, JobId id, std::vector<JobId>& ids) {
   const auto jobs = calls.jobs(id);
   if (!jobs) return jobs.error();
@@ -131,7 +132,7 @@ Status add_jobs(JobCalls& calls, JobId id, std::vector<JobId>& ids) {
   return Done{};
 }
 
-/// The ids of all names. All are found before the verb waits for the first job.
+/// The ids of all named jobs. All are looked up before the verb waits for the first one.
 Result<std::vector<JobId>> ids_of(JobCalls& calls, const std::vector<std::string>& words) {
   std::vector<JobId> ids;
   for (const std::string& word : words) {
@@ -148,7 +149,8 @@ struct Awaited {
   std::vector<JobId> ids;
 };
 
-/// The jobs that the user named, or else the caller's last job or array.
+/// The jobs to wait for: those that the user named, or the caller's last job or array if none was
+/// named.
 Result<Awaited> awaited(const Context& context) {
   const std::vector<std::string>& words = context.arguments.positional;
   if (words.empty()) {

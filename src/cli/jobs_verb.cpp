@@ -18,10 +18,10 @@ namespace {
 
 using model::Job;
 
-/// The most rows on a terminal; a program gets all rows.
+/// The most rows on a terminal. Output for programs has all rows.
 constexpr int kRowsOnAScreen = 100;
 
-/// Parses one or more words such as "12" and "7-12".
+/// Checks words such as "12" and "7-12", and joins them with commas.
 Result<std::string> numbers_of(const std::vector<std::string>& words) {
   std::string out;
   for (const std::string& word : words) {
@@ -50,7 +50,7 @@ Result<std::string> limit_of(const Context& context) {
   return fmt::format("{}&limit={}", context.json ? "" : "&compact", *number);
 }
 
-/// The options as a query, because the broker filters the jobs.
+/// Converts the options to a URL query, because the broker filters the jobs.
 Result<std::string> query_of(const Context& context) {
   const Arguments& arguments = context.arguments;
   std::string query = arguments.has("--all") ? "all" : "";

@@ -24,7 +24,7 @@ namespace {
 
 class KubeQueue : public OtherQueue {
  public:
-  /// `all`: these are all GPUs of the node.
+  /// `all`: whether `gpus` are all GPUs of the node.
   KubeQueue(std::string state, std::vector<std::string> ask, const std::vector<LentGpu>& gpus,
             bool all)
       : OtherQueue(*model::scheduler_of("kubernetes")),
@@ -34,7 +34,8 @@ class KubeQueue : public OtherQueue {
         all_(all) {}
 
   Result<engines::NodeState> look(bool is_lend) override {
-    // If the list of closed GPUs is unreadable, pods get no GPU, so all GPUs count as closed.
+    // If the list of closed GPUs cannot be read, no GPU is offered to pods. So all GPUs count as
+    // closed.
     const auto closed = own_.units();
     const auto is_closed = [&](const LentGpu& gpu) {
       return !closed || std::find(closed->begin(), closed->end(), gpu.unit) != closed->end();
@@ -42,8 +43,8 @@ class KubeQueue : public OtherQueue {
     if (!closed && is_lend) return closed.error();
     engines::NodeState now;
     // A command closes or opens all its GPUs in one step, so only GPUs that were added later can
-    // differ. Before lending, one closed GPU counts as drained. Before reclaiming, all must be
-    // closed.
+    // differ. Before lending, one closed GPU is enough to count as drained. Before reclaiming, all
+    // must be closed.
     now.drained = is_lend ? std::any_of(gpus_.begin(), gpus_.end(), is_closed)
                           : closed && std::all_of(gpus_.begin(), gpus_.end(), is_closed);
     if (now.drained) now.reason = engines::kOwnQueueMark;
@@ -53,8 +54,8 @@ class KubeQueue : public OtherQueue {
     return now;
   }
   Status close(const engines::NodeState&) override {
-    // A damaged file closes all GPUs. Writing a list of only some GPUs would open the others, so
-    // refuse that.
+    // If the list is damaged, all GPUs are closed. Writing a new list with only some GPUs would
+    // open the others, so fail.
     if (const auto closed = own_.units(); !closed && !all_) return closed.error();
     return set(true);
   }
@@ -77,7 +78,7 @@ class KubeQueue : public OtherQueue {
     return own_.set(units, closed);
   }
 
-  /// Reads which pods have one of the GPUs.
+  /// Reads which pods have one of the GPUs, from `berth-k8s held`.
   Status ask() {
     const auto said = said_by(ask_);
     const auto json = nlohmann::json::parse(said.value_or(""), nullptr, false);
@@ -104,7 +105,8 @@ class KubeQueue : public OtherQueue {
   std::vector<std::string> running_;
 };
 
-/// The units that --devices names, otherwise all units that are offered to Kubernetes.
+/// The GPUs and partitions that --devices names, or all that are offered to Kubernetes if there is
+/// no --devices.
 Result<std::vector<LentGpu>> gpus_of(const Context& context, const model::Snapshot& snapshot) {
   const auto named = context.arguments.values("--devices");
   std::vector<model::Selected> chosen;

@@ -127,7 +127,8 @@ std::string json_of(const std::vector<engines::KubeResource>& resources) {
   return json.finish();
 }
 
-/// Adds one row for each GPU, because each GPU is offered as many small pieces of memory.
+/// Adds a row for each GPU, because each GPU is offered to Kubernetes as many small units of
+/// memory.
 void add_steps(const engines::KubeResource& resource, output::Table& table) {
   std::size_t first = 0;
   for (std::size_t i = 1; i <= resource.devices.size(); ++i) {
@@ -147,7 +148,7 @@ Result<int> print_devices(const Context& context) {
   const auto seen = look(context, Processes::kUsers, false);
   if (!seen) return seen.error();
   auto units = engines::kube_units(*seen);
-  // If this user may not read the folder, it is unknown which GPUs are closed for pods. Then all
+  // If this user cannot read the folder, it is unknown which GPUs are closed to pods. Then all GPUs
   // are shown.
   const engines::OwnQueue own(context.arguments.value("--state").value_or(kKubeState));
   if (own.units()) own.apply(units);
@@ -179,7 +180,8 @@ Result<int> print_devices(const Context& context) {
   return 0;
 }
 
-/// `berth k8s dra` learns the node and the API server from options or, in a pod, from variables.
+/// Checks that `berth k8s dra` knows its node and the API server: from options or, in a pod, from
+/// variables.
 Status check_place(const Arguments& given) {
   constexpr const char* kExample = "berth k8s dra --node NAME --api https://HOST:PORT";
   if (!given.value("--node") && !env_nonempty("NODE_NAME"))
@@ -190,7 +192,7 @@ Status check_place(const Arguments& given) {
   return Done{};
 }
 
-/// Executes berth-k8s, which is in the same folder as this program if it was built.
+/// Replaces this process with berth-k8s, which is in the folder of this program if it was built.
 Result<int> become_plugin(const Context& context, const char* part) {
   const Arguments& given = context.arguments;
   const auto config = config_of(given, part);

@@ -29,9 +29,10 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kPatience{60'000}, kLook{500};
-constexpr milliseconds kTest{70'000};  // the self-test in the pod may take 60 s
+constexpr milliseconds kTest{70'000};  // longer than the self-test in the pod, which may take 60 s
 
-/// Reads the limits of all devices into the report, and returns them. Empty: there are no limits.
+/// Adds the limits of all devices to the report, and returns them. The list is empty if there are
+/// no limits.
 std::vector<guard::ContainerLimit> read_limits(const std::string& folder,
                                                engines::InsideReport& report) {
   auto limits = guard::limits_in_container(folder);
@@ -50,7 +51,7 @@ std::vector<guard::ContainerLimit> read_limits(const std::string& folder,
   return *std::move(limits);
 }
 
-/// Adds the checks of one device. A check that fails on one device counts as failed.
+/// Adds the self-test results of one device. A check counts as failed if it fails on any device.
 void add_checks(const guard::SelfTest& test, engines::InsideReport& report) {
   for (const auto& check : test.checks) {
     const auto known = std::find_if(report.checks.begin(), report.checks.end(),
@@ -70,7 +71,8 @@ engines::InsideReport look_inside() {
   std::vector<guard::ContainerLimit> limits;
   if (const auto folder = env_nonempty("BERTH_GUARD")) limits = read_limits(*folder, report);
   if (limits.empty()) {
-    // This test takes no memory. It only shows whether the driver answers.
+    // Call the self-test with 0 bytes: it allocates no memory, and only shows whether the driver
+    // answers.
     const auto test = self_test_in_child({{"BERTH_GUARD", "/nonexistent"}}, 0);
     if (!test) report.failure = test.error().message;
     return report;
@@ -187,7 +189,7 @@ Error cannot(std::string message, std::string hint) {
   return {ErrorCode::kUnavailable, "E0968", std::move(message), std::move(hint)};
 }
 
-/// kubectl's output. Fails with kUnavailable (E0968) and kubectl's message.
+/// Runs kubectl and returns its output. Fails with kUnavailable (E0968), with kubectl's message.
 Result<std::string> kubectl(std::vector<std::string> words, std::string input = {}) {
   words.insert(words.begin(), {"kubectl", "--request-timeout=20s"});
   static const std::atomic<bool> kNever = false;
@@ -199,7 +201,7 @@ Result<std::string> kubectl(std::vector<std::string> words, std::string input = 
                   "https://kubernetes.io/docs/tasks/tools");
   if (!done.is_over) return cannot(text("kubectl did not answer within 30 s"), "kubectl get nodes");
   if (done.status != 0) {
-    // The last line contains the reason; client-go repeats its message in the lines before.
+    // The last line contains the reason; the lines before are client-go's log of the same message.
     const std::string said(trim(done.errors.substr(
         done.errors.find_last_of('\n', done.errors.find_last_not_of('\n')) + 1)));
     return cannot(text("kubectl {} failed: {}", words[2], printable(said)), "kubectl get nodes");
@@ -245,7 +247,7 @@ class Verifier {
     return all;
   }
 
-  /// Takes image and runtime class from the installed DaemonSet, unless they are given.
+  /// Reads the image and the runtime class from the installed DaemonSet, unless the user gave them.
   Status describe() {
     const Arguments& given = context_.arguments;
     std::random_device random;
@@ -278,8 +280,8 @@ class Verifier {
       if (!read) return std::move(read).error();
       state = *std::move(read);
       if (state.is_over() || state.is_hopeless) break;
-      // The time limit applies until the pod runs. Then the test inside gets the same time again,
-      // or kTest if that is longer.
+      // The time limit applies until the pod runs. From then on, the test in the pod gets a time
+      // limit of its own: the same time, or kTest if that is longer.
       if (state.phase == "Running" && !std::exchange(has_run, true))
         end = Clock::now() + std::max(patience_, kTest);
       if (Clock::now() > end) break;
@@ -317,7 +319,8 @@ class Verifier {
     return verdict;
   }
 
-  /// The newest message about the pod, for a container that did not start.
+  /// The newest event that Kubernetes reports about the pod, which tells why its container did not
+  /// start.
   std::string events() {
     const auto found = kubectl(words({"get", "events", "--sort-by=.metadata.creationTimestamp",
                                       "--field-selector", "involvedObject.name=" + pod_.name, "-o",
@@ -338,8 +341,8 @@ class Verifier {
 
 Result<int> run_k8s_verify(const Context& context) {
   if (!context.arguments.has("--inside")) return Verifier(context).run();
-  // The presence of the guard shows whether the device is a share. Whether its limits can be read
-  // does not matter here.
+  // The device is a share if the guard is present. This does not depend on whether its limits can
+  // be read.
   const bool is_share = env_nonempty("BERTH_GUARD").has_value();
   const auto report = look_inside();
   if (context.json) {

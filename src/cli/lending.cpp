@@ -64,7 +64,7 @@ class Lending {
     }
   }
 
-  /// The jobs of Berth that still have one of the GPUs.
+  /// The jobs of Berth that still use one of the GPUs, and for which the command waits.
   [[nodiscard]] const std::vector<std::string>& waits_for() const { return waits_for_; }
 
  private:

@@ -1,5 +1,5 @@
-// Moves GPUs between Berth's own queue and that of another scheduler: `berth slurm lend`, `berth
-// k8s lend`, and `reclaim`. engines/lending.hpp decides each step.
+// `berth slurm lend`, `berth k8s lend`, and `reclaim`: move GPUs between Berth's own queue and that
+// of another scheduler. engines/lending.hpp decides each step.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct LentGpu {
   std::string unit, label;
 };
 
-/// The queue of the other scheduler.
+/// The interface to the queue of the other scheduler.
 class OtherQueue {
  public:
   explicit OtherQueue(const model::Scheduler& scheduler) : scheduler_(scheduler) {}
@@ -25,16 +25,16 @@ class OtherQueue {
   OtherQueue(const OtherQueue&) = delete;
   OtherQueue& operator=(const OtherQueue&) = delete;
 
-  /// Reads the node's state in the queue. While the node is drained with Berth's reason, the queue
-  /// gives its GPUs to no new jobs.
+  /// Reads the node's state in the other queue. A node that is drained with Berth's reason gives
+  /// its GPUs to no new job of that queue.
   [[nodiscard]] virtual Result<engines::NodeState> look(bool is_lend) = 0;
   [[nodiscard]] virtual Status close(const engines::NodeState& now) = 0;
   [[nodiscard]] virtual Status open(const engines::NodeState& now) = 0;
-  /// The jobs of this queue that still use the GPUs, as a text for people.
+  /// The jobs of the other queue that still use the GPUs, as a text for people.
   [[nodiscard]] virtual std::string running() const = 0;
-  /// The error to report if it cannot be found out whether the queue has such jobs.
+  /// The error to report if the other queue cannot tell whether its jobs still use the GPUs.
   [[nodiscard]] virtual Error unknown() const = 0;
-  /// Options that the command needs again: " --node n1".
+  /// Options that must be repeated in a suggested command: " --node n1".
   [[nodiscard]] virtual std::string options() const = 0;
   virtual void add_to(output::JsonWriter& json) const = 0;
 
@@ -44,10 +44,10 @@ class OtherQueue {
   const model::Scheduler& scheduler_;
 };
 
-/// Refuses a caller who is not root. `word`: "lend" or "reclaim".
+/// Fails if the caller is not root. `word` is "lend" or "reclaim", for the message.
 [[nodiscard]] Status may_move(const model::Scheduler& scheduler, const std::string& word);
-/// Moves the GPUs and prints what was done. Fails with kUnavailable (E1014, E1016), and as the
-/// queue and the broker do.
+/// Moves the GPUs and prints what was done. Fails with kUnavailable (E1014, E1016), or with the
+/// errors of the queue and of the broker.
 [[nodiscard]] Result<int> move_gpus(const Context& context, OtherQueue& queue,
                                     const std::vector<LentGpu>& gpus, bool is_lend);
 

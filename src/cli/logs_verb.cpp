@@ -26,7 +26,7 @@ namespace {
 using model::Job;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kGlance(100);  // longest delay until new output is shown
+constexpr milliseconds kGlance(100);  // the longest delay before new output is shown
 
 Error no_log(const Job& job) {
   if (job.queued && job.uid != ::geteuid())
@@ -49,12 +49,12 @@ Error unreadable(const Job& job, int problem) {
           "ls -l " + printable(job.log)};
 }
 
-/// Selects the lines of one rank, without the "[rank 3] " in front of each.
+/// Selects the lines of one rank from a log, and removes the prefix "[rank 3] " of each.
 class RankLines {
  public:
   explicit RankLines(std::int64_t rank) : prefix_(fmt::format("[rank {}] ", rank)) {}
 
-  /// Returns the text of the rank in the next bytes of the log.
+  /// Takes the next bytes of the log, and returns those that belong to the rank, without prefixes.
   std::string of(std::string_view bytes) {
     std::string text;
     for (const char c : bytes) {
@@ -71,15 +71,16 @@ class RankLines {
   [[nodiscard]] bool found() const { return found_; }
 
  private:
-  static constexpr std::size_t kOther = std::string::npos;  // the line belongs to another rank
+  // value of matched_ if the line belongs to another rank
+  static constexpr std::size_t kOther = std::string::npos;
 
   std::string prefix_;
-  std::size_t matched_ = 0;  // how many characters of the prefix have matched in this line
+  std::size_t matched_ = 0;  // how many characters of the prefix this line has matched so far
   bool found_ = false;
 };
 
-/// A log file that grows. It may not exist yet, and is truncated if the job restarts. If the caller
-/// is an administrator who may not open it, the broker reads it.
+/// A log file that may still grow. It may not exist yet, and is truncated if the job restarts. If
+/// the caller is an administrator without permission to open it, the broker reads it.
 class LogFile {
  public:
   LogFile(const Job& job, JobCalls& calls, RankLines* rank)
@@ -114,12 +115,12 @@ class LogFile {
     return false;
   }
 
-  /// Moves the read position so that only the last lines are copied.
+  /// Moves the read position so that only the last `lines` lines are copied.
   void go_to_last(std::int64_t lines) {
     if (is_told_) return;  // only the broker can open the file, and it always reads from the start
     at_ = size();
     if (lines == 0) return;
-    // A newline at the end of the file does not begin another line.
+    // If the file ends with a newline, the last line is the one before this newline.
     std::int64_t ends = -1;
     std::array<char, 1 << 14> bytes;  // NOLINT(cppcoreguidelines-pro-type-member-init)
     for (off_t block = at_; block > 0;) {
@@ -169,7 +170,7 @@ class LogFile {
   std::string path_;
   model::JobId job_;
   JobCalls& calls_;
-  RankLines* rank_;  // null: all lines
+  RankLines* rank_;  // selects the lines of one rank; null means all lines
   Descriptor file_;
   bool is_told_ = false;  // this user may not open the file, so the broker reads it
   off_t at_ = 0;
@@ -201,7 +202,8 @@ Result<std::optional<RankLines>> rank_wanted(const Context& context) {
   return std::optional(RankLines(*number));
 }
 
-/// The JSON document. Programs read the file themselves, because a log may be larger than memory.
+/// The JSON document with the log's path. Programs read the log themselves, because it may be
+/// larger than memory.
 std::string document_of(const Job& job, LogFile& log) {
   const bool is_there = log.open() == 0 && !log.is_told();
   output::JsonWriter json;
@@ -216,7 +218,7 @@ std::string document_of(const Job& job, LogFile& log) {
   return json.finish();
 }
 
-/// Copies the output until the job has ended, and then the rest.
+/// Copies new output until the job has ended, and then the remaining output.
 Result<Job> follow(const Context& context, JobCalls& calls, Job job, LogFile& log) {
   while (!model::has_ended(job.state)) {
     auto ended = calls.ended(job.id, kGlance);
@@ -251,7 +253,7 @@ Result<int> run_logs(const Context& context) {
     return 0;
   }
   const int problem = log.open();
-  // The log is missing. This is not an error if the job never started, because it has written
+  // The log does not exist. If the job never started, this is not an error, because it has written
   // nothing.
   if (problem == ENOENT && !job->started_unix_milliseconds) {
     context.err(text("note: {}",

@@ -22,7 +22,7 @@
 namespace berth::cli {
 namespace {
 
-/// If the broker takes longer than this, the list is shown without leases.
+/// If the broker takes longer than this to answer, the list is shown without leases.
 constexpr std::chrono::milliseconds kPatience(1000);
 
 /// Whether the job's lease is on this device or partition.
@@ -33,7 +33,7 @@ bool holds(const std::vector<model::Holding>& holdings, model::JobId job,
                      [&](const model::Holding& one) { return one.job == job && one.unit == unit; });
 }
 
-/// Whether a broker should be running but is not: it left unfinished work, the system broker ran a
+/// Whether a broker should be running but is not: it left unfinished jobs, the system broker ran a
 /// moment ago, or a process still locks a device.
 bool is_broker_missed(const model::Snapshot& snapshot) {
   if (system::system_broker_expected_for().count() > 0 ||

@@ -10,7 +10,8 @@
 namespace berth::cli {
 namespace {
 
-/// The software, from files only. The driver was already called for the snapshot.
+/// Finds the installed software from files alone, without starting programs. The driver's data come
+/// from the snapshot.
 model::Software software_here(const model::Driver& driver) {
   doctor::Sources sources = doctor::this_machine(doctor::Depth::kStatic);
   if (!driver.version.empty()) sources.driver.driver_version = driver.version;

@@ -15,7 +15,7 @@ std::string called(const Verb& verb) {
   return verb.name[0] == '\0' ? "berth" : std::string("berth ") + verb.name;
 }
 
-/// An option as help shows it: "-d, --device LIST" for "-d,--device" and "LIST".
+/// The names of an option and its value, as the help shows them: "-d, --device LIST".
 std::string shown(const Option& option) {
   std::string names = option.names;
   if (const auto comma = names.find(','); comma != std::string::npos) names.insert(comma + 1, " ");
@@ -35,7 +35,8 @@ std::string usage(const Verb& verb) {
   return verb.operands[0] == '\0' ? out : out + " " + verb.operands;
 }
 
-/// Escapes text for roff, so that no line becomes a request and hyphens can be copied.
+/// Escapes text for roff: no line starts a roff command, and hyphens remain ASCII, so that readers
+/// can copy them.
 std::string roff(std::string_view text) {
   std::string out;
   if (!text.empty() && (text[0] == '.' || text[0] == '\'')) out = "\\&";
@@ -69,7 +70,7 @@ std::string roff_examples(const Verb& verb) {
   return out;
 }
 
-/// The name of a verb's page: "berth-run" for `berth run`.
+/// The name of a verb's man page: "berth-run" for `berth run`.
 std::string page_name(const Verb& verb) {
   return verb.name[0] == '\0' ? "berth" : std::string("berth-") + verb.name;
 }
@@ -79,7 +80,7 @@ std::string upper(std::string text) {
   return text;
 }
 
-/// The text of a cell in a Markdown table.
+/// Escapes text for a cell of a Markdown table.
 std::string cell(std::string_view text) {
   std::string out;
   for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);

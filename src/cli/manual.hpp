@@ -1,5 +1,5 @@
-// The verb table in other forms: man page, shell completion, docs/cli.md, JSON. All are made from
-// the rows that also parse the command line, so they cannot contradict it.
+// Generates the man pages, shell completion, docs/cli.md and JSON from the verb table. The same
+// table parses the command line, so these texts cannot contradict it.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@ namespace berth::cli {
 
 struct Verb;
 
-/// berth(1) in roff.
+/// The man page berth(1) as roff.
 [[nodiscard]] std::string man_page();
-/// One verb's page: berth-run(1).
+/// The man page of one verb, such as berth-run(1), as roff.
 [[nodiscard]] std::string man_page(const Verb& verb);
-/// docs/cli.md.
+/// The text of docs/cli.md.
 [[nodiscard]] std::string markdown_page();
 /// The verb table as {"schema":1,"verbs":[…],"common_options":[…],"exit_codes":[…]} in one line,
 /// with texts in English.

@@ -17,8 +17,8 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kMostFile = std::size_t{1} << 20U;
 
-/// The key of a command's estimate. It contains the folder and all words, because another command
-/// may have the same file name.
+/// The key of a command's estimate: the current folder and all words. The file contains the key,
+/// because the file's name is only a checksum, which two commands may share.
 Json key_of(const std::vector<std::string>& command) {
   std::error_code problem;
   Json words = json_of_words<Json>(command);
@@ -45,7 +45,8 @@ void keep_estimate(const std::vector<std::string>& command, const MeasuredEstima
                          {"command", key},
                          {"peak_bytes", estimate.peak_bytes},
                          {"reserve_bytes", estimate.reserve_bytes}};
-  // Ignore a failed write: without the file, `berth run` cannot warn, but nothing else changes.
+  // Ignore a failed write. Then `berth run` cannot warn about too little memory, but everything
+  // else works.
   static_cast<void>(replace_file(file, line_of(document) + "\n", 0644));
 }
 

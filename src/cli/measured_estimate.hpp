@@ -1,5 +1,5 @@
-// The estimates that `berth plan measure` stores. `berth run` reads them, and warns if a job's
-// --memory is less than its estimate. There is one small file for each command and folder.
+// Stores the estimates of `berth plan measure`, in a small file for each command and folder. `berth
+// run` reads them, and warns if a job's --memory is less than its estimate.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 namespace berth::cli {
 
 struct MeasuredEstimate {
-  std::uint64_t peak_bytes = 0;     // peak of the framework's allocator
-  std::uint64_t reserve_bytes = 0;  // what to reserve on a GPU
+  std::uint64_t peak_bytes = 0;     // the peak of the framework's memory allocator
+  std::uint64_t reserve_bytes = 0;  // how much memory to reserve on a GPU
 };
 
-/// Stores the estimate for this command in the current folder. Ignores a failure to write it,
-/// because the estimate is only a convenience.
+/// Stores the estimate for this command in the current folder. Ignores a failed write, because the
+/// estimate is only used for a warning.
 void keep_estimate(const std::vector<std::string>& command, const MeasuredEstimate& estimate);
-/// The stored estimate for exactly this command in the current folder.
+/// The stored estimate for exactly this command in the current folder; nullopt if there is none.
 [[nodiscard]] std::optional<MeasuredEstimate> estimate_for(const std::vector<std::string>& command);
 
 }  // namespace berth::cli

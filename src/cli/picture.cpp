@@ -29,7 +29,7 @@ system::ChildResult convert(std::vector<std::string> words, std::string_view svg
                            is_stopped);
 }
 
-/// Fails with kUnavailable (E1097).
+/// Converts an SVG to PNG. Fails with kUnavailable (E1097).
 Result<std::string> png_of(std::string_view svg) {
   auto made = convert({"--format=png", "--zoom=2"}, svg);
   if (made.problem == 0 && made.is_over && made.status == 0 && !made.output.empty())
@@ -68,7 +68,7 @@ Status write_picture(const Arguments& arguments, const Descriptor& file, std::st
     svg = png;
   }
   bool written = ::ftruncate(file.get(), 0) == 0 ||
-                 errno == EINVAL;  // the file may be a pipe, which has no length
+                 errno == EINVAL;  // a pipe cannot be truncated, which is no error
   while (written && !svg.empty()) {
     const ssize_t n = ::write(file.get(), svg.data(), svg.size());
     if (n < 0 && errno == EINTR) continue;

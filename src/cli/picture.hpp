@@ -1,4 +1,5 @@
-// The file of --svg: an SVG, or a PNG if its name ends with .png. rsvg-convert makes the PNG.
+// The file that --svg names: an SVG, or a PNG if its name ends with .png. The program rsvg-convert
+// makes the PNG.
 #pragma once
 
 #include <string_view>
@@ -9,9 +10,9 @@
 
 namespace berth::cli {
 
-/// Opens the file before the measurements, so that a wrong name is reported at once and not after
-/// hours. Without --svg, the descriptor is empty. Fails with kUnavailable (E0547; E1097: a PNG was
-/// asked for, and rsvg-convert is not installed).
+/// Opens the file before the measurements, so that a wrong name is reported before hours of work.
+/// Without --svg, the descriptor is empty. Fails with kUnavailable (E0547; E1097: a PNG needs
+/// rsvg-convert, which is not installed).
 [[nodiscard]] Result<Descriptor> open_picture(const Arguments& arguments);
 /// Writes the picture. Does nothing if the descriptor is empty. Fails with kUnavailable (E0547;
 /// E1097: rsvg-convert failed).

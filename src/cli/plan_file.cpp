@@ -16,7 +16,7 @@
 namespace berth::cli {
 namespace {
 
-/// What a folder of a model may contain, in the order of preference.
+/// The model files to look for in a folder. The first one that exists is used.
 constexpr std::array kModelFiles{"model.safetensors.index.json",
                                  "model.safetensors",
                                  "pytorch_model.bin.index.json",
@@ -62,7 +62,7 @@ std::optional<std::string> model_in_folder(const std::string& folder) {
 }  // namespace
 
 Result<FileBytes> open_model_file(const std::string& path) {
-  // O_NONBLOCK: a FIFO must not hold up the program.
+  // With O_NONBLOCK, opening a FIFO does not wait for a writer.
   const auto fd = std::make_shared<Descriptor>(
       ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
   struct stat status = {};

@@ -34,9 +34,10 @@ struct Row {
 };
 
 struct Wish {
-  std::vector<std::string> command;  // the command as the user gave it, with its placeholders
+  // the user's command, with its placeholders for batch and sequence length
+  std::vector<std::string> command;
   bool has_batch_mark = false, has_seq_mark = false;
-  Size size;  // --batch, --seq
+  Size size;  // the values of --batch and --seq
   std::string time_limit = "10m";
   int gpus = 0;
 };
@@ -48,7 +49,7 @@ struct Answer {
   std::optional<double> largest_batch;
   bool is_too_small = false;    // not even a batch of 1 fits the GPU
   bool any_batch_fits = false;  // memory grows so little with the batch that any batch fits
-  // A sentence about what could not be predicted; "" if everything was.
+  // A sentence about what could not be predicted; "" if everything was predicted.
   std::string note;
 };
 
@@ -78,7 +79,7 @@ Result<std::optional<double>> size_of(const Arguments& arguments, const char* op
 Result<Wish> wish_of(const Context& context) {
   const Arguments& arguments = context.arguments;
   Wish wish;
-  // Words before "--" are operands.
+  // Words before "--" are taken as operands. So if COMMAND begins there, take the whole command.
   if (arguments.positional.size() == 1) wish.command = arguments.command;
   if (wish.command.empty() || wish.command.front().empty())
     return Error{ErrorCode::kInvalidArgument, "E0516", text("there is no command to run"),
@@ -110,7 +111,7 @@ Result<Wish> wish_of(const Context& context) {
   return wish;
 }
 
-/// The error for a run that recorded nothing, with the reason.
+/// The error for a run in which nothing was recorded; explains why.
 Error no_recording(const compare::Trial& trial, bool has_torch, bool sizes_differ) {
   Error error{ErrorCode::kUnavailable, "E0954", "", ""};
   if (trial.refusal) return *trial.refusal;
@@ -138,8 +139,8 @@ Error no_recording(const compare::Trial& trial, bool has_torch, bool sizes_diffe
   return error;
 }
 
-/// Runs the program once and reads the recording. `as_is`: the recording code must not shrink the
-/// program's batch.
+/// Runs the program once and reads what was recorded. If `as_is`, the recording code must not
+/// reduce the program's batch.
 Result<plan::Measurement> record(const Wish& wish, const std::vector<std::string>& command,
                                  bool as_is, const compare::HeldSignals& signals) {
   auto folder = compare::StatementFolder::make();
@@ -165,7 +166,7 @@ Result<plan::Measurement> record(const Wish& wish, const std::vector<std::string
   return measurement;
 }
 
-/// The sizes with which to run the program, if its command has placeholders.
+/// The sizes with which the program runs, if its command contains placeholders.
 std::vector<Size> sizes_of(const Wish& wish) {
   const Size& own = wish.size;
   std::vector<Size> sizes{own};
@@ -183,8 +184,8 @@ std::vector<std::string> command_with(const Wish& wish, const Size& size) {
   return filled(filled(wish.command, kBatchMark, size.batch), kSeqMark, size.seq);
 }
 
-/// Measures all sizes. If a size after the first cannot be recorded, skips it, and `later_problem`
-/// receives the reason.
+/// Runs the program with each size. If a size after the first cannot be recorded, skips it, and
+/// stores the reason in `later_problem`.
 Result<plan::Measurement> measure(const Wish& wish, std::string& later_problem) {
   const compare::HeldSignals signals;
   if (!wish.has_batch_mark && !wish.has_seq_mark) return record(wish, wish.command, false, signals);
@@ -255,7 +256,7 @@ Answer answer_for(plan::Measurement measurement, const Wish& wish) {
   return answer;
 }
 
-/// 0 if `bytes` is not a positive number.
+/// `bytes` as an integer; 0 if it is not a positive number.
 std::uint64_t whole(double bytes) {
   return bytes > 0 ? static_cast<std::uint64_t>(std::min(bytes, 1e18)) : 0;
 }
@@ -375,7 +376,8 @@ Result<int> plan_measure(const Context& context) {
         text("Not all sizes were recorded. The run with another size failed: {}.", later_problem);
   if (gpu) {
     const double usable = gpu->memory_bytes;
-    // The largest peak that fits: the inverse of reserve_for(), which is a linear function.
+    // The largest peak that fits the GPU. reserve_for() is linear, so it is inverted with two of
+    // its values.
     const double most =
         (usable - plan::reserve_for(0)) / (plan::reserve_for(1) - plan::reserve_for(0));
     const auto seq = wish->size.seq ? wish->size.seq : answer.measurement.seq;

@@ -1,6 +1,5 @@
-// `berth plan gpu`: the GPUs that hold a model, cheapest first. `berth plan cost`: renting a GPU
-// compared with buying it. Every price is shown with its date. A price that is not known is not
-// guessed.
+// `berth plan gpu`: lists the GPUs that can hold a model, cheapest first. `berth plan cost`:
+// compares renting a GPU with buying it. Every price has its date. An unknown price is not guessed.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -47,22 +46,22 @@ std::string money(double amount) {
   return amount < 100 ? fmt::format("{:.2f}", amount) : fmt::format("{:.0f}", amount);
 }
 
-/// The largest number of tokens per second that memory bandwidth (inference) or arithmetic
-/// (training) allows. Real programs are slower.
+/// An upper limit of tokens per second. Memory bandwidth limits inference; arithmetic limits
+/// training. Real programs are slower.
 std::optional<double> most_tokens_per_second(const plan::Gpu& gpu, const plan::Model& model,
                                              const plan::Work& work, const plan::Memory& memory) {
   if (model.is_of_images()) return std::nullopt;
   if (work.task == plan::Task::kInference) {
-    // A step decodes one token of each sequence. It reads the active weights and the cache once, so
-    // memory bandwidth limits it.
+    // A decoding step makes one token for each sequence. It reads the active weights and the cache
+    // once, so memory bandwidth limits it.
     if (!gpu.memory_bytes_per_second || memory.weights <= 0) return std::nullopt;
     return work.batch * *gpu.memory_bytes_per_second / (memory.weights + memory.kv_cache);
   }
   const bool is_fp32 = work.precision == plan::Precision::kFp32;
   const auto speed = is_fp32 ? gpu.fp32_flop_per_second : gpu.fp16_flop_per_second;
   if (!speed || model.params <= 0) return std::nullopt;
-  // Per parameter and token, the forward pass has 2 operations and the backward pass 4. LoRA needs
-  // no gradients of the weights, so it has 2 fewer.
+  // Operations per parameter and token: 2 in the forward pass and 4 in the backward pass. LoRA
+  // needs no gradients of the weights, which saves 2.
   const bool is_full = work.task == plan::Task::kTrain || work.task == plan::Task::kFinetune;
   const double operations = (is_full ? 6.0 : 4.0) + (work.checkpointing ? 2.0 : 0.0);
   return work.gpus * *speed / (operations * model.params);
@@ -117,8 +116,8 @@ std::string instance_of(const plan::Rent& rent) {
   return out;
 }
 
-/// The number of GPUs that are paid for. Only whole instances can be rented, so it may be larger
-/// than the number needed.
+/// The number of GPUs to pay for. Only whole instances can be rented, so this may be more than the
+/// needed number.
 double gpus_of(const plan::Rent& rent) {
   return rent.instance->gpus * rent.instances;
 }
@@ -137,7 +136,7 @@ void add_price_columns(std::vector<output::Column>& columns, const std::string& 
   columns.push_back({std::string(tr("each")), true});
 }
 
-/// A line that names the columns that did not fit the terminal; "" if all did.
+/// A line that names the columns that do not fit the terminal; "" if all fit.
 std::string without(const std::vector<std::string>& dropped, const output::Terminal& terminal) {
   std::string out;
   if (dropped.empty()) return out;
@@ -191,7 +190,7 @@ std::string candidates_json(const plan::Model& model, const plan::Work& work,
   return json.finish();
 }
 
-/// "450 W"; for a laptop's GPU the range, "80–150 W".
+/// The power of a GPU as text: "450 W", or a range for a laptop's GPU: "80–150 W".
 std::string power_of(const plan::Gpu& gpu) {
   if (!gpu.power_watts) return "-";
   if (!gpu.least_power_watts) return fmt::format("{:.0f} W", *gpu.power_watts);
@@ -248,16 +247,18 @@ struct Cost {
   plan::Gpu gpu;
   plan::Prices prices;
   double count = 1, hours_per_month = 0, months = 0;
-  double lost_share = 0;  // the part of the time on spot instances that interruptions waste
-  // The part of the price for which the cards can be sold after the last month.
+  // share of the time on spot instances that is lost because of interruptions
+  double lost_share = 0;
+  // The share of the purchase price for which the cards can be sold after the last month.
   double resale_share = 0;
   plan::Purchase purchase;
-  const plan::Card* card = nullptr;  // points into `prices`; nullptr: the GPU has no price
+  // points into `prices`; null if the price of this GPU is not known
+  const plan::Card* card = nullptr;
   bool has_own_price = false, has_price = false, has_power = false;
 };
 
-/// The rent for a month. Work lost by an interruption of a spot instance must be repeated, so its
-/// time is paid twice.
+/// The rent for a month. If `lost_share` of the time on spot instances is lost, the work takes 1 /
+/// (1 - lost_share) times as long.
 double rent_of_a_month(const Cost& cost, const plan::Rent& rent, Terms terms) {
   const double share = terms == Terms::kSpot ? 1 - cost.lost_share : 1;
   return rent.per_hour * cost.hours_per_month / share;
@@ -269,7 +270,7 @@ std::optional<double> break_even(const Cost& cost, const std::optional<plan::Ren
   return plan::break_even_months(cost.purchase, rent_of_a_month(cost, *rent, terms));
 }
 
-/// The cost of owning the cards for a month: their loss of value, and their power.
+/// The cost of owning the cards for a month: their loss of value plus the power they use.
 double owning_of_a_month(const Cost& cost) {
   return cost.purchase.price * (1 - cost.resale_share) / cost.months +
          cost.purchase.power_per_month;
@@ -308,14 +309,14 @@ std::string cost_json(const Cost& cost) {
   return json.finish();
 }
 
-/// Where a price is from: "aws p5.48xlarge, us-east-1, 2026-07-20: old".
+/// The source of a price: "aws p5.48xlarge, us-east-1, 2026-07-20: old".
 std::string origin_of(const plan::Rent& rent) {
   const plan::Instance& instance = *rent.instance;
   const std::string region = instance.region.empty() ? "" : printable(instance.region) + ", ";
   return fmt::format("{}, {}{}", instance_of(rent), region, date_of(instance.source));
 }
 
-/// The row for one way to rent. Adds a note about where the price is from.
+/// The table row for one way to rent. Adds the source of its price to `notes`.
 std::vector<output::Cell> rent_row(const Cost& cost, const RentRow& way, std::string& notes) {
   const auto rent = plan::cheapest(cost.prices, cost.gpu.name, cost.count, way.terms);
   if (!rent) return {std::string(tr(way.title)), std::string(tr("not known"))};
@@ -368,7 +369,7 @@ std::string cost_text(const Cost& cost, const output::Terminal& terminal) {
   return out + "\n" + old_price_note();
 }
 
-/// "63.30 USD/h (8 GPUs, 7.91 each),"
+/// A price as text: "63.30 USD/h (8 GPUs, 7.91 each),"
 std::string price_words(const plan::Rent& rent, const std::string& currency) {
   const double gpus = gpus_of(rent);
   const std::string each =

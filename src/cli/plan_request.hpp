@@ -1,4 +1,4 @@
-// What the parts of `berth plan` read from its arguments.
+// Reads the arguments that the parts of `berth plan` share.
 #pragma once
 
 #include <string>
@@ -11,33 +11,33 @@
 namespace berth::cli {
 
 /// The model that the user named after `fit` or `gpu`, described with --params, or gave as a file.
-/// Fails with kInvalidArgument (E0974), and like find_model() and model_in_file().
+/// Fails with kInvalidArgument (E0974), or with the errors of find_model() and model_in_file().
 [[nodiscard]] Result<plan::Model> planned_model(const Arguments& arguments);
-/// Reads the options that describe the work. Fails with kInvalidArgument (E0975 and those of
-/// parse_integer()).
+/// Reads the options for the task, the batch and so on. Fails with kInvalidArgument (E0975, or the
+/// errors of parse_integer()).
 [[nodiscard]] Result<plan::Work> planned_work(const Arguments& arguments, const plan::Model& model);
-/// The precision of the weights: the one that the user requested, otherwise the one that most
-/// weights of the model file have.
+/// The precision of the weights: the requested one or, if none was requested, that of most weights
+/// in the model file.
 [[nodiscard]] std::string precision_of(const plan::Model& model, const plan::Work& work);
 /// One line with the assumptions behind the numbers: "assumed: inference, batch 1, 2048 tokens,
 /// bf16; …".
 [[nodiscard]] std::string assumptions(const plan::Model& model, const plan::Work& work);
 /// The GPU or partition of this machine with the most memory. Fails with kNoDevice (E0976).
 [[nodiscard]] Result<plan::Gpu> gpu_here(const Context& context, const plan::GpuCommand& command);
-/// The GPU that --gpu names: gpu_here() for "here", else a GPU of the catalogue. Fails also with
-/// kNotFound (E1046) if its memory is not known.
+/// The GPU that --gpu names: a GPU of the catalogue or, for "here", the result of gpu_here(). Also
+/// fails with kNotFound (E1046) if the GPU's memory size is not known.
 [[nodiscard]] Result<plan::Gpu> planned_gpu(const Context& context, const std::string& named,
                                             const plan::GpuCommand& command);
 
-/// Reads a number that is above 0 (or 0 if `may_be_0`) and at most `most`. Fails with
-/// kInvalidArgument (E0978).
+/// Reads a number above 0 and at most `most`. The number may be 0 if `may_be_0`. Without the
+/// option, returns `usual`. Fails with kInvalidArgument (E0978).
 [[nodiscard]] Result<double> amount(const Arguments& arguments, const char* option, double usual,
                                     double most, bool may_be_0 = false,
                                     const char* hint = "berth help plan");
 
-/// `berth plan measure -- COMMAND…`.
+/// Runs `berth plan measure -- COMMAND…`.
 Result<int> plan_measure(const Context& context);
-/// `berth plan gpu MODEL` and `berth plan cost --gpu NAME`.
+/// Runs `berth plan gpu MODEL` or `berth plan cost --gpu NAME`.
 Result<int> plan_gpu(const Context& context);
 Result<int> plan_cost(const Context& context);
 

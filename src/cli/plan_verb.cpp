@@ -26,7 +26,7 @@ constexpr std::int64_t kMostBatch = 1'000'000, kMostSeq = 100'000'000, kMostRank
 struct Part {
   const char* key;
   const char* title;
-  std::optional<double> bytes;  // absent: not known
+  std::optional<double> bytes;  // absent if the size is not known
 };
 
 std::vector<Part> parts_of(const plan::Memory& m) {
@@ -56,31 +56,31 @@ std::string shown(double bytes) {
   return show_bytes(whole(bytes));
 }
 
-/// 8.03 B, 352 M.
+/// A number of parameters as text: "8.03 B" or "352 M".
 std::string count_of(double params) {
   return params >= 1e9   ? fmt::format("{:.2f} B", params / 1e9)
          : params >= 1e6 ? fmt::format("{:.0f} M", params / 1e6)
                          : fmt::format("{:.0f}", params);
 }
 
-/// A change that could be made, and how much memory to reserve with it.
+/// A change of the work with which the model may fit, and the memory to reserve after this change.
 struct Way {
   std::string options;
   double safe_bytes;
-  // Batches to accumulate before each step of the optimizer, so that it sees as many samples as
-  // before.
+  // Number of batches to accumulate before each optimizer step, so that the step sees as many
+  // samples as before.
   double accumulate = 1;
-  double removed = 0;  // layers of the model that are left out
+  double removed = 0;  // number of layers that are removed from the model
 };
 
 struct Answer {
   plan::Model model;
   plan::Work work;
-  std::string torch;  // the version that --torch names; "": none
+  std::string torch;  // the PyTorch version that --torch names; "" if not given
   plan::Memory memory;
   double safe_bytes = 0;
   std::optional<plan::Gpu> gpu;
-  std::optional<bool> fits;             // absent: not known
+  std::optional<bool> fits;             // absent if it is not known whether the model fits
   std::vector<Way> ways;                // changes with which the model fits, smallest first
   std::optional<plan::Gpu> larger_gpu;  // the smallest GPU in the catalogue that is large enough
 };
@@ -182,8 +182,8 @@ class Ways {
     consider(work, "--task qlora --checkpointing");
   }
 
-  /// Tries the next stages of ZeRO with the same number of GPUs. If none fits, looks for the
-  /// smallest number of GPUs that fits.
+  /// Tries higher ZeRO stages with the same number of GPUs. If none of them fits, looks for the
+  /// smallest number of GPUs that is enough.
   void more_gpus() {
     plan::Work work = answer_.work;
     const bool trains = work.task != plan::Task::kInference;
@@ -191,12 +191,12 @@ class Ways {
       for (++work.zero; work.zero <= 3; ++work.zero)
         if (consider(work, fmt::format("--gpus {:.0f} --zero {}", work.gpus, work.zero))) return;
     work.zero = trains ? 3 : 0;
-    // A change to more GPUs than this is not simple, so it is not suggested.
+    // Do not suggest more GPUs than this.
     constexpr double kMost = 64;
     for (work.gpus = std::max(2.0, 2 * answer_.work.gpus); work.gpus <= kMost; work.gpus *= 2) {
       std::string options = fmt::format("--gpus {:.0f}", work.gpus);
       if (trains) {
-        // Each GPU gets a smaller batch, so that the batch of all GPUs together stays the same.
+        // Divide the batch among the GPUs, so that the total batch stays the same.
         work.batch = std::ceil(answer_.work.batch * answer_.work.gpus / work.gpus);
         options += " --zero 3";
         if (work.batch != answer_.work.batch) options += fmt::format(" --batch {:.0f}", work.batch);
@@ -205,8 +205,8 @@ class Ways {
     }
   }
 
-  /// Looks for the largest number of layers with which a pruned model fits. Keeps at least half of
-  /// the layers.
+  /// Looks for the largest number of layers with which the model fits. Removes at most half of the
+  /// layers.
   void fewer_layers() {
     if (!answer_.model.shape_from.empty()) return;
     for (double layers = std::floor(answer_.model.layers) - 1;
@@ -365,7 +365,7 @@ std::string text_of(const Answer& answer, const output::Terminal& terminal) {
 
 namespace {
 
-/// A model file is served as it is, unless another precision is requested.
+/// Uses the precision in the model file, unless another one was requested.
 void use_stored_weights(const plan::Model& model, plan::Work& work) {
   using plan::Precision;
   work.as_stored = true;
@@ -463,7 +463,7 @@ Result<plan::Model> model_of_word(const std::string& word) {
   return plan::model_in_file(*file);
 }
 
-/// The MODEL of the command line.
+/// The MODEL argument of the command line; nullopt if there is none.
 std::optional<std::string> model_word(const Arguments& arguments) {
   return arguments.positional.size() > 1 ? std::optional(arguments.positional[1])
                                          : arguments.value("--for");
@@ -480,7 +480,7 @@ Error no_one_model() {
 
 namespace {
 
-/// Applies --layers.
+/// Sets the model's number of layers to the value of --layers, if that option was given.
 Result<plan::Model> with_layers_of(const Arguments& arguments, Result<plan::Model> model) {
   const auto given = arguments.value("--layers");
   if (!model || !given) return model;
@@ -529,7 +529,7 @@ Result<plan::Gpu> gpu_here(const Context& context, const plan::GpuCommand& comma
   };
   for (const model::Device& device : snapshot->devices) {
     if (device.kind != model::DeviceKind::kGpu || !device.managed) continue;
-    // If MIG is enabled, no program can use the whole GPU, so consider only its partitions.
+    // If MIG is enabled, no program can use the whole GPU, so consider only its MIG partitions.
     for (const model::Partition& one : device.partitions)
       consider(device.name + " " + one.name, one.memory_total_bytes, std::nullopt);
     if (!device.mig_enabled.value_or(false))
@@ -567,7 +567,7 @@ Result<int> plan_fit(const Context& context) {
     auto gpu = planned_gpu(context, *named, {"berth plan fit " + shown});
     if (!gpu) return std::move(gpu).error();
     answer.gpu = std::move(*gpu);
-    // The known part alone may already be too much.
+    // Some parts of the memory are unknown. The known parts alone may already be too large.
     if (answer.memory.is_partial)
       answer.fits =
           answer.memory.peak() > answer.gpu->memory_bytes ? std::optional(false) : std::nullopt;

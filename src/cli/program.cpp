@@ -1,5 +1,5 @@
-// From argv to an exit code: sets language and colour, runs the verb, and prints any error, in one
-// place.
+// Everything between argv and the exit code: sets the language and colours, runs the verb, and
+// prints any error.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -21,15 +21,15 @@
 namespace berth::cli {
 namespace {
 
-/// Writes text. Returns the errno of a failed write; 0 if the reader has exited (head, less),
-/// because this is not an error.
+/// Writes text and returns the errno of a failed write. Returns 0 if the reader of the pipe has
+/// exited (such as head), because this is not an error.
 int put(int fd, std::string_view text) {
   return write_all(fd, text) || errno == EPIPE ? 0 : errno;
 }
 
-/// Opens /dev/null in place of closed standard streams. Otherwise the next opened file would get
-/// number 0, 1 or 2, and messages would be written into it. Reading and writing still fail, and
-/// executed programs find the streams closed.
+/// Opens /dev/null in place of closed standard streams. Otherwise the next file to be opened would
+/// get number 0, 1 or 2 and receive our messages. Reading and writing still fail, and executed
+/// programs find the streams closed.
 void reserve_standard_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(fd, F_GETFD) < 0)
@@ -37,12 +37,12 @@ void reserve_standard_streams() {
           ::open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC));
 }
 
-/// The called verb and its words. Options may come before the verb: `berth --lang zh ls`.
+/// The verb to run and its words. Options may come before the verb: `berth --lang zh ls`.
 struct Call {
   const Verb* verb = nullptr;
-  std::optional<std::string> unknown;  // the first word, if there is no such verb
+  std::optional<std::string> unknown;  // the first word, if it is not the name of a verb
   std::vector<std::string> words;      // the words after the verb's name
-  // How many of these words belong to the verb itself. The others belong to the command that it
+  // The number of words that belong to the verb. The words after them are the command that the verb
   // runs.
   std::size_t own = 0;
 };
@@ -77,8 +77,8 @@ Call split_call(std::vector<std::string> words) {
   return call;
 }
 
-/// The value of an option that takes effect before the words are parsed (--lang, --color, --json),
-/// so that usage errors also have the right language and form.
+/// The value of --lang, --color or --json. It is needed before the words are parsed, because errors
+/// about the words must have the right language and form.
 std::optional<std::string> early_option(const Call& call, const std::string& name) {
   for (std::size_t i = 0; i < call.own; ++i) {
     if (call.words[i] == name && i + 1 < call.own) return call.words[i + 1];
@@ -93,7 +93,7 @@ bool early_switch(const Call& call, std::string_view name) {
   return false;
 }
 
-/// The language to use. JSON is for programs, so its sentences depend only on --lang and not on the
+/// The language to use. JSON is for programs, so its language depends only on --lang and not on the
 /// locale.
 Language language_for(const Call& call) {
   if (const auto asked = early_option(call, "--lang")) return language_from(*asked);
@@ -131,8 +131,7 @@ Result<int> do_call(Context& context, const Call& call) {
   return call.verb->run(context);
 }
 
-/// Runs the call. If stdout could not be written, returns an error, for every verb and also for
-/// help.
+/// Runs the verb or the help. If stdout could not be written, returns an error.
 Result<int> dispatch(Context& context, const Call& call) {
   auto code = do_call(context, call);
   if (code && context.write_error != 0)
@@ -150,7 +149,8 @@ void Context::out(std::string_view text) const {
   if (const int problem = put(STDOUT_FILENO, text); problem != 0) write_error = problem;
 }
 void Context::err(std::string_view text) const {
-  static_cast<void>(put(STDERR_FILENO, text));  // an error here cannot be reported anywhere
+  // ignore an error, because it cannot be reported anywhere
+  static_cast<void>(put(STDERR_FILENO, text));
 }
 
 int main_of(int argc, char** argv) try {

@@ -8,8 +8,8 @@ namespace berth::cli {
 
 Result<int> run_ps(const Context& context) {
   if (is_for_hosts(context.arguments)) return on_hosts(context, "ps");
-  // OpenCL reports no processes, so `ps` reads OpenCL devices only with --device, which may name
-  // one.
+  // OpenCL reports no processes. So read OpenCL devices only if --device is given, because it may
+  // name one.
   auto seen = look(context, Processes::kAll, context.arguments.has("--device"));
   if (!seen) return std::move(seen).error();
   add_leases(*seen);

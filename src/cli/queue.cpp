@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The umask can only be read by setting it. This is safe, because there is only one thread yet.
+/// The umask can only be read by setting it. This is safe, because no other thread exists yet.
 mode_t mask_of_ours() {
   const mode_t mask = ::umask(0);
   ::umask(mask);
@@ -61,7 +61,8 @@ Result<std::string> body_of(const model::Job& job, const std::vector<std::string
     spec["limits"] = limits_json(limits);
     if (limits.nice) spec["nice"] = *limits.nice;
     spec["environment"] = json_of_words<Json>(environment);
-    // The record's `command` is a text for display; the spec has the exact command to run.
+    // The `command` of the job is only for display. The spec has the exact words and variables to
+    // run.
     spec["command"] = json_of_words<Json>(command);
     if (array) body["array"] = *array;
     return body.dump();
@@ -72,8 +73,8 @@ Result<std::string> body_of(const model::Job& job, const std::vector<std::string
   }
 }
 
-/// The job is queued, but its number could not be printed. The error says so, because a retry would
-/// queue it a second time.
+/// The error for a job that was queued, but whose number could not be printed. Its text says that
+/// the job is queued, because a retry would queue a second one.
 Error queued_unsaid(const model::Job& job, int problem) {
   const auto number = job.task ? job.task->array : job.id;
   return {
@@ -82,7 +83,7 @@ Error queued_unsaid(const model::Job& job, int problem) {
       fmt::format("berth jobs --mine\nberth cancel {}", number)};
 }
 
-/// Adds a hint to the error: the broker's answer is missing or unreadable, but the broker may have
+/// Adds a hint to an error. The broker's answer is missing or unreadable, but the broker may have
 /// queued the job.
 Error may_be_queued(Error error) {
   if (error.id == "E0922" || error.id == "E1140") error.hint += "\nberth jobs --mine";
@@ -97,6 +98,7 @@ constexpr std::array<Kind, 3> kKinds{
     {{"any:", &After::any}, {"not-ok:", &After::not_ok}, {"ok:", &After::ok}}};
 
 /// Parses the value of --signal ("USR1@60s") or of --checkpoint-signal ("USR1@60s" or "USR1").
+/// `at_any_end` is true for the latter.
 Result<model::Warning> parse_warning(const std::string& given, bool at_any_end) {
   const auto at = given.find('@');
   const auto signal = model::warning_signal(std::string_view(given).substr(0, at));
@@ -161,7 +163,7 @@ Result<After> jobs_before(const std::vector<std::string>& lists) {
   After out;
   std::optional<JobCalls> calls;
   for (const std::string& list : lists) {
-    // The prefix applies until the next prefix: in "any:7,8" it applies to both jobs.
+    // A prefix applies to all jobs up to the next prefix. In "any:7,8", it applies to 7 and 8.
     auto kind = &After::ok;
     for (std::string_view word : split(list, ',')) {
       word = trim(word);
@@ -187,9 +189,9 @@ void say_queued(const Context& context, const client::Response& answer,
                 const std::vector<model::Job>& queued) {
   const model::Job& first = queued.front();
   const model::JobId number = first.task ? first.task->array : first.id;
-  if (context.json)
-    context.out(answer.body);
-  else if (!context.out_terminal.tty)  // for a script, as in J=$(berth run --queue …)
+  if (context.json) context.out(answer.body);
+  // print the number alone, for scripts such as J=$(berth run --queue …)
+  else if (!context.out_terminal.tty)
     context.out(fmt::format("{}\n", number));
   else
     context.out((first.task ? text_n("array {}: {} job", "array {}: {} jobs",
@@ -258,8 +260,8 @@ Result<int> queue_job(const Context& context, const model::Request& request,
   if (array)
     if (const auto range = model::parse_array_range(*array); !range)
       return Error(range.error()).during("--array");
-  // If the submission is repeated with the same key, the broker returns the same job instead of
-  // queuing a second one.
+  // The key identifies this submission. If it is repeated with the same key, the broker returns the
+  // same job instead of queuing another one.
   job->key = client::new_key();
   const auto body = body_of(*job, command, variables, array);
   if (!body) return body.error();

@@ -17,23 +17,25 @@ namespace berth::cli {
 /// (E0103, E0104, E0010).
 [[nodiscard]] Result<model::Job> job_of(const Arguments& arguments, const model::Request& request);
 
-/// The jobs and arrays of --after, grouped by the condition: success, end or failure.
+/// The jobs and arrays that --after names, grouped by how they must have ended: with success, in
+/// any way, or with failure.
 struct After {
   std::vector<model::JobId> ok, any, not_ok;
 };
-/// Parses the values of --after, such as "7,sweep,any:8,not-ok:9". Returns the errors of
-/// JobCalls::id_of.
+/// Parses the values of --after, such as "7,sweep,any:8,not-ok:9". Fails with the errors of
+/// JobCalls::id_of().
 [[nodiscard]] Result<After> jobs_before(const std::vector<std::string>& lists);
 
-/// Prints the number of the queued job: on a terminal in a sentence, otherwise only the number.
+/// Prints the number of the queued job: a sentence on a terminal, only the number if stdout is not
+/// a terminal.
 void say_queued(const Context& context, const client::Response& answer,
                 const std::vector<model::Job>& queued);
-/// Rejects options that only work with --queue. Fails with kInvalidArgument (E0013).
+/// Fails if an option is given that only works with --queue. The error is kInvalidArgument (E0013).
 [[nodiscard]] Status check_not_queued(const Arguments& arguments);
 
-/// Submits the job to the broker and prints its number. The broker starts `command`, but `berth
-/// jobs` shows the command that the user typed. Fails as client::reach, and with the broker's
-/// error.
+/// Submits the job to the broker and prints its number. The broker starts `command`; `berth jobs`
+/// shows the command that the user typed. Fails with the errors of client::reach(), or with the
+/// broker's error.
 [[nodiscard]] Result<int> queue_job(const Context& context, const model::Request& request,
                                     const std::map<std::string, std::string>& variables,
                                     const std::vector<std::string>& command);

@@ -47,7 +47,7 @@ Result<run::RankWish> parse_ranks(const Arguments& arguments, const std::string&
   return wish;
 }
 
-/// Parses "1s..60s", or "5s" for a constant wait.
+/// Parses the wait before a retry: "1s..60s" grows from 1 s to 60 s, "5s" is constant.
 Status read_backoff(const std::string& given, job::SupervisionWish& wish) {
   const auto dots = given.find("..");
   const auto least = parse_duration(given.substr(0, dots));
@@ -79,7 +79,8 @@ Status read_retries(const Arguments& arguments, job::SupervisionWish& wish) {
   return backoff ? read_backoff(*backoff, wish) : Status(Done{});
 }
 
-/// Rejects commands that are launchers, because each of the ranks would start more ranks.
+/// Rejects a command that is itself a launcher (such as torchrun), because each rank would start
+/// more ranks.
 Status check_command(const Arguments& arguments, const run::RankWish& wish) {
   const auto launcher = run::other_launcher(arguments.command);
   if (!launcher || wish.count == 1) return Done{};
@@ -99,7 +100,7 @@ Status read_places(const Arguments& arguments, job::SupervisionWish& wish) {
     if (!number) return Error(number.error()).during("--nodes");
     nodes = static_cast<int>(*number);
   }
-  // Skip this for a queued job, which reads its own variables when it starts.
+  // Not for a queued job. It reads the variables when it starts.
   if (!arguments.has("--queue")) {
     auto place = run::node_place(whole_environment(), nodes, slurp("/etc/hosts").value_or(""));
     if (!place) return std::move(place).error();
@@ -205,8 +206,8 @@ std::vector<std::string> command_in_queue(const Arguments& arguments,
   std::error_code problem;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", problem);
   std::vector<std::string> command{problem ? "berth" : program.string(), "run"};
-  // The broker starts jobs without a guard. So the command in the queue is a `berth run` with the
-  // guard's options, which sets it up.
+  // The broker starts jobs without a guard. So the queued command is a `berth run` with the guard's
+  // options, which sets the guard up.
   if (request.gpus == 0)
     command.emplace_back("--cpu");
   else if (request.gpus || request.all_gpus || !request.devices.empty())

@@ -46,8 +46,8 @@ inline constexpr std::array<Option, 14> kRankOptions{{
 /// Reads the options. Fails with kInvalidArgument (E0104, E0013, E0010, E0950; E0537: the command
 /// is another launcher), and with the errors of run::node_place().
 [[nodiscard]] Result<job::SupervisionWish> parse_supervision(const Arguments& arguments);
-/// The command of a queued job, which is `berth run` with these options. Inside the job, it uses
-/// the job's devices and takes no lease of its own.
+/// The command of a queued job: `berth run` with these options. Inside the job, it uses the job's
+/// devices and requests no second lease.
 [[nodiscard]] std::vector<std::string> command_in_queue(const Arguments& arguments,
                                                         const model::Request& request);
 

@@ -1,4 +1,4 @@
-// Decides which build `berth env` prints and `berth setup` installs.
+// Decides which build of a framework `berth env` prints and `berth setup` installs.
 #pragma once
 
 #include <string>
@@ -12,12 +12,14 @@ namespace berth::cli {
 
 /// Parts of the calling verb's command line, for the hints in errors.
 struct RecipeAsker {
-  // "berth setup torch --uv": the user's command without the options that describe the machine
+  // the user's command without the options that describe the machine, such as "berth setup torch
+  // --uv"
   std::string command;
-  // `command` without the option that chose a Python. Ends with "--python ", so that a version can
-  // follow.
+  // `command` without the option that chose a Python. It ends with "--python ", so that a version
+  // can be appended.
   std::string other_python;
-  // Whether this machine has a Python of this version; nullptr: the verb does not need to know.
+  // Tells whether this machine has a Python of this version. Null if the verb does not need to
+  // know.
   bool (*has_python)(const std::string& version) = nullptr;
 };
 
@@ -27,8 +29,8 @@ struct RecipePlan {
 };
 
 /// Reads --driver, --gpu, --compute-capability, --python-version, --torch-index, --cpu and --gpus.
-/// `release`: the release to prefer, such as "2.7", although another one may be chosen; "": the
-/// newest. `cuda_major`: only builds for this CUDA version; 0: any. Fails with E0831 to E0836.
+/// `release` is the preferred release, such as "2.7", or "" for the newest; another may be chosen.
+/// `cuda_major` allows only builds for this CUDA version; 0 allows all. Fails with E0831 to E0836.
 [[nodiscard]] Result<RecipePlan> plan_recipe(const Context& context, const doctor::Facts& facts,
                                              doctor::Framework framework,
                                              doctor::RecipeFormat format, const RecipeAsker& asker,

@@ -1,6 +1,6 @@
-// `berth env --format pip|conda|dockerfile`: prints how to install a framework for this machine, or
-// for the machine that the options describe. If the compatibility data has no build for it, says
-// what prevents it and what to change.
+// `berth env --format pip|conda|dockerfile`: prints how to install a framework on this machine, or
+// on the machine that the options describe. If no build is known to work there, says what prevents
+// it and what to change.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -64,12 +64,13 @@ Result<std::string> version(const Context& context, const char* option, std::siz
   return *word;
 }
 
-/// The newest version that a driver of this branch may have: "550.54.999" for "550.54".
+/// The highest version of this driver branch: "550.54.999" for "550.54".
 std::string newest_of(const std::string& driver) {
   return doctor::version_of(driver).size() < 3 ? driver + ".999" : driver;
 }
 
-/// The names in a value. "RTX 5090, GTX 1080 Ti" and "RTX 3090 and K80" both contain two names.
+/// Splits a value into names. "RTX 5090, GTX 1080 Ti" and "RTX 3090 and K80" contain two names
+/// each.
 std::vector<std::string> names_in(const std::string& value) {
   std::vector<std::string> names;
   std::string name;
@@ -149,7 +150,7 @@ Error is_two_cards(const std::string& gpu, const std::vector<std::string>& cards
 
 Status check_gpus(RecipeMachine& machine) {
   for (const auto& gpu : machine.gpus) {
-    // If the user gave a compute capability, it decides. Otherwise the name must mean one NVIDIA
+    // A given compute capability decides. Without one, the name must identify exactly one NVIDIA
     // GPU.
     if (const std::string maker = doctor::shipped_compatibility().other_maker(gpu.name);
         gpu.capability.empty() && machine.is_another && !maker.empty())
@@ -199,7 +200,7 @@ std::string described(const RecipeMachine& machine) {
   return list(parts);
 }
 
-/// The configured index lacks the builds. Adds to the error which other index has them.
+/// If another package index than the configured one has the builds, adds its name to the error.
 void tell_other_index(const RecipeMachine& machine, const std::string& same, Error& error) {
   const Wish& wish = machine.wish;
   error.id = "E0834";
@@ -220,8 +221,8 @@ void tell_other_index(const RecipeMachine& machine, const std::string& same, Err
                     doctor::kTorchIndex);
 }
 
-/// The error if there is no recipe: one sentence for each change that would help, and the commands
-/// for them.
+/// The error if no build works: one sentence for each change that would help, with the commands for
+/// these changes.
 Error no_recipe(const RecipeMachine& machine, const RecipeAsker& asker, const Arguments& given) {
   const Wish& wish = machine.wish;
   const std::string name = doctor::name_of(wish.framework);
@@ -233,7 +234,8 @@ Error no_recipe(const RecipeMachine& machine, const RecipeAsker& asker, const Ar
             machine.instead};
   const Changes changes = doctor::changes_for(doctor::shipped_compatibility(), wish);
   const std::string& base = asker.command;
-  std::string machine_options;  // the options that describe the same machine
+  // the options that describe the same machine, to be repeated in the hints
+  std::string machine_options;
   for (const char* option : {"--driver", "--gpu", "--compute-capability"})
     for (const std::string& value : given.values(option))
       machine_options += fmt::format(" {} {}", option, shell_word(value));
@@ -279,8 +281,8 @@ Error no_recipe(const RecipeMachine& machine, const RecipeAsker& asker, const Ar
   return error;
 }
 
-/// Finds a build. pip needs one for the existing Python. conda and images bring their own Python,
-/// preferably of the same version.
+/// Finds a build. For pip, it must work with the existing Python. conda and images install a Python
+/// themselves, preferably of the same version.
 std::optional<doctor::Recipe> find(RecipeMachine& machine, RecipeFormat format, bool python_given) {
   if (!machine.instead.empty()) return std::nullopt;
   const auto& known = doctor::shipped_compatibility();
@@ -316,7 +318,7 @@ std::vector<std::string> reasons_of_platform(const RecipeMachine& machine,
                                          gpu.name.empty() ? "GPU" : gpu.name, gpu.capability)
                                    : text("{} (compute capability {}): this build supports it",
                                           gpu.name.empty() ? "GPU" : gpu.name, gpu.capability);
-      // Identical cards share one line.
+      // Print one line for several identical cards.
       if (std::find(out.begin(), out.end(), line) == out.end()) out.push_back(line);
     }
   } else if (wish.platform == Platform::kRocm) {

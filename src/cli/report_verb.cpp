@@ -1,4 +1,4 @@
-// `berth report`: what a job used, at its end or so far.
+// `berth report`: what a job used until its end, or until now if it is running.
 #include <poll.h>
 #include <unistd.h>
 
@@ -18,9 +18,9 @@ namespace {
 
 using Ordered = nlohmann::ordered_json;
 
-/// The report of a job, as output::stored_report returns it; "" if there is none. For a job that is
-/// queued again, this is the report of its last start. The report is written just after the job's
-/// end, so this function waits a moment for it.
+/// The text of output::stored_report for this job; "" if there is none. For a job that is queued
+/// again, this is the report of its last start. The report is written just after the job's end, so
+/// this function waits briefly for it.
 std::string stored_report_of(JobCalls& calls, const model::Job& job, std::int64_t now) {
   constexpr std::int64_t kShortest = 500, kJustEnded = 3000;
   const bool is_over = model::has_ended(job.state) && job.started_unix_milliseconds;

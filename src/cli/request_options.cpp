@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMostGpus =
     1024;  // far more than any machine has, but small enough that no calculation overflows
-constexpr int kMostCpus = 8192;  // as in model/cpu_list.hpp
+constexpr int kMostCpus = 8192;  // the limit of CPU numbers in model/cpu_list.hpp
 
 /// Adds the option's name to an error: "'many' is not … (E0104)" → "--gpus: 'many' is not …".
 Error about(const char* option, Error error) {
@@ -34,7 +34,8 @@ Result<std::optional<int>> parse_gpus(const Arguments& arguments) {
   return std::optional<int>(static_cast<int>(*number));
 }
 
-/// Parses "4", a number of cores, or "0-3" and "0,2", a list of cores.
+/// Parses a number of cores ("4"), which may be any cores, or a list of certain cores ("0-3",
+/// "0,2").
 Status read_cpus(const std::string& given, model::Request& request) {
   if (given.find_first_of(",-") != std::string::npos && given.front() != '-') {
     const auto list = model::parse_cpu_list(given);
@@ -54,7 +55,7 @@ Status read_cpus(const std::string& given, model::Request& request) {
   return Done{};
 }
 
-/// Rejects options that need a GPU, such as --memory, together with --cpu or "--gpus none".
+/// Fails if --cpu or "--gpus none" is combined with an option that needs a GPU, such as --memory.
 Status check_cpu(const Arguments& arguments, model::Request& request) {
   if (arguments.has("--cpu")) {
     if (request.gpus.value_or(0) > 0 || request.all_gpus) return contradiction("--cpu", "--gpus");
@@ -95,7 +96,7 @@ Status read_turn_length(const Arguments& arguments, model::TurnRules& turns) {
   return Done{};
 }
 
-/// Reads --latency, --best-effort, --slice, --turn and --cap. Call it after the share was read.
+/// Reads --latency, --best-effort, --slice, --turn and --cap. The share must have been read before.
 Status read_turns(const Arguments& arguments, model::Request& request) {
   model::TurnRules& turns = request.turns;
   if (arguments.has("--latency") && arguments.has("--best-effort"))

@@ -1,5 +1,5 @@
-// The options of `run` and `env` that describe a job's needs. Both use one table and one parser, so
-// that `berth env` prints exactly what `berth run` sets.
+// The options of `run` and `env` that describe what a job needs. Both verbs use this table and
+// parser, so that `berth env` prints exactly what `berth run` sets.
 #pragma once
 
 #include <array>
@@ -35,7 +35,7 @@ inline constexpr std::array<Option, 13> kRequestOptions{{
     {"--quiet", nullptr, "fewer messages from frameworks: sets TF_CPP_MIN_LOG_LEVEL=1"},
 }};
 
-/// Joins two option tables at compile time, for a row of the verb table.
+/// Joins two option tables at compile time into one for the verb table.
 template <std::size_t N, std::size_t M>
 [[nodiscard]] constexpr std::array<Option, N + M> join(const std::array<Option, N>& first,
                                                        const std::array<Option, M>& second) {
@@ -45,7 +45,7 @@ template <std::size_t N, std::size_t M>
   return all;
 }
 
-/// Reads the options. `environment` is the caller's environment, which may already limit the
+/// Reads the options. `environment` holds the caller's variables, which may already limit the
 /// visible devices. Fails with kInvalidArgument (E0010, E0011, E0101, E0104, E0963).
 [[nodiscard]] Result<model::Request> parse_request(
     const Arguments& arguments, const std::map<std::string, std::string>& environment);

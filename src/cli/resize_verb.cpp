@@ -1,7 +1,7 @@
-// `berth resize`: changes memory and share of a running job. To increase them, it calls the broker
-// first and then sets the guard's limits. To reduce them, it sets the guard's limits first, and
-// calls the broker when the job uses no more than the new limits. So no memory is promised twice if
-// this process is killed between the two steps.
+// `berth resize`: changes memory and share of a running job. An increase is first reserved with the
+// broker, then set in the guard. A decrease is first set in the guard, and given back to the broker
+// when the job uses no more than the new limits. So no memory is given away twice, even if this
+// process is killed in between.
 #include <chrono>
 #include <cmath>
 #include <thread>
@@ -40,7 +40,7 @@ Result<guard::NewLimits> wanted(const Arguments& arguments) {
 }
 
 /// Waits until the job uses no more memory than the new limit. Fails with kNotFound (E0522) if the
-/// job ends before.
+/// job ends first.
 Status wait_until_it_holds(const Context& context, const guard::LiveLimits& job,
                            std::uint64_t memory_bytes, const std::string& number) {
   for (bool said = false;; std::this_thread::sleep_for(std::chrono::milliseconds(50))) {
@@ -56,7 +56,8 @@ Status wait_until_it_holds(const Context& context, const guard::LiveLimits& job,
   }
 }
 
-/// Why the guard does not limit the job.
+/// The error for a job that the guard does not limit: the job has ended or does not run yet, or
+/// `unguarded`.
 Error why_not(JobCalls& calls, model::JobId id, const Error& unguarded) {
   const auto job = calls.job(id);
   if (!job) return job.error();

@@ -45,7 +45,7 @@ void note(const Context& context, const std::string& sentence,
   for (const std::string& hint : hints) context.err(text("hint: {}", hint) + "\n");
 }
 
-/// The exit code for an error with which `berth run` ends before it starts the command.
+/// The exit code of `berth run` if it fails before it starts the command.
 int exit_code(const Context& context, const Error& error) {
   return job::exit_code_of(
       error, !context.arguments.has("--no-wait") && !context.arguments.has("--dry-run"));
@@ -58,8 +58,8 @@ int fail(const Context& context, const Error& error) {
   return code;
 }
 
-/// Opens the file of --report before the job starts, so that a wrong name is reported before hours
-/// of work.
+/// Holds the file that --report names. It is opened before the job starts, so that a wrong name is
+/// reported before hours of work.
 struct ReportFile {
   std::string path;
   Descriptor file;
@@ -88,8 +88,8 @@ void write_report(const Context& context, const ReportFile& report, std::string_
                       " (E0515)");
 }
 
-/// The report as JSON. JSON is for programs, so its language depends only on --lang, as in all
-/// verbs.
+/// The report as JSON. Its language depends only on --lang and not on the locale, because JSON is
+/// for programs.
 std::string json_of(const Context& context, const job::MakeReport& make) {
   const Language people = language();
   if (!context.arguments.has("--lang")) set_language(Language::kEnglish);
@@ -117,8 +117,9 @@ void say(const Context& context, const ReportFile& file, const job::MakeReport& 
   for (const std::string& sentence : report.notes) note(context, sentence);
 }
 
-/// A queued job with ranks or retries contains a `berth run`. The job's keeper passes it open files
-/// for its report and its tries. The program must not inherit them.
+/// Takes over an open file whose number is in `variable`. A queued job with ranks or retries runs
+/// `berth run`, and the job's keeper process passes it files for the report and the list of tries.
+/// The program must not inherit them.
 Descriptor take_from_keeper(const char* variable, run::Inherited& inherited) {
   const auto given = env_nonempty(variable);
   ::unsetenv(variable);
@@ -134,7 +135,7 @@ Descriptor take_from_keeper(const char* variable, run::Inherited& inherited) {
 }
 
 struct FromKeeper {
-  Descriptor report, tries;  // -1 outside of queued jobs
+  Descriptor report, tries;  // both are -1 outside of queued jobs
 };
 
 void show_plan(const Context& context, const job::Plan& plan) {
@@ -146,7 +147,7 @@ void show_plan(const Context& context, const job::Plan& plan) {
                                       context.out_terminal));
 }
 
-/// Ends without starting the command. The report says why.
+/// Ends without starting the command. Writes the reason into the report.
 int refuse(const Context& context, const Error& error) {
   if (!context.arguments.has("--dry-run"))
     if (const auto file = open_report(context); file && file->file)
@@ -187,13 +188,13 @@ Result<int> perform(const Context& context, const job::Spec& spec, job::Machine&
   return job::perform(spec, machine, caller, inherited);
 }
 
-/// Queues a job that needs more than the broker starts: ranks, retries, a container or the guard.
-/// It is a `berth run` inside the job.
+/// Queues a job that the broker cannot start by itself: with ranks, retries, a container or the
+/// guard. The queued command is a `berth run`.
 Result<int> queue_inside(const Context& context, const model::Request& request,
                          const job::Spec& spec, job::Machine& machine) {
   const job::SupervisionWish& wish = spec.supervision;
   Context inside = context;
-  // With --ranks MIN:MAX, the job waits for MIN devices, and then starts with all that are free, up
+  // With --ranks MIN:MAX, the job waits for MIN devices. It then starts with all free devices, up
   // to MAX.
   job::SupervisionWish least = wish;
   if (wish.ranks && wish.ranks->least)
@@ -211,8 +212,8 @@ Result<int> queue_inside(const Context& context, const model::Request& request,
   return queue_job(inside, whole, with_report, command_in_queue(context.arguments, whole));
 }
 
-/// Reads --spill. Each time the device passes to another job, spilled memory is moved. So turns are
-/// longer by default.
+/// Reads --spill. Whenever the device passes to another job, spilled memory is moved between GPU
+/// and host. So the default turns are longer.
 Status spill(model::Request& request) {
   constexpr int kLongTurn = 2'000;
   if (!request.memory_bytes)
@@ -224,7 +225,7 @@ Status spill(model::Request& request) {
   return Done{};
 }
 
-/// Reads --strict.
+/// Reads --strict: whether limits must be enforced.
 Status strictness(const Arguments& arguments, const model::Request& request, job::Spec& spec) {
   spec.strict = arguments.has("--strict");
   if (!spec.strict) return Done{};
@@ -248,7 +249,7 @@ void warn_if_too_small(const Context& context, const model::Request& request) {
        {fmt::format("berth run --memory {}MiB", estimate->reserve_bytes / kMib + 1)});
 }
 
-/// Whether the job could be given an NVIDIA GPU. Then the container engine must be set up for it.
+/// Whether the job may get an NVIDIA GPU. If so, the container engine must support NVIDIA GPUs.
 bool needs_nvidia(const model::Request& request, job::Machine& machine) {
   if (request.gpus == 0) return false;
   const model::Snapshot snapshot = machine.look(false);
@@ -261,7 +262,8 @@ bool needs_nvidia(const model::Request& request, job::Machine& machine) {
 Result<int> run_or_say_why_not(const Context& context) {
   const Arguments& arguments = context.arguments;
   const bool queued = arguments.has("--queue");
-  // A queued job inherits only what is sent to the broker.
+  // A queued job gets only what is sent to the broker. So read what this process inherited only if
+  // the job runs here.
   run::Inherited inherited = queued ? run::Inherited{} : run::inherit();
   const FromKeeper from_keeper{take_from_keeper(run::kReportVariable, inherited),
                                take_from_keeper(run::kTriesVariable, inherited)};
@@ -270,7 +272,8 @@ Result<int> run_or_say_why_not(const Context& context) {
                  "berth run -- python train.py"};
   }
   job::Spec spec;
-  // A queued job starts elsewhere, so the variables of a surrounding job do not apply to it.
+  // The broker starts a queued job outside of the current job, so drop the variables that Berth set
+  // for the current one.
   spec.variables = queued ? policy::without_berths(whole_environment()) : whole_environment();
   auto request = parse_request(arguments, spec.variables);
   if (!request) return request.error();
@@ -294,8 +297,8 @@ Result<int> run_or_say_why_not(const Context& context) {
   auto container = parse_container(arguments);
   if (!container) return std::move(container).error();
   spec.container = *std::move(container);
-  // Each rank would be a container with its own network and processes, and without shared memory.
-  // Containers of apptainer use the network and the processes of the machine.
+  // In these engines, each rank would be a container with its own network, processes and shared
+  // memory, so ranks could not communicate. Apptainer shares the machine's network and processes.
   if (spec.container && spec.supervision.ranks &&
       spec.container->engine != engines::ContainerEngine::kApptainer)
     return Error{ErrorCode::kInvalidArgument, "E1104",
@@ -338,7 +341,7 @@ Result<int> run_lease(const Context& context) {
   Context shell = context;
   std::vector<std::string>& command = shell.arguments.command;
   if (command.empty()) command = {env_nonempty("SHELL").value_or("/bin/sh")};
-  // A user of an interactive shell wants devices and no report.
+  // An interactive shell needs devices but no report, so turn the report off by default.
   if (!context.arguments.has("--report")) shell.arguments.options["--report"] = {"none"};
   return run_run(shell);
 }

@@ -1,4 +1,4 @@
-// The guard's self-test in a child process, for `berth guard check` and `berth k8s verify`.
+// Runs the guard's self-test in a child process, for `berth guard check` and `berth k8s verify`.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace berth::cli {
 
-/// Runs the self-test as a child of this process with these variables, at most 60 s. Fails with
-/// kUnavailable (E0958) if it could not use the driver.
+/// Runs the self-test for at most 60 s in a child process with the given variables. Fails with
+/// kUnavailable (E0958) if the test could not use the driver.
 [[nodiscard]] Result<guard::SelfTest> self_test_in_child(
     std::map<std::string, std::string> variables, std::uint64_t quota);
 [[nodiscard]] bool all_hold(const guard::SelfTest& test);
-/// What a check tests, in words.
+/// A sentence about what the check with this id tests.
 [[nodiscard]] std::string words_of_check(const std::string& id);
 
 }  // namespace berth::cli

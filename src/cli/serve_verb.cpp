@@ -1,5 +1,5 @@
-// `berth serve`: the broker of this machine or this user, until it is stopped or idle. `berth run`
-// starts one by itself; start it by hand to see its output.
+// `berth serve`: runs the broker of this machine or of this user, until it is stopped or idle.
+// `berth run` starts one automatically; start one by hand to see its output.
 #include <fcntl.h>
 #include <poll.h>
 #include <pwd.h>
@@ -50,14 +50,14 @@ Result<serve::DaemonOptions> for_this_user(const Arguments& arguments) {
   }
   options.state_folder = system::state_folder();
   options.socket = options.state_folder + "/berth.sock";
-  // If the user's session has ended, its runtime folder is gone. Then make no link there.
+  // If the user's session has ended, its runtime folder no longer exists, so make no link in it.
   const std::string session = runtime->substr(0, std::max<std::size_t>(1, runtime->rfind('/')));
   if (::access(session.c_str(), F_OK) != 0) return options;
   bool made = false;
   if (auto folder = system::make_private_folder(*runtime, made); !folder)
     return std::move(folder).error();
-  // Both folders may be the same, or one may be a link to the other. Then the socket needs no link
-  // to itself.
+  // The two folders may be the same, or one may be a link to the other. In this case, no link to
+  // the socket is needed.
   std::error_code ignored;
   if (!std::filesystem::equivalent(*runtime, options.state_folder, ignored))
     options.link = *runtime + "/berth.sock";
@@ -68,8 +68,8 @@ Result<serve::DaemonOptions> for_all_users(const Arguments& arguments) {
   if (::geteuid() != 0)
     return Error{ErrorCode::kPermissionDenied, "E0924",
                  text("only root may run the broker for all users"), "sudo berth serve --system"};
-  // Folders that variables name take precedence: the broker of a simulated machine must not use the
-  // files of the real one.
+  // Folders that variables name take precedence, because the broker of a simulated machine must not
+  // use the real broker's files.
   std::string runtime(system::kSystemSocket, std::string_view(system::kSystemSocket).rfind('/'));
   if (env_nonempty("BERTH_RUNTIME_DIR")) {
     auto named = system::runtime_folder();
@@ -81,14 +81,14 @@ Result<serve::DaemonOptions> for_all_users(const Arguments& arguments) {
     return std::move(folder).error();
   if (made)
     static_cast<void>(
-        ::chmod(runtime.c_str(), 0755));  // because all users must be able to reach the socket
+        ::chmod(runtime.c_str(), 0755));  // so that all users can reach the socket in this folder
   serve::DaemonOptions options;
   options.socket = runtime + "/berth.sock";
   options.state_folder =
       env_nonempty("BERTH_STATE_DIR") ? system::state_folder() : system::kSystemState;
   options.for_all = true;
-  // A simulated machine has no control groups of its own. So the jobs of its broker must be in
-  // another group than those of the real broker.
+  // A simulated machine shares the kernel's control groups. So the jobs of its broker go into a
+  // group of their own, apart from those of the real broker.
   if (const auto simulated = env_nonempty("BERTH_SIM_DIR"))
     options.groups = std::filesystem::path(*simulated).filename().string();
   auto settings = serve::read_settings(arguments.value("--config").value_or(serve::kSettingsFile),
@@ -103,14 +103,14 @@ Result<serve::DaemonOptions> for_all_users(const Arguments& arguments) {
     options.admin_gids.push_back(*gid);
   }
   for (const auto& [name, rules] : options.settings.users)
-    // A table may also be named by a uid, because some users have no name.
+    // A table for one user is named by the user's name or uid, because some users have no name.
     if (!has_user(name) && !to_number(name))
       return Error{ErrorCode::kInvalidArgument, "E0927",
                    text("[user.{0}]: there is no user {0}", printable(name)), "getent passwd"};
   return options;
 }
 
-/// Reads settings that only a system broker can use.
+/// Sets the options that only the system broker has.
 Status take_mode(const Context& context, serve::DaemonOptions& options) {
   const auto mode = context.arguments.value("--mode");
   const auto group = context.arguments.value("--enforce-on");
@@ -132,25 +132,26 @@ Status take_mode(const Context& context, serve::DaemonOptions& options) {
   return Done{};
 }
 
-/// The process id of the broker that uses this folder.
+/// The process id of the broker whose state is in this folder; nullopt if none runs.
 std::optional<pid_t> broker_of(const std::string& state_folder) {
   return system::holder_of(state_folder + "/berth.sock.lock");
 }
 
-/// Asks the broker that uses this folder to end. Returns its process id, or nullopt if it does not
-/// answer because it is starting or ending. Fails with E1089 if it refuses.
+/// Asks the broker with this state folder to end. Returns its process id. Returns nullopt if the
+/// broker does not answer, because it is starting or ending. Fails with E1089 if it refuses.
 Result<std::optional<pid_t>> replace(const std::string& state_folder) {
   const auto broker = broker_of(state_folder);
   const auto asked = client::ask_to_hand_over(state_folder);
   if (asked) return broker;
   const Error& error = asked.error();
   if (error.id == "E0920" || client::went_away(error)) return std::optional<pid_t>();
-  // A broker of an earlier release does not know this API call.
+  // A broker of an earlier release does not know this API call and returns E0911.
   if (error.id == "E0911" && broker) return serve::another_serves(state_folder, *broker);
   return error;
 }
 
-/// Locks the file that marks the next broker of this folder. `how`: as for flock(2).
+/// Locks the file that marks which process becomes the next broker of this folder. `how` is as for
+/// flock(2).
 Descriptor next_lock(const std::string& state_folder, int how) {
   const std::string path = state_folder + "/berth.sock.next";
   Descriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -158,14 +159,15 @@ Descriptor next_lock(const std::string& state_folder, int how) {
   return lock;
 }
 
-/// Whether another broker holds the lock of next_lock(). Waiting clients start a broker as soon as
-/// the old one has ended. Such a broker must leave the journal to the one that holds the lock.
+/// Whether another process holds the lock of next_lock() and so becomes the next broker. When the
+/// old broker ends, waiting clients may start further brokers. These must leave the journal to the
+/// process with the lock.
 bool is_another_next(const std::string& state_folder) {
   const std::string path = state_folder + "/berth.sock.next";
   return ::access(path.c_str(), F_OK) == 0 && !next_lock(state_folder, LOCK_SH | LOCK_NB);
 }
 
-/// Runs the broker. If a broker that `berth run` started is using the folder, replaces it.
+/// Runs the broker. If a broker that `berth run` started uses the folder, replaces that broker.
 Status serve_here(const Context& context, const serve::DaemonOptions& options,
                   const std::function<void()>& ready) {
   constexpr std::chrono::seconds kMost(20);
@@ -183,8 +185,8 @@ Status serve_here(const Context& context, const serve::DaemonOptions& options,
                        "{}); the jobs of that broker continue",
                        *before) +
                   "\n");
-    // The fork server may have inherited the descriptor. Closing it here would not release the
-    // lock.
+    // Unlock explicitly. Closing the descriptor would not release the lock if the fork server
+    // inherited a copy.
     if (next) ::flock(next.get(), LOCK_UN);
     next.reset();
     ready();
@@ -196,8 +198,8 @@ Status serve_here(const Context& context, const serve::DaemonOptions& options,
     if (!next) next = next_lock(options.state_folder, LOCK_EX);
     auto asked = replace(options.state_folder);
     if (!asked) return std::move(asked).error();
-    // Keep the first process id. The next one may be that of a broker that a client started just
-    // before this process had the lock.
+    // Keep the first process id. A later one may be a broker that a client started just before this
+    // process got the lock.
     if (!before) before = *asked;
     const auto left = end - std::chrono::steady_clock::now();
     if (left.count() < 0) return ended;
@@ -239,15 +241,14 @@ Result<int> run_serve(const Context& context) {
   if (const auto idle = context.arguments.value("--idle")) {
     auto duration = parse_duration(*idle);
     if (!duration) return std::move(duration).error().during("--idle");
-    // A broker that `berth run` started only serves jobs. It does not watch the machine
-    // permanently.
+    // `berth run` started this broker only for its jobs, so it does not record the state of the
+    // devices.
     options->watches = false;
     options->idle_seconds =
         static_cast<int>(std::chrono::ceil<std::chrono::seconds>(*duration).count());
   }
   options->lock_folder = system::lock_folder();
-  // On a simulated machine with its own folders, the broker does not depend on the real system
-  // broker.
+  // On a simulated machine with its own folders, do not give way to the real system broker.
   options->gives_way =
       !options->for_all && !(env_nonempty("BERTH_SIM_DIR") && env_nonempty("BERTH_RUNTIME_DIR"));
   options->sources = inventory::Sources::from_environment();
@@ -259,7 +260,8 @@ Result<int> run_serve(const Context& context) {
       if (!options->tcp.empty())
         context.out(text("serving also at http://{}, with the token in {}", options->tcp, token) +
                     "\n");
-      // Show the token only on a terminal. In a log, other users could read it.
+      // Print the token only on a terminal. If the output went to a log, other users might read it
+      // there.
       if (options->tcp.empty() || !context.out_terminal.tty) return;
       if (const auto word = serve::token_in(token))
         context.out(text("in a browser: http://{}/#{}", options->tcp, *word) + "\n");

@@ -37,8 +37,8 @@ extern "C" void pass_on(int signal) {
   if (const pid_t child = running; child > 0) ::kill(child, SIGTERM);
 }
 
-/// During the lifetime of this object, signals that would end this process are recorded and passed
-/// on to the child.
+/// During its lifetime, records signals that would end this process, and passes them on to the
+/// child.
 class NotedSignals {
  public:
   NotedSignals() {
@@ -47,7 +47,7 @@ class NotedSignals {
     note.sa_handler = pass_on;
     for (std::size_t i = 0; i < kEnding.size(); ++i) {
       ::sigaction(kEnding[i], nullptr, &before_[i]);
-      // Signals that were ignored (nohup) stay ignored.
+      // Leave ignored signals ignored (nohup ignores SIGHUP).
       if (before_[i].sa_handler != SIG_IGN) ::sigaction(kEnding[i], &note, nullptr);
     }
   }
@@ -62,8 +62,8 @@ class NotedSignals {
   std::array<struct sigaction, kEnding.size()> before_{};
 };
 
-/// A folder in which the environment is created. The destructor removes the folder. A complete
-/// environment is moved out of it by renaming.
+/// A folder in which an environment is created. The complete environment is moved out by renaming.
+/// The destructor removes the folder.
 struct UnfinishedFolder {
   std::string path;
   ~UnfinishedFolder() {
@@ -78,8 +78,7 @@ Error no_place(const std::string& folder, int problem) {
           "berth setup … --venv DIR"};
 }
 
-/// Replaces the path of the unfinished environment with its final path in the environment's
-/// scripts.
+/// In the environment's scripts, replaces the temporary path with the final path.
 Status name_new_place(const std::string& unfinished, const std::string& folder) {
   constexpr std::uintmax_t kLargest = 1 << 20;
   std::vector<std::string> files{unfinished + "/pyvenv.cfg"};
@@ -108,10 +107,10 @@ Status name_new_place(const std::string& unfinished, const std::string& folder) 
   return Done{};
 }
 
-/// The failure if the disk is full, else an empty one. venv does not report why its pip failed, so
-/// this checks whether the disk of the folder or of TMPDIR has hardly any free space.
+/// Reports a full disk; empty if no disk is full. venv does not say why its pip failed, so this
+/// checks the free space for `folder` and for TMPDIR.
 InstallFailure full_disk(const std::string& folder) {
-  constexpr std::uintmax_t kFew = 64 << 20;       // less than an empty environment needs
+  constexpr std::uintmax_t kFew = 64 << 20;       // less than an empty environment takes
   const char* temporary = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe)
   for (const std::string& one : {folder, std::string(temporary == nullptr ? "/tmp" : temporary)}) {
     std::error_code problem;
@@ -167,15 +166,14 @@ void read_until_end(int pipe, pid_t child, std::optional<int>& status,
   }
 }
 
-/// Runs a program and returns its exit code. `last_words`, if given, receives the end of its
-/// stderr, which is also copied to this program's stderr. Otherwise `output`, if given, receives
-/// its stdout.
+/// Runs a program and returns its exit code. If `last_words` is given, it receives the end of
+/// stderr, which is also copied to our stderr. If only `output` is given, it receives stdout.
 int run(const std::vector<std::string>& words, std::string* last_words, std::string* output) {
   const bool is_captured = last_words != nullptr || output != nullptr;
   std::array<int, 2> pipe{-1, -1};
   if (is_captured && ::pipe2(pipe.data(), O_CLOEXEC) != 0) return 127;
   std::vector<std::string> all = words;
-  // /usr/bin/env also finds a program in PATH.
+  // /usr/bin/env finds the program in PATH.
   if (words[0].find('/') == std::string::npos) all.insert(all.begin(), "/usr/bin/env");
   const auto child = system::spawn({.program = all[0],
                                     .words = all,
@@ -206,12 +204,12 @@ int run(const std::vector<std::string>& words, std::string* last_words, std::str
   return WIFSIGNALED(*status) ? 128 + WTERMSIG(*status) : WEXITSTATUS(*status);
 }
 
-/// Exchanges the new environment in `made` with the old one in `folder`.
+/// Swaps the new environment in `made` with the old one in `folder`.
 Status exchange(const std::string& made, const std::string& folder) {
   if (::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) == 0)
     return Done{};
-  // Some file systems cannot exchange two folders. In this case, rename in two steps, and undo the
-  // first if the second fails.
+  // Some file systems cannot swap two folders in one step. There, rename twice, and undo the first
+  // renaming if the second fails.
   const std::string old = made + ".old";
   if (::rename(folder.c_str(), old.c_str()) != 0) return no_place(folder, errno);
   if (::rename(made.c_str(), folder.c_str()) == 0) return Done{};
@@ -224,8 +222,8 @@ Status exchange(const std::string& made, const std::string& folder) {
   return no_place(folder, problem);
 }
 
-/// The command with an option for a log file. pip's log contains more than the last lines that pip
-/// prints.
+/// Adds an option that writes a log file to the command. pip's log contains more than the lines
+/// that pip prints.
 std::vector<std::string> with_log(std::vector<std::string> words, const std::string& log) {
   if (words.size() > 3 && words[2] == "pip" && words[3] == "install")
     words.insert(words.begin() + 4, {"--log", log});
@@ -246,8 +244,8 @@ Status run_steps(const SetupEnvironment& wanted, const std::string& folder,
   return Done{};
 }
 
-/// Creates a conda environment in its final place, because conda's environments contain their own
-/// path.
+/// Creates a conda environment in its final place, because it contains its own path and cannot be
+/// moved.
 Status make_in_place(const SetupEnvironment& wanted, const SetupSteps& steps) {
   UnfinishedFolder unfinished{wanted.folder};
   if (auto made = run_steps(wanted, wanted.folder, steps); !made) {
@@ -323,8 +321,7 @@ Status check_place(const std::string& folder) {
 Status check_existing(const std::string& folder) {
   const auto has = [&](const char* name) { return ::access((folder + name).c_str(), F_OK) == 0; };
   const bool is_environment = has("/pyvenv.cfg") || has("/conda-meta");
-  // The last condition: the folder is conda's own installation, which contains all other
-  // environments.
+  // /condabin exists only in conda's own installation, which contains all other environments.
   if (!is_environment || !has("/bin/python") || has("/condabin"))
     return Error{ErrorCode::kInvalidArgument, "E0848",
                  text("{} is not a Python environment that can be changed", printable(folder)),
@@ -347,7 +344,8 @@ Status make_environment(const SetupEnvironment& wanted, const SetupSteps& steps)
   if (auto fit = wanted.is_upgrade ? check_existing(wanted.folder) : check_place(wanted.folder);
       !fit)
     return fit;
-  // Declared before `unfinished`, so that the folder is removed before a signal ends this process.
+  // Declared before `unfinished`, so destroyed after it: the folder is removed before a signal ends
+  // this process.
   const NotedSignals signals;
   if (wanted.installer == Installer::kConda && !wanted.is_upgrade)
     return make_in_place(wanted, steps);

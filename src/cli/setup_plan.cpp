@@ -17,7 +17,7 @@ using doctor::Framework;
 using doctor::Platform;
 using doctor::RecipeFormat;
 
-/// The command with which this distribution installs the driver; "": unknown.
+/// The command that installs the driver on this distribution; "" if it is unknown.
 std::string driver_command(const doctor::Facts& facts) {
   const doctor::Knowledge knowledge;
   doctor::Examination look(facts, knowledge, model::Severity::kInfo);
@@ -35,7 +35,7 @@ RecipeFormat format_of(const SetupRequest& request) {
   return request.installer == Installer::kConda ? RecipeFormat::kConda : RecipeFormat::kPip;
 }
 
-/// The user's command with another release of one framework.
+/// The user's command, changed to request another release of one framework.
 std::string with_release(const Arguments& given, const SetupRequest& request,
                          const AskedFramework& asked, const std::string& release) {
   std::vector<AskedFramework> frameworks = request.frameworks;
@@ -44,7 +44,7 @@ std::string with_release(const Arguments& given, const SetupRequest& request,
   return command_with(given, frameworks, {});
 }
 
-/// Chooses the build of one framework. `cuda_major` 0: any.
+/// Chooses the build of one framework. `cuda_major` is the required CUDA version, or 0 for any.
 Result<SetupPart> plan_part(const Context& context, const SetupRequest& request,
                             const doctor::Facts& facts, const AskedFramework& asked,
                             int cuda_major) {
@@ -86,7 +86,8 @@ Result<SetupPart> plan_part(const Context& context, const SetupRequest& request,
                  command({"--torch-index"}) + " --torch-index URL"};
   SetupPart part{asked, *std::move(plan), {}};
   for (std::string package : part.plan.order.recipe.packages) {
-    // The recipe pins "==2.7.*", but the user may have requested an exact release such as 2.7.1.
+    // The recipe pins a release, such as "==2.7.*". If the user requested an exact version such as
+    // 2.7.1, pin that one.
     const std::size_t pin = package.find("==" + release + ".*");
     if (asked.version != release && !release.empty() && pin != std::string::npos)
       package.replace(pin, std::string::npos, "==" + asked.version);
@@ -151,8 +152,8 @@ Result<std::vector<SetupPart>> plan_parts(const Context& context, const SetupReq
   return parts;
 }
 
-/// The newest builds of all frameworks, if they can be in one environment. Otherwise, the newest
-/// that are all built for the same major version of CUDA.
+/// The newest builds of all frameworks, if they work in one environment. If not, the newest builds
+/// that all need the same major CUDA version.
 Result<std::vector<SetupPart>> compatible_parts(const Context& context, const SetupRequest& request,
                                                 const doctor::Facts& facts) {
   auto parts = plan_parts(context, request, facts, 0);
@@ -169,13 +170,14 @@ Result<std::vector<SetupPart>> compatible_parts(const Context& context, const Se
     if (!others) continue;
     pair = first_clash(*others);
     if (pair.clash == Clash::kNone) return others;
-    parts = std::move(others);  // cannot be in one environment, even with the same CUDA version
+    // Even with the same CUDA version, these builds do not work in one environment.
+    parts = std::move(others);
   }
   return conflict(context, request, *parts, pair);
 }
 
-/// The installation steps. PyTorch gets a step of its own, because its index has no other packages.
-/// The step for the others names PyTorch's version again, so that pip does not replace it.
+/// The installation steps. PyTorch has a step of its own, because its index has no other packages.
+/// The step for the others repeats PyTorch's version, so that pip does not replace it.
 std::vector<InstallStep> steps_of(const std::vector<SetupPart>& parts, const std::string& index) {
   std::vector<InstallStep> steps;
   InstallStep rest{{}, index};
@@ -190,8 +192,8 @@ std::vector<InstallStep> steps_of(const std::vector<SetupPart>& parts, const std
   return steps;
 }
 
-/// Packages in the existing environment that pip would keep although they do not fit, or that share
-/// files with the new ones.
+/// Packages to remove before an upgrade. pip would keep them although they do not work with the new
+/// packages, or they share files with them.
 std::vector<std::string> removed_by(const std::vector<SetupPart>& parts,
                                     const doctor::PythonFacts& python) {
   std::vector<std::string> removed;
@@ -215,7 +217,7 @@ std::vector<std::string> removed_by(const std::vector<SetupPart>& parts,
   return removed;
 }
 
-/// The index to pass to uv, which does not read pip's configuration; "" if it needs none.
+/// The index to pass to uv, which does not read pip's configuration; "" if none is needed.
 std::string index_for(const Context& context, const SetupRequest& request,
                       const doctor::Facts& facts, std::vector<std::string>& notes) {
   if (const auto given = context.arguments.value("--index")) return *given;
@@ -227,7 +229,7 @@ std::string index_for(const Context& context, const SetupRequest& request,
   return "";
 }
 
-/// uv creates environments without pip. There, only uv can upgrade.
+/// uv creates environments without pip, so only uv can upgrade them.
 Status check_pip(const Context& context, const SetupRequest& request,
                  const doctor::PythonFacts& python) {
   if (!request.is_upgrade || request.installer == Installer::kUv || !python.distributions)

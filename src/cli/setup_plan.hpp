@@ -1,4 +1,4 @@
-// Decides which builds `berth setup` installs: one per framework, all for one environment.
+// Decides which builds `berth setup` installs: one per framework, all in one environment.
 #pragma once
 
 #include <string>
@@ -22,12 +22,12 @@ struct SetupPlan {
   std::vector<std::string> notes;
 };
 
-/// Fails with E0831 to E0836, E0843, E0844, with E0847 if two frameworks cannot be in one
-/// environment, and with E0967 if the environment to upgrade has no pip.
+/// Plans the installation. Fails with E0831 to E0836, E0843, E0844, E0847 (two frameworks do not
+/// work in one environment), or E0967 (the environment to upgrade has no pip).
 [[nodiscard]] Result<SetupPlan> plan_setup(const Context& context, const SetupRequest& request,
                                            const doctor::Facts& facts);
 
-/// The command as the user would type it in a shell, without passwords in addresses.
+/// The command as a user would type it in a shell. Passwords in URLs are left out.
 [[nodiscard]] std::string shown_command(const std::vector<std::string>& words);
 
 }  // namespace berth::cli

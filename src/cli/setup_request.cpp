@@ -30,8 +30,8 @@ bool is_version(const std::string& word) {
          word.find_first_not_of("0123456789.") == std::string::npos;
 }
 
-/// Parses the frameworks: "torch 2.7 jax" names two, because a version belongs to the word before
-/// it.
+/// Parses the framework operands. "torch 2.7 jax" means two frameworks, because a version belongs
+/// to the word before it.
 Result<std::vector<AskedFramework>> read_frameworks(const std::vector<std::string>& words) {
   std::vector<AskedFramework> asked;
   for (const std::string& word : words) {
@@ -65,7 +65,7 @@ std::string absolute(const std::string& path) {
   return folder;
 }
 
-/// Finds a name without a folder in PATH; "" if it does not exist.
+/// Finds a program in PATH; "" if it is not found.
 std::string in_path(const std::string& word) {
   if (word.find('/') != std::string::npos) return absolute(word);
   const doctor::Tree tree("/");
@@ -77,8 +77,8 @@ std::string in_path(const std::string& word) {
   return "";
 }
 
-/// Finds an interpreter of this version in PATH; "" if there is none. A shim of pyenv fails unless
-/// its version is selected, so the result is the program behind the shim.
+/// Finds a Python of this version in PATH; "" if there is none. pyenv's shim works only for the
+/// selected version, so the result is the program that the shim would start.
 std::string python_of_version(const std::string& version) {
   const doctor::Tree tree("/");
   const auto environment = doctor::own_environment();
@@ -93,7 +93,7 @@ std::string python_of_version(const std::string& version) {
   return "";
 }
 
-/// Why `path` cannot be used as an interpreter; "" if it can.
+/// Why `path` cannot be used as an interpreter; "" if it can be used.
 std::string why_not_usable(const doctor::Tree& tree, const std::string& path) {
   if (doctor::behind_shim(tree, doctor::own_environment(), path).empty())
     return text("no Python version that pyenv selects here has this program");
@@ -111,7 +111,7 @@ std::string conda_folder(const std::string& program) {
   if (run_for_output({program, "info", "--json"}, answer) != 0) return "";
   const auto document = nlohmann::json::parse(answer, nullptr, false);
   if (!document.is_object()) return "";
-  // The first key is that of conda and mamba, the second that of micromamba.
+  // conda and mamba print the first key, micromamba the second.
   for (const char* key : {"envs_dirs", "envs directories"})
     if (const auto found = document.find(key); found != document.end() && found->is_array())
       for (const auto& one : *found)
@@ -240,7 +240,8 @@ Result<doctor::Facts> facts_for_setup(const Context& context, const SetupRequest
                  text("there is no Python to create the environment with"),
                  command_with(context.arguments, request.frameworks, {}) + " --python PATH"};
   if (!request.python_version.empty()) facts.python.version = request.python_version;
-  // Use the installer that the user requested, even if another program manages the original Python.
+  // Use the installer that the user requested, even if the original Python is managed by another
+  // one.
   facts.python.has_uv = request.installer == Installer::kUv;
   facts.python.is_externally_managed = false;
   if (const auto url = context.arguments.value("--index")) {

@@ -16,7 +16,7 @@ namespace berth::cli {
 
 struct AskedFramework {
   doctor::Framework framework = doctor::Framework::kTorch;
-  std::string version;  // the version; "": the newest possible
+  std::string version;  // the version; "" for the newest that works
 };
 
 struct SetupRequest {
@@ -24,8 +24,8 @@ struct SetupRequest {
   Installer installer = Installer::kPip;
   std::string program;         // path of the program uv or conda
   std::string folder;          // absolute
-  std::string python;          // path of an interpreter; "" the default
-  std::string python_version;  // "3.12", if the user gave only a version
+  std::string python;          // path of an interpreter; "" for the default one
+  std::string python_version;  // such as "3.12", if the user gave only a version
   bool is_upgrade = false, is_check = false, is_dry = false;
   std::optional<std::string> format;
 };
@@ -33,16 +33,16 @@ struct SetupRequest {
 /// Reads the options. Fails with E0840, E0846, E0848, E0849.
 [[nodiscard]] Result<SetupRequest> read_setup_request(const Context& context);
 
-/// The facts of this machine and of the environment's Python, or of the Python with which it is
-/// created. Fails with E0846.
+/// The facts about this machine and about the environment's Python. For a new environment, this is
+/// the Python that creates it. Fails with E0846.
 [[nodiscard]] Result<doctor::Facts> facts_for_setup(const Context& context,
                                                     const SetupRequest& request);
 
-/// Whether PATH has this version: "3.12".
+/// Whether PATH contains a Python of this version, such as "3.12".
 [[nodiscard]] bool has_python(const std::string& version);
 
-/// The user's command with these frameworks and without some options. Hints begin with it: "berth
-/// setup torch 2.14 jax --uv". Passwords are left out.
+/// The user's command with the given frameworks and without the options in `without`. Hints begin
+/// with it: "berth setup torch 2.14 jax --uv". Passwords are left out.
 [[nodiscard]] std::string command_with(const Arguments& given,
                                        const std::vector<AskedFramework>& frameworks,
                                        std::initializer_list<std::string_view> without);

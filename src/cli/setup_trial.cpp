@@ -17,7 +17,7 @@ using doctor::Framework;
 using doctor::ProbeAnswer;
 using doctor::ProbeState;
 
-/// A Python program with a small computation of the framework on the CPU.
+/// The text of a Python program that does a small computation with the framework on the CPU.
 const char* computation(Framework framework) {
   switch (framework) {
     case Framework::kTorch:
@@ -27,7 +27,7 @@ const char* computation(Framework framework) {
     case Framework::kJax:
       return "import jax.numpy as np; assert float((np.ones(64) * 2).sum()) == 128";
     case Framework::kCupy:
-      return "";  // CuPy computes only on GPUs
+      return "";  // CuPy computes only on GPUs, so there is no such program
     case Framework::kOnnxruntime:
       break;
   }
@@ -40,7 +40,7 @@ const char* computation(Framework framework) {
 }
 
 /// Whether a computation on the CPU succeeds. Frameworks print errors about a missing CUDA driver
-/// even then, so their messages are shown only if the computation fails.
+/// even then, so their output is shown only after a failure.
 bool computes_on_cpu(const std::string& python, Framework framework) {
   const char* code = computation(framework);
   if (*code == '\0') return false;
@@ -99,15 +99,14 @@ class Trial {
     return nullptr;
   }
 
-  /// The result of a failed trial, with the first cause that `berth doctor --deep` finds.
+  /// The result of a failed computation, with the first cause that `berth doctor --deep` finds.
   TrialResult first_cause(const TriedFramework& tried, const ProbeAnswer* answer,
                           const std::string& version) {
     TrialResult result{tried.framework, "failed", version, "", "", {}};
     if (!diagnosis_)
       diagnosis_ = doctor::diagnose(doctor::collect(sources_), {}, {}, sources_.request);
     for (const model::Finding& finding : diagnosis_->findings) {
-      // A missing GPU is not an error in itself. It is the cause only if the framework should have
-      // used a GPU.
+      // A missing GPU is the cause only if the framework should have used a GPU.
       const bool needs_gpu = !tried.on_cpu || tried.framework == Framework::kCupy;
       const bool has_no_gpu = needs_gpu && finding.id == "HW01";
       if (finding.severity < model::Severity::kError && !has_no_gpu) continue;

@@ -1,5 +1,6 @@
-// `berth setup FRAMEWORK…`: creates or upgrades a Python environment with the builds that suit this
-// machine and runs a kernel with each, or reports the first obstacle.
+// `berth setup FRAMEWORK…`: creates or upgrades a Python environment with builds that suit this
+// machine, and runs a computation with each framework. If this is impossible, reports the first
+// obstacle.
 #include <algorithm>
 #include <map>
 
@@ -19,7 +20,7 @@ namespace {
 
 /// A package that an upgrade adds, removes or replaces.
 struct Change {
-  std::string package, before, after;  // "": not installed
+  std::string package, before, after;  // versions; "" if the package is not installed
 };
 
 std::map<std::string, std::string> packages_in(const std::string& folder) {
@@ -55,7 +56,7 @@ std::string said(const Change& change) {
 }
 
 struct Report {
-  std::string state = "planned";  // "done", "failed"
+  std::string state = "planned";  // later "done" or "failed"
   std::vector<TrialResult> results;
   std::vector<Change> changes;
 };
@@ -114,7 +115,7 @@ void write_json(const Context& context, const SetupRequest& request, const Setup
   context.out(json.finish());
 }
 
-/// Prints the results. The exit code is 1 if a framework did not run.
+/// Prints the results. Returns exit code 1 if a framework did not run.
 int finish(const Context& context, const SetupRequest& request, const SetupPlan& plan,
            Report report) {
   const bool failed = std::any_of(report.results.begin(), report.results.end(),
@@ -177,7 +178,8 @@ int print_file(const Context& context, const SetupRequest& request, const SetupP
   return 0;
 }
 
-/// Runs the installation. An upgrade shows the changes before it replaces the old environment.
+/// Runs the installation. For an upgrade, shows the changes before the new environment replaces the
+/// old one.
 Status install(const Context& context, const SetupRequest& request, const SetupPlan& plan,
                Report& report) {
   SetupSteps steps;

@@ -66,7 +66,7 @@ Result<sim::Options> options_of(const Arguments& arguments, const sim::Machine& 
   return options;
 }
 
-/// The devices of a machine, converted to the form that the simulated driver reads.
+/// The devices of a machine, in the form that the simulated driver reads.
 struct Description {
   sim::Machine machine;
   std::string bytes;
@@ -196,7 +196,7 @@ Result<int> list_machines(const Context& context) {
   std::size_t longest = 0;
   for (const sim::BuiltIn& built_in : sim::built_in_machines())
     longest = std::max(longest, built_in.name.size());
-  // For a program, each machine is on one line.
+  // Do not wrap the output for a program: each machine is on one line.
   const int width = context.out_terminal.tty ? context.out_terminal.width : kUnlimited;
   const int room = std::max(30, width - static_cast<int>(longest) - 2);
   for (const sim::BuiltIn& built_in : sim::built_in_machines()) {
@@ -213,8 +213,8 @@ Result<int> list_machines(const Context& context) {
   return static_cast<int>(kDone);
 }
 
-/// Writes the counts of driver calls to a file, or to stderr if the name is "-", so that developers
-/// of tools can check them.
+/// Writes how often each driver function was called, to a file or to stderr (name "-"). This lets
+/// developers of tools check their calls.
 Status write_report(const Context& context, const std::string& file, const sim::Machine& machine,
                     const sim::Ended& ended) {
   Json json{{"schema", 1},
@@ -237,7 +237,7 @@ Status write_report(const Context& context, const std::string& file, const sim::
                text("cannot write {}: {}", printable(file), error_words(errno)), ""};
 }
 
-/// The exit codes for "not found" and "cannot be run" are the same as in shells.
+/// The exit codes 127 (not found) and 126 (cannot be executed), as in shells.
 int code_of(const Error& error) {
   if (error.code == ErrorCode::kNotFound) return kNotFound;
   return error.code == ErrorCode::kPermissionDenied ? kNotExecutable : kOurFailure;

@@ -26,8 +26,8 @@ struct Orphan {
   bool ended = false;
 };
 
-/// Opens a pidfd for the process if it belongs to the job. The pidfd is opened before /proc is
-/// read, so that a process that reuses the pid is not taken for it.
+/// Opens a pidfd for a process of the job. The pidfd is opened first, and then /proc is read. So a
+/// process that has reused the pid is not taken for it.
 Descriptor handle_of(const EndedJob& job, std::int64_t pid) {
   Descriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0)));
   if (!handle) return handle;
@@ -43,7 +43,8 @@ int signal_one(const Orphan& orphan, int signal) {
       ::syscall(SYS_pidfd_send_signal, orphan.handle.get(), signal, nullptr, 0));
 }
 
-/// Signals the processes that are still alive, and waits until none is left or the time is over.
+/// Sends the signal to the processes that are still alive. Waits until none is left, or for at most
+/// the time `most`.
 void end_all(std::vector<Orphan>& orphans, int signal, std::chrono::milliseconds most) {
   for (const Orphan& one : orphans)
     if (!one.ended) static_cast<void>(signal_one(one, signal));
@@ -101,7 +102,8 @@ void comment_job(const EndedJob& job, const engines::JobEnd& end) {
   if (!shown || !engines::may_comment(*shown)) return;
   const std::string comment = "AdminComment=" + engines::job_comment(end);
   if (said_by({"scontrol", "update", "JobId=" + id, comment})) return;
-  // In Slurm 22.05, a job that has ended can be changed only in the accounting database.
+  // In Slurm 22.05, scontrol cannot change a job that has ended, so change it in the accounting
+  // database.
   static_cast<void>(said_by(
       {"sacctmgr", "--immediate", "update", "job", "where", "jobid=" + id, "set", comment}));
 }

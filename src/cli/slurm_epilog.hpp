@@ -1,4 +1,4 @@
-// What `berth slurm epilog` does about the processes and the memory that a job has left.
+// What `berth slurm epilog` does about processes and GPU memory that a job has left behind.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,18 @@ struct EndedJob {
   std::uint32_t uid = 0;
   std::vector<int> gpus;
 };
-/// The job that slurmd describes in SLURM_JOB_ID and SLURM_JOB_UID; nullopt if they are not
-/// numbers.
+/// The job that slurmd names in SLURM_JOB_ID and SLURM_JOB_UID; nullopt if they are not numbers.
 [[nodiscard]] std::optional<EndedJob> ended_job(const std::vector<int>& gpus);
 
-/// Ends the job's processes on its GPUs: SIGTERM, and SIGKILL after 2 s. Returns how many have
-/// ended. Waits at most 5 s.
+/// Sends SIGTERM to the job's processes on its GPUs, and SIGKILL after 2 s. Waits at most 5 s.
+/// Returns how many have ended.
 [[nodiscard]] int end_orphans(const EndedJob& job, const model::Snapshot& snapshot);
-/// Describes what is still on the job's GPUs; "" if they are free. Looks again for at most 3 s,
+/// Describes what is still on the job's GPUs; "" if nothing is. Checks repeatedly for at most 3 s,
 /// because a driver may free memory late.
 [[nodiscard]] std::string wait_for_rest(const EndedJob& job,
                                         const std::function<model::Snapshot()>& look);
-/// Writes the job's AdminComment, unless it already has another one. Failures are ignored:
-/// accounting must not keep a job from ending.
+/// Sets the job's AdminComment, unless somebody has set it. Ignores failures, because accounting
+/// must not keep a job from ending.
 void comment_job(const EndedJob& job, const engines::JobEnd& end);
 
 }  // namespace berth::cli

@@ -47,7 +47,7 @@ std::string sentence_of(const model::HangSeen& seen) {
   return text("task {} has made no progress for {}", rank.rank, silent);
 }
 
-/// Runs until the task has ended. Reports each hang once, with the place in the task's code.
+/// Runs until the task has ended. Reports each hang once, with the position in the task's code.
 void watch_until_end(const HangWatchOfTask& watch, int pidfd) {
   const Descriptor record(
       ::open(watch.record.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -93,11 +93,11 @@ bool watch_task(const HangWatchOfTask& watch) {
     int status = 0;
     return ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
   }
-  // Fork twice, so that the watcher is not a child of the task, which might wait for all its
+  // Fork twice, so that the watcher is not a child of the task. The task might wait for all its
   // children.
   const pid_t watcher = ::fork();
   if (watcher != 0) ::_exit(watcher > 0 ? 0 : 1);
-  // The plugin reads this process's output until it is closed, so close it.
+  // The plugin reads this process's output until its end, so close it.
   const Descriptor nowhere(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!nowhere || ::dup2(nowhere.get(), STDIN_FILENO) < 0 ||
       ::dup2(nowhere.get(), STDOUT_FILENO) < 0)

@@ -1,4 +1,5 @@
-// --berth-hang-timeout: a process beside a Slurm task that notices when the task makes no progress.
+// --berth-hang-timeout: a process next to a Slurm task that detects when the task makes no
+// progress.
 #pragma once
 
 #include <sys/types.h>
@@ -13,14 +14,14 @@ namespace berth::cli {
 struct HangWatchOfTask {
   pid_t task = -1;
   int rank = 0;
-  std::string stack_folder;  // see run/stacks.hpp
+  std::string stack_folder;  // the folder for the task's stacks (run/stacks.hpp)
   std::string record;        // the file in which hangs are recorded
   std::chrono::milliseconds timeout{0};
 };
-/// Starts the process, which ends with the task. It belongs to the task's step, so Slurm ends it
-/// with the step at the latest. False: it could not be started.
+/// Starts the watching process, which ends with the task. It belongs to the task's job step, so
+/// Slurm kills it with the step at the latest. Returns false if it could not be started.
 [[nodiscard]] bool watch_task(const HangWatchOfTask& watch);
-/// The hangs that the process recorded. The result contains no try if there were none.
+/// Reads the hangs that the watching process recorded. The result is empty if there were none.
 [[nodiscard]] model::Tries hangs_of_task(const std::string& record);
 
 }  // namespace berth::cli

@@ -19,7 +19,7 @@
 namespace berth::cli {
 namespace {
 
-/// The GPUs that Slurm's configuration lists for the node. If it lists none, all NVIDIA GPUs.
+/// The GPUs that Slurm's configuration lists for the node; all NVIDIA GPUs if it lists none.
 std::vector<LentGpu> gpus_of(const model::Snapshot& snapshot, const std::string& node) {
   std::vector<int> numbers;
   const std::string file = env("SLURM_CONF").value_or("");

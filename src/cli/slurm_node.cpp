@@ -1,6 +1,6 @@
-// `berth slurm prolog`, `epilog` and `health`, which Slurm's daemon starts as root. They read and
-// check three variables that slurmd itself sets, and give scontrol a clean environment. Each of
-// them ends within half a minute.
+// `berth slurm prolog`, `epilog` and `health`, which slurmd runs as root. They read and check only
+// three variables that slurmd sets, and run scontrol with a clean environment. Each ends within
+// half a minute.
 #include <stdlib.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ using engines::NodeAction;
 
 constexpr std::chrono::seconds kDriver{10};
 
-/// The variables that slurmd sets: the node, the folder of the configuration, and the job's GPUs.
+/// What slurmd tells in variables: the node's name, the configuration file, and the job's GPUs.
 struct Around {
   std::string node, config, gpus;
 };
@@ -39,12 +39,12 @@ Around read_environment(const Arguments& given) {
           env("SLURM_JOB_GPUS").value_or("")};
 }
 
-/// Removes all variables except the location of Slurm's configuration, so that programs started
-/// from here inherit only this one.
+/// Removes all variables except the path of Slurm's configuration, so that programs started from
+/// here inherit nothing else.
 void forget_environment(const Around& around) {
-  const auto simulation = env_nonempty(
-      "BERTH_SIM_DIR");  // keep it, because the simulated machine's driver is called again
-  ::clearenv();          // NOLINT(concurrency-mt-unsafe): no thread runs yet
+  const auto simulation =
+      env_nonempty("BERTH_SIM_DIR");  // keep it, because the driver of a simulated machine reads it
+  ::clearenv();                       // NOLINT(concurrency-mt-unsafe): no thread runs yet
   ::setenv("PATH", "/usr/bin:/usr/sbin:/bin:/sbin:/usr/local/bin:/opt/slurm/bin", 1);
   if (simulation) ::setenv("BERTH_SIM_DIR", simulation->c_str(), 1);
   if (around.config.starts_with('/')) ::setenv("SLURM_CONF", around.config.c_str(), 1);
@@ -56,9 +56,9 @@ std::string config_folder(const Around& around) {
 }
 
 struct Checked {
-  std::string unfit;  // why GPUs are unfit; "": all are fit
+  std::string unfit;  // why some GPUs are unfit for jobs; "" if all are fit
   NodeAction done = NodeAction::kNone;
-  std::optional<engines::JobEnd> end = {};  // how the job ended, for an epilog
+  std::optional<engines::JobEnd> end = {};  // how the job ended; only for an epilog
 };
 
 model::Snapshot look_for_slurm(const inventory::Sources& sources, bool processes) {
@@ -71,9 +71,9 @@ model::Snapshot look_for_slurm(const inventory::Sources& sources, bool processes
   return inventory::observe(sources, options);
 }
 
-/// Reports the result to Slurm: drains the node if `unfit` gives a reason. `may_resume`: all GPUs
-/// were checked, so a node that Berth drained may be resumed. `left` describes what is still on the
-/// GPUs; it is called if the node was drained for that reason.
+/// Reports the result to Slurm. If `unfit` gives a reason, drains the node. If `may_resume`, all
+/// GPUs were checked, so a node that Berth drained may be resumed. `left` describes what is still
+/// on the GPUs; it is called if that is why the node was drained.
 Result<NodeAction> tell(const Around& around, const std::string& unfit, bool may_resume,
                         const std::function<std::string()>& left) {
   if (unfit.empty() && !may_resume) return NodeAction::kNone;
@@ -118,7 +118,7 @@ void say(const Context& context, const Around& around, const Checked& checked) {
     context.out(fmt::format("{}: {}\n", around.node, word_of(checked.done)));
 }
 
-/// Whether other jobs may also use the GPUs of this job. Then a process on them may belong to
+/// Whether other jobs may also use this job's GPUs. If so, a process on these GPUs may belong to
 /// another job.
 bool may_be_shared(const Around& around, std::uint64_t job) {
   const auto config = engines::read_slurm_config(config_folder(around));
@@ -129,7 +129,7 @@ bool may_be_shared(const Around& around, std::uint64_t job) {
   return !jobs || (!jobs->empty() && *jobs != std::to_string(job));
 }
 
-/// Ends the processes that the job left on its GPUs, and describes what remains.
+/// Kills the processes that the job left on its GPUs, and describes what is still there.
 engines::JobEnd finish(const Around& around, const EndedJob& job, const model::Snapshot& snapshot,
                        const inventory::Sources& sources) {
   engines::JobEnd end;
@@ -144,7 +144,7 @@ engines::JobEnd finish(const Around& around, const EndedJob& job, const model::S
 }  // namespace
 
 Result<int> slurm_node(const Context& context, const std::string& word) {
-  // Everyone who runs scontrol can read Slurm's reason, so write it in English.
+  // Use English, because everyone can read Slurm's reason with scontrol.
   set_language(Language::kEnglish);
   if (auto checked = inventory::Sources::check_environment(); !checked)
     return std::move(checked).error();
@@ -158,7 +158,7 @@ Result<int> slurm_node(const Context& context, const std::string& word) {
   std::vector<int> numbers;
   std::optional<EndedJob> ended;
   if (word != "health") {
-    // A job without a GPU does not have to wait for the driver.
+    // Without GPUs, there is nothing to check, so do not wait for the driver.
     if (around.gpus.empty()) return 0;
     const auto given = engines::job_gpus(around.gpus);
     if (!given)
@@ -186,8 +186,8 @@ Result<int> slurm_node(const Context& context, const std::string& word) {
   const auto told = tell(around, checked.unfit, word == "health",
                          [&] { return engines::left_on(look_for_slurm(sources, true), numbers); });
   if (told) checked.done = *told;
-  // If the prolog fails, Slurm does not run the job on this node, even if the reason could not be
-  // reported to Slurm.
+  // A prolog that found unfit GPUs must exit with 1, so that Slurm does not run the job here, even
+  // if the reason could not be reported to Slurm.
   if (!told && !(word == "prolog" && !checked.unfit.empty())) return told.error();
   say(context, around, checked);
   return word == "prolog" && !checked.unfit.empty() ? 1 : 0;

@@ -1,5 +1,5 @@
-// `berth slurm plugin`: builds the SPANK plugin against this machine's Slurm and adds a line to
-// plugstack.conf. A plugin only works with one Slurm release, so it cannot be shipped as a binary.
+// `berth slurm plugin`: compiles the SPANK plugin for this machine's Slurm and adds a line to
+// plugstack.conf. A plugin works with only one Slurm release, so it cannot be shipped as a binary.
 #include <unistd.h>
 
 #include <cerrno>
@@ -65,7 +65,8 @@ Result<Place> place_of(const Arguments& given) {
   return place;
 }
 
-/// The lines of plugstack.conf, in which `line` replaces Berth's line; "": Berth's line is removed.
+/// The text of plugstack.conf after Berth's line was replaced by `line`, or removed if `line` is
+/// "".
 std::string with_line(const std::string& before, const std::string& line) {
   std::string out;
   for (const std::string_view one : split(std::string_view(before), '\n')) {
@@ -79,7 +80,7 @@ std::string with_line(const std::string& before, const std::string& line) {
   return line.empty() ? out : out + line + "\n";
 }
 
-/// Replaces the whole file, because slurmstepd may read it at any time.
+/// Replaces the file in one step, because slurmstepd may read it at any time.
 Status write_file(const std::string& path, std::string_view bytes) {
   if (!replace_file(path, bytes, 0644)) return not_written(path, errno);
   return Done{};

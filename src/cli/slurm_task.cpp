@@ -1,6 +1,6 @@
-// `berth slurm task`: called by the SPANK plugin as the task's user, when a Slurm task begins and
-// when it has ended. Between the two calls, no process of Berth is running. A folder that is named
-// after the task passes data from the first call to the second.
+// `berth slurm task`: the SPANK plugin runs it as the task's user, when a task begins and after it
+// has ended. No process of Berth runs in between. A folder named after the task keeps the data for
+// the second call.
 #include "cli/slurm_task.hpp"
 
 #include <poll.h>
@@ -46,7 +46,7 @@ Error wrong(std::string message) {
   return {ErrorCode::kInvalidArgument, "E1002", std::move(message), "berth help slurm"};
 }
 
-/// The folder for a task. "7.0.3" from the plugin becomes its name, so only digits and dots are
+/// The folder for a task. The plugin passes a name such as "7.0.3", so only digits and dots are
 /// allowed.
 Result<std::string> folder_of(const std::string& task) {
   const bool sound = !task.empty() && task.size() < 64 && task.front() != '.' &&
@@ -66,7 +66,8 @@ std::int64_t milliseconds_of(clockid_t clock) {
   return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
 }
 
-/// Replaces %j by the job and %t by the task. Without %t, several tasks get a file each.
+/// Replaces %j by the job's number and %t by the task's number. If there is no %t and the job has
+/// several tasks, appends the task's number.
 std::string report_path(std::string path, const model::EngineJob& job, const Variables& variables) {
   const auto fill = [&](const std::string& mark, const std::string& with) {
     for (std::size_t at = 0; (at = path.find(mark, at)) != std::string::npos; at += with.size())
@@ -82,15 +83,15 @@ std::string report_path(std::string path, const model::EngineJob& job, const Var
   return std::filesystem::absolute(path, ignored).lexically_normal().string();
 }
 
-/// What was decided when the task began.
+/// Data from the beginning of the task that are needed at its end.
 struct Begun {
   model::Report report;
   std::string report_file;
   std::vector<model::GuardedDevice> guarded;
-  std::string not_enforced;  // the translated reason if no limit is enforced
+  std::string not_enforced;  // why no limit is enforced, translated; "" if limits are enforced
   bool is_guarded = false;
-  std::int64_t started = 0;  // CLOCK_BOOTTIME in milliseconds
-  std::string stack_folder;  // with --hang-timeout; "" without
+  std::int64_t started = 0;  // start of the task: CLOCK_BOOTTIME in milliseconds
+  std::string stack_folder;  // the folder for stacks; "" without --hang-timeout
 };
 
 Json record_of(const Begun& begun) {
@@ -189,7 +190,7 @@ void set_up_guard(Begun& begun, const std::string& folder, const model::Request&
   setup->set_variables(set);
 }
 
-/// Starts the process that watches the task for hangs, if that was asked for.
+/// Starts the process that watches the task for hangs, if --hang-timeout was given.
 Status set_up_watch(const Context& context, const model::EngineJob& job, const std::string& folder,
                     const Variables& variables, Begun& begun, Variables& set) {
   const auto given = context.arguments.value("--hang-timeout");
@@ -200,7 +201,7 @@ Status set_up_watch(const Context& context, const model::EngineJob& job, const s
   const auto path = variables.find("PYTHONPATH");
   if (!begun.stack_folder.empty())
     run::add_stack_variables(begun.stack_folder, set, path == variables.end() ? "" : path->second);
-  // The plugin calls us from the process that becomes the task.
+  // The plugin runs this program from the process that becomes the task, so the task is our parent.
   const bool is_watched = watch_task(
       {::getppid(), job.rank.value_or(0), begun.stack_folder, folder + kHangs, *timeout});
   if (!is_watched)
@@ -239,7 +240,7 @@ model::Snapshot look_at_devices() {
   return inventory::observe(inventory::Sources::from_environment(), options);
 }
 
-/// The variables to set for the task, and a note for its user ("" if there is none).
+/// The variables to set for the task, and a note for the user ("" if there is none).
 struct Start {
   Variables set;
   std::string note;
@@ -260,7 +261,8 @@ Result<Start> start_task(const Context& context, const std::string& task,
   if (!placement) return placement.error();
   const auto folder = folder_of(task);
   if (!folder) return folder.error();
-  // If Slurm's numbers were reset, an earlier job with this number may have left a folder.
+  // Slurm's job numbers may have been reset. Then an earlier job with the same number may have left
+  // a folder.
   remove_folder(*folder);
   if (::mkdir(folder->c_str(), 0700) != 0)
     return Error{ErrorCode::kUnavailable, "E1012",
@@ -301,8 +303,8 @@ Result<int> begin_task(const Context& context, const std::string& task) {
   return 0;
 }
 
-/// Reads the task's name, its folder and its variables from stdin. Each word ends with a NUL, and
-/// another NUL ends the list. Empty: the list did not arrive in time.
+/// Reads the task's name, its folder and its variables from stdin. Each word ends with a NUL; a
+/// further NUL ends the list. Returns an empty list if the input does not arrive in time.
 std::vector<std::string> read_task() {
   constexpr std::chrono::seconds kPatience(30);
   constexpr std::size_t kMost = 4 << 20;
@@ -324,9 +326,8 @@ std::vector<std::string> read_task() {
   return words;
 }
 
-/// Reads the state of the GPUs while slurmstepd still prepares the task. Then reads from stdin
-/// which task it is. If anything fails, the plugin starts `--begin TASK` instead, which reports the
-/// error.
+/// Reads the state of the GPUs while slurmstepd still prepares the task, and then the task's name
+/// from stdin. If anything fails, the plugin runs `--begin TASK` instead, which reports the error.
 Result<int> begin_later(const Context& context) {
   const model::Snapshot snapshot = look_at_devices();
   const auto words = read_task();
@@ -375,7 +376,8 @@ void fill(Begun& begun, const std::string& folder) {
   }
 }
 
-/// If a task failed after a hang, the hang counts as the reason.
+/// Adds the recorded hangs to the report. If the task failed after a hang, the hang is reported as
+/// the reason.
 void add_hangs(Begun& begun, const std::string& folder) {
   if (begun.stack_folder.empty()) return;
   remove_folder(begun.stack_folder);

@@ -1,4 +1,5 @@
-// `berth slurm`: the Slurm configuration that this machine needs, and whether it is in place.
+// `berth slurm`: shows the Slurm configuration that this machine needs, and whether it is
+// installed.
 #include <sys/stat.h>
 
 #include "base/file.hpp"
@@ -139,7 +140,7 @@ Result<int> check_config(const Context& context) {
   engines::SlurmMachine machine{*std::move(node), file_exists, doctor::slurm_plugin_folder(tree),
                                 false};
   machine.has_nvml_plugin = tree.exists(machine.plugin_folder + "/gpu_nvml.so");
-  // On a simulated or recorded machine, missing files are not an error.
+  // Missing Slurm files are an error only on the real machine, not on a simulated or recorded one.
   if (std::string(inventory::Sources::from_environment().roots.sys) != "/sys")
     machine.file_exists = nullptr;
   const std::string name = context.arguments.value("--node").value_or(machine.node.name);

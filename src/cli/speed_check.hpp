@@ -1,5 +1,5 @@
-// Whether a device is as fast as before, and as fast as others with the same name: a check of
-// `berth health` from the results of `berth bench --keep`. Pure.
+// A check of `berth health`: whether a device is as fast as before, and as fast as others with the
+// same name. Uses the results of `berth bench --keep`. Pure.
 #pragma once
 
 #include "bench/results.hpp"
@@ -9,8 +9,8 @@
 namespace berth::cli {
 
 /// Fails if a case is slower than in `baseline`, or slower than the median of the other devices
-/// with this name. The difference must be more than 5 %, and more than the spreads of both results.
-/// Not checked if `latest` has no result of this device that can be compared.
+/// with this name, by more than 5 % and by more than the spread of either result. Unchecked if
+/// `latest` has no comparable result of this device.
 [[nodiscard]] watch::HealthCheck speed_check(const model::Device& device,
                                              const bench::EarlierResults& latest,
                                              const bench::EarlierResults& baseline);

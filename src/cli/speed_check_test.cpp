@@ -32,7 +32,7 @@ TEST_CASE("a card that is slower than in its baseline has a finding") {
   const auto slow = cli::speed_check(card("a"), latest, baseline);
   CHECK(slow.verdict == Verdict::kFailed);
   CHECK(slow.detail.find("gemm.fp32 is 10 % slower than in the baseline") != std::string::npos);
-  // If measurements vary by 20 %, a loss of 10 % is not detected.
+  // The measurements have a spread of 20 %, so a loss of 10 % is not reported.
   add(latest, "a", 90, 20);
   CHECK(cli::speed_check(card("a"), latest, baseline).verdict == Verdict::kOk);
 }

@@ -1,4 +1,5 @@
-// `berth stacks JOB|PID`: shows where in its code each process of a job is, without stopping it.
+// `berth stacks JOB|PID`: shows where each process of a job is in its code, without stopping the
+// process.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,7 +27,7 @@ struct Seen {
   pid_t pid = 0;
   std::string command, rank, stack;
   std::vector<run::ThreadState> threads;
-  // The native functions of each thread, or only those of the main thread.
+  // The native call stacks: one for each thread, or only that of the main thread.
   std::vector<std::vector<run::NativeFrame>> native;
 };
 
@@ -40,8 +41,8 @@ Error not_yours(pid_t pid) {
           fmt::format("sudo berth stacks {}", pid)};
 }
 
-/// The error for a job that is not running. If there is a process whose pid is the job's number,
-/// the hint names it.
+/// The error for a job that is not running. If the job's number is also the pid of a process, the
+/// hint names that process.
 Error no_running_job(const model::Job& job) {
   const std::string number = model::job_number(job);
   const bool has_ended = model::has_ended(job.state);
@@ -72,8 +73,8 @@ Result<std::vector<pid_t>> process_named(const std::string& word) {
   return std::vector<pid_t>{static_cast<pid_t>(*number)};
 }
 
-/// The topmost processes of the job or pid. A number that is both means the job, even if it has
-/// ended.
+/// The top processes of the given job or pid. If a number is both, it means the job, even one that
+/// has ended.
 Result<std::vector<pid_t>> roots_of(const Context& context) {
   const auto& words = context.arguments.positional;
   if (const auto pid = context.arguments.value("--pid"))
@@ -112,7 +113,7 @@ std::string variable_of(pid_t pid, std::string_view name) {
   return {};
 }
 
-/// Whether the process is one of Berth's own helpers, which are not part of the program.
+/// Whether the process is one of Berth's own helpers, which do not belong to the user's program.
 bool is_ours(const std::string& command) {
   return command.starts_with("job-keeper") || command.starts_with("berth") ||
          command.find("/berth run ") != std::string::npos;
@@ -164,7 +165,8 @@ Json native_json(const std::vector<run::NativeFrame>& frames) {
   return out;
 }
 
-/// The main thread's function that called the kernel, and its probable callers.
+/// The native call stack of the main thread as text, innermost function first. Its callers are
+/// estimated.
 std::string native_text(const Seen& seen) {
   constexpr std::size_t kMost = 8;
   auto frames = seen.native.front();

@@ -43,7 +43,7 @@ Result<Asked> asked_in(const Arguments& arguments) {
   return asked;
 }
 
-/// The newest state of each machine, for the view.
+/// Keeps the newest state of each machine for the view.
 class Machines {
  public:
   explicit Machines(const Asked& asked)
@@ -58,7 +58,7 @@ class Machines {
 
  private:
   void take(std::size_t at, std::string_view line) {
-    if (!line.starts_with('{')) return;  // not JSON, such as a greeting of the login shell
+    if (!line.starts_with('{')) return;  // no JSON; probably a greeting of the login shell
     top::HostState& host = hosts_[at];
     auto frame = is_shallow(line) ? top::frame_in(line) : std::nullopt;
     if (!frame) return lose(at, text("its answer is not JSON"));
@@ -77,7 +77,8 @@ class Machines {
 
 /// Prints one line for each answer and for each failure of a machine.
 Result<int> stream_hosts(const Context& context, const Asked& asked) {
-  // Declared before the streams, so that their ssh programs end before the signals take effect.
+  // Declared before the streams, so destroyed after them: their ssh programs end before the signals
+  // take effect.
   EndSignals signals;
   const auto write = [&](std::size_t at, const std::string& document, const std::string& problem) {
     context.out(fmt::format(R"({{"schema":1,"host":{},"answered":{},"problem":{},"document":{}}})"
@@ -100,13 +101,13 @@ Result<int> stream_hosts(const Context& context, const Asked& asked) {
   while (context.write_error == 0 && !signals.has_come(milliseconds(0))) {
     std::array<pollfd, 2> waits{{{streams.descriptor(), POLLIN, 0}, {STDOUT_FILENO, 0, 0}}};
     ::poll(waits.data(), waits.size(), 1000);
-    if (waits[1].revents != 0) break;  // the reader of stdout has exited
+    if (waits[1].revents != 0) break;  // the reader of our stdout has exited
     streams.update();
   }
   return 0;
 }
 
-/// Keys that change something work only on this machine.
+/// Disables keys that change something, because they work only on this machine.
 void refuse_changes(top::Settings& settings) {
   const bool wants = std::exchange(settings.wants_signal, false) ||
                      std::exchange(settings.shows_queue, false) ||

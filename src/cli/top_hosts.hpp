@@ -6,8 +6,8 @@
 
 namespace berth::cli {
 
-/// Shows the machines until the user ends it. Keys change the settings. Fails with kInvalidArgument
-/// (E0965: the name of a machine) or kUnsupported (E0983: no terminal).
+/// Shows the machines until the user ends the view. Keys change the settings. Fails with
+/// kInvalidArgument (E0965: not the name of a machine) or kUnsupported (E0983: no terminal).
 [[nodiscard]] Result<int> watch_hosts(const Context& context, top::Settings& settings);
 
 }  // namespace berth::cli

@@ -57,7 +57,7 @@ Result<watch::SamplerOptions> sampling_of(const Arguments& arguments) {
   return sampling;
 }
 
-/// In a pipe, lines may be of any length.
+/// The width of printed lines. Unlimited if the output is not a terminal.
 int line_width(const Context& context) {
   constexpr int kUnlimited = 10'000;
   return context.out_terminal.is_limited ? context.out_terminal.width : kUnlimited;
@@ -73,8 +73,8 @@ std::string kept_file() {
 top::Settings settings_of(const Context& context) {
   const Arguments& arguments = context.arguments;
   top::Settings settings;
-  // The output for a script must not depend on the keys that a user pressed in an earlier live
-  // view.
+  // Use settings kept from an earlier live view only in a live view. The output for a script must
+  // not depend on them.
   const bool is_live = !arguments.has("--once") && !context.json;
   if (is_live && !arguments.has("--defaults")) top::read_kept(kept_file(), settings);
   settings.sort = arguments.value("--sort").value_or(settings.sort);
@@ -92,7 +92,7 @@ top::Settings settings_of(const Context& context) {
   return settings;
 }
 
-/// Converts --device to device numbers when the first frame arrives.
+/// Converts --device to device numbers, when the first sample of the devices (a frame) has arrived.
 Status choose_devices(const Arguments& arguments, const watch::Frame& frame,
                       top::Settings& settings) {
   const auto named = arguments.values("--device");
@@ -113,7 +113,8 @@ std::string painted(const std::vector<top::Line>& lines, const output::Terminal&
   return terminal.spell(std::move(all));
 }
 
-/// The queue of this machine's broker, read with every frame while it is shown.
+/// The job queue of this machine's broker. While the queue is shown, it is read with every frame
+/// (sample).
 class QueueWatch {
  public:
   [[nodiscard]] const top::Queue& queue() const { return queue_; }
@@ -130,7 +131,7 @@ class QueueWatch {
         job->why = top::why_in(why->body);
   }
 
-  /// Asks for confirmation before a job is cancelled. Holds and releases jobs without asking.
+  /// Holds or releases the selected job. Before it cancels a job, it asks for confirmation.
   void change(top::Settings& settings) {
     const char wanted = std::exchange(settings.job_change, 0);
     const top::QueuedJob* const job = selected(settings);
@@ -175,10 +176,10 @@ std::string json_of(const watch::Frame& frame) {
                             {frame.number, frame.cost.cpu_seconds, frame.cost.driver_seconds});
 }
 
-/// Appends the frames to the file of --record.
+/// Appends each frame (a sample of the devices) to the file that --record names.
 class Recorder {
  public:
-  /// Opens the file that --record names. Fails with kUnavailable (E0966).
+  /// Opens the file that --record names, if any. Fails with kUnavailable (E0966).
   static Result<Recorder> open(const Arguments& arguments) {
     Recorder recorder;
     const auto file = arguments.value("--record");
@@ -192,7 +193,8 @@ class Recorder {
           "berth top --record FILE"};
     return recorder;
   }
-  /// Writes a frame to the file. Fails with kUnavailable (E0966) if the disk is full.
+  /// Writes a frame (a sample of the devices) to the file. Fails with kUnavailable (E0966) if the
+  /// disk is full.
   Status add(const watch::Frame& frame) {
     if (!file_ || frame.number == last_ || frame.is_early) return Done{};
     last_ = frame.number;
@@ -221,7 +223,7 @@ Result<int> stream_json(const Context& context, watch::Sampler& sampler, Recorde
   }
 }
 
-/// Wakes the loop that waits for keys when a frame arrives.
+/// Wakes the main loop, which waits for keys, when a new frame (sample) arrives.
 class Bell {
  public:
   Bell() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
@@ -239,14 +241,14 @@ class Bell {
   Descriptor event_;
 };
 
-/// The process about which the user is asked. The handle is a pidfd, so that a signal never goes to
-/// a later process with the same pid.
+/// The process to signal, while the user is asked for confirmation. A pidfd identifies it, so the
+/// signal never goes to a later process with the same pid.
 struct Target {
   Descriptor handle;
   std::string words;
 };
 
-/// Asks for confirmation before a signal is sent. If no signal can be sent, says why.
+/// Asks the user to confirm a signal. If no signal can be sent, shows why.
 void ask_for_signal(const watch::Frame& frame, top::Settings& settings, Target& target) {
   if (settings.by_user) {
     settings.message = text("select a process: u shows the processes");
@@ -319,7 +321,7 @@ class Player {
 
  private:
   void show(std::size_t place) {
-    // After a jump back, the graphs are filled from this many earlier frames.
+    // After a jump back, the graphs show this many frames (samples) before the new position.
     constexpr std::size_t kPast = 120;
     if (frame_ && place == place_) return wait(1);
     if (place < place_) {
@@ -413,7 +415,7 @@ Result<int> show_live(const Context& context, watch::SamplerOptions sampling,
   std::uint64_t seen = 0;
   Target target;
   QueueWatch queue;
-  // Number of the frame after which no more start-up memory is needed.
+  // After this many frames (samples), the memory that only the start needed is released.
   constexpr std::uint64_t kStarted = 4;
   for (bool goes_on = true, is_small = false; goes_on;) {
     bell.hush();

@@ -10,12 +10,13 @@ namespace {
 
 using guard::LiveCounts;
 
-/// How much a counter grew. If it became smaller, the job overwrote it, so this is 0.
+/// How much a counter has grown. If it is smaller than before, the job has overwritten it, so the
+/// result is 0.
 std::uint64_t grown(std::uint64_t now, std::uint64_t before) {
   return now > before ? now - before : 0;
 }
 
-/// All counters that only grow.
+/// All counters that only grow: their sums over the trace are shown.
 constexpr std::array kSums{
     &LiveCounts::allocations,     &LiveCounts::frees,
     &LiveCounts::refusals,        &LiveCounts::launches,
@@ -35,8 +36,8 @@ void add_to(LiveCounts& sum, const LiveCounts& more) {
   for (const auto one : kSums) sum.*one += more.*one;
 }
 
-/// The rate per second, rounded to tenths, so that a steady rate is not written again at each
-/// sample.
+/// The rate per second, rounded to tenths. Rounding makes a steady rate equal in all samples, so
+/// that it is written only once.
 double rate(double count, double seconds) {
   return seconds > 0 ? std::round(count / seconds * 10) / 10 : 0.0;
 }
@@ -80,7 +81,7 @@ void TraceEvents::add_process(const guard::LiveProcess& process, double seconds)
   Place& before = places_[process.place];
   before.counts.resize(process.devices.size());
   if (sums_.samples == 0) before.counts = process.devices;
-  // The process ended before the previous sample, or before the trace began.
+  // The process had already ended at the previous sample, or before the trace began.
   const bool is_past =
       !process.lives && (sums_.samples == 0 || (!before.lives && before.start == process.start));
   before.start = process.start;

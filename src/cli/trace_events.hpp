@@ -1,4 +1,4 @@
-// Samples of a guarded job as counters of a trace file, and their sums.
+// Converts samples of a guarded job to counters of a trace file, and sums them up.
 #pragma once
 
 #include <chrono>
@@ -18,15 +18,17 @@ namespace berth::cli {
 struct TraceDevice {
   std::string name;
   std::optional<std::uint64_t> limit_bytes;
-  std::uint64_t peak_bytes = 0;                     // largest memory in the samples
-  std::optional<std::uint64_t> spilled_peak_bytes;  // peak beyond the limit; nullopt: no --spill
-  bool is_timed = false;  // device time is measured, because the job has a share
+  std::uint64_t peak_bytes = 0;  // the largest memory use in any sample
+  // largest memory beyond the limit; nullopt without --spill
+  std::optional<std::uint64_t> spilled_peak_bytes;
+  // whether device time is measured, which requires that the job has a share
+  bool is_timed = false;
   guard::LiveCounts sum;  // growth of the counters during the trace; memory_bytes is not used
 };
 struct TraceProcess {
   std::int64_t pid = 0;
   std::string name;
-  std::uint64_t peak_bytes = 0, launches = 0;  // on all devices
+  std::uint64_t peak_bytes = 0, launches = 0;  // summed over all devices
 };
 struct TraceSums {
   std::size_t samples = 0;
@@ -36,13 +38,13 @@ struct TraceSums {
 
 class TraceEvents {
  public:
-  /// `name_of`: the name of the process with this pid.
+  /// `name_of` returns the name of the process with a pid.
   TraceEvents(TraceFormat format, const std::string& job, std::vector<std::string> devices,
               std::function<std::string(std::int64_t)> name_of);
-  /// Adds a sample; a value is written only if it changed.
+  /// Adds a sample. Writes only values that have changed since the last sample.
   void add(const guard::LiveJob& job, std::chrono::microseconds at);
-  /// The bytes written since the last call. Perfetto can open a file that contains only these
-  /// parts, even if end() was never called.
+  /// Returns the bytes written since the last call. Perfetto can open a file that consists only of
+  /// such parts, even if end() was never called.
   [[nodiscard]] std::string take() { return writer_->take(); }
   [[nodiscard]] std::string end() const { return writer_->end(); }
   [[nodiscard]] const TraceSums& sums() const { return sums_; }
@@ -61,7 +63,8 @@ class TraceEvents {
   std::unique_ptr<TraceWriter> writer_;
   std::chrono::microseconds at_{0};
   std::map<std::size_t, Place> places_;
-  std::map<std::pair<std::int64_t, std::string>, std::vector<TraceValue>> written_;  // the newest
+  // last value of each counter
+  std::map<std::pair<std::int64_t, std::string>, std::vector<TraceValue>> written_;
   TraceSums sums_;
 };
 

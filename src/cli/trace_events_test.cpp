@@ -68,7 +68,7 @@ TEST_CASE("a trace is JSON with the counters of each process over time") {
   const TraceSums& sums = events.sums();
   CHECK(sums.samples == 2);
   CHECK(sums.devices[0].peak_bytes == 11 * kMiB);
-  // What happened before the trace is not in its sums.
+  // Launches before the trace began are not in its sums.
   CHECK(sums.devices[0].sum.launches == 50);
   CHECK(sums.devices[0].sum.copied_to_bytes == 50'000);
   CHECK_FALSE(sums.devices[0].is_timed);
@@ -79,8 +79,8 @@ TEST_CASE("processes that start, end and take the place of others are counted on
   TraceEvents events = events_of_one();
   events.add(job_with({{0, 5, 50, true, {counts(kMiB, 100)}}, {1, 4, 40, false, {counts(0, 9)}}}),
              microseconds(0));
-  // Process 5 has ended. Process 6 has reused its entry, so the counters continue. Process 7 is
-  // new.
+  // Process 5 has ended, and process 6 reuses its table entry without resetting the counters.
+  // Process 7 is new.
   events.add(job_with({{0, 6, 60, true, {counts(2 * kMiB, 110)}},
                        {1, 4, 40, false, {counts(0, 9)}},
                        {2, 7, 70, true, {counts(kMiB, 3)}}}),
@@ -112,7 +112,8 @@ TEST_CASE("counters that a job spoiled do not become huge rates") {
 
 namespace {
 
-/// The fields of a protobuf message, in their order: number, and a number or bytes.
+/// A field of a protobuf message as read from the bytes: its number, and a number or bytes as its
+/// value.
 struct Field {
   std::uint64_t number = 0, value = 0;
   std::string_view bytes;
@@ -162,7 +163,7 @@ TEST_CASE("a trace of packets has a track for each counter below its process") {
   std::map<std::uint64_t, std::uint64_t> parents;
   std::map<std::string, std::vector<std::pair<std::uint64_t, Field>>> values;
   for (const Field& one : fields_of(bytes)) {
-    REQUIRE(one.number == 1);  // Trace.packet
+    REQUIRE(one.number == 1);  // field 1 of Trace: packet
     if (const auto track = field_of(one.bytes, 60).bytes; !track.empty()) {
       const auto process = field_of(track, 3).bytes;
       const std::uint64_t uuid = field_of(track, 1).value;
@@ -172,7 +173,7 @@ TEST_CASE("a trace of packets has a track for each counter below its process") {
       continue;
     }
     const auto event = field_of(one.bytes, 11).bytes;
-    CHECK(field_of(event, 9).value == 4);  // TYPE_COUNTER
+    CHECK(field_of(event, 9).value == 4);  // type = TYPE_COUNTER
     const std::uint64_t track = field_of(event, 11).value;
     const Field count = field_of(event, 30);
     values[names.at(parents.at(track)) + "/" + names.at(track)].push_back(

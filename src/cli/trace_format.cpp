@@ -12,7 +12,7 @@
 namespace berth::cli {
 namespace {
 
-/// Text in quotes. Names of processes may contain anything.
+/// Text as a JSON string. Names of processes may contain any character.
 std::string in_quotes(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -57,10 +57,10 @@ class JsonTrace : public TraceWriter {
   std::string text_;
 };
 
-/// The fields of protobuf messages, as Perfetto's protos/perfetto/trace/*.proto number them.
+/// Field numbers of protobuf messages, from Perfetto's protos/perfetto/trace/*.proto.
 enum Field : std::uint32_t {
   kTracePacket = 1,
-  kPacketTimestamp = 8,  // nanoseconds
+  kPacketTimestamp = 8,  // in nanoseconds
   kPacketSequence = 10,
   kPacketEvent = 11,
   kPacketTrack = 60,
@@ -80,7 +80,7 @@ enum Field : std::uint32_t {
 };
 constexpr std::uint64_t kTypeCounter = 4, kUnitBytes = 3, kSequence = 1;
 
-/// A protobuf message: a field's number and wire type, then its value.
+/// Writes a protobuf message. Each field is its number and wire type, followed by its value.
 class Message {
  public:
   Message& number(Field field, std::uint64_t value) {
@@ -111,8 +111,8 @@ class Message {
   std::string bytes_;
 };
 
-/// A trace of TracePackets. Each counter is a track below the track of its process. The track of
-/// the job has no process.
+/// Writes TracePackets. Each counter is a track below the track of its process. Counters of the
+/// whole job have a track without a process.
 class PacketTrace : public TraceWriter {
  public:
   explicit PacketTrace(const std::string& job) {

@@ -14,20 +14,21 @@ namespace berth::cli {
 
 enum class TraceFormat : unsigned char { kPackets, kJson };
 
-/// JSON if the name ends with ".json".
+/// The format for a file name: JSON if the name ends with ".json", Perfetto's format for all
+/// others.
 [[nodiscard]] TraceFormat trace_format_of(std::string_view file);
 
 /// One value of a counter.
 struct TraceValue {
-  // Name of this value if the counter has several, such as "used" and "limit"; "" if it has only
-  // one.
+  // The name of this value if the counter has several values, such as "used" and "limit"; "" if it
+  // has one.
   std::string_view part;
-  std::string_view unit;  // "bytes", "per second", …
+  std::string_view unit;  // the unit, such as "bytes" or "per second"
   std::variant<std::uint64_t, double> value;
   friend bool operator==(const TraceValue&, const TraceValue&) = default;
 };
 
-inline constexpr std::int64_t kTracedJob = 0;  // stands for the whole job instead of a pid
+inline constexpr std::int64_t kTracedJob = 0;  // used instead of a pid for the whole job
 
 class TraceWriter {
  public:
@@ -36,12 +37,13 @@ class TraceWriter {
   TraceWriter& operator=(const TraceWriter&) = delete;
   virtual ~TraceWriter() = default;
   virtual void add_process(std::int64_t pid, const std::string& name) = 0;
-  /// Writes the values that a counter has from `at` on. `pid`: its process, or kTracedJob.
+  /// Writes the values of a counter, which are valid from the time `at`. `pid` is its process, or
+  /// kTracedJob.
   virtual void add_counter(std::int64_t pid, const std::string& name, std::chrono::microseconds at,
                            const std::vector<TraceValue>& values) = 0;
-  /// The bytes written since the last call.
+  /// Returns the bytes written since the last call.
   [[nodiscard]] virtual std::string take() = 0;
-  /// What the file ends with.
+  /// The bytes to write at the end of the file.
   [[nodiscard]] virtual std::string end() const = 0;
 };
 

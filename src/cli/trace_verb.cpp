@@ -1,5 +1,5 @@
 // `berth trace`: samples the guard's counters of a running job into a file for Perfetto, and sums
-// them up. The job is not involved, because its counters are read from shared memory.
+// them up. The job does not notice it, because its counters are in shared memory.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/signalfd.h>
@@ -57,7 +57,7 @@ Result<Wish> wish_of(const Context& context, model::JobId id) {
   return wish;
 }
 
-/// Ctrl-C ends the trace and keeps the file.
+/// Receives Ctrl-C as an event, so that the trace ends in order and the file is kept.
 class EndSignals {
  public:
   EndSignals() {
@@ -70,7 +70,7 @@ class EndSignals {
   ~EndSignals() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
   EndSignals(const EndSignals&) = delete;
   EndSignals& operator=(const EndSignals&) = delete;
-  /// Waits for a signal, at most this long. Returns whether one arrived.
+  /// Waits for a signal for at most `time`. Returns true if a signal arrived.
   [[nodiscard]] bool came_within(milliseconds time) const {
     pollfd wait{file_.get(), POLLIN, 0};
     if (::poll(&wait, 1, static_cast<int>(std::max<std::int64_t>(time.count(), 0))) <= 0)
@@ -84,8 +84,8 @@ class EndSignals {
   Descriptor file_;
 };
 
-/// Names of the job's devices: "GPU 0" as on this machine. A device that the machine does not list
-/// has its number in the job.
+/// The names of the job's devices: "GPU 0" with this machine's number. If the machine does not list
+/// the device, its number within the job is used.
 std::vector<std::string> names_of(const guard::LiveJob& job, const model::Snapshot& machine,
                                   std::vector<std::optional<int>>& indices) {
   std::vector<std::string> names;
@@ -242,7 +242,7 @@ std::string name_of_process(std::int64_t pid) {
   return name.empty() ? "?" : name;
 }
 
-/// Samples until the job ends, the time is over or a signal comes.
+/// Takes samples until the job ends, the time is over, or a signal arrives.
 Result<Traced> record(const guard::LiveLimits& limits, const Wish& wish, model::JobId id,
                       const model::Snapshot& machine) {
   Traced traced{id, wish.file, {}, wish.every, milliseconds(0), false, {}};
@@ -264,7 +264,7 @@ Result<Traced> record(const guard::LiveLimits& limits, const Wish& wish, model::
     if (!write_all(file.get(), is_over ? events.take() + events.end() : events.take()))
       return cannot_write(wish.file);
     if (is_over) break;
-    // If the machine was suspended, skip the samples that were missed.
+    // If the machine was suspended, skip the missed samples instead of catching up.
     due = std::max(due + wish.every, Clock::now() - wish.every);
     auto left = std::chrono::ceil<milliseconds>(due - Clock::now());
     if (wish.at_most) left = std::min(left, *wish.at_most - traced.took);
@@ -276,7 +276,7 @@ Result<Traced> record(const guard::LiveLimits& limits, const Wish& wish, model::
   return traced;
 }
 
-/// The samples that `berth run` kept of a job that has ended.
+/// Makes a trace from the samples that `berth run` kept of a job that has ended.
 Result<Traced> replay(const guard::KeptTrace& kept, const Wish& wish, model::JobId id,
                       const model::Snapshot& machine) {
   Traced traced{id, wish.file, {}, milliseconds(0), milliseconds(0), true, {}};
@@ -297,7 +297,8 @@ Result<Traced> replay(const guard::KeptTrace& kept, const Wish& wish, model::Job
   return traced;
 }
 
-/// The kept samples of the job if it has ended; fails with kNotFound (E1123) if none were kept.
+/// The samples that were kept of a job that has ended. Fails with kNotFound (E1123) if there are
+/// none.
 Result<guard::KeptTrace> kept_of(JobCalls& calls, model::JobId id, const Error& not_running) {
   const auto job = calls.job(id);
   if (!job) return job.error();

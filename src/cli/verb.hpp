@@ -1,5 +1,5 @@
-// A verb of the command line as a table row. Help, man page, completion and docs are made from the
-// rows. Only the options of the called verb are passed to the parser.
+// The table of verbs of the command line. Help, man pages, completion and docs are generated from
+// its rows. The parser gets only the options of the called verb.
 #pragma once
 
 #include <map>
@@ -16,9 +16,10 @@
 namespace berth::cli {
 
 struct Option {
-  const char* names;  // "--device" or "-d,--device"
-  const char* value;  // placeholder ("LIST"), or choices ("bash|zsh|fish"); nullptr: a switch
-  const char* help;   // msgid
+  const char* names;  // names of the option, such as "--device" or "-d,--device"
+  // name of its value ("LIST"), or its choices ("bash|zsh|fish"); nullptr for a switch
+  const char* value;
+  const char* help;  // msgid
   bool repeatable = false;
 };
 
@@ -27,19 +28,19 @@ struct Example {
   const char* says;  // msgid
 };
 
-/// What the user gave to the called verb.
+/// The parsed words of the command line for the called verb.
 struct Arguments {
   std::map<std::string, std::vector<std::string>, std::less<>>
       options;  // values by option name, such as "--device"; a switch has one empty string
-  std::vector<std::string> positional;  // operands before the command
+  std::vector<std::string> positional;  // operands in front of the command
   std::vector<std::string>
-      command;                 // the words after "--", or from the first word on (takes_command)
-  bool has_separator = false;  // "--" was given
+      command;  // the words after "--"; with takes_command, from the first operand on
+  bool has_separator = false;  // whether "--" was given
 
   [[nodiscard]] bool has(std::string_view name) const {
     return options.find(name) != options.end();
   }
-  /// The last value that was given for an option.
+  /// The value of an option; the last one if it was given several times.
   [[nodiscard]] std::optional<std::string> value(std::string_view name) const;
   [[nodiscard]] std::vector<std::string> values(std::string_view name) const;
 };
@@ -51,45 +52,47 @@ struct Context {
   bool json = false;
   output::Terminal out_terminal, err_terminal;
 
-  void out(std::string_view text) const;  // data
-  void err(std::string_view text) const;  // everything else
-  // errno of a failed write to stdout, which main reports. A closed pipe is no error and leaves it
-  // 0.
+  void out(std::string_view text) const;  // the result, to stdout
+  void err(std::string_view text) const;  // messages, to stderr
+  // The errno of a failed write to stdout, which main reports. It stays 0 for a closed pipe, which
+  // is not an error.
   mutable int write_error = 0;
 };
 
 enum class Group { kLook, kUse, kOperate, kMeasure };
 
 struct Verb {
-  const char* name;  // "" is `berth` without a verb
+  const char* name;  // "" for `berth` without a verb
   Group group;
-  const char* summary;   // one line, msgid
-  const char* operands;  // "-- COMMAND…", "[TOPIC]" or ""
-  bool takes_command;    // the first word that is not an option begins a command
+  const char* summary;   // one line in English, for tr()
+  const char* operands;  // what may follow the options: "-- COMMAND…", "[TOPIC]" or ""
+  bool takes_command;    // whether the first word that is not an option begins a command
   std::span<const Option> options;
   std::span<const Example> examples;
-  /// Returns the exit code. main prints an Error and chooses its exit code. For verbs that take a
-  /// command, all errors except wrong usage are 125, because other codes belong to the command.
+  /// Runs the verb and returns the exit code. For an Error, main prints it and chooses the exit
+  /// code. For verbs that take a command, this is 125 (2 for wrong usage), because other codes
+  /// belong to the command.
   Result<int> (*run)(const Context&);
 };
 
-/// All verbs, in the order of help.
+/// All verbs, in the order in which the help lists them.
 [[nodiscard]] std::span<const Verb> verbs();
 [[nodiscard]] const Verb* find_verb(std::string_view name);
-/// Options of every verb: --json --lang --color --help.
+/// The options that every verb has: --json --lang --color --help.
 [[nodiscard]] std::span<const Option> common_options();
 
-/// The choices in the option's placeholder ("bash|zsh|fish"); empty if it has none.
+/// The allowed values of an option, such as "bash", "zsh" and "fish"; empty if any value is
+/// allowed.
 [[nodiscard]] std::vector<std::string_view> choices(const Option& option);
-/// The option with this name, of the verb or common to all ("--device", "-d", "--device=0");
+/// The verb's own or common option that a word such as "--device", "-d" or "--device=0" names;
 /// nullptr if there is none.
 [[nodiscard]] const Option* find_option(const Verb& verb, std::string_view word);
-/// The number of words that belong to the verb itself: those before "--" or before the command.
+/// How many words belong to the verb itself: the words before "--" or before the command.
 [[nodiscard]] std::size_t own_words(const Verb& verb, const std::vector<std::string>& words);
 
-/// Parses a verb's words. Fails with kInvalidArgument (E0001: unknown option, E0003: not one of its
-/// choices, E0004: too many words), with a "did you mean". Words after "--" are the command, or
-/// operands if the verb takes none.
+/// Parses a verb's words. Words after "--" are the command, or operands if the verb takes no
+/// command. Fails with kInvalidArgument (E0001: unknown option, E0003: value not allowed, E0004:
+/// too many words), with a "did you mean".
 [[nodiscard]] Result<Arguments> parse(const Verb& verb, const std::vector<std::string>& words);
 /// The error E0010 for two options that exclude each other.
 [[nodiscard]] Error contradiction(std::string_view one, std::string_view other);
@@ -97,7 +100,7 @@ struct Verb {
 [[nodiscard]] std::string help(const Verb* verb, const output::Terminal& terminal);
 using berth::nearest;
 
-/// Does everything that main() has to do, and returns the exit code.
+/// The whole program: runs the verb that argv names, and returns the exit code.
 int main_of(int argc, char** argv);
 
 }  // namespace berth::cli

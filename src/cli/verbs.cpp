@@ -567,8 +567,8 @@ const Verb* find_verb(std::string_view name) {
 
 namespace {
 
-/// Words that people know from other tools, with the corresponding verbs of Berth. The first of
-/// these verbs that exists is suggested.
+/// Words known from other tools, with the verbs of Berth that mean the same. The first of these
+/// verbs that exists is suggested.
 struct Expected {
   const char* word;
   std::array<const char*, 2> verbs;

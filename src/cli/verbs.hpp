@@ -1,4 +1,4 @@
-// One function per verb, each in a file with its name.
+// One function for each verb, in a file named after the verb.
 #pragma once
 
 #include "cli/verb.hpp"
@@ -47,10 +47,10 @@ Result<int> run_k8s(const Context& context);
 Result<int> run_function(const Context& context);
 Result<int> run_sim(const Context& context);
 
-/// `berth env` with the format of a recipe.
+/// Runs `berth env` if --format is that of a recipe: pip, conda or dockerfile.
 Result<int> print_recipe(const Context& context);
 
-/// The error E0002 with a "did you mean".
+/// The error E0002 for an unknown verb, with a "did you mean".
 [[nodiscard]] Error unknown_verb(const std::string& word);
 
 }  // namespace berth::cli

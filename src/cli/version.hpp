@@ -5,7 +5,8 @@
 
 namespace berth::cli {
 [[nodiscard]] std::string_view version_text();
-[[nodiscard]] std::string_view version_number();    // "0.1.0"
-[[nodiscard]] std::string_view version_revision();  // "0123abcd+"; "no revision"
-[[nodiscard]] std::string_view version_compiler();  // "GNU 12.2.0"
+[[nodiscard]] std::string_view version_number();  // "0.1.0"
+// the git revision, such as "0123abcd+" ("+" means modified), or "no revision"
+[[nodiscard]] std::string_view version_revision();
+[[nodiscard]] std::string_view version_compiler();  // the compiler, such as "GNU 12.2.0"
 }  // namespace berth::cli

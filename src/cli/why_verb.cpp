@@ -1,5 +1,5 @@
-// `berth why JOB`: why the job waits, who holds the resources, when it may start, which jobs are
-// before it, and what would fit now. For other jobs: where and how they ran.
+// `berth why JOB`: why the job waits, which jobs hold the resources, when it may start, which jobs
+// are before it, and what would fit now. For a job that does not wait, shows where and how it ran.
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,8 +35,8 @@ struct Scene {
   model::Ledger ledger;
 };
 
-/// Selects candidates as place() does: only the devices that the request names, if it names some.
-/// Includes integrated graphics only if there is no card.
+/// Selects candidates as place() does. If the request names devices, only these are candidates.
+/// Integrated graphics count only if there is no other GPU.
 std::vector<Candidate> candidates_for(const model::Request& request, const Scene& scene) {
   if (request.gpus == 0) return {};
   auto all = policy::candidates_of(scene.snapshot, scene.ledger);
@@ -66,9 +66,9 @@ std::string narrowed_for(const model::Request& request, const Scene& scene) {
                           policy::candidates_of(scene.snapshot, scene.ledger));
 }
 
-/// Describes processes on the device whose users have no lease on it. The API does not report which
-/// processes belong to a job. So if one job has the whole device, all processes on it count as part
-/// of that job. On a shared device, all processes of a job's user do.
+/// Describes processes on the device that belong to no job. The API does not tell a process's job.
+/// If one job has the whole device, all processes on it count as part of that job. On a shared
+/// device, all processes of a user with a job there count as part of this user's job.
 std::string strangers_on(const Candidate& candidate, const Scene& scene) {
   const std::string unit = policy::unit_id(*candidate.device, candidate.partition);
   model::Snapshot others;
@@ -116,7 +116,8 @@ void add_holders(JobStory& story, const Candidate& candidate, const Scene& scene
     story.holders.push_back({device, 0, text("memory is in use, but no visible process uses it")});
 }
 
-/// Adds jobs that have reserved cores, if this job needs any. A queued CPU job counts as one core.
+/// If this job needs cores, adds the jobs that have reserved some. A queued CPU job counts as one
+/// core.
 void add_core_holders(JobStory& story) {
   if (!story.job.request.cpus && story.job.request.gpus != 0) return;
   for (const Job& job : story.others) {
@@ -132,7 +133,7 @@ bool has_free_cores(const Scene& scene) {
   return static_cast<int>(scene.ledger.cpus.size()) < scene.snapshot.host.cpu.cores_usable;
 }
 
-// Finds smaller requests that would fit now, and describes them.
+// Finding smaller requests that would fit now.
 
 std::string size_word(std::uint64_t bytes) {
   constexpr std::uint64_t kGiB = 1ULL << 30, kMiB = 1ULL << 20;
@@ -165,8 +166,8 @@ bool add_if_it_fits(JobStory& story, const Scene& scene, const model::Request& r
   return true;
 }
 
-/// The memory that is free on each of the best `count` devices, rounded down to whole GiB, or to
-/// whole MiB below 1 GiB.
+/// The memory that is free on each of the best `count` devices. Rounded down to whole GiB, or to
+/// whole MiB if it is less than 1 GiB.
 std::uint64_t free_on(const std::vector<Candidate>& candidates, std::size_t count) {
   std::vector<std::uint64_t> free;
   for (const Candidate& c : candidates)
@@ -177,7 +178,8 @@ std::uint64_t free_on(const std::vector<Candidate>& candidates, std::size_t coun
   return free[count - 1] / unit * unit;
 }
 
-/// Tries the same request without the inherited variables that limit it to some devices.
+/// Checks whether the request would fit without the inherited variables that limit it to some
+/// devices.
 bool add_without_variables(JobStory& story, const Scene& scene) {
   model::Request other = story.job.request;
   std::string unset = "env";
@@ -200,14 +202,14 @@ void add_sooner(JobStory& story, const Scene& scene) {
   if (!story.narrowed.empty() && add_without_variables(story, scene)) return;
   const bool was_named = !other.devices.empty();
   other.devices.clear();
-  // First try any devices instead of the named ones. Then try fewer devices.
+  // First try other devices than the named ones. If that does not fit, try fewer devices.
   int alone = was_named ? wanted : wanted - 1;
   for (; alone > 0; --alone) {
     other.gpus = alone;
     if (add_if_it_fits(story, scene, other)) break;
   }
   const auto candidates = candidates_for(other, scene);
-  // Then try the same number of devices, or fewer, with less memory on each.
+  // Then try the same number of devices, or fewer, with less memory on each device.
   for (int count = wanted; count > alone; --count) {
     const std::uint64_t most = free_on(candidates, static_cast<std::size_t>(count));
     if (most == 0 || most >= story.job.request.memory_bytes.value_or(UINT64_MAX)) continue;
@@ -260,7 +262,7 @@ Json json_of(const JobStory& story, const Json& job, const Json& outlook) {
   return document;
 }
 
-/// One key of an API document, unchanged.
+/// The value at `key` in an API document, unchanged.
 Json part_of(const client::Response& answer, const char* key) {
   Json document = Json::parse(answer.body, nullptr, false);
   if (key != nullptr) return document.value(key, Json());
@@ -268,8 +270,8 @@ Json part_of(const client::Response& answer, const char* key) {
   return document;
 }
 
-/// The first job in the queue before this one that does not fit now. Free devices are reserved for
-/// that job.
+/// The first job before this one in the queue that does not fit now. Devices that become free are
+/// reserved for it.
 model::JobId first_that_does_not_fit(JobCalls& calls, const std::vector<model::JobId>& before) {
   for (const model::JobId id : before) {
     const auto why = calls.call("GET", job_path(id, "/why"), kAnswerSoon);
@@ -280,7 +282,7 @@ model::JobId first_that_does_not_fit(JobCalls& calls, const std::vector<model::J
   return 0;
 }
 
-/// Collects everything about a waiting job.
+/// Collects everything that explains why a job waits.
 Result<Json> tell_waiting(const Context& context, JobCalls& calls, JobStory& story, Scene& scene) {
   const auto why = calls.call("GET", job_path(story.job.id, "/why"), kAnswerSoon);
   if (!why) return why.error();
@@ -311,7 +313,7 @@ Result<Json> tell_waiting(const Context& context, JobCalls& calls, JobStory& sto
   return part_of(*why, nullptr);
 }
 
-/// The first job of the array that waits, or else the first one that has not ended.
+/// The first waiting job of the array. If none waits, the first one that has not ended.
 const Job& one_of(const std::vector<Job>& jobs) {
   const auto first = [&](auto is_it) { return std::find_if(jobs.begin(), jobs.end(), is_it); };
   auto found = first([](const Job& job) { return job.state == model::JobState::kWaiting; });

@@ -1,6 +1,5 @@
-# `berth compare --preset` writes this file as sitecustomize.py into a folder of PYTHONPATH. It runs the statement in the variable
-# BERTH_AFTER_TORCH once, after `import torch`, and then creates a file "applied" in its own folder. Programs that do not import torch are
-# not changed.
+# `berth compare --preset` writes this file as sitecustomize.py into a folder of PYTHONPATH. After the program has imported torch, the file runs the statement
+# in the variable BERTH_AFTER_TORCH once, and creates a file "applied" in its own folder. Programs that do not import torch are not changed.
 import os
 import sys
 
@@ -29,7 +28,7 @@ class _AfterTorch:
 
 def _begin():
     sys.meta_path.insert(0, _AfterTorch())
-    # Load the sitecustomize module of the environment, which this file hides.
+    # The environment may have a sitecustomize module of its own, which this file hides. Load it without this folder in the path.
     sys.path[:] = [one for one in sys.path if os.path.abspath(one or ".") != _HERE]
     ours = sys.modules.pop("sitecustomize", None)
     try:

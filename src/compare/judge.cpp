@@ -14,7 +14,7 @@ using model::Spread;
 
 constexpr double kAlike = 0.02;
 constexpr double kAlikeIfRunOnce = 0.10;
-// seconds; the start-up time of a process usually varies by this much
+// in seconds; the start-up time of a process usually varies by this much
 constexpr double kAlikeSeconds = 0.01;
 
 std::optional<Spread> spread_of_known(const std::vector<RunFigures>& runs,
@@ -45,7 +45,7 @@ bool has_lower_median(const SettingResult& one, const SettingResult& other) {
   return one.wall_seconds->median < other.wall_seconds->median;
 }
 
-/// Sort key: settings that need less come first.
+/// Sort key of a setting. Settings that need fewer GPUs, threads and variables come first.
 auto need_of(const SettingResult& result) {
   const auto used = result.runs.front().threads;
   return std::tuple(result.setting.gpus, result.setting.threads.value_or(used.value_or(0)),

@@ -44,10 +44,12 @@ TEST_CASE("runs are alike if each median lies within the other's range") {
   CHECK_FALSE(are_alike(spread_of({1.0, 1.0, 3.0}), spread_of({2.0, 2.0, 2.0})));
   CHECK(are_alike(spread_of({1.00, 1.00, 1.00}), spread_of({1.01, 1.01, 1.01})));
   CHECK_FALSE(are_alike(spread_of({1.00, 1.00, 1.00}), spread_of({1.05, 1.05, 1.05})));
-  CHECK(are_alike(spread_of({1.00}), spread_of({1.05})));  // a single run has no range
+  // with single runs, a difference of 5 % is below the limit of 10 %
+  CHECK(are_alike(spread_of({1.00}), spread_of({1.05})));
   CHECK_FALSE(are_alike(spread_of({1.00}), spread_of({1.2})));
   CHECK(are_alike(spread_of({0.002, 0.002}),
-                  // the difference is smaller than the usual variation of a process's start-up time
+                  // the medians differ by less than 10 ms, the usual variation of a process's
+                  // start-up
                   spread_of({0.007, 0.007})));
   CHECK_FALSE(are_alike(spread_of({0.002, 0.002}), spread_of({0.02, 0.02})));
 }
@@ -90,10 +92,11 @@ TEST_CASE("whether the GPU is worth it") {
   CHECK(verdict(result(0, {}, {8, 8.2}), result(1, {}, {8.1, 8}, "seen")) == Verdict::kSame);
   CHECK(verdict(result(0, {}, {8, 8}), result(1, {}, {8, 8}, "not_seen")) == Verdict::kUnused);
   CHECK(verdict(result(0, {}, {8, 8}), result(1, {}, {9, 9}, "not_seen")) == Verdict::kUnused);
-  // With the GPU the program is faster, so the GPU was used, although no snapshot shows it.
+  // No snapshot shows that the GPU was used. But the program is faster with the GPU, so it was
+  // used.
   CHECK(verdict(result(0, {}, {8, 8}), result(1, {}, {2, 2}, "not_seen")) == Verdict::kFaster);
   CHECK(verdict(result(0, {}, {8, 8}), result(1, {}, {2, 2})) == Verdict::kFaster);
-  // The fastest CPU setting is compared with the fastest GPU setting.
+  // Compares the fastest setting on the CPU with the fastest one on a GPU.
   const auto both = judged({result(0, 1, {8}), result(0, 4, {3}), result(1, {}, {2}, "seen")});
   CHECK(both.gpu_worth->cpu == 1);
   CHECK(both.gpu_worth->gpu == 2);

@@ -9,7 +9,7 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 
-// berth_embed() in CMake defines these symbols.
+// The start and the end of the embedded Python file. berth_embed() in CMake defines these symbols.
 extern "C" {
 extern const char berth_compare_profile_torch[];
 extern const char berth_compare_profile_torch_end[];

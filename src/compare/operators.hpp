@@ -1,5 +1,5 @@
-// The slowest operators of a run with --profile. Berth's module runs in the process of the program,
-// so the files that it writes are not trusted.
+// The slowest operators of a run with --profile. Berth's Python module writes them inside the
+// user's program, so the files are not trusted.
 #pragma once
 
 #include <string>
@@ -10,12 +10,13 @@
 
 namespace berth::compare {
 
-/// The statement to run after `import torch`.
+/// The Python statement that starts the profiler. It runs after `import torch`.
 [[nodiscard]] std::string profile_statement();
-/// Reads a file that the module wrote; empty if the file is not in the module's format.
+/// Reads a file that the Python module wrote. Returns an empty list if the file is not in the
+/// module's format.
 [[nodiscard]] std::vector<model::Operator> parse_operators(std::string_view json);
-/// Reads and removes the files in this folder. If several processes wrote a file, returns the
-/// operators of the process with the most time.
+/// Reads the profiler's files in this folder, and removes them. If several processes wrote a file,
+/// returns the operators of the process with the most time.
 [[nodiscard]] std::vector<model::Operator> take_operators(const std::string& folder);
 
 }  // namespace berth::compare

@@ -17,8 +17,8 @@ namespace {
 
 using Kind = Token::Kind;
 
-/// At least ten times the rounding error of one operation, because a result is usually the sum of
-/// many rounded operations.
+/// The tolerance for results of a number type: at least ten times the rounding error of one
+/// operation, because a result is usually the sum of many rounded operations.
 struct NamedTolerance {
   std::string_view name;
   Tolerance tolerance;
@@ -37,8 +37,7 @@ bool is_word_part(char c) {
          std::isalnum(static_cast<unsigned char>(c)) != 0;
 }
 
-/// The number at the start of `text`. If there is no number, the text of the returned token is
-/// empty.
+/// The number at the start of `text`. If there is none, the text of the returned token is empty.
 Token number_at(std::string_view text) {
   Token token;
   std::size_t at = !text.empty() && (text[0] == '-' || text[0] == '+') ? 1 : 0;
@@ -69,7 +68,7 @@ Token number_at(std::string_view text) {
   const std::size_t first = text[0] == '+' ? 1 : 0;
   const auto parsed = std::from_chars(text.data() + first, text.data() + at, token.value);
   if (parsed.ec != std::errc())
-    return token;  // a double cannot represent this number, so it is compared as a word
+    return token;  // a double cannot represent this number, so its text is compared
   token.kind = real ? Kind::kReal : Kind::kInteger;
   token.text = text.substr(0, at);
   if (real) token.last_place = std::pow(10.0, exponent - static_cast<int>(decimals));
@@ -128,8 +127,8 @@ T element(const char* at) {
   return value;
 }
 
-/// One little-endian element of an array: "f4", "i8", "b1". For an integer, the token's text is
-/// exact.
+/// Reads one little-endian element of an array. `type` is "f4", "i8", "b1" and so on. For an
+/// integer, the token's text is exact.
 std::optional<Token> array_element(std::string_view type, const char* at) {
   Token token;
   const auto integer = [&](auto value) {
@@ -167,7 +166,7 @@ Error bad_array() {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 
-/// The value of 'key' in the header's dictionary, up to the next quote or comma.
+/// The value of `key` in the header of a .npy file, up to the character `end`.
 std::string_view header_value(std::string_view header, std::string_view key, char end) {
   const auto at = header.find(key);
   if (at == std::string_view::npos) return {};
@@ -179,7 +178,7 @@ std::string_view header_value(std::string_view header, std::string_view key, cha
 }
 
 Result<Output> parse_array(std::string_view bytes) {
-  constexpr std::size_t kBefore = 8;  // magic and version
+  constexpr std::size_t kBefore = 8;  // the bytes of the magic string and of the version
   if (bytes.size() < kBefore + 4) return bad_array();
   const bool is_long = bytes[6] != 1;
   const std::size_t length = is_long ? element<std::uint32_t>(bytes.data() + kBefore)
@@ -214,15 +213,17 @@ double relative_gap(const Token& one, const Token& other, Tolerance tolerance) {
   const double gap = std::abs(one.value - other.value);
   const double size = std::max(std::abs(one.value), std::abs(other.value));
   if (!std::isfinite(gap)) return std::numeric_limits<double>::infinity();
-  // A printed number was rounded at its last decimal place.
+  // A printed number was rounded at its last decimal place, so a difference of one in this place is
+  // allowed.
   const double place = std::max(one.last_place, other.last_place);
-  constexpr double kSlack = 1 + 1e-9;  // allows for the rounding of decimal fractions to binary
+  // because decimal fractions are rounded when they are converted to binary
+  constexpr double kSlack = 1 + 1e-9;
   if (gap <= tolerance.absolute + tolerance.relative * size) return 0;
   if (gap <= place * kSlack) return 0;
   return gap / size;
 }
 
-/// Like relative_gap(). nullopt if the tokens cannot be compared as numbers.
+/// Like relative_gap(), but returns nullopt if the tokens cannot be compared as numbers.
 std::optional<double> gap_of(const Token& one, const Token& other, Tolerance tolerance) {
   if (one.kind == Kind::kWord || other.kind == Kind::kWord) {
     if (one.kind == other.kind && one.text == other.text) return 0;

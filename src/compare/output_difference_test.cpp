@@ -12,7 +12,7 @@ Output parsed(std::string_view text) {
   return *parse_output(text, {});
 }
 
-/// "same", or the first difference as "line expected found".
+/// Returns "same", or the first difference as "line expected found".
 std::string compared(std::string_view one, std::string_view other, Tolerance tolerance = {}) {
   const auto difference = difference_of(parsed(one), parsed(other), tolerance);
   if (!difference) return "same";

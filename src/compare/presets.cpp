@@ -2,7 +2,7 @@
 
 #include "base/json.hpp"
 
-// berth_embed() in CMake defines these symbols.
+// The start and the end of the embedded file. berth_embed() in CMake defines these symbols.
 extern "C" {
 extern const char berth_compare_presets[];
 extern const char berth_compare_presets_end[];

@@ -10,8 +10,8 @@ namespace berth::compare {
 
 struct Preset {
   std::string name;
-  std::string says;       // what the preset changes; msgid
-  std::string statement;  // Python to run after `import torch`; "": none
+  std::string says;       // what the preset changes; translated with tr()
+  std::string statement;  // a Python statement to run after `import torch`; "" if there is none
   std::vector<std::pair<std::string, std::string>> variables;
 };
 

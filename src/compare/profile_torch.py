@@ -1,5 +1,5 @@
-# `berth compare --profile` runs this after `import torch`, with the variables `torch` and `folder` set. When the program ends, it writes
-# the slowest operators to a file in the folder. If anything fails, the program continues, and there is no file.
+# `berth compare --profile` runs this after `import torch`, with the variables `torch` and `folder` set. When the program ends, it writes the slowest operators
+# to a file in the folder. If this fails, there is no file, and the program is not disturbed.
 
 
 def _profile(torch, folder):

@@ -33,7 +33,7 @@ std::vector<RunSetting> settings_of(const Wish& wish, const Machine& machine) {
     for (const int count : thread_counts(machine.threads)) add(0, count);
   }
   if (settings.empty()) add(0, std::nullopt);
-  // Apply the changes to the last setting, which uses a GPU if any setting does.
+  // The changes are applied to the last setting, which uses a GPU if any setting does.
   const RunSetting base = settings.back();
   for (const Change& change : wish.changes)
     settings.push_back(

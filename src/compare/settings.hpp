@@ -10,7 +10,7 @@
 
 namespace berth::compare {
 
-/// What a setting changes besides its devices: a preset, or variables.
+/// What a setting changes besides the number of devices: a preset, or variables.
 struct Change {
   std::string preset;
   std::vector<std::pair<std::string, std::string>> variables;
@@ -31,14 +31,14 @@ struct Wish {
 /// What this machine can run.
 struct Machine {
   bool has_gpu = false;
-  int threads = 1;  // threads of a job on the CPU
+  int threads = 1;  // number of threads that a job on the CPU gets
 };
 
-/// The thread counts to compare: 2, 4 and 8 for `most` = 8; 1 and 2 for `most` = 2.
+/// The thread counts to compare: powers of 2 up to `most`. For 8: 2, 4 and 8. For 2: 1 and 2.
 [[nodiscard]] std::vector<int> thread_counts(int most);
 
-/// The settings, in the order in which they run. If the wish names no devices, these are the CPU
-/// and one GPU; on a machine without GPU, the CPU with several numbers of threads instead.
+/// The settings, in the order in which they run. If the user named none, these are the CPU and one
+/// GPU. On a machine without a GPU, these are the CPU with several numbers of threads.
 [[nodiscard]] std::vector<model::RunSetting> settings_of(const Wish& wish, const Machine& machine);
 
 }  // namespace berth::compare

@@ -5,7 +5,7 @@
 namespace berth::compare {
 namespace {
 
-/// "--cpu; --gpus 1"
+/// The settings as text, such as "--cpu; --gpus 1".
 std::string shown(const Wish& wish, const Machine& machine) {
   std::string out;
   for (const auto& setting : settings_of(wish, machine)) {

@@ -26,7 +26,7 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 
-// berth_embed() in CMake defines these symbols.
+// The start and the end of the embedded Python file. berth_embed() in CMake defines these symbols.
 extern "C" {
 extern const char berth_compare_after_torch[];
 extern const char berth_compare_after_torch_end[];
@@ -66,7 +66,7 @@ std::optional<T> known(const Json& object, const char* key) {
   return json_value<T>(*found);
 }
 
-/// The sum over all devices; nullopt if one of the values is unknown.
+/// The sum of a value over all devices; nullopt if it is unknown for one of them.
 std::optional<double> sum_of(const Json& devices, const char* key) {
   if (devices.empty()) return std::nullopt;
   double sum = 0;
@@ -100,7 +100,7 @@ Error error_in(const Json& error) {
           known<std::string>(error, "hint").value_or("")};
 }
 
-/// An empty file in memory, which `berth run` can open by a path as long as this process is alive.
+/// An empty file in memory. `berth run` can open it by its path while this process is alive.
 struct MemoryFile {
   Descriptor file{::memfd_create("berth-report", MFD_CLOEXEC)};
 
@@ -185,8 +185,8 @@ class Run {
       if (::poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR) break;
       if (waits[2].revents != 0) pass_on(signals);
       take(trial);
-      // Linux 5.2 and older have no pidfd. There, the run is over when both of its output streams
-      // are closed.
+      // Before Linux 5.3 there is no pidfd. There, the run counts as ended when both of its output
+      // streams are closed.
       over = ended ? waits[3].revents != 0 : !out_ && !err_;
     }
     int status = 0;
@@ -196,14 +196,14 @@ class Run {
     return status;
   }
 
-  /// The signal that ended this comparison and was passed on to the run; 0: none.
+  /// The signal that told this process to end; 0 if there was none.
   [[nodiscard]] int told_to_end() const { return told_to_end_; }
 
  private:
   [[noreturn]] static void become(const std::vector<char*>& words,
                                   const std::vector<char*>& environment, pid_t parent, int out,
                                   int err) {
-    // If this process is killed, the kernel kills `berth run`, whose whole job then ends.
+    // If this process is killed, the kernel also kills `berth run`, whose job then ends.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(kOwnFailure);
     const int empty = ::open("/dev/null", O_RDONLY);
@@ -216,8 +216,8 @@ class Run {
     ::_exit(kOwnFailure);
   }
 
-  /// Passes a signal on to the run, unless it comes from the terminal, because the run has already
-  /// received that one.
+  /// Reads a signal and passes it on to the run. A signal from the terminal is not passed on,
+  /// because the run has received it from the terminal, too.
   void pass_on(const HeldSignals& signals) {
     signalfd_siginfo info{};
     if (::read(signals.descriptor(), &info, sizeof info) != static_cast<ssize_t>(sizeof info))
@@ -226,7 +226,7 @@ class Run {
     if (info.ssi_code != SI_KERNEL) ::kill(pid_, told_to_end_);
   }
 
-  /// Reads the output that has arrived. After the end of a stream, it is not polled again.
+  /// Reads the output that has arrived, and closes streams that have ended.
   void take(Trial& trial) {
     std::array<char, 65536> part{};
     const auto read_all = [&part](Descriptor& from, const auto& keep) {
@@ -258,7 +258,8 @@ class Run {
   int told_to_end_ = 0;
 };
 
-/// Starts the run and waits until it ends. Does not return if a signal tells this process to end.
+/// Starts the run and waits for its end. If a signal told this process to end, it dies of that
+/// signal instead of returning.
 Result<int> run_to_end(Run& run, Trial& trial, const HeldSignals& signals) {
   if (auto started = run.start(); !started) return std::move(started).error();
   const int status = run.finish(trial, signals);

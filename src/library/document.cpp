@@ -34,7 +34,7 @@ Result<Pipe> make_pipe() {
   return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
-/// Reads both pipes concurrently until both end.
+/// Reads both pipes at the same time, until both are closed.
 void read_all(const Pipe& out, const Pipe& err, Said& said) {
   std::array<pollfd, 2> ends{{{out.in.get(), POLLIN, 0}, {err.in.get(), POLLIN, 0}}};
   std::array<std::string*, 2> into{&said.out, &said.err};

@@ -8,14 +8,14 @@
 
 namespace berth::library {
 
-/// The output of a run, and how it ended.
+/// The output of a program, and how the program ended.
 struct Said {
   int exit_code = 0;
   std::string out, err;
 };
 
-/// Runs `berth WORDS… --json` with the environment and folder of this process, and an empty stdin.
-/// Fails with kUnavailable (E0550: there is no such program, or it cannot be started).
+/// Runs `berth WORDS… --json` with the variables and the folder of this process, and an empty
+/// stdin. Fails with kUnavailable (E0550) if the program does not exist or cannot be started.
 [[nodiscard]] Result<Said> run_program(const std::vector<std::string>& words);
 
 }  // namespace berth::library

@@ -42,7 +42,8 @@ Result<std::optional<std::string>> Leased::wait(std::chrono::milliseconds at_mos
   if (!*granted) return std::optional<std::string>();
   auto machine = lease_.machine();
   if (!machine) return machine.error();
-  // Read the host part here, because it must describe the CPUs that this process may use.
+  // Describe the host from this process, because the result must contain the CPUs that this process
+  // may use.
   machine->host = system::read_host(inventory::Sources::from_environment().roots);
   const auto placement = lease_.placement(lease_.request(request_), *machine);
   if (!placement) return placement.error();

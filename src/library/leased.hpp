@@ -1,5 +1,5 @@
-// A lease for a program in another language: it is requested, waited for in steps, and given back.
-// It includes the environment that the program must set.
+// A lease for a program in another language. The program requests it, waits for it in steps, and
+// gives it back. The result includes the variables that the program must set.
 #pragma once
 
 #include <sys/types.h>
@@ -16,17 +16,17 @@ namespace berth::library {
 
 class Leased {
  public:
-  /// Requests a lease. `wish` is the body of POST /v1/jobs. Fails like the broker, like
-  /// client::reach, and with kRefused (E0421) if this process is in a job that has less than the
-  /// wish.
+  /// Requests a lease. `wish` is the body of POST /v1/jobs. Fails with kRefused (E0421) if this
+  /// process is in a job that has less than the wish, with the errors of client::reach(), or with
+  /// the broker's error.
   [[nodiscard]] static Result<Leased> ask(std::string_view wish);
-  /// Waits at most this long for the lease, and returns it as a JSON document; nullopt if it is not
-  /// granted yet. Fails with kRefused (E0412) if the request was cancelled.
+  /// Waits up to `at_most` for the lease, and returns it as a JSON document. Returns nullopt if the
+  /// lease is not granted yet. Fails with kRefused (E0412) if the request was cancelled.
   [[nodiscard]] Result<std::optional<std::string>> wait(std::chrono::milliseconds at_most);
-  /// Why the lease is not granted yet, as {"schema":1,"message","hint"}.
+  /// Why the lease is not granted yet, as the JSON {"schema":1,"message","hint"}.
   [[nodiscard]] Result<std::string> why();
-  /// Ends the lease. Do not call it in a process that was forked from the one that requested the
-  /// lease.
+  /// Ends the lease. Must be called in the process that requested the lease, not in a child that
+  /// was forked from it.
   void end(int exit_code);
 
  private:

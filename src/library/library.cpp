@@ -56,7 +56,7 @@ void choose_language() {
       return berth::set_language(berth::language_from(*locale));
 }
 
-/// Calls `work`, and converts exceptions to errors, so that none leaves the library.
+/// Calls `work`, and returns exceptions as errors, so that no exception leaves the library.
 template <typename Work>
 int guarded(Work work) noexcept {
   try {
@@ -72,7 +72,8 @@ int guarded(Work work) noexcept {
   }
 }
 
-/// Passes the value at a JSON pointer to `take`, which returns whether the type fits.
+/// Passes the value at a JSON pointer to `take`, which returns false if the value has the wrong
+/// type.
 template <typename Take>
 int value_at(const berth_parsed* parsed, const char* pointer, const void* into, Take take) {
   return guarded([&] {

@@ -12,27 +12,27 @@
 
 namespace berth::model {
 
-/// What keeps a job from using devices without a lease: variables, which a program may unset, or
-/// the kernel.
+/// What keeps a job from using a device without a lease. kVariable: environment variables, which a
+/// program may unset. kKernel: the kernel.
 enum class Access : unsigned char { kVariable, kKernel };
-[[nodiscard]] std::string_view name(Access access);  // "variable", "kernel"
+[[nodiscard]] std::string_view name(Access access);  // The name in JSON: "variable" or "kernel".
 
-/// A character device by its numbers.
+/// The major and minor number of a character device.
 struct NodeNumber {
   std::uint32_t major = 0, minor = 0;
   auto operator<=>(const NodeNumber&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
-/// A row in a list of rules. The first row that matches a node decides; a node without a match may
-/// be opened.
+/// A rule that allows or denies opening device nodes. Of a list, the first rule that matches a node
+/// decides. A node that no rule matches may be opened.
 struct NodeRule {
   bool allow = false;
   std::uint32_t major = 0;
-  std::optional<std::uint32_t> minor = {};  // nullopt: every minor
+  std::optional<std::uint32_t> minor = {};  // nullopt means all minor numbers
   bool operator==(const NodeRule&) const = default;
 };
 
-/// Users and groups to whom a list of rules does not apply.
+/// The users and groups to whom the rules do not apply.
 struct Exempt {
   std::vector<std::uint32_t> uids, gids;
 };
@@ -40,13 +40,13 @@ struct Exempt {
 struct PartitionNodes {
   std::string uuid;
   std::vector<NodeNumber>
-      nodes;          // nodes of the partition only; a job also needs the device's nodes
-  bool known = true;  // false: some of its nodes could not be found
+      nodes;  // nodes that belong only to this partition; a job also needs the device's nodes
+  bool known = true;  // false if some of its nodes could not be found
 };
 
-/// The nodes that give access to one device only.
+/// The nodes that give access to this device and to no other.
 struct DeviceNodes {
-  int device = -1;  // Device::index
+  int device = -1;  // the device's number (Device::index)
   Vendor vendor = Vendor::kOther;
   std::vector<NodeNumber> nodes;
   std::vector<PartitionNodes> partitions;
@@ -57,11 +57,11 @@ struct GpuNodes {
   struct Whole {
     Vendor vendor = Vendor::kOther;
     std::uint32_t major = 0;
-    std::optional<std::uint32_t> minor = {};  // nullopt: all minor numbers
+    std::optional<std::uint32_t> minor = {};  // nullopt means all minor numbers
   };
   std::vector<DeviceNodes> devices;
   std::vector<Whole> control;  // nodes that a program needs for any GPU of this vendor
-  // Major numbers that only GPU and control nodes have, also those of GPUs that were not found.
+  // Major numbers that only GPU and control nodes have. They also cover GPUs that were not found.
   std::vector<std::uint32_t> majors;
 };
 

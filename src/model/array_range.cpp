@@ -17,7 +17,7 @@ Error wrong(std::string_view given, const std::string& why) {
           "berth run --queue --array 1-100%4 -- python train.py"};
 }
 
-/// Removes a number from the front of the text; -1 if there is none.
+/// Takes a number from the front of the text. Returns -1 if there is none.
 int take_number(std::string_view& rest) {
   int number = 0;
   const auto [end, problem] = std::from_chars(rest.data(), rest.data() + rest.size(), number);

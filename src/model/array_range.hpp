@@ -1,5 +1,5 @@
-// The indices of a job array as people write them: "1-100", "0-9,20", "0-100:10". "1-100%4" also
-// limits how many run at a time.
+// The indices of a job array as users write them: "1-100", "0-9,20", or "0-100:10" in steps of 10.
+// "1-100%4" also allows only 4 jobs of the array to run at a time.
 #pragma once
 
 #include <string_view>
@@ -11,7 +11,7 @@ namespace berth::model {
 
 struct ArrayRange {
   std::vector<int> indices;  // ascending, unique, not empty
-  int at_most = 0;           // how many jobs of the array may run at the same time; 0: no limit
+  int at_most = 0;  // how many jobs of the array may run at the same time; 0 means no limit
 };
 
 inline constexpr int kMostArrayJobs = 10'000;

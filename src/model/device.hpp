@@ -1,5 +1,5 @@
-// Device: one GPU, CPU or other accelerator, in the same form in every part of Berth. Plain values
-// that do not depend on their source.
+// Device describes one GPU, CPU or other accelerator. It has the same form in all parts of Berth,
+// whatever its data come from. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace berth::model {
 
 enum class DeviceKind : unsigned char { kGpu, kTpu, kAccelerator, kOpenCl, kCpu };
 enum class Vendor : unsigned char { kNvidia, kAmd, kIntel, kGoogle, kOther };
-/// kNotChecked: Berth sees the device but cannot query its health.
+/// kNotChecked: Berth sees the device, but cannot ask for its health.
 enum class Health : unsigned char { kOk, kDegraded, kLost, kAsleep, kNoAnswer, kNotChecked };
 
 [[nodiscard]] std::string_view name(
@@ -23,9 +23,9 @@ enum class Health : unsigned char { kOk, kDegraded, kLost, kAsleep, kNoAnswer, k
 [[nodiscard]] std::string_view name(
     Health health);  // "ok", "degraded", "lost", "asleep", "no answer", "not checked"
 
-/// The values that are read again at every scan. BERTH_DEVICE_READINGS is the only list of them;
-/// codec, JSON, `absent` and docs follow it. A row has the C++ type and the member's name, which is
-/// also the JSON key and contains the unit.
+/// The values that are read again at every scan. This is their only list; the codec, JSON and docs
+/// follow it. Each row has a C++ type and the name of the member. The name contains the unit, and
+/// is also the JSON key.
 #define BERTH_DEVICE_READINGS(ROW)               \
   ROW(std::uint64_t, memory_total_bytes)         \
   ROW(std::uint64_t, memory_used_bytes)          \
@@ -70,15 +70,15 @@ struct DeviceReadings {
 #undef BERTH_ROW
 };
 
-/// Calls visit("key", reading) for every reading, in list order. Readings is DeviceReadings, const
-/// or not.
+/// Calls visit("key", reading) for every reading, in the order of the list. Works for const and
+/// non-const DeviceReadings.
 template <typename Readings, typename Visit>
 void for_each_reading(Readings& readings, Visit&& visit) {
 #define BERTH_ROW(type, member) visit(std::string_view(#member), readings.member);
   BERTH_DEVICE_READINGS(BERTH_ROW)
 #undef BERTH_ROW
 }
-/// Sets all readings to absent for the same reason: the device is asleep, lost or does not answer.
+/// Sets all readings to absent for one reason: the device is asleep, is lost, or does not answer.
 void set_all_absent(DeviceReadings& readings, Absence why);
 
 /// A part of a device with its own memory and compute units (MIG).
@@ -88,60 +88,68 @@ struct Partition {
   std::string uuid;         // "MIG-…"
   std::optional<std::uint32_t> gpu_instance, compute_instance;
   Reading<std::uint64_t> memory_total_bytes, memory_used_bytes;
-  // Measured by GPM (GPU performance monitoring), which only Hopper and later GPUs have.
+  // Measured with GPM (GPU performance monitoring), which exists on Hopper and later GPUs.
   Reading<double> utilization_percent;
 };
 
-/// The GPU or switch at the other end of some NVLinks of a device.
+/// What is at the other end of some NVLinks of a device: a GPU or a switch.
 struct NvLinkPeer {
-  std::string pci_address;  // address of the GPU at the other end; "": the links lead to NVSwitches
-  std::uint32_t links = 0;  // active links
+  // PCI address of the GPU at the other end; "" if the links lead to NVSwitches
+  std::string pci_address;
+  std::uint32_t links = 0;  // number of active links
 };
 
 struct Device {
-  int index = -1;  // Berth's number: GPUs first, by vendor, then PCI address; the CPU last
-  std::optional<std::uint32_t> vendor_index;  // the driver's own number of the device
+  // Berth's number for the device: GPUs come first, sorted by vendor and PCI address; the CPU is
+  // last
+  int index = -1;
+  // the number that the vendor's driver gives the device
+  std::optional<std::uint32_t> vendor_index;
   DeviceKind kind = DeviceKind::kGpu;
   Vendor vendor = Vendor::kOther;
-  std::string vendor_name;  // name for people: "NVIDIA", "AMD", "Huawei Ascend"
+  std::string vendor_name;  // the vendor's name for people: "NVIDIA", "AMD", "Huawei Ascend"
   std::string name;
   std::string uuid;         // "" if the device has none
-  std::string pci_address;  // "0000:81:00.0", lower case; "" if it is not on PCI
-  /// the host bridge and the bridges above it: "pci0000:00/0000:00:01.0"; "" unknown
+  std::string pci_address;  // such as "0000:81:00.0", in lower case; "" if the device is not on PCI
+  /// the bridges above the device: "pci0000:00/0000:00:01.0"; "" if unknown
   std::string pci_path;
   std::optional<std::uint32_t> pci_id;  // PCI id: vendor << 16 | device
-  std::string kernel_driver;            // "nvidia", "amdgpu", "i915", "xe"; "" unknown or none
+  std::string kernel_driver;            // "nvidia", "amdgpu", "i915", "xe"; "" if unknown or none
   std::optional<int> numa_node;
-  std::string local_cpus;  // CPUs near it, in the kernel's list format: "0-15,64-79"; "" unknown
+  // the CPUs nearest to the device, in the kernel's list format: "0-15,64-79"; "" if unknown
+  std::string local_cpus;
   std::optional<std::uint32_t> minor_number;  // minor number of /dev/nvidiaN or /dev/dri/renderDN
-  std::string architecture;                   // "hopper", "gfx942"; "" unknown
-  std::string compute_capability;             // "9.0"; NVIDIA only
-  std::string compute_mode;  // "default", "exclusive process", "prohibited"; "" unknown
+  std::string architecture;                   // "hopper", "gfx942"; "" if unknown
+  std::string compute_capability;             // such as "9.0"; only for NVIDIA
+  std::string compute_mode;  // "default", "exclusive process", "prohibited"; "" if unknown
   std::optional<bool> persistence_mode;
   std::optional<bool> mig_enabled;
   bool memory_unified =
       false;            // the device uses the host's memory (GB10, Jetson, integrated GPUs, CPU)
-  bool managed = true;  // false: on the bus, but Berth cannot use it
+  bool managed = true;  // false if the device is on the bus, but Berth cannot use it
   Health health = Health::kNotChecked;
-  // Stable identifiers: "throttle:hw_thermal", "ecc_uncorrected", "nvml:15", "xid:79".
+  // Why the health is not kOk, as stable identifiers: "throttle:hw_thermal", "ecc_uncorrected",
+  // "nvml:15", "xid:79".
   std::vector<std::string> health_reasons;
-  // Stable identifiers of the reasons for low clocks: "hw_thermal", "sw_power_cap", "idle", …
+  // Why the clocks are low, as stable identifiers: "hw_thermal", "sw_power_cap", "idle", …
   std::vector<std::string> throttle_reasons;
   std::vector<Partition> partitions;
-  std::vector<NvLinkPeer> nvlink_peers;  // by address; empty: none, or not known
-  /// why the device's processes could not be read; an empty or short list then proves nothing
+  // sorted by address; empty if there are none, or if they are not known
+  std::vector<NvLinkPeer> nvlink_peers;
+  /// why the device's processes could not be read; then the list may be incomplete
   std::optional<Absence> processes_unknown = {};
   /// why some or all MIG partitions could not be read
   std::optional<Absence> partitions_unknown = {};
   DeviceReadings readings;
-  std::optional<double> age_seconds;  // age of the readings, if they are not new
-  /// Some readings are taken less often than others. This is the time when they were taken; 0: at
-  /// the same time as the others.
+  // age of the readings in seconds, if they were not read just now
+  std::optional<double> age_seconds;
+  /// When the readings that are taken less often were taken. 0 means at the same time as the
+  /// others.
   std::int64_t slow_unix_milliseconds = 0;
   std::string note;  // a translated sentence for people; usually ""
 };
 
-/// False if the device is lost, or has not answered for a while.
+/// False if the device is lost, or has not answered in time.
 [[nodiscard]] inline bool answers(const Device& device) {
   return device.health != Health::kLost && device.health != Health::kNoAnswer;
 }

@@ -26,7 +26,7 @@ bool starts_with(std::string_view text, std::string_view prefix) {
   return text.substr(0, prefix.size()) == prefix;
 }
 
-/// The whole of `text` as a number with at most `digits` digits.
+/// Parses the whole text as a number with at most `digits` digits.
 std::optional<std::uint32_t> all_digits(std::string_view text, int base, std::size_t digits) {
   std::uint32_t number = 0;
   if (text.empty() || text.size() > digits) return std::nullopt;
@@ -57,7 +57,8 @@ std::optional<DeviceSelector> parse_pci(std::string_view text) {
   return selector;
 }
 
-/// Parses "0", or "0:1" for a partition. "81:00" is an incomplete PCI address.
+/// Parses a device's number ("0"), or a partition ("0:1"). Rejects "81:00", which is an incomplete
+/// PCI address.
 std::optional<DeviceSelector> parse_index(std::string_view text) {
   const auto parts = split(text, ':');
   const auto index = all_digits(parts[0], 10, 6);
@@ -87,11 +88,12 @@ std::optional<DeviceSelector> parse_uuid(std::string_view text) {
   selector.kind = DeviceSelector::Kind::kUuid;
   selector.uuid = lower(text);
   std::string_view rest = selector.uuid;
-  for (const std::string_view prefix : {"mig-", "gpu-"})  // older drivers write MIG-GPU-…
+  // older drivers write MIG-GPU-…, so remove both prefixes
+  for (const std::string_view prefix : {"mig-", "gpu-"})
     if (starts_with(rest, prefix)) rest.remove_prefix(prefix.size());
-  const bool number =
-      rest.find_first_not_of("0123456789") == std::string_view::npos &&
-      rest.size() == selector.uuid.size();  // a number is an index, however long it is
+  // A text of digits only is a device's number, not a uuid.
+  const bool number = rest.find_first_not_of("0123456789") == std::string_view::npos &&
+                      rest.size() == selector.uuid.size();
   if (rest.size() < kLeastPrefix || number || !uuid_like(selector.uuid)) return std::nullopt;
   return selector;
 }

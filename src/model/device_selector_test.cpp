@@ -93,7 +93,8 @@ TEST_CASE("an ambiguous selector is refused with the candidates") {
 }
 
 TEST_CASE("a device that is not here is not found, and the hint lists those that are") {
-  CHECK_FALSE(select_device(machine(), "aaaa1111"));  // a uuid prefix needs "GPU-"
+  // a uuid without the prefix "GPU-" is rejected
+  CHECK_FALSE(select_device(machine(), "aaaa1111"));
   const auto found = select_device(machine(), "7");
   REQUIRE_FALSE(found);
   CHECK(found.error().id == "E0413");

@@ -1,4 +1,5 @@
-// Diagnosis: what `berth doctor` found, root cause first. Plain values; all text is translated.
+// Diagnosis: what `berth doctor` found. Root causes come first. Plain values; all text is
+// translated.
 #pragma once
 
 #include <string>
@@ -7,10 +8,11 @@
 
 namespace berth::model {
 
-/// Lowest layer first: a cause in one layer can explain problems in the layers above.
+/// From the lowest layer to the highest. A cause in one layer can explain problems in the layers
+/// above it.
 enum class Layer : unsigned char {
   kHardware,
-  kDriver,  // the kernel's side: modules, device nodes, and what the driver reports about a GPU
+  kDriver,  // kernel modules, device nodes, and what the driver reports about a GPU
   kContainer,
   kEnvironment,  // environment variables
   kLibraries,
@@ -19,7 +21,7 @@ enum class Layer : unsigned char {
   kSource,
 };
 enum class Severity : unsigned char { kInfo, kWarning, kError, kFatal };
-/// kLow means that no public case has confirmed the rule yet.
+/// kLow: no public case has confirmed the rule yet.
 enum class Confidence : unsigned char { kLow, kMedium, kHigh };
 
 [[nodiscard]] std::string_view name(
@@ -30,7 +32,7 @@ enum class Confidence : unsigned char { kLow, kMedium, kHigh };
 /// One way to fix a problem. A finding lists the best fix first.
 struct Fix {
   std::string command;  // one or more lines to paste; "" if no command helps
-  std::string says;     // the command's effect or cost; "" if the command is clear
+  std::string says;     // what the command does or costs; "" if the command itself is clear enough
 };
 
 struct Finding {
@@ -39,28 +41,28 @@ struct Finding {
   Severity severity = Severity::kInfo;
   Confidence confidence = Confidence::kLow;
   std::string title;                  // one sentence, with the measured values
-  std::vector<std::string> evidence;  // the observations behind it, with measured values
+  std::vector<std::string> evidence;  // the observations that prove it, with measured values
   std::vector<Fix> fix;
-  std::vector<std::string> explains;  // ids of other findings of this diagnosis
+  std::vector<std::string> explains;  // ids of the findings that this one causes
   std::string explained_by;  // id of the finding that explains this one; "" for a root cause
-  std::string file;          // for rules about source files: the location of the finding
+  std::string file;          // where the finding is; only for rules about source files
   int line = 0;
 };
 
-/// A rule that could not read something it needed.
+/// A rule that could not be checked, because something could not be read.
 struct NotChecked {
   std::string id;   // the rule's id
-  std::string why;  // what was unreadable: "/dev/kmsg: Operation not permitted"
+  std::string why;  // what could not be read, and why: "/dev/kmsg: Operation not permitted"
 };
 
 struct Diagnosis {
-  std::string verdict;            // one sentence
+  std::string verdict;            // the whole result in one sentence
   std::vector<Finding> findings;  // sorted: root causes come before the findings that they explain
   std::vector<NotChecked> not_checked;
   std::vector<std::string> checked;  // ids of rules that ran and found nothing
 };
 
-/// Whether no rule could run, so that it is unknown whether the machine is healthy.
+/// Whether no rule could be checked. Then it is unknown whether the machine is healthy.
 [[nodiscard]] inline bool is_empty_look(const Diagnosis& diagnosis) {
   return diagnosis.findings.empty() && diagnosis.checked.empty();
 }

@@ -8,54 +8,61 @@
 
 namespace berth::model {
 
-/// How a job takes turns on a shared device, in addition to its share.
+/// The rules by which a job shares a device's time with others, in addition to its share.
 struct TurnRules {
-  std::optional<int> cap_permille;  // largest share of the device's time, even if other jobs idle
-  std::optional<bool> latency;      // turns of this job come before those of other jobs
-  std::optional<bool> best_effort;  // the job gets only the time that other jobs leave
-  std::optional<int> slice_milliseconds;  // the length of its turns
-  std::optional<bool> keeps_turn;         // a pause of up to a second does not end the job's turn
+  // largest share of the device's time in thousandths, even if no other job uses the device
+  std::optional<int> cap_permille;
+  std::optional<bool> latency;            // this job's turns come before those of other jobs
+  std::optional<bool> best_effort;        // this job gets only the time that no other job uses
+  std::optional<int> slice_milliseconds;  // length of one of its turns
+  std::optional<bool> keeps_turn;         // a pause of up to a second does not end its turn
   [[nodiscard]] bool any() const {
     return cap_permille || latency || best_effort || slice_milliseconds || keeps_turn;
   }
 };
 
-/// For documents: "latency", "best_effort", or "" for neither.
+/// The name in JSON: "latency" or "best_effort"; "" for neither.
 inline const char* word_of(const TurnRules& turns) {
   return turns.latency ? "latency" : turns.best_effort ? "best_effort" : "";
 }
 
 struct GuardedDevice {
-  int device = -1;    // Device::index
-  std::string words;  // for people
+  int device = -1;    // the device's number (Device::index)
+  std::string words;  // a description of the device for people
   std::optional<std::uint64_t> memory_limit_bytes;
   std::optional<int> share_permille;
   TurnRules turns;
   std::uint64_t memory_peak_bytes = 0, allocations = 0, frees = 0, refusals = 0, launches = 0,
                 copies = 0, fills = 0;
-  // Peak memory of contexts and modules, if NVML reported it.
+  // Peak memory of CUDA contexts and modules; absent if NVML did not report it.
   std::optional<std::uint64_t> hidden_peak_bytes;
-  std::optional<std::uint64_t> spilled_peak_bytes;  // peak beyond the limit; nullopt: no --spill
-  // How often and how much spilled memory was moved back to the device when a turn began.
+  // peak memory beyond the limit; nullopt without --spill
+  std::optional<std::uint64_t> spilled_peak_bytes;
+  // When a turn began, spilled memory was moved back to the device: how often, how many bytes, and
+  // how long it took.
   std::uint64_t prefetches = 0, prefetched_bytes = 0, prefetch_nanoseconds = 0;
-  // Bytes copied in each direction (`other`: the call does not say which), and bytes filled.
+  // Bytes copied to, from and on the device (`other`: the call does not tell the direction), and
+  // bytes filled.
   std::uint64_t copied_to_bytes = 0, copied_from_bytes = 0, copied_on_bytes = 0,
                 copied_other_bytes = 0, filled_bytes = 0;
   std::uint64_t device_nanoseconds =
-      0;  // time on the device; 0 if no share was given, because it is not measured then
-  std::uint64_t waited_nanoseconds = 0;  // how long the job waited while another one had the device
+      0;  // device time of the job; 0 without a share, because it is measured only with one
+  // how long the job waited for its turn while another job had the device
+  std::uint64_t waited_nanoseconds = 0;
 };
 
 struct Guarded {
   bool set_up = false;  // whether the guard was set up for the job
   std::uint32_t programs =
       0;  // number of the job's processes that loaded the guard and initialized CUDA
-  bool opencl_only = false;  // on these devices, only OpenCL programs are limited
-  // What limits the job besides the guard: "driver", "mig" or "mps"; "": nothing.
+  bool opencl_only = false;  // only OpenCL programs are limited on these devices
+  // What else limits the job besides the guard: "driver", "mig" or "mps"; "" if nothing does.
   std::string method;
-  std::optional<int> threads_percent;  // percentage of the multiprocessors that MPS allows it
-  std::string not_enforced;  // why the limits are not enforced, translated; "" if they are
-  std::string not_counted;   // which memory the guard did not see, translated; "" none known
+  // the percentage of multiprocessors that MPS lets the job use
+  std::optional<int> threads_percent;
+  std::string not_enforced;  // why the limits are not enforced, translated; "" if they are enforced
+  // which memory the guard could not count, translated; "" if it counted all
+  std::string not_counted;
   std::vector<GuardedDevice> devices;
 };
 

@@ -11,7 +11,8 @@ namespace {
 constexpr std::array<std::string_view, 7> kStates{"waiting", "held",      "running", "done",
                                                   "failed",  "cancelled", "lost"};
 
-constexpr int kAsIfBySigterm = 128 + 15;  // the exit code of a job that Berth ended
+// the exit code of a job that Berth ended: that of a process killed by SIGTERM (15)
+constexpr int kAsIfBySigterm = 128 + 15;
 
 constexpr std::array<std::pair<int, std::string_view>, 6> kWarnings{{{SIGUSR1, "USR1"},
                                                                      {SIGUSR2, "USR2"},

@@ -1,5 +1,5 @@
-// MIG partitions that root's broker makes ([mig] in berth.toml): what a GPU offers and has, and the
-// record of a partition that Berth made. A partition is a GPU instance with one compute instance.
+// MIG partitions that the system broker makes ([mig] in berth.toml): what a GPU offers, what it
+// has, and the partitions that Berth made. A partition is a GPU instance with one compute instance.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +9,23 @@
 
 namespace berth::model {
 
-/// Memory slices of a GPU.
+/// The position of a GPU instance: which memory slices of the GPU it occupies.
 struct MigPlacement {
   std::uint32_t start = 0, size = 0;
   bool operator==(const MigPlacement&) const = default;
 };
 
-/// A kind of GPU instance that a GPU offers.
+/// A kind of GPU instance that the GPU can have.
 struct MigProfile {
-  std::uint32_t id = 0;  // the driver's
+  std::uint32_t id = 0;  // the driver's id for this profile
   std::string name;      // "MIG 1g.10gb"
   std::uint32_t slices = 0;
   std::uint64_t memory_bytes = 0;
-  std::vector<MigPlacement> places;  // all positions that it can have on the GPU, free or not
+  // all positions on the GPU where it can be made, even if they are occupied now
+  std::vector<MigPlacement> places;
 };
 
-/// A GPU instance that exists.
+/// An existing GPU instance.
 struct MigInstance {
   std::uint32_t id = 0, profile = 0;
   MigPlacement place;
@@ -38,8 +39,9 @@ struct MigCard {
   std::vector<MigInstance> instances;
 };
 
-/// How far the broker is with making or removing a partition. The journal has each step before it
-/// begins, so after a crash it is unknown whether the instance of that step exists.
+/// How far the broker has got with making or removing a partition. Each step is written to the
+/// journal before it begins. So after a crash, it is unknown whether the instance of the recorded
+/// step exists.
 enum class MigStep : unsigned char {
   kMakeInstance,   // the GPU instance may exist
   kMakeCompute,    // the GPU instance exists; its compute instance may exist
@@ -48,17 +50,17 @@ enum class MigStep : unsigned char {
   kRemoveInstance  // the compute instance is gone; the GPU instance may be gone
 };
 
-/// A partition that Berth made for a job, is making, or is removing.
+/// A partition for a job that Berth has made, is making, or is removing.
 struct MadePartition {
   std::uint64_t job = 0;
-  std::string card;  // the GPU's uuid
+  std::string card;  // uuid of the GPU
   std::uint32_t profile = 0;
-  std::string name;  // of the profile
+  std::string name;  // name of the profile, such as "MIG 1g.10gb"
   std::uint64_t memory_bytes = 0;
   MigPlacement place;
   MigStep step = MigStep::kMakeInstance;
   std::optional<std::uint32_t> instance, compute;
-  std::string uuid;  // "" before kReady
+  std::string uuid;  // "" until the step kReady
 };
 
 }  // namespace berth::model

@@ -48,7 +48,7 @@ Absence absence_of(int error_number) {
       return Absence::kNotSupported;
     case EACCES:
       return Absence::kNoPermission;
-    // Drivers return these for a device that sleeps or is being reset (Linux
+    // Drivers return these errors for a device that is asleep or is being reset (Linux
     // drivers/gpu/drm/amd/pm/amdgpu_pm.c).
     case EPERM:
     case EBUSY:
@@ -232,8 +232,8 @@ bool users_unknown(const Device& device) {
 
 namespace {
 
-/// The memory from which on a process counts as working. The graphics of a desktop use less, and so
-/// does the reserve of a driver.
+/// A process that uses at least this much memory counts as computing. A desktop's graphics and a
+/// driver's reserve use less.
 std::uint64_t work_bytes(const Device& device) {
   constexpr std::uint64_t kGiB = 1ULL << 30U;
   return std::max(kGiB, device.readings.memory_total_bytes.value_or(0) / 10);

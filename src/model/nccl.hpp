@@ -1,4 +1,4 @@
-// What NCCL's log says about the links between the ranks of a job.
+// What NCCL's log says about the connections between the ranks of a job.
 #pragma once
 
 #include <string>
@@ -7,17 +7,17 @@
 namespace berth::model {
 
 struct NcclLink {
-  int from = 0, to = 0;   // ranks, as NCCL numbers them
+  int from = 0, to = 0;   // rank numbers as in NCCL's log
   std::string transport;  // "P2P/CUMEM", "SHM/direct/direct", "NET/IB/GDRDMA"
   int channels = 0;
 };
 
 struct NcclSeen {
-  std::string version;                // "2.27.5+cuda12.9"; "" not known
-  std::string network;                // "IB", "Socket"; "" not known
-  int communicators = 0;              // communicators of the rank that has the most
+  std::string version;                // "2.27.5+cuda12.9"; "" if not known
+  std::string network;                // "IB" or "Socket"; "" if not known
+  int communicators = 0;              // number of communicators, for the rank that has the most
   std::vector<NcclLink> links;        // sorted by rank
-  std::vector<std::string> warnings;  // the first distinct warnings, each with its rank
+  std::vector<std::string> warnings;  // the first warnings, each only once, with the rank
   int more_warnings = 0;
 };
 

@@ -8,7 +8,7 @@ std::optional<double> cost_of(double held_seconds, std::optional<double> energy_
                               const UsagePrices& prices) {
   constexpr double kHour = 3600, kKilowattHour = 3.6e6;
   // A device that is switched on draws power. So an energy of 0 means that the driver does not
-  // report it.
+  // report energy.
   const bool has_energy = energy_joules && *energy_joules > 0;
   if (!prices.any() || (prices.kwh && !has_energy)) return std::nullopt;
   return held_seconds / kHour * prices.gpu_hour.value_or(0) +

@@ -1,4 +1,4 @@
-// What using a GPU costs, in any currency: the prices that a user or an administrator set.
+// The cost of using a GPU, with prices in any currency that a user or an administrator has set.
 #pragma once
 
 #include <optional>
@@ -9,21 +9,22 @@
 
 namespace berth::model {
 
-/// nullopt: no price is set.
+/// nullopt means that this price is not set.
 struct UsagePrices {
-  std::optional<double> gpu_hour;  // price of holding a device for an hour
-  std::optional<double> kwh;       // price of energy
-  std::string currency = {};       // "EUR"; "": not named
+  std::optional<double> gpu_hour;  // price for one hour of holding a device
+  std::optional<double> kwh;       // price for one kilowatt-hour
+  std::string currency = {};       // such as "EUR"; "" if it is not set
   [[nodiscard]] bool any() const { return gpu_hour || kwh; }
 };
 
-/// nullopt: no price is set, or the price of energy is set and the energy is not known.
+/// The cost of holding a device and of its energy. nullopt if no price is set, or if energy has a
+/// price and the energy is not known.
 [[nodiscard]] std::optional<double> cost_of(double held_seconds,
                                             std::optional<double> energy_joules,
                                             const UsagePrices& prices);
 
-/// Reads the text of prices.toml: `gpu_hour`, `kwh`, `currency` (docs/watch.md). Fails as
-/// TomlTable::read.
+/// Parses prices.toml with `gpu_hour`, `kwh` and `currency` (docs/watch.md). Fails with the errors
+/// of TomlTable::read().
 [[nodiscard]] Result<UsagePrices> parse_usage_prices(std::string_view document,
                                                      const std::string& origin);
 

@@ -1,5 +1,5 @@
-// The GPU software that programs of the inspected system use: driver, toolkit, libraries and
-// frameworks. Plain values; "" means not known.
+// The GPU software of the examined system: driver, toolkit, libraries and frameworks. Plain values;
+// "" means that a value is not known.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 namespace berth::model {
 
 struct Software {
-  /// NVIDIA's driver and the newest CUDA that it supports.
+  /// NVIDIA's driver, and the newest CUDA version that it supports.
   struct Driver {
     std::string version, cuda;
   };
@@ -22,26 +22,27 @@ struct Software {
   };
   struct Library {
     std::string version;  // "9.1.0"
-    std::string path;     // "/…/nvidia/cudnn/lib/libcudnn.so.9"
-    // Where the library is from: "wheel", "conda", "system" (a package of the distribution or a
-    // system folder), or "variable" (LD_LIBRARY_PATH).
+    std::string path;     // such as "/…/nvidia/cudnn/lib/libcudnn.so.9"
+    // Where the library comes from: "wheel", "conda", "system" (a package of the distribution, or a
+    // system folder), or "variable" (found through LD_LIBRARY_PATH).
     std::string from;
   };
   struct Framework {
     std::string name;     // "PyTorch"
-    std::string word;     // the word for `import`: "torch"
+    std::string word;     // the name that Python imports, such as "torch"
     std::string version;  // "2.4.1+cu121"
-    std::string build;    // identifies its build: "cu121", "cpu", "jax-cuda12-plugin 0.4.30"
-    std::string cuda;     // the CUDA version that it was built with: "12.1"
-    std::string path;     // the file that shows its version
-    std::string from;     // "wheel", "conda"
+    // identifies the build, such as "cu121", "cpu" or "jax-cuda12-plugin 0.4.30"
+    std::string build;
+    std::string cuda;  // the CUDA version for which it was built, such as "12.1"
+    std::string path;  // the file from which its version was read
+    std::string from;  // where it comes from: "wheel" or "conda"
   };
 
-  /// nullopt: there is no driver. With an empty version, the version is not known.
+  /// nullopt means that there is no driver. If there is one of unknown version, its version is "".
   std::optional<Driver> driver;
   std::optional<Toolkit> toolkit;
   std::optional<Rocm> rocm;
-  /// nullopt: they could not be read.
+  /// nullopt means that these libraries could not be looked for.
   std::optional<std::vector<Library>> cudnn, nccl;
   std::optional<std::vector<Framework>> frameworks;
 };

@@ -18,7 +18,8 @@ std::uint32_t links_to(const Device& device, std::string_view address) {
   return 0;
 }
 
-/// Each end counts the links that it sees, so the smaller count is the one that both can use.
+/// Each device counts the links that it sees. Only the smaller count of the two can be used by
+/// both.
 std::uint32_t nvlinks_between(const Device& a, const Device& b) {
   const std::uint32_t direct =
       a.pci_address.empty() || b.pci_address.empty()
@@ -28,11 +29,12 @@ std::uint32_t nvlinks_between(const Device& a, const Device& b) {
 }
 
 /// Compares the PCI paths of two devices. A path consists of the host bridge, one of its ports, and
-/// the bridges below that port. A port without a switch has only one device, so two devices with
-/// the same port are below a switch. If each path has one more part, which is the port of that
-/// switch, there is only this switch. Otherwise there are further switches.
+/// the bridges below the port. Two devices below the same port are connected by a switch, because a
+/// port alone has only one device. If each path has one more part (a port of the switch), there is
+/// no other switch between the devices. If not, there are several switches.
 Connection by_path(std::string_view a, std::string_view b) {
-  std::size_t shared = 0, at = 0;  // number of equal parts; where the first different part begins
+  // number of equal parts, and the position of the first different part
+  std::size_t shared = 0, at = 0;
   while (at < std::min(a.size(), b.size())) {
     const std::string_view part = a.substr(at, a.find('/', at) - at);
     if (part != b.substr(at, b.find('/', at) - at)) break;

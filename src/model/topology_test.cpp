@@ -55,7 +55,7 @@ TEST_CASE("NVLinks count if both ends see them, directly or through switches") {
   a.nvlink_peers = {{"", 18}};
   b.nvlink_peers = {{"", 17}};
   CHECK(code(a, b) == "NV17");
-  // Two devices without an address are not each other's peers.
+  // Two devices without a PCI address must not count as connected to each other.
   a.pci_address = b.pci_address = "";
   a.nvlink_peers = b.nvlink_peers = {};
   CHECK(code(a, b) == "SYS");

@@ -73,7 +73,7 @@ std::string_view name(RankPart part) {
 
 namespace {
 
-/// What an odd rank does.
+/// A sentence about what a rank does whose state differs from the others.
 std::string words_of(const HangSeen::Rank& one, const HangSeen& hang) {
   const std::string where = printable(one.where);
   if (!hang.is_connecting)
@@ -107,7 +107,8 @@ std::string hang_sentence(const HangSeen& hang) {
 }
 
 std::string collectives_sentence(const HangSeen& hang) {
-  std::vector<std::pair<std::string, std::vector<int>>> groups;  // what → ranks
+  // for each text, the ranks that it applies to
+  std::vector<std::pair<std::string, std::vector<int>>> groups;
   for (const HangSeen::Rank& one : hang.ranks) {
     if (!one.collective) continue;
     std::string what = one.collective->name;
@@ -145,8 +146,8 @@ const HangSeen* hang_now(const Tries& tries) {
 }
 
 bool was_ended_for_hang(const Try& one) {
-  // A task of Slurm that hung and later failed by itself has no evidence, so it is not counted
-  // here.
+  // A Slurm task that hung and later failed by itself has no evidence. It was not ended for the
+  // hang.
   return one.kind == TryClass::kHang && !one.evidence.empty();
 }
 

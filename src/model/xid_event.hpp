@@ -10,20 +10,20 @@
 namespace berth::model {
 
 struct XidEvent {
-  std::string device;  // PCI address; the kernel log omits the function: "0000:01:00"
+  std::string device;  // PCI address; the kernel log has it without the function: "0000:01:00"
   int code = 0;
   std::int64_t unix_milliseconds = 0;
 };
 
-/// Used as a number in place of an Xid: from then on, the driver reports Xids of this device.
+/// Stands in place of an Xid: the driver has begun to report the Xids of this device.
 inline constexpr int kXidsReported = 0;
 
 inline constexpr std::string_view kXidMark = "NVRM: Xid (";
 inline constexpr std::string_view kSxidMark =
-    "SXid (";  // for Xids of an NVSwitch, whose lines have the same form
+    "SXid (";  // marks Xids of an NVSwitch, whose lines have the same form
 
-/// The device and number in a line like "NVRM: Xid (PCI:0000:01:00): 79, pid=…"; its time is not
-/// set. Old drivers omit "PCI:".
+/// The device and the Xid in a line of the kernel log like "NVRM: Xid (PCI:0000:01:00): 79, pid=…".
+/// Old drivers write no "PCI:". Sets no time.
 [[nodiscard]] std::optional<XidEvent> xid_in_log(std::string_view line, std::string_view mark);
 
 }  // namespace berth::model

@@ -12,21 +12,22 @@ namespace berth::output {
 
 /// "6.61 s"
 [[nodiscard]] std::string show_seconds(double seconds);
-/// Half of the range of the times, in percent of the median: "±3 %". "-" for a single run.
+/// The spread of the times: half of their range, in percent of the median, such as "±3 %". "-" for
+/// a single run.
 [[nodiscard]] std::string show_spread(const std::optional<model::Spread>& spread);
-/// "1.92", "38"
+/// A ratio with two decimal places, or with none from 10 on: "1.92", "38".
 [[nodiscard]] std::string show_ratio(double ratio);
 /// A setting in words: "CPU, 4 threads", "1 GPU, NAME=value".
 [[nodiscard]] std::string setting_words(const model::RunSetting& setting);
-/// How an output differs from that of the first setting, and the usual cause. `check` must have a
-/// difference.
+/// A sentence about how an output differs from that of the first setting, with the usual cause.
+/// `check` must contain a difference.
 [[nodiscard]] std::string difference_words(const model::OutputCheck& check);
-/// A table, the verdict, and the command of the best setting.
+/// The text of `berth compare`: a table, the verdict, and the command for the best setting.
 [[nodiscard]] std::string comparison_text(const model::Comparison& comparison,
                                           const Terminal& terminal);
 /// The sentences of the verdict: which setting is fastest, and whether the GPU is worth it.
 [[nodiscard]] std::vector<std::string> verdict_sentences(const model::Comparison& comparison);
-/// An SVG picture of the times, with the verdict.
+/// An SVG picture of the times of all settings, with the verdict.
 [[nodiscard]] std::string comparison_svg(const model::Comparison& comparison);
 /// The JSON document, on one line.
 [[nodiscard]] std::string comparison_json(const model::Comparison& comparison);

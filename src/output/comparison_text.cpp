@@ -59,7 +59,7 @@ std::string table_of(const Comparison& comparison, const Terminal& terminal) {
   return table.render(terminal);
 }
 
-/// "1.20 s", "12.0 ms + 90.0 ms GPU"
+/// Time of an operator on the CPU and on the GPU: "1.20 s", "12.0 ms + 90.0 ms GPU".
 std::string operator_cell(const SettingResult& setting, const std::string& name) {
   const auto found = std::find_if(setting.operators.begin(), setting.operators.end(),
                                   [&](const model::Operator& one) { return one.name == name; });
@@ -73,7 +73,7 @@ std::string operator_cell(const SettingResult& setting, const std::string& name)
 std::string profile_of(const Comparison& comparison, const Terminal& terminal) {
   constexpr std::size_t kOfEach = 5, kMostRows = 10, kMostColumns = 4;
   std::vector<const SettingResult*> settings;
-  // for each operator, its longest time and its name
+  // the longest time of each operator, with the operator's name
   std::vector<std::pair<double, std::string>> names;
   for (const SettingResult& one : comparison.settings) {
     if (one.operators.empty() || settings.size() == kMostColumns) continue;
@@ -126,7 +126,8 @@ const SettingResult* next_best(const Comparison& comparison) {
   return next;
 }
 
-/// A warning for each setting whose runs had different models of GPUs.
+/// A warning for each setting whose runs were on different models of GPUs, because their times are
+/// not comparable.
 std::vector<std::string> mixed_gpu_sentences(const Comparison& comparison) {
   std::vector<std::string> sentences;
   for (const SettingResult& one : comparison.settings)
@@ -177,12 +178,12 @@ std::string gpu_sentence(const Comparison& comparison) {
               show_seconds(with), show_seconds(without));
 }
 
-/// The fraction as a percentage: 1.46 → "146", 0.00125 → "0.13".
+/// A fraction as a number of percent: 1.46 → "146", 0.00125 → "0.13".
 std::string percent_of(double part) {
   return 100 * part < 1 ? fmt::format("{:.2g}", 100 * part) : fmt::format("{:.0f}", 100 * part);
 }
 
-/// The usual cause of numbers that differ this much.
+/// The usual cause of a difference of this size, as a sentence.
 std::string_view cause_of(const model::OutputDifference& difference, bool repeats) {
   constexpr double kOfOrder = 1e-5, kOfPrecision = 2e-2;
   if (difference.largest_relative <= kOfOrder)
@@ -202,7 +203,7 @@ std::string_view cause_of(const model::OutputDifference& difference, bool repeat
       "amplified rounding");
 }
 
-/// Sentences about how the outputs were compared, and how to make them repeatable.
+/// Sentences that tell how the outputs were compared, and how to make runs repeatable.
 std::vector<std::string> output_sentences(const Comparison& comparison) {
   using State = model::OutputCheck::State;
   std::vector<std::string> sentences;
@@ -239,8 +240,8 @@ std::vector<std::string> output_sentences(const Comparison& comparison) {
   return sentences;
 }
 
-/// The command in a form that can be pasted. Line breaks are kept, because a shell accepts them
-/// inside quotes.
+/// The command as text to paste into a shell. Line breaks in it are kept, because a shell accepts
+/// them inside quotes.
 std::string pasteable(const std::string& command) {
   std::string out;
   for (const std::string_view line : split(command, '\n'))
@@ -248,7 +249,7 @@ std::string pasteable(const std::string& command) {
   return out;
 }
 
-/// The last lines of the text that are not blank.
+/// The last lines of the text, without blank lines.
 std::string last_lines(const std::string& words) {
   constexpr std::size_t kMost = 3;
   std::vector<std::string> lines;

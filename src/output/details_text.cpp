@@ -1,5 +1,6 @@
-// `berth ls --details`: prints all fields. Readings are formatted by the unit in their key, so a
-// new reading appears here automatically. Its label is its key unless kLabels has one.
+// `berth ls --details`: prints all fields. A reading is formatted according to the unit in its key,
+// so a new reading appears here automatically. Its label is the key, unless kLabels has a label for
+// it.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -87,13 +88,14 @@ std::string yes_no(bool value) {
   return std::string(value ? tr("yes") : tr("no"));
 }
 
-/// Lines "label   value" with aligned values.
+/// Collects lines of the form "label   value", with aligned values.
 class Sheet {
  public:
   void line(std::string_view label, std::string value, bool absent = false) {
     rows_.push_back({std::string(label), std::move(value), absent});
   }
-  /// Adds a line. Adds nothing if the value is empty, because this kind of device does not have it.
+  /// Adds a line, unless the value is empty. An empty value means that this kind of device does not
+  /// have it.
   void fact(std::string_view label, std::string_view value) {
     if (!value.empty()) line(label, printable(value));
   }

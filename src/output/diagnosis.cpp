@@ -30,7 +30,7 @@ Style style_of(Severity severity) {
   return Style::kPlain;
 }
 
-/// A sentence with its identifier right-aligned, if both fit in one line.
+/// A sentence with its identifier at the right edge, if both fit in one line.
 std::string headline(const std::string& sentence, const std::string& id, Style style,
                      const Terminal& terminal) {
   const int room = std::min(terminal.width, 104) - display_width(id) - 2;
@@ -48,7 +48,7 @@ std::string headline(const std::string& sentence, const std::string& id, Style s
 std::string labelled(std::string_view label, const std::string& what, int column) {
   std::string out;
   for (const std::string_view whole : split(what, '\n')) {
-    // A command is meant for pasting, so it is not wrapped.
+    // Do not wrap a command, because the user may paste it.
     out += (out.empty() ? pad(std::string(label), column)
                         : std::string(static_cast<std::size_t>(column), ' ')) +
            std::string(whole) + "\n";
@@ -99,7 +99,7 @@ std::string the_rest(const std::vector<Finding>& findings, std::size_t from,
   return out;
 }
 
-/// The ids of the rules that ran.
+/// The ids of the rules that could be checked.
 std::set<std::string_view> looked_of(const model::Diagnosis& diagnosis) {
   std::set<std::string_view> looked(diagnosis.checked.begin(), diagnosis.checked.end());
   for (const Finding& one : diagnosis.findings) looked.insert(one.id);
@@ -108,7 +108,7 @@ std::set<std::string_view> looked_of(const model::Diagnosis& diagnosis) {
 
 /// The line "not checked   57 of 280 rules: /dev/kmsg: Operation not permitted (57)".
 std::string not_checked(const model::Diagnosis& diagnosis, const Terminal& terminal) {
-  // If several rules could not read the same source, the reason is printed once.
+  // The reasons, each only once, with the number of rules that it applies to.
   std::vector<std::pair<std::string, int>> reasons;
   for (const model::NotChecked& one : diagnosis.not_checked) {
     const auto known = std::find_if(reasons.begin(), reasons.end(),
@@ -187,7 +187,7 @@ bool is_same_fix(const model::Fix& a, const model::Fix& b) {
   return a.command == b.command && a.says == b.says;
 }
 
-/// If the list has the same finding with the same fix about another GPU, merges `one` into it and
+/// If the list already has this finding with the same fix for another GPU, merges `one` into it and
 /// returns true.
 bool joins_its_like(std::vector<Finding>& shown, const Finding& one) {
   const auto like = std::find_if(shown.begin(), shown.end(), [&](const Finding& other) {
@@ -198,16 +198,16 @@ bool joins_its_like(std::vector<Finding>& shown, const Finding& one) {
   });
   if (like == shown.end()) return false;
   like->evidence.push_back(one.title);
-  like->line += 1;  // for findings about the machine, `line` is the number of merged findings
+  like->line += 1;  // `line` of a finding about the machine is free to count the merged findings
   return true;
 }
 
-/// The text for findings about the machine: the verdict if no finding needs action, and the
-/// findings that are shown in full. `brief` receives the rest.
+/// The text for findings about the machine: a verdict if there is nothing to do, and the findings
+/// that are shown in full. The other findings are added to `brief`.
 std::string machine_text(const model::Diagnosis& diagnosis, const std::vector<Finding>& findings,
                          const Terminal& terminal, bool all, std::vector<Finding>& brief) {
-  // A finding that another one explains needs no fix of its own, and information needs no action.
-  // All other findings are shown in full, up to a limit.
+  // A finding with a known cause needs no fix of its own, and a finding of severity "info" needs no
+  // action. All others are shown in full, up to a limit.
   std::vector<Finding> full;
   for (const Finding& one : findings) {
     const bool worth = one.explained_by.empty() && one.severity != Severity::kInfo;
@@ -218,13 +218,13 @@ std::string machine_text(const model::Diagnosis& diagnosis, const std::vector<Fi
   if (findings.empty() || findings.front().severity == Severity::kInfo) {
     const bool silent = findings.size() == diagnosis.findings.size();
     out += silent ? diagnosis.verdict : std::string(tr("nothing wrong was found on this machine"));
-    // If the verdict already says that there is no GPU, do not repeat that finding.
+    // If the verdict already says that there is no GPU, leave out the finding that says the same.
     if (silent && !all)
       std::erase_if(brief, [&](const Finding& one) {
         return one.id == "HW01" && diagnosis.verdict.starts_with(one.title);
       });
-    // If some rules could not run, the number of rules that ran is printed at the end, with the
-    // reasons.
+    // If some rules could not be checked, the number of checked rules is printed at the end
+    // instead, with the reasons.
     const auto count = static_cast<long long>(looked_of(diagnosis).size());
     if (count > 0 && diagnosis.not_checked.empty())
       out += "   " + text_n("{} rule checked", "{} rules checked", count, count);
@@ -250,7 +250,7 @@ std::string diagnosis_text(const model::Diagnosis& diagnosis, const Terminal& te
   for (const Finding& one : diagnosis.findings)
     (one.layer == model::Layer::kSource ? sources : machine).push_back(one);
   std::string out = command_text(parts, terminal);
-  // If only source files were checked, the machine is not mentioned.
+  // Print the part about the machine, unless only source files were examined.
   if (sources.empty() || !machine.empty() || parts.command) {
     const std::string told = machine_text(diagnosis, machine, terminal, all, brief);
     out += (out.empty() ? "" : "\n") + told;

@@ -9,8 +9,8 @@
 
 namespace berth::output {
 
-/// One line with the verdict, at most three findings in full, one line for each other finding, and
-/// which rules could not run. `all`: every finding is printed in full.
+/// Prints the verdict in one line, up to three findings in full, one line for each other finding,
+/// and the rules that could not be checked. With `all`, every finding is printed in full.
 [[nodiscard]] std::string diagnosis_text(const model::Diagnosis& diagnosis,
                                          const Terminal& terminal, bool all = false,
                                          const model::DiagnosisParts& parts = {});

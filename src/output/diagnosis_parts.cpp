@@ -13,14 +13,14 @@ using model::KnownMessage;
 using model::Probed;
 
 constexpr std::size_t kMostMessages = 5;
-// env -i unsets all variables, so at most this many are listed.
+// The most variables that are listed as unset. `env -i` would unset all.
 constexpr long kMostGone = 4;
 
 std::string joined(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-/// The evidence on this machine that explains a known message.
+/// What on this machine confirms or explains a known message; "" if nothing does.
 std::string held_against(const KnownMessage& one) {
   if (!one.shown_by.empty()) return text("a finding above explains this: {}", joined(one.shown_by));
   if (!one.seen.empty()) return text("this applies here: {}", one.seen);
@@ -161,7 +161,7 @@ std::string error_text(const model::DiagnosisParts& parts, const model::Diagnosi
   for (const KnownMessage& one : *parts.error) {
     if (++count > kMostMessages) break;
     if (count == 1 && stands_first) {
-      // The findings already show the line number and the line itself.
+      // The findings above already show this line of the text and its number.
       if (const std::string here = held_against(one); !here.empty())
         out += folded(label, here, column, terminal);
       continue;

@@ -1,5 +1,5 @@
-// The parts of a diagnosis other than its findings: the inspected command, the probe, and known
-// messages in a pasted error.
+// Prints the parts of a diagnosis besides the findings: the examined command, the run with --deep,
+// and known messages in a pasted error.
 #pragma once
 
 #include <string>
@@ -11,21 +11,22 @@
 
 namespace berth::output {
 
-/// A label, followed by text that is wrapped beside it.
+/// A label, with text that is wrapped to the right of it.
 [[nodiscard]] std::string folded(std::string_view label, const std::string& what, int column,
                                  const Terminal& terminal);
 
-/// Each text is "" if there is nothing to print.
+/// The functions below return "" if there is nothing to print.
 [[nodiscard]] std::string command_text(const model::DiagnosisParts& parts,
                                        const Terminal& terminal);
 [[nodiscard]] std::string probe_text(const model::DiagnosisParts& parts, const Terminal& terminal);
 [[nodiscard]] std::string error_text(const model::DiagnosisParts& parts,
                                      const model::Diagnosis& diagnosis, const Terminal& terminal);
 
-/// Which Python was inspected; "" if a command determines it.
+/// The Python that was examined; "" if it is that of a given command.
 [[nodiscard]] std::string python_text(const model::DiagnosisParts& parts, const Terminal& terminal);
 
-/// The keys "python", "command", "probe", "error" and "inventory"; null if not requested.
+/// Adds the keys "python", "command", "probe", "error" and "inventory". A part that was not
+/// requested is null.
 void add_parts(JsonWriter& json, const model::DiagnosisParts& parts);
 
 }  // namespace berth::output

@@ -40,7 +40,7 @@ model::Diagnosis example() {
   return diagnosis;
 }
 
-/// The first line of a finding: title, and id right-aligned to column 100.
+/// The first line of a finding: its title, and its id at the right edge (column 100).
 std::string headline(const std::string& title, const std::string& id) {
   return title + std::string(100 - title.size() - id.size(), ' ') + id + "\n";
 }

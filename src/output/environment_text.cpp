@@ -24,8 +24,8 @@ bool is_name(std::string_view text) {
   return plain(text, "_") && !(text[0] >= '0' && text[0] <= '9');
 }
 
-/// The value in single quotes, with backslashes where needed, as python-dotenv and similar readers
-/// expect.
+/// The value in single quotes with backslashes where needed, as python-dotenv and similar readers
+/// expect it.
 std::string dotenv_value(const std::string& value) {
   if (plain(value, "_-.,:/*+@%")) return value;
   std::string out = "'";

@@ -1,6 +1,5 @@
-// Prints a job's environment for a shell's eval, a .env file, docker's or podman's command line, or
-// as JSON. Quotes every value for its reader, because values are untrusted: a uuid comes from a
-// driver.
+// Prints a job's environment for a shell's eval, a .env file, the command line of docker or podman,
+// or as JSON. Every value is quoted for its reader. Values such as a driver's uuid are untrusted.
 #pragma once
 
 #include <string>
@@ -12,8 +11,8 @@
 
 namespace berth::output {
 
-/// Lines "export NAME=value" and "unset NAME", for eval in any POSIX shell. Unchanged variables are
-/// omitted.
+/// Lines "export NAME=value" and "unset NAME" for eval in any POSIX shell. Variables that are not
+/// changed are left out.
 [[nodiscard]] std::string environment_shell(const model::Environment& environment);
 /// Lines NAME=value for dotenv readers, and for docker --env-file if no value needs quotes.
 /// Variables to unset become comments.
@@ -21,11 +20,11 @@ namespace berth::output {
 
 /// The arguments for `docker run` in one line, quoted for a shell.
 [[nodiscard]] std::string environment_container(const std::vector<std::string>& words);
-/// A Kubernetes Job with the resources of the request, which the user has to complete. The cluster
-/// chooses the devices, so the devices that the request names are left out.
+/// A Kubernetes Job with the resources of the request, for the user to complete. Devices that the
+/// request names are left out, because the cluster chooses the devices.
 [[nodiscard]] std::string kubernetes_job(const model::Request& request);
 /// The document
-/// {"schema":1,"devices":[…],"settings":[…],"cpus","threads","reasons":[…],"notes":[…]} in one
+/// {"schema":1,"devices":[…],"settings":[…],"cpus","threads","reasons":[…],"notes":[…]} on one
 /// line.
 [[nodiscard]] std::string environment_json(const model::Environment& environment,
                                            const model::Placement& placement,

@@ -8,8 +8,8 @@
 namespace berth::output {
 namespace {
 
-/// The name of the error's code for JSON. E0008 (output not writable) has the code kUnsupported,
-/// which is too general, so it is recognized by its id.
+/// The name of the error's code in JSON. The error E0008 (output not writable) has the too general
+/// code kUnsupported, so its id decides.
 std::string_view code_of(const Error& error) {
   return error.id == "E0008" ? "output_failed" : name(error.code);
 }
@@ -17,9 +17,8 @@ std::string_view code_of(const Error& error) {
 }  // namespace
 
 std::string show_error(const Error& error, const Terminal& terminal) {
-  const auto end =
-      std::min(error.message.find('\n'),
-               error.message.size());  // the lines after the first one contain the cause
+  // Put the id at the end of the first line, because the lines after it contain the cause.
+  const auto end = std::min(error.message.find('\n'), error.message.size());
   const std::string id = error.id.empty() ? "" : " (" + error.id + ")";
   std::string out =
       terminal.paint(Style::kRed, text("error: {}", error.message.substr(0, end) + id)) +

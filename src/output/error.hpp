@@ -8,9 +8,9 @@
 
 namespace berth::output {
 
-/// "error: what happened (E0412)\n\nhint: the command that fixes it\n"
+/// The error as text: "error: what happened (E0412)\n\nhint: the command that fixes it\n".
 [[nodiscard]] std::string show_error(const Error& error, const Terminal& terminal);
-/// {"schema":1,"error":{"id","code","message","hint","exit_code"}}, one line.
+/// The JSON {"schema":1,"error":{"id","code","message","hint","exit_code"}} on one line.
 [[nodiscard]] std::string error_json(const Error& error, int exit_code);
 
 }  // namespace berth::output

@@ -64,7 +64,7 @@ std::string name_of(const std::string& method) {
                             : text("MPS");
 }
 
-/// Which method limited the job, and the limits: "limited by …: …". Does not contain what the guard
+/// Which method limited the job, and the limits: "limited by …: …". Leaves out what the guard
 /// counted.
 std::string who_limited(const model::Guarded& guarded, const std::string& limits) {
   if (guarded.method.empty()) return text("limited by the guard: {}", limits);

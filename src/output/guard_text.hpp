@@ -7,13 +7,13 @@
 
 namespace berth::output {
 
-/// What enforced the limits: "driver", "mig", "mps", "guard"; "": nothing.
+/// The method that enforced the limits: "driver", "mig", "mps" or "guard"; "" if none did.
 [[nodiscard]] std::string enforced_by(const model::Guarded& guarded);
-/// A sentence about what the method `by` does not protect from; "" if `by` is "".
+/// A sentence that tells from what the method `by` does not protect; "" if `by` is "".
 [[nodiscard]] std::string not_protected(const std::string& by);
-/// One sentence about the limits; "" if none was requested.
+/// One sentence about how the limits were enforced; "" if none was requested.
 [[nodiscard]] std::string guard_sentence(const model::Report& report);
-/// "at most 30 % of the time, turns of 100 ms"; "" without rules.
+/// The rules as text: "at most 30 % of the time, turns of 100 ms"; "" if there are none.
 [[nodiscard]] std::string turns_of(const model::TurnRules& turns);
 
 }  // namespace berth::output

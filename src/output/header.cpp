@@ -11,8 +11,10 @@
 namespace berth::output {
 namespace {
 
-constexpr int kWidestGap = 4, kNarrowestGap = 2;  // widest and narrowest gap between the parts
-constexpr std::size_t kMostModels = 2;            // further models are counted, but not named
+// widest and narrowest gap between the parts, in columns
+constexpr int kWidestGap = 4, kNarrowestGap = 2;
+// at most this many models are named; the others are only counted
+constexpr std::size_t kMostModels = 2;
 
 struct Models {
   Tally names;
@@ -48,7 +50,8 @@ std::string driver_part(const model::Snapshot& snapshot, const Models& models) {
   const model::Driver& driver = snapshot.driver;
   if (driver.state == "ok") {
     const std::string version = printable(driver.version);
-    if (version.empty()) return "";  // not read, because reading the version would have woken a GPU
+    // not known, because reading the version would have woken a GPU
+    if (version.empty()) return "";
     return driver.cuda_version.empty()
                ? text("driver {}", version)
                : text("driver {}, CUDA ≤ {}", version, printable(driver.cuda_version));
@@ -117,7 +120,7 @@ std::string header(const model::Snapshot& snapshot, const Terminal& terminal) {
   return out + "\n";
 }
 
-/// If the last line would contain only an identifier such as "(E0302)", moves the word before it to
+/// Avoids a last line that has only an identifier such as "(E0302)": moves the word before it to
 /// that line.
 void keep_identifier_company(std::vector<std::string>& lines) {
   if (lines.size() < 2 || !lines.back().starts_with("(E") || lines.back().size() > 8) return;

@@ -36,7 +36,7 @@ std::string cpu_words(const Job& job, milliseconds ran) {
                                         static_cast<double>(ran.count())));
 }
 
-/// How the last start ended, for a job that waits again.
+/// For a job that waits again: how it ended after its last start.
 std::string last_words(const Job& job, std::int64_t now) {
   Job last = job;
   last.state = job.last_outcome->exit_code == 0 ? model::JobState::kDone : model::JobState::kFailed;

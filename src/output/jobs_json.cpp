@@ -31,7 +31,7 @@ void outcome_field(JsonWriter& json, std::string_view name,
   json.close('}');
 }
 
-/// The number of GPUs times the run time; unknown while the job runs.
+/// The number of GPUs times the run time; nullopt while the job runs.
 std::optional<std::chrono::milliseconds> gpu_time(const model::Job& job) {
   if (!job.started_unix_milliseconds || !job.ended_unix_milliseconds) return std::nullopt;
   return std::chrono::milliseconds((*job.ended_unix_milliseconds - *job.started_unix_milliseconds) *

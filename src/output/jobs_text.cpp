@@ -26,7 +26,7 @@ using model::JobState;
 using std::chrono::milliseconds;
 
 constexpr std::size_t kUuidBeginning =
-    12;  // enough of a uuid to identify the device, such as "GPU-1a2b3c4d"
+    12;  // so many characters of a uuid are enough to identify a device, such as "GPU-1a2b3c4d"
 
 Style style_for(JobState state) {
   switch (state) {
@@ -46,7 +46,8 @@ Style style_for(JobState state) {
   return Style::kPlain;
 }
 
-/// The name of a unit: "GPU 2:1", or the start of its uuid if the device no longer exists.
+/// A device or partition in words: "GPU 2:1". If the device no longer exists, the start of its
+/// uuid.
 std::string unit_words(const std::string& unit, const model::Snapshot* snapshot) {
   const auto is_it = [&](const model::Partition& part) { return part.uuid == unit; };
   for (std::size_t i = 0; snapshot != nullptr && i < snapshot->devices.size(); ++i) {
@@ -118,7 +119,7 @@ std::vector<const Job*> in_order(const std::vector<Job>& jobs) {
   return order;
 }
 
-/// The values by which jobs of an array share a row. A running job always has its own row.
+/// Jobs of an array with the same values share a row. A running job has its own row.
 using ArrayKind = std::tuple<model::JobId, JobState, int, std::string>;
 ArrayKind kind_of(const Job& job) {
   const bool is_grouped = job.task && job.state != JobState::kRunning;
@@ -137,7 +138,7 @@ bool is_one(const std::vector<const Job*>& jobs) {
   return jobs.size() == 1 && jobs.front()->alike.empty();
 }
 
-/// The value that all jobs in a row share; "" if they differ.
+/// The text that is the same for all jobs in a row; "" if their texts differ.
 template <typename Words>
 auto of_all(const std::vector<const Job*>& jobs, Words words) -> decltype(words(*jobs.front())) {
   auto first = words(*jobs.front());
@@ -146,7 +147,7 @@ auto of_all(const std::vector<const Job*>& jobs, Words words) -> decltype(words(
   return first;
 }
 
-/// A suggestion below the list: the command that tells why the user's own job waits.
+/// A line below the list: the command that explains why the user's first waiting job waits.
 std::string next_step(const std::vector<const Job*>& order, const JobsView& view,
                       const Terminal& terminal) {
   for (const Job* job : order)
@@ -160,8 +161,7 @@ std::string next_step(const std::vector<const Job*>& order, const JobsView& view
   return "";
 }
 
-/// A line about running jobs whose output is larger than 1 GiB, because they may fill a disk that
-/// others use.
+/// A line about running jobs with more than 1 GiB of output, which may fill a disk that others use.
 std::string output_words(const std::vector<const Job*>& order, const JobsView& view) {
   constexpr std::uint64_t kLong = 1ULL << 30;
   std::string out;
@@ -322,7 +322,7 @@ std::string has_words(const Job& job, const model::Snapshot* snapshot) {
 }
 
 std::string ending_words(const Job& job) {
-  // A cancelled job was ended by a signal that Berth itself sent, so the signal is not shown.
+  // Do not show the signal of a cancelled job, because Berth itself sent it.
   if (job.state == JobState::kCancelled) return std::string(state_word(job.state));
   if (job.outcome && job.outcome->kind == model::OutcomeClass::kTimeLimit)
     return std::string(tr("ended by its time limit"));

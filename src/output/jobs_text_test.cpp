@@ -66,7 +66,8 @@ bool holds(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// Job 3 of lin waits for two GPUs. One is free; job 1 has the other one until its time limit.
+/// Job 3 of user lin waits for two GPUs. One GPU is free; job 1 has the other one until its time
+/// limit.
 JobStory busy_story() {
   JobStory story;
   story.job = job(3, "lin", JobState::kWaiting);

@@ -18,13 +18,13 @@ namespace {
 using model::Reading;
 using model::Snapshot;
 
-/// Keys of readings that are null, each with the reason.
+/// Keys of absent readings, each with the reason.
 using Absent = std::vector<std::pair<std::string_view, model::Absence>>;
 
-/// Keys of readings that are means, each with the length of its time window in seconds.
+/// Keys of readings that are a mean over time, each with the number of seconds.
 using Windows = std::vector<std::pair<std::string_view, float>>;
 
-/// Writes a reading. If it is null, adds its reason to `absent`.
+/// Writes a reading. If it is absent, writes null and adds the reason to `absent`.
 template <typename T>
 void add(JsonWriter& json, Absent& absent, std::string_view key, const Reading<T>& reading) {
   json.field(key, reading.value);
@@ -38,7 +38,7 @@ void add_absent(JsonWriter& json, const Absent& absent) {
   json.close('}');
 }
 
-/// Converts a count that cannot really be 0. A 0 means that it is unknown, and becomes nullopt.
+/// Converts a count to optional. 0 becomes nullopt, because these counts cannot really be 0.
 template <typename T>
 std::optional<T> known(T count) {
   return count == 0 ? std::nullopt : std::optional<T>(count);
@@ -99,8 +99,8 @@ std::vector<std::string> known_users(const std::map<int, Use>& uses, int device)
   return users;
 }
 
-/// Writes the users of a device. Writes null if the list is empty but may be incomplete, because
-/// unknown does not mean unused.
+/// Writes the users of a device. Writes null if the list is empty but some processes may be
+/// missing, because this does not mean that the device is unused.
 void add_users(JsonWriter& json, const model::Device& device, const std::map<int, Use>& uses) {
   const auto users = known_users(uses, device.index);
   if (users.empty() && users_unknown(device)) {
@@ -189,8 +189,7 @@ void add_device(JsonWriter& json, const model::Device& device, const Snapshot& s
   });
   json.key("windows");
   json.open('{');
-  // Rounds to hundredths, because a stream of changes would otherwise repeat tiny differences each
-  // second.
+  // Round to hundredths. Otherwise a stream of changes would contain tiny differences each second.
   for (const auto& [key, seconds] : windows) json.field(key, std::round(seconds * 100.0) / 100);
   json.close('}');
   json.field("age_seconds", device.age_seconds);

@@ -60,7 +60,8 @@ TEST_CASE("a document is written from front to back and read back the same") {
 
 TEST_CASE("every sample machine gives one JSON document a line, whatever its names are made of") {
   for (const auto& [title, snapshot] : sample_machines()) {
-    const auto& name = title;  // clang 14 cannot capture a structured binding
+    // clang 14 cannot capture a structured binding in the lambda of CAPTURE
+    const auto& name = title;
     CAPTURE(name);
     for (const std::string& text :
          {ls_json(snapshot), ps_json(snapshot), overview_json(snapshot, {{"berth ls", "why"}})}) {
@@ -106,7 +107,7 @@ TEST_CASE("the overview gives a state, users, problems and steps") {
   const Json document = Json::parse(overview_json(sample("sick"), {{"berth ls", "why"}}));
   CHECK(document["devices"][0]["state"] == "problem");
   CHECK(document["devices"][3]["state"] ==
-        "free");  // its memory in use is less than a working process needs
+        "free");  // too little of its memory is in use for a computation
   CHECK(document["devices"][4]["state"] == "free");
   CHECK(document["users"][0]["user"] == "lin");
   CHECK(document["problems"].size() == 4);
@@ -136,7 +137,7 @@ TEST_CASE("the overview offers no free GPU where only integrated graphics beside
   CHECK(first() == "berth run --gpus 1 -- python train.py");
 }
 
-// tests/check_json_docs.py compares docs/json.md with these documents.
+// docs/json.md is compared with these documents by tests/check_json_docs.py.
 TEST_CASE("the documents of sample machines are as recorded") {
   const bool write = env_nonempty("BERTH_WRITE_GOLDEN").has_value();
   for (const char* name : {"mig", "strangers", "sick", "broken-driver"}) {

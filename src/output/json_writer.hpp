@@ -1,6 +1,5 @@
-// JsonWriter writes a JSON document sequentially into one string. A table of 500 processes has 10
-// 000 values; building a tree of the values first would take ten times as long as reading the
-// processes.
+// JsonWriter writes a JSON document from front to back into one string. A table of 500 processes
+// has 10 000 values; a tree of them would take ten times as long to build as reading the processes.
 #pragma once
 
 #include <concepts>
@@ -23,7 +22,7 @@ class JsonWriter {
     out_ += bracket;
     first_ = false;
   }
-  /// Writes a key. Keys are ASCII without quotes.
+  /// Writes a key, which must be ASCII without quotes.
   void key(std::string_view name);
 
   /// Writes a text. Invalid UTF-8, and control characters except newlines and tabs, become U+FFFD.
@@ -32,7 +31,7 @@ class JsonWriter {
   void value(const std::string& text) { value(std::string_view(text)); }
   void value(bool yes) { word(yes ? "true" : "false"); }
   void value(std::nullptr_t) { word("null"); }
-  /// Writes a number; null for infinity and NaN, which JSON cannot express.
+  /// Writes a number. Infinity and NaN become null, because JSON has no form for them.
   void value(double number);
   template <std::integral T>
   requires(!std::same_as<T, bool>) void value(T number) { word(std::to_string(number)); }
@@ -52,7 +51,7 @@ class JsonWriter {
     key(name);
     value(what);
   }
-  /// Writes null if the text is empty, which means unknown.
+  /// Writes a text, or null for an empty text, which means that the value is unknown.
   void text_field(std::string_view name, std::string_view text) {
     key(name);
     text.empty() ? value(nullptr) : value(text);
@@ -71,7 +70,7 @@ class JsonWriter {
     close(']');
   }
 
-  /// The document in one line.
+  /// Returns the document on one line, and leaves the writer empty.
   [[nodiscard]] std::string finish() { return std::move(out_) + "\n"; }
 
  private:
@@ -86,7 +85,7 @@ class JsonWriter {
   }
 
   std::string out_;
-  bool first_ = true;  // no comma needed
+  bool first_ = true;  // whether the next value is the first, so that it needs no comma
 };
 
 }  // namespace berth::output

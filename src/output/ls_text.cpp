@@ -17,7 +17,7 @@ using model::Device;
 using model::DeviceKind;
 using model::Health;
 
-// The smallest and largest width of name columns, if not all columns are requested.
+// Limits for the width of the name column, unless all columns were requested.
 constexpr int kLeastName = 14, kMostName = 24;
 constexpr int kUnlimited = 10'000;  // columns
 
@@ -27,7 +27,7 @@ std::string power_of(const model::DeviceReadings& readings) {
   if (!power) return limit ? "-/" + show_power(*limit) : "-";
   if (!limit) return show_power(*power);
   std::string used = show_power(*power);
-  // Remove the unit, because the limit that follows has the same unit.
+  // Remove the unit, because it is the same as that of the limit that follows.
   if (used.size() > 2) used.resize(used.size() - 2);
   return used + "/" + show_power(*limit);
 }
@@ -37,8 +37,8 @@ std::string clock_of(const model::DeviceReadings& readings) {
   return clock ? std::to_string(*clock) : "-";
 }
 
-/// The PCIe link: "5 ×16" is the current generation and the number of lanes. Missing lanes are
-/// marked. A lower generation is not, because power saving causes it.
+/// The PCIe link, such as "5 ×16": its current generation and its lanes. Missing lanes are marked.
+/// A lower generation is not marked, because power saving causes it.
 std::string link_of(const model::DeviceReadings& readings) {
   const auto& generation = readings.pcie_generation;
   const auto& width = readings.pcie_width;
@@ -54,7 +54,7 @@ std::string mode_of(const Device& device) {
   return device.compute_mode == "default" ? "" : mode_words(device.compute_mode);
 }
 
-/// Why no job can get the device: "drained", "leased by …".
+/// Why the device is closed to all jobs: "drained", "leased by …".
 std::vector<std::string> closed_words(const std::vector<model::Holding>& leases) {
   std::vector<std::string> words;
   for (const model::Holding& one : leases)
@@ -90,11 +90,11 @@ std::string users_of(const Device& device, const std::string& partition,
   return join(names, ", ");
 }
 
-/// The last column: the users or, if there are none, a remark.
+/// The last column: the users of the device, or a remark if there are none.
 Cell last_cell(const Device& device, const model::Snapshot& snapshot) {
   if (std::string users = users_of(device, "", snapshot); !users.empty())
     return device.processes_unknown ? users + ": " + printable(device.note) : users;
-  // The driver's message, printed above the table, applies to all its devices.
+  // If the driver's message is printed above the table, it applies to all devices of this driver.
   const bool said_above = !snapshot.driver.message.empty() &&
                           device.vendor == model::Vendor::kNvidia &&
                           device.kernel_driver != "vfio-pci";
@@ -112,12 +112,13 @@ Cell last_cell(const Device& device, const model::Snapshot& snapshot) {
     if (cpu.cores_total == 0) return {std::string(tr("cores not known")), Style::kDim};
     return {text_n("{} core", "{} cores", cpu.cores_usable, cpu.cores_usable), Style::kDim};
   }
-  // The note of an OpenCL device is the name of its platform, which is not a remark.
+  // The note of an OpenCL device is its platform's name, which is no remark.
   if (device.kind == DeviceKind::kOpenCl) return {};
   return {printable(device.note), Style::kDim};
 }
 
-/// The NUMA node; "" if no device has one. Most machines have a single node without a number.
+/// The NUMA node of a device; "" if no device has one. Most machines have only one node, and it has
+/// no number.
 std::string node_of(const Device& device, const model::Snapshot& snapshot) {
   if (device.numa_node) return std::to_string(*device.numa_node);
   const bool some = std::any_of(snapshot.devices.begin(), snapshot.devices.end(),
@@ -125,8 +126,8 @@ std::string node_of(const Device& device, const model::Snapshot& snapshot) {
   return some && !device.pci_address.empty() ? "-" : "";
 }
 
-/// Adds rows for partitions. Uuids are long, so uuids and addresses are only shown with --wide and
-/// --details.
+/// Adds a row for each partition. Uuids and addresses are long, so they are shown only with --wide
+/// and --details.
 void add_partitions(Table& table, const Device& device, const model::Snapshot& snapshot,
                     bool wide) {
   for (const model::Partition& part : device.partitions) {
@@ -143,8 +144,8 @@ void add_device(Table& table, const Device& device, const model::Snapshot& snaps
                 int name_width) {
   const bool on_pci = !device.pci_address.empty();
   const auto& readings = device.readings;
-  // CPUs and OpenCL devices report no temperature or power, so their missing values are not marked
-  // as such.
+  // CPUs and OpenCL devices never report temperature or power, so do not mark these values as
+  // missing.
   const bool card = device.kind != DeviceKind::kCpu && device.kind != DeviceKind::kOpenCl;
   const Style dim = device.health == Health::kAsleep ? Style::kDim : Style::kPlain;
   const auto hide = [&](std::string shown) {
@@ -163,8 +164,8 @@ void add_device(Table& table, const Device& device, const model::Snapshot& snaps
   add_partitions(table, device, snapshot, wide);
 }
 
-/// The width of the column of names. It is the longest name of a GPU, within limits, and the CPU's
-/// name is clipped to it. Without a GPU, it is the longest name.
+/// The width of the name column: the longest name of a GPU within limits, or the longest name of
+/// all if there is no GPU. The CPU's name is clipped.
 int name_width(const model::Snapshot& snapshot) {
   int longest = 0, gpus = 0;
   for (const Device& device : snapshot.devices) {
@@ -184,8 +185,7 @@ bool is_out(const Device& device) {
          device.health == Health::kDegraded;
 }
 
-/// Lines with the reasons why devices cannot be used, if the table did not have enough space for
-/// them.
+/// Lines that tell why devices cannot be used, if the table had no room for these reasons.
 std::string reasons_left_out(const model::Snapshot& snapshot, const std::string& rows,
                              const Terminal& terminal) {
   std::string out;

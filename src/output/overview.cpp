@@ -1,4 +1,4 @@
-// Computes the contents of the overview; overview_text.cpp arranges them.
+// Computes what the overview shows; overview_text.cpp prints it.
 #include "output/overview.hpp"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ bool unwell(const Device& device) {
          device.health == Health::kNoAnswer || model::use_unknown(device);
 }
 
-/// Collects next steps, the most useful first. Skips those whose verb does not exist.
+/// Collects commands to suggest, the most useful first. Skips commands whose verb does not exist.
 class Steps {
  public:
   explicit Steps(const std::function<bool(std::string_view)>& has_verb) : has_verb_(has_verb) {}
@@ -79,8 +79,8 @@ void steps_without_gpu(const model::Snapshot& snapshot, Steps& steps) {
   steps.offer("help", "berth help", std::string(tr("all verbs")));
 }
 
-/// Memory in bytes that is neither in use nor promised to a job. 0 if a job has the whole device,
-/// or if the device is drained.
+/// Bytes of memory that a shared job could get: neither in use nor promised to a job. 0 if a job
+/// has the whole device, or if the device is drained.
 std::uint64_t shareable(const Device& device, const model::Snapshot& snapshot) {
   const auto& readings = device.readings;
   const std::uint64_t total = readings.memory_total_bytes.value_or(0);
@@ -95,13 +95,14 @@ std::uint64_t shareable(const Device& device, const model::Snapshot& snapshot) {
 
 struct Room {
   int free = 0, gpus = 0;
-  std::uint64_t roomiest = 0;       // the largest amount of free memory on a GPU, in bytes
-  const Device* unknown = nullptr;  // the first GPU whose users are not known
+  std::uint64_t roomiest = 0;       // the most free memory that one GPU has, in bytes
+  const Device* unknown = nullptr;  // the first GPU for which it is not known who uses it
 };
 
 Room room_of(const model::Snapshot& snapshot) {
   Room room;
-  // `berth run` uses integrated graphics only if there is no card, or if the user names them.
+  // `berth run` uses integrated graphics only if there is no graphics card, or if the user names
+  // it.
   const bool with_cards = std::any_of(
       snapshot.devices.begin(), snapshot.devices.end(),
       [](const Device& device) { return is_gpu(device) && !model::processor_graphics(device); });

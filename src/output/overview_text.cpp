@@ -17,14 +17,14 @@ using model::Device;
 using model::DeviceKind;
 using model::Health;
 
-constexpr int kBar = 8;  // characters
+constexpr int kBar = 8;  // width in characters
 constexpr int kLeastName = 18;
 constexpr std::size_t kRowsForFree =
-    4;  // up to this number of GPUs, free GPUs also have a row each
+    4;  // on a machine with at most this many GPUs, each free GPU has its own row
 constexpr std::size_t kMostProblems = 4;
 constexpr std::size_t kMostUsers = 6;
 
-/// "▇▇▇▇▇▇▁▁ 75 %".
+/// A bar with its number: "▇▇▇▇▇▇▁▁ 75 %".
 std::string bar_of(double percent) {
   const double share = std::clamp(percent, 0.0, 100.0) / 100;
   const auto full = static_cast<int>(std::lround(share * kBar));
@@ -40,7 +40,7 @@ std::string command_of(const Use& use) {
   return says;
 }
 
-/// What the device is doing. On a narrow terminal, this column is clipped first.
+/// The cell that tells what the device does. On a narrow terminal, it is clipped first.
 Cell doing(const Device& device, const Use* use, const model::Snapshot& snapshot) {
   if (mute(device)) {
     if (device.age_seconds) return text("last seen {} ago", show_age(*device.age_seconds));
@@ -70,7 +70,7 @@ Cell first_cell(const Device& device, DeviceState state) {
   return device.mig_enabled.value_or(false) ? "MIG" : std::string(tr("busy"));
 }
 
-/// The user of the device; if there is none, the user with a lease on it.
+/// The cell with the user of the device or, if nobody uses it, the user who has a lease on it.
 std::string whose(const Device& device, const Use* use, const model::Snapshot& snapshot) {
   if (use != nullptr) return show_users(*use);
   if (device.processes_unknown) return std::string(tr("not known"));
@@ -81,7 +81,7 @@ std::string whose(const Device& device, const Use* use, const model::Snapshot& s
   return join(names, ", ");
 }
 
-/// The cell for the lease: "job 118", "no lease".
+/// The cell about the lease: "job 118", "no lease".
 Cell lease_cell(const Device& device, const model::Snapshot& snapshot) {
   std::vector<std::string> words;
   for (const model::Holding& one : leases_of(device, snapshot)) {
@@ -102,7 +102,8 @@ Cell lease_cell(const Device& device, const model::Snapshot& snapshot) {
   return {join(words, ", "), lacks ? Style::kYellow : Style::kPlain};
 }
 
-/// Adds a row. `named`: include the name, because the devices are different models.
+/// Adds a row for the device. With `named`, the row has the name, because not all devices are the
+/// same model.
 void add_row(Table& table, const Device& device, const model::Snapshot& snapshot, const Use* use,
              bool named, std::size_t index_width) {
   const auto& readings = device.readings;
@@ -138,13 +139,13 @@ bool has_unexplained_memory(const model::Snapshot& snapshot, int device) {
                      });
 }
 
-/// One row for each device that is busy or faulty. If many devices are free, they share one line.
+/// A row for each busy or faulty device. If many devices are free, one line lists them all.
 std::string device_lines(const model::Snapshot& snapshot, const Terminal& terminal) {
   const auto uses = uses_of(snapshot);
   const auto gpus = static_cast<std::size_t>(
       std::count_if(snapshot.devices.begin(), snapshot.devices.end(), model::is_gpu));
   const bool named = several_models(snapshot);
-  std::size_t index_width = 3;  // width of the header "GPU"
+  std::size_t index_width = 3;  // column width, at least that of the header "GPU"
   for (const Device& device : snapshot.devices)
     if (is_gpu(device)) index_width = std::max(index_width, std::to_string(device.index).size());
   Table table({{"GPU", true},
@@ -205,7 +206,7 @@ std::string users_line(const model::Snapshot& snapshot, int label_width, const T
   return labelled(tr("users"), join(parts, "; "), label_width, terminal);
 }
 
-/// Whether the device's row in the table already shows the problem.
+/// Whether the device's row already shows this problem, so that it needs no line of its own.
 bool said_in_its_row(const Problem& problem) {
   return problem.id == "processes_unknown" || problem.id == model::name(Health::kLost) ||
          problem.id == model::name(Health::kNoAnswer);
@@ -225,14 +226,15 @@ std::string problem_lines(const model::Snapshot& snapshot, int label_width,
     const std::string id = driver && !problem.id.empty() ? " (" + problem.id + ")" : "";
     out += labelled(i == 0 ? tr("look") : "", problem.message + id, label_width, terminal,
                     Style::kYellow);
-    if (!driver) continue;  // the hint for a device is one of the next steps below
+    // print hints only for the driver; those for devices are among the suggested commands below
+    if (!driver) continue;
     for (const std::string_view hint : split(problem.hint, '\n'))
       if (!trim(hint).empty()) out += labelled("", printable(hint), label_width, terminal);
   }
   return out;
 }
 
-/// A line about devices that are neither managed GPUs nor the CPU.
+/// A line about the other devices: neither the CPU nor GPUs that Berth manages.
 std::string others_line(const model::Snapshot& snapshot, int label_width,
                         const Terminal& terminal) {
   Tally others;

@@ -29,8 +29,8 @@ bool plain_compute(const model::UseKind& kind) {
   return kind.compute && !kind.graphics && !kind.mps;
 }
 
-/// Where a process runs, in words that a person can search for: the first twelve digits of a
-/// container, the uid of a pod, or the unit of a service.
+/// Where a process runs, as a word to search for: the first twelve digits of its container, the uid
+/// of its pod, or its systemd unit.
 std::string home_of(const DeviceProcess& process, bool wide) {
   if (!process.pod.empty()) return "pod " + printable(process.pod);
   if (!process.container.empty()) {
@@ -52,7 +52,7 @@ Cell command_of(const DeviceProcess& process, bool wide) {
   return {"-", Style::kDim};
 }
 
-/// The partition of a process, numbered as in `berth ls`; nullptr: the whole device.
+/// The partition that a process uses; nullptr if it uses the whole device.
 const model::Partition* partition_of(const DeviceProcess& process,
                                      const model::Snapshot& snapshot) {
   const model::Device* device = find_device(snapshot, process.device);
@@ -76,8 +76,8 @@ Cell job_of(const DeviceProcess& process, const model::Snapshot& snapshot) {
 }
 
 struct Shape {
-  bool kinds = false;      // some process does other work than computing, such as drawing
-  bool host_pids = false;  // for some process, the host's pid differs from the pid
+  bool kinds = false;      // whether some process does not compute, but for example draws
+  bool host_pids = false;  // whether some process has another pid in the host's namespace
 };
 
 Shape shape_of(const model::Snapshot& snapshot) {
@@ -117,8 +117,8 @@ void add_unattributed(Table& table, const model::Unattributed& memory) {
                   Style::kYellow)});
 }
 
-/// The sentence for an empty list. It says "no process" only if every device reported its
-/// processes.
+/// The sentence for an empty list. Only if every device reported its processes, it says that there
+/// are none.
 std::string_view nobody(const model::Snapshot& snapshot) {
   const bool whole =
       snapshot.driver.message.empty() &&
@@ -126,7 +126,8 @@ std::string_view nobody(const model::Snapshot& snapshot) {
   return whole ? tr("no process uses a device") : tr("no process is known to use a device");
 }
 
-/// Lists processes that have a device open, for memory that no process accounts for.
+/// Lists the processes that have a device open and may own memory that no listed process accounts
+/// for.
 std::string holders_of(const model::Snapshot& snapshot, const Terminal& terminal) {
   std::string out;
   for (const model::Unattributed& memory : snapshot.unattributed) {

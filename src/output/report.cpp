@@ -21,7 +21,7 @@ namespace {
 using model::GpuUse;
 using model::Setting;
 
-constexpr int kIndent = 7;  // width of "berth  ", to align further lines
+constexpr int kIndent = 7;  // width of "berth  ", by which later lines are indented
 
 std::string percent(double value) {
   return fmt::format("{:.0f} %", value);
@@ -91,7 +91,7 @@ std::string device_words(const model::DeviceUse& use) {
 std::string cpu_words(const model::Report& report) {
   std::string out = text_n("CPU, {} thread", "CPU, {} threads", report.threads, report.threads);
   const auto wall = static_cast<double>(report.wall.count());
-  // Below a tenth of a second, the kernel's CPU accounting is too coarse.
+  // In less than a tenth of a second, the kernel's CPU accounting is too inexact.
   if (wall >= 100)
     out += "   " + text("cores used {:.1f}", static_cast<double>(report.cpu.count()) / wall);
   if (report.peak_rss_bytes > 0)
@@ -100,8 +100,7 @@ std::string cpu_words(const model::Report& report) {
   return out;
 }
 
-/// The number of threads that the job's processes had, and the libraries that they used; "" if
-/// nothing is known.
+/// How many threads the job's processes had, and which libraries they used; "" if nothing is known.
 std::string threading_words(const model::Threading& threading) {
   if (threading.pools.empty() && threading.blas.empty()) return "";
   std::vector<std::string> parts;
@@ -128,8 +127,8 @@ std::string how_we_know(const model::Report& report) {
   return out;
 }
 
-/// Whether the machine has GPUs, but a problem prevents every program from using them. The report's
-/// reasons name the problem.
+/// Whether the machine has GPUs, but a fault keeps all programs from using them. The reasons in the
+/// report name the fault.
 bool is_broken(const model::Report& report) {
   return !report.gpus_here && report.reasons.size() > 1;
 }
@@ -172,8 +171,8 @@ std::string use_lines(const model::Report& report, const Terminal& terminal) {
   return line(text("no GPU touched ({})", how), terminal);
 }
 
-/// The lines that explain why the job ran on the CPU, although there is a GPU and the user did not
-/// request the CPU.
+/// Lines that explain why the job ran on the CPU, if there is a GPU and the user did not request
+/// the CPU.
 std::string reason_lines(const model::Report& report, const Terminal& terminal) {
   if (!report.devices.empty() || report.on_cpu_by_request) return "";
   if (!report.gpus_here && !is_broken(report)) return "";
@@ -206,7 +205,7 @@ std::string setting_lines(const std::vector<Setting>& settings, const Terminal& 
   return out;
 }
 
-/// A table of the ranks, the tries, and what went wrong.
+/// The ranks in a table, the tries, and what went wrong.
 std::string rank_lines(const model::Report& report, const Terminal& terminal) {
   constexpr std::size_t kMostLines = 8;
   constexpr std::size_t kMostRanks = 8;
@@ -253,15 +252,15 @@ std::string growth_lines(const model::Report& report, const Terminal& terminal) 
   return out;
 }
 
-/// What limited a job that ended successfully. At most two findings are shown, because the first
-/// may be another program on the same cores and the second the job's own limit. JSON has all
-/// findings.
+/// What limited a job that ended successfully. Shows at most two findings: the first may be another
+/// program on the same cores, and the second the job's own limit. JSON has all findings.
 std::string bottleneck_lines(const model::Report& report, const Terminal& terminal) {
   if (report.outcome.exit_code != 0 || report.wall < std::chrono::seconds(2)) return "";
   std::string out;
   int left = 2;
   for (const model::Bottleneck& one : report.bottlenecks) {
-    if (one.kind == "device_unused" || --left < 0) continue;  // use_lines() prints this finding
+    // use_lines() prints "device_unused". Of the other findings, print only the first ones.
+    if (one.kind == "device_unused" || --left < 0) continue;
     out +=
         labelled(tr("limit"), one.sentence, terminal) + labelled(tr("try"), one.change, terminal);
   }
@@ -288,7 +287,7 @@ std::vector<std::string> place_lines(const model::Report& report) {
   return places;
 }
 
-/// What became of the signal of --checkpoint-signal; "" if none was due.
+/// What happened after the signal of --checkpoint-signal; "" if no signal was due.
 std::string checkpoint_line(const model::CheckpointSignal& one, const Terminal& terminal) {
   if (one.signal == 0) return "";
   const std::string_view name = model::warning_name(one.signal);
@@ -348,7 +347,7 @@ std::vector<std::string> failure_sentences(const model::Report& report) {
 
 std::string report_text(const model::Report& report, const Terminal& terminal, bool verbose) {
   const std::vector<std::string> places = place_lines(report);
-  // The terminal has printed ^C at the cursor, so start a new line.
+  // After Ctrl-C, the terminal has printed ^C, so begin a new line.
   const bool after_echo = terminal.tty && report.outcome.signal == SIGINT;
   std::string out = after_echo ? "\n" : "";
   const std::string head = "berth  " + ending(report, terminal);

@@ -26,7 +26,7 @@ Json text_or_null(const std::string& text) {
   return text.empty() ? Json(nullptr) : Json(printable(text));
 }
 
-/// The strings may be invalid UTF-8, but a JSON document must be UTF-8.
+/// Strings may be invalid UTF-8, so replace invalid bytes.
 std::string line_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -324,7 +324,7 @@ TEST_CASE(
   const std::string forged = stored_report_text(R"({"text":{"en":"a\u001b[31mb"}})");
   CHECK(forged.ends_with("[31mb\n"));
   CHECK(forged.find('\x1b') == std::string::npos);
-  // Printing a document that is nested this deeply would overflow the broker's stack.
+  // Printing a document with so many levels would overflow the broker's stack.
   const std::string deep = R"({"report":{"a":)" + std::string(400'000, '[') +
                            std::string(400'000, ']') + R"(},"text":{"en":"x"}})";
   for (const std::string& one : std::vector<std::string>{"", "[", "[]", "null", R"({"report":3})",

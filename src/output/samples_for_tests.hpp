@@ -1,4 +1,4 @@
-// Hand-made machines for tests of the screens; each covers a special case.
+// Hand-made machines for tests of the texts. Each covers a special case.
 #pragma once
 
 #include <string>

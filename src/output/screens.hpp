@@ -9,18 +9,17 @@
 
 namespace berth::output {
 
-/// One row per device with the columns that fit; `wide`: all columns, regardless of the terminal's
-/// width.
+/// One row for each device, with the columns that fit the terminal. With `wide`, all columns.
 [[nodiscard]] std::string ls_text(const model::Snapshot& snapshot, const Terminal& given,
                                   bool wide);
-/// How each pair of GPUs is connected, as `nvidia-smi topo -m` prints it, and what the codes mean.
+/// A table of how each pair of GPUs is connected, as `nvidia-smi topo -m` prints it, with an
+/// explanation of the codes.
 [[nodiscard]] std::string topology_text(const model::Snapshot& snapshot, const Terminal& terminal);
-/// Every field of every device, one per line, with the reason for each absent reading.
+/// Every field of every device, one per line. If a reading is absent, the reason.
 [[nodiscard]] std::string details_text(const model::Snapshot& snapshot, const Terminal& terminal);
-/// Sentences about what the process list does not show and why, from the snapshot's notes and other
-/// parts of the snapshot; translated.
+/// Translated sentences about processes that the list does not show, and why.
 [[nodiscard]] std::vector<std::string> ps_notes(const model::Snapshot& snapshot);
-/// One row per process and device; `wide`: all columns and full command lines.
+/// One row for each process on each device. With `wide`, all columns and full command lines.
 [[nodiscard]] std::string ps_text(const model::Snapshot& snapshot, const Terminal& given,
                                   bool wide);
 

@@ -1,6 +1,6 @@
-// Compares the screens of hand-made machines with tests/data/screens. After an intended change,
-// rewrite them with BERTH_WRITE_GOLDEN=1 build/dev/src/output/test_output, and review the
-// difference before committing.
+// Compares the texts for hand-made machines with tests/data/screens. After an intended change,
+// rewrite the files with BERTH_WRITE_GOLDEN=1 build/dev/src/output/test_output, and review the
+// difference before you commit.
 #include "output/screens.hpp"
 #include "output/json.hpp"
 
@@ -38,7 +38,7 @@ std::string overview(const model::Snapshot& snapshot, const Terminal& terminal) 
   return overview_text(snapshot, next_steps(snapshot, every_verb), terminal);
 }
 
-/// All screens of one machine, each below a line with its name.
+/// All texts about one machine. A line with the name of the text is above each.
 std::string screens_of(const model::Snapshot& snapshot) {
   std::string out;
   for (const Language wanted : {Language::kEnglish, Language::kChinese}) {
@@ -70,7 +70,8 @@ void each_line(const std::string& text, Visit visit) {
 TEST_CASE("the screens of every sample machine are as recorded") {
   const bool write = env_nonempty("BERTH_WRITE_GOLDEN").has_value();
   for (const auto& [title, snapshot] : sample_machines()) {
-    const auto& name = title;  // clang 14 cannot capture a structured binding
+    // clang 14 cannot capture a structured binding in the lambda of CAPTURE
+    const auto& name = title;
     CAPTURE(name);
     const std::string path = std::string(BERTH_TEST_DATA) + "/screens/" + name + ".txt";
     const std::string screens = screens_of(snapshot);
@@ -123,7 +124,7 @@ TEST_CASE("where the locale is not UTF-8 our own signs are ASCII") {
   for (const auto& [title, snapshot] : sample_machines()) {
     const auto& name = title;
     if (name == "strangers")
-      continue;  // this machine's texts come from outside and are not translated
+      continue;  // the texts of this machine come from outside, so they may not be ASCII
     CAPTURE(name);
     for (const std::string& text : {overview(snapshot, plain), ls_text(snapshot, plain, false),
                                     details_text(snapshot, plain)})

@@ -41,7 +41,7 @@ void add_libraries(const char* name, const std::optional<std::vector<Software::L
 
 std::string framework_line(const Software::Framework& one) {
   std::string line = one.name + " " + or_unknown(one.version);
-  // The version usually contains the build: "2.4.1+cu121".
+  // Print the build only if the version does not contain it, as in "2.4.1+cu121".
   if (!one.build.empty() && one.version.find(one.build) == std::string::npos)
     line += " (" + printable(one.build) + ")";
   if (!one.cuda.empty()) line += ", " + text("built with CUDA {}", one.cuda);

@@ -1,4 +1,4 @@
-// Prints the GPU software in use: driver, toolkit, libraries and frameworks.
+// Prints the GPU software that the examined system uses: driver, toolkit, libraries and frameworks.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace berth::output {
 
-/// The lines of the block "in use".
+/// The block "in use" as text: the names and versions of the software.
 [[nodiscard]] std::string software_text(const model::Software& software, const Terminal& terminal);
 
-/// The key "inventory".
+/// Adds the key "inventory" with the software.
 void add_software(JsonWriter& json, const model::Software& software);
 
 }  // namespace berth::output

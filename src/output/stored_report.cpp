@@ -1,4 +1,4 @@
-// The report of a queued job: stored when the job ends, read by `berth report`.
+// The stored report of a queued job. It is written when the job ends, and read by `berth report`.
 #include <array>
 
 #include "base/json.hpp"
@@ -18,8 +18,8 @@ struct Spoken {
 constexpr std::array<Spoken, 2> kLanguages{
     {{"en", Language::kEnglish}, {"zh_CN", Language::kChinese}}};
 
-/// The stored report as JSON; null if it is not a JSON object or nested deeper than any report. The
-/// job's user can write it, and printing it recurses once per level.
+/// The stored report as JSON; null if it is not a JSON object or is nested too deeply. The job's
+/// user can write the file, and printing it recurses once per level.
 Json parsed(const std::string& stored) {
   constexpr int kMostDepth = 32;
   bool is_shallow = true;

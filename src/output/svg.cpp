@@ -49,8 +49,8 @@ std::string notes_from(const std::vector<std::string>& notes, int& y) {
   return out;
 }
 
-/// The distance between the marks of an axis: 1, 2 or 5 times a power of ten. At most 6 marks fit
-/// between 0 and `most`.
+/// The distance between the marks of an axis: 1, 2 or 5 times a power of ten. There are at most 6
+/// marks from 0 to `most`.
 double step_for(double most) {
   const double power = std::pow(10, std::floor(std::log10(most / 5)));
   for (const double factor : {1, 2, 5, 10})
@@ -65,7 +65,7 @@ std::string number(double value) {
   return value < 10 && value != std::floor(value) ? fmt::format("{:.1f}", value) : out;
 }
 
-/// The area of a line chart: its scale, its marks and its lines.
+/// The area of a line chart, with its scale, its marks and its lines.
 class Plot {
  public:
   Plot(double most_x, double most_y) : most_x_(most_x), most_y_(most_y) {}

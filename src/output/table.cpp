@@ -15,7 +15,7 @@ int total_of(const std::vector<int>& widths) {
   return std::max(0, total - kGap);
 }
 
-/// Builds a line. Spaces are only written before other text, so that no line ends with spaces.
+/// Builds a line. Writes spaces only before further text, so that no line ends with spaces.
 class Line {
  public:
   explicit Line(const Terminal& terminal) : terminal_(terminal) {}

@@ -1,5 +1,5 @@
-// Table: styled cells in columns as wide as their widest cell. If the terminal is narrow, it clips
-// some columns and drops others in a given order.
+// Table: cells with styles, in columns as wide as their widest cell. If the terminal is too narrow,
+// some columns are clipped and others are dropped in a given order.
 #pragma once
 
 #include <string>
@@ -12,12 +12,12 @@ namespace berth::output {
 
 struct Column {
   std::string title;
-  bool right = false;  // right-aligned, for numbers
-  // The column is clipped to this width before columns are dropped. If the table is still too wide
-  // after that, the column is clipped further. 0: never clipped.
+  bool right = false;  // whether the column is right-aligned, for numbers
+  // Before columns are dropped, this column is clipped to this width. If dropping is not enough, it
+  // is clipped further. 0 means that it is never clipped.
   int least = 0;
-  // If the table is too wide, the columns with the largest number are dropped first. 0: never
-  // dropped.
+  // If the table is too wide, the column with the largest number is dropped first. 0 means that the
+  // column is never dropped.
   int drop = 0;
 };
 
@@ -30,7 +30,7 @@ struct Cell {
   Cell(const char* given) : text(given) {}  // NOLINT(google-explicit-constructor)
 };
 
-/// The minimum width of columns with commands or descriptions.
+/// The `least` of columns with commands or descriptions.
 inline constexpr int kLeastText = 16;
 
 class Table {
@@ -39,9 +39,9 @@ class Table {
   /// Adds a row. Cells that are missing at its end are blank.
   void add(std::vector<Cell> row) { rows_.push_back(std::move(row)); }
   [[nodiscard]] bool empty() const { return rows_.empty(); }
-  /// Lines ending in '\n'. Columns that are "" in every row are omitted with their title.
-  /// Nothing is cut or dropped if the terminal is not limited.
-  /// `dropped`, if given, receives the titles of columns that did not fit.
+  /// The table as lines. Columns that are empty in every row are left out. If the terminal is not
+  /// limited, nothing is clipped or dropped. `dropped`, if given, receives the titles of dropped
+  /// columns.
   [[nodiscard]] std::string render(const Terminal& terminal,
                                    std::vector<std::string>* dropped = nullptr) const;
 

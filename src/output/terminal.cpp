@@ -17,8 +17,8 @@ namespace {
 struct Range {
   char32_t first, last;
 };
-// EastAsianWidth.txt (Unicode 15), W and F. Neighbouring blocks are joined if only unassigned
-// characters are between them.
+// Wide characters: W and F in EastAsianWidth.txt (Unicode 15). Blocks with only unassigned
+// characters between them are joined.
 constexpr std::array<Range, 16> kWide{{{0x1100, 0x115F},
                                        {0x231A, 0x231B},
                                        {0x23E9, 0x23EC},
@@ -44,8 +44,8 @@ bool within(const std::array<Range, N>& ranges, char32_t c) {
                      [c](Range r) { return c >= r.first && c <= r.last; });
 }
 
-/// Removes one character from the front of `text`. printable() has processed untrusted text before,
-/// so it is valid UTF-8.
+/// Removes one character from the front of `text` and returns it. The text is valid UTF-8, because
+/// printable() has replaced invalid bytes of untrusted text.
 char32_t take(std::string_view& text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   std::size_t length = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
@@ -72,12 +72,11 @@ bool locale_is_utf8() {
   return false;
 }
 
-// Characters that may not start a line (they close something), and those that may not end one (they
-// open something).
+// Closing characters must not start a line, and opening characters must not end a line.
 constexpr std::u32string_view kCloses = U"，。；：）”、！？》」…％,.;:)!?%";
 constexpr std::u32string_view kOpens = U"（“《「(";
 
-/// A part of a text, and whether a space was before it. Lines may break between parts.
+/// A part of a text, and whether a space came before it. A line may be broken between two parts.
 struct Piece {
   std::string text;
   bool after_blank = false;
@@ -110,7 +109,7 @@ struct Spelling {
 };
 constexpr std::array<Spelling, 15> kSpellings{
     {{"×", "x"},
-     {"°C", "C "},  // as wide as the original, to keep columns aligned
+     {"°C", "C "},  // has a space, so that it is as wide as "°C"
      {"°", " "},
      {"…", "~"},
      {"≤", "<="},

@@ -1,4 +1,5 @@
-// What a stream can display: width, colour, encoding. Only this folder knows about terminals.
+// Terminal: what an output stream can show: width, colours and encoding. No other folder has code
+// for terminals.
 #pragma once
 
 #include <cstdio>
@@ -15,32 +16,32 @@ struct Terminal {
   bool tty = false;
   bool color = false;
   bool utf8 = true;
-  int width = 100;  // usable columns; 100 if it is not a terminal
-  // false: a pipe or file without COLUMNS. Texts are wrapped, but lines of tables may be of any
-  // length, so that nothing is cut.
+  int width = 100;  // usable columns; 100 if the stream is not a terminal
+  // Whether lines must fit into `width`. False for a pipe or file without COLUMNS: sentences are
+  // wrapped at `width`, but lines of tables may be longer, so that nothing is clipped.
   bool is_limited = true;
 
-  /// Detects what the stream can display, from isatty, COLUMNS or the window size, NO_COLOR
-  /// (non-empty), TERM=dumb, and whether the locale (LC_ALL, LC_CTYPE, LANG) is UTF-8. Chinese text
-  /// is always UTF-8.
+  /// Detects what the stream can show. Uses isatty(), COLUMNS or the window size, NO_COLOR (not
+  /// empty), TERM=dumb, and whether the locale (LC_ALL, LC_CTYPE, LANG) is UTF-8. Chinese text is
+  /// always UTF-8.
   [[nodiscard]] static Terminal of(int fd, ColorChoice choice);
-  /// The styled text, or the plain text if colour is off.
+  /// The text with the codes of the style, or without them if colours are off.
   [[nodiscard]] std::string paint(Style style, std::string_view text) const;
-  /// Adapts a finished text to the terminal. If the terminal is not UTF-8, replaces Berth's own
-  /// symbols (× ° … ≤ bars) with ASCII of the same width. Text from other sources is unchanged.
+  /// Adapts a finished text to the terminal. Without UTF-8, Berth's own symbols (× ° … ≤ bars)
+  /// become ASCII of the same width. Other text is not changed.
   [[nodiscard]] std::string spell(std::string text) const;
 };
 
-/// Terminal columns of the text: 2 for East Asian wide characters, 0 for combining characters
-/// (Unicode 15, EastAsianWidth W and F).
+/// The number of terminal columns that the text needs: 2 for East Asian wide characters, 0 for
+/// combining characters (Unicode 15).
 [[nodiscard]] int display_width(std::string_view text);
-/// Cuts the text to `columns` columns; a cut text ends in "…".
+/// Shortens the text to at most `columns` columns. A shortened text ends in "…".
 [[nodiscard]] std::string clip(std::string_view text, int columns);
-/// Pads with spaces to `columns` columns on the right (or on the left).
+/// Adds spaces up to `columns` columns: on the right or, if `to_the_right`, on the left.
 [[nodiscard]] std::string pad(std::string_view text, int columns, bool to_the_right = false);
 
-/// Wraps the text into lines of at most `columns` columns, at spaces and between Chinese
-/// characters. A word that is longer is not broken.
+/// Wraps the text into lines of at most `columns` columns. Lines break at spaces and between
+/// Chinese characters. A longer word is not broken.
 [[nodiscard]] std::vector<std::string> wrap(std::string_view text, int columns);
 
 }  // namespace berth::output

@@ -18,7 +18,7 @@ std::string gpu_name(const Device& device) {
   return "GPU" + std::to_string(device.index);
 }
 
-/// Explains each code that the table has, once.
+/// Explains each code in the table once.
 std::string legend(const std::vector<const Device*>& devices, const Terminal& terminal) {
   std::set<model::DeviceLink> links;
   for (const Device* one : devices)

@@ -58,7 +58,7 @@ std::vector<int> with_part(const model::Try& one, RankPart part) {
   return ranks;
 }
 
-/// `was_hung`: the rank was ended because it made no progress.
+/// How a rank ended, in words. `was_hung`: Berth ended it because it made no progress.
 std::string end_words(const RankEnd& end, bool was_hung) {
   if (was_hung) return text("hung");
   switch (end.part) {
@@ -79,8 +79,8 @@ std::string end_words(const RankEnd& end, bool was_hung) {
   return {};
 }
 
-/// Whether the rank itself hung until Berth ended the job: the others waited for it, or all ranks
-/// waited for each other.
+/// Whether this rank hung until Berth ended the job: the others waited for it, or all waited for
+/// each other.
 bool was_hung(const model::Try& one, const RankEnd& end) {
   if (!model::was_ended_for_hang(one) || one.hangs.empty()) return false;
   if (end.part != RankPart::kFailedFirst && end.part != RankPart::kVictim) return false;
@@ -98,7 +98,7 @@ std::vector<std::string> cells_of(const RankEnd& end, bool has_devices, bool was
   return cells;
 }
 
-/// The first ranks. They always include the rank that failed first.
+/// The first `most` ranks, among them always the rank that failed first.
 std::vector<RankEnd> shown_ranks(const model::Try& one, std::size_t most) {
   std::vector<RankEnd> shown(
       one.ranks.begin(),
@@ -193,7 +193,7 @@ Json nccl_json(const std::optional<model::NcclSeen>& nccl) {
           {"more_warnings", nccl->more_warnings}};
 }
 
-/// The ranks that made no progress, and those that were ended with them.
+/// A sentence about the ranks that made no progress, and the ranks that Berth ended with them.
 std::string hung_ranks(const model::Try& one) {
   std::vector<int> hung, victims;
   for (const RankEnd& end : one.ranks)
@@ -307,7 +307,8 @@ std::vector<std::string> nccl_sentences(const model::Tries& tries) {
   if (tries.all.empty() || !tries.all.back().nccl) return {};
   const model::NcclSeen& nccl = *tries.all.back().nccl;
   constexpr std::size_t kMostPairs = 4;
-  std::map<std::string, std::vector<std::string>> by;  // transport → pairs of ranks
+  // for each transport, the pairs of ranks that use it
+  std::map<std::string, std::vector<std::string>> by;
   bool has_network = false;
   for (const model::NcclLink& one : nccl.links) {
     by[one.transport].push_back(fmt::format("{}>{}", one.from, one.to));

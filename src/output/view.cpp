@@ -44,8 +44,8 @@ Error nothing_left(const View& view, const Snapshot& seen) {
   return {ErrorCode::kNotFound, "E0006", std::move(message), std::move(hint)};
 }
 
-/// Whether a partition of the device is selected. If the device itself was named, all its
-/// partitions are.
+/// Whether a partition of the device is selected. All partitions are selected if the device itself
+/// is.
 bool partition_chosen(const std::vector<Selected>& chosen, int device, const std::string& uuid) {
   return std::any_of(chosen.begin(), chosen.end(), [&](const Selected& one) {
     return one.device == device && (one.partition_uuid.empty() || one.partition_uuid == uuid);
@@ -73,7 +73,7 @@ Result<Snapshot> with_named_devices(const View& view, Snapshot snapshot) {
   return snapshot;
 }
 
-/// Compares readings for sorting: the largest first, absent ones last.
+/// Compares two readings for sorting: larger ones first, absent ones last.
 template <typename T>
 bool more(const std::optional<T>& a, const std::optional<T>& b) {
   if (!a || !b) return a.has_value() && !b.has_value();

@@ -91,7 +91,7 @@ TEST_CASE("numbers sort largest first and absent ones come last") {
   view.sort = "memory";
   const auto sorted = devices_in(view, sample("sick"));
   REQUIRE(sorted);
-  CHECK(sorted->devices.front().index == 6);  // the CPU uses the most memory
+  CHECK(sorted->devices.front().index == 6);  // the CPU uses the most memory, so it comes first
   CHECK(sorted->devices[1].index == 0);
   CHECK_FALSE(sorted->devices.back().readings.memory_used_bytes);
   view.sort = "health";

@@ -22,13 +22,13 @@ const Job* find_job(const JobStory& story, JobId id) {
   return nullptr;
 }
 
-/// The number to show: that of the array if the user asked about an array.
+/// The number to show for a job, such as "12" or "7_3".
 std::string number_of(const JobStory& story, JobId id) {
   const Job* job = find_job(story, id);
   return job == nullptr ? std::to_string(id) : job_number(*job);
 }
 
-/// "job 118 (lin)"
+/// A job in words: "job 118 (lin)".
 std::string job_words(const JobStory& story, JobId id) {
   const Job* job = find_job(story, id);
   return job == nullptr || job->user.empty()
@@ -36,10 +36,10 @@ std::string job_words(const JobStory& story, JobId id) {
              : text("job {} ({})", job_number(*job), printable(job->user));
 }
 
-/// A block of labelled lines below the answer, aligned to the widest label.
+/// Labelled lines below the answer. The texts are aligned to the widest label.
 class Lines {
  public:
-  /// Adds a line. Commands are meant for pasting, so they are not wrapped.
+  /// Adds a line. With `may_fold` false, it is not wrapped: for commands, which the user may paste.
   void add(std::string_view label, std::string says, bool may_fold = true) {
     rows_.push_back({std::string(label), std::move(says), may_fold});
   }
@@ -74,7 +74,7 @@ std::string listed(const std::vector<std::string>& words) {
   return join(words, tr(", "));
 }
 
-// ---- the first line
+// ---- the first line of the answer
 
 std::string free_words(const JobStory& story) {
   const model::Request& request = story.job.request;
@@ -86,14 +86,15 @@ std::string free_words(const JobStory& story) {
   return text_n("{} is free ({})", "{} are free ({})", count, count, listed(story.free));
 }
 
-/// What the job requests, in words. A job queued for the CPU counts as one core.
+/// What the job requests, in words. A job that was queued for the CPU without --cpus counts as one
+/// core.
 std::string wish_of(const Job& job) {
   model::Request request = job.request;
   if (job.queued && request.gpus == 0 && !request.cpus) request.cpus = 1;
   return wish_words(request);
 }
 
-/// The jobs that must end before this job starts.
+/// The jobs that must have ended before this one may start.
 std::vector<JobId> awaited(const JobStory& story) {
   std::vector<JobId> ids, all = story.job.after;
   for (const auto* more : {&story.job.after_any, &story.job.after_not_ok})
@@ -107,7 +108,8 @@ std::vector<JobId> awaited(const JobStory& story) {
   return ids;
 }
 
-/// Whether the job itself is in the queue, and waits neither for other jobs nor for its array.
+/// Whether the job is in the queue for devices, so that it waits for no other job, pause or limit
+/// of its array.
 bool stands_in_line(const JobStory& story) {
   return story.job.state == JobState::kWaiting && awaited(story).empty() &&
          story.outlook.obstruction != "array_limit" && story.outlook.obstruction != "journal" &&
@@ -159,10 +161,10 @@ std::string waiting_head(const JobStory& story) {
   return text("job {} waits for {}, and is next in the queue", number, wish);
 }
 
-// ---- the lines below it
+// ---- the lines below the answer
 
-/// The job whose end makes this one fit at `when`. If several jobs end at that time, prefers one
-/// that has a device that this job could use.
+/// The job whose end lets this one start at the time `when`. If several jobs end then, one that has
+/// a device which this job could use is preferred.
 const model::JobOutlook::Release* release_at(const JobStory& story, std::int64_t when) {
   const model::JobOutlook::Release *last = nullptr, *holding = nullptr;
   for (const auto& one : story.outlook.releases) {
@@ -200,7 +202,7 @@ void add_when(Lines& lines, const JobStory& story, const JobsView& view) {
     lines.add(tr("when"), text("later, if an earlier job in the queue starts first"));
 }
 
-/// Adds a line about the CPU, if the job could start there sooner.
+/// Adds a line about a start on the CPU, if that would be sooner.
 void add_cpu(Lines& lines, const JobStory& story, const JobsView& view) {
   const Job& job = story.job;
   if (!job.or_cpu_after || job.request.gpus == 0 || !stands_in_line(story)) return;
@@ -213,7 +215,7 @@ void add_cpu(Lines& lines, const JobStory& story, const JobsView& view) {
                        show_duration(*job.or_cpu_after)));
 }
 
-/// Adds lines about jobs that were, or may be, started instead of this one.
+/// Adds lines about preemption: how often the job was ended for another one, and whether it may be.
 void add_preemptions(Lines& lines, const Job& job) {
   if (!job.preemptible) return;
   if (job.preemptions > 0)
@@ -225,7 +227,7 @@ void add_preemptions(Lines& lines, const Job& job) {
               text("the job ends and waits again if another job needs its GPUs"));
 }
 
-/// Adds lines about the job's failed tries. Each try had its own lease.
+/// Adds lines about the failed tries of the job. Each try had a lease of its own.
 void add_retries(Lines& lines, const Job& job, const JobsView& view) {
   if (job.retries == 0) return;
   lines.add(tr("retries"),
@@ -239,8 +241,8 @@ void add_retries(Lines& lines, const Job& job, const JobsView& view) {
     lines.add(tr("retries"), text("the job now avoids {}", has_words(avoided, view.snapshot)));
 }
 
-/// Adds lines about what happened to the job when the machine restarted, and what would happen at
-/// the next restart.
+/// Adds lines about restarts: what happened to the job at the machine's last restart, and what will
+/// happen at the next one.
 void add_restarts(Lines& lines, const Job& job) {
   if (!job.requeue) return;
   if (job.restarts > 0)
@@ -277,7 +279,7 @@ std::string holder_words(const JobStory& story, const JobStory::Holder& holder,
 }
 
 void add_holders(Lines& lines, const JobStory& story, const JobsView& view) {
-  if (!stands_in_line(story)) return;  // the job does not wait for devices
+  if (!stands_in_line(story)) return;  // then the job does not wait for devices
   for (std::size_t i = 0; i < story.holders.size() && i < kMostHolders; ++i)
     lines.add(tr("held by"), holder_words(story, story.holders[i], view));
   if (story.holders.size() > kMostHolders)
@@ -309,7 +311,7 @@ void add_sooner(Lines& lines, const JobStory& story) {
         false);
 }
 
-// ---- an array as a whole
+// ---- the answer about a whole array
 
 /// How many jobs are in each state: "3 done, 2 failed".
 std::string counts_of(const std::vector<Job>& jobs) {
@@ -372,7 +374,7 @@ std::string of_ended_array(const JobStory& story, const JobsView& view, const Te
          "\n" + lines.render(terminal);
 }
 
-// ---- One job.
+// ---- the answer about a single job
 
 std::string of_waiting(const JobStory& story, const JobsView& view, const Terminal& terminal) {
   Lines lines;
@@ -404,7 +406,7 @@ std::string of_waiting(const JobStory& story, const JobsView& view, const Termin
 std::string of_running(const JobStory& story, const JobsView& view, const Terminal& terminal) {
   const Job& job = story.job;
   const std::int64_t now = view.unix_milliseconds;
-  // If the clock was set back, "now" can be earlier than the start.
+  // If the clock was set back, the start may be later than "now".
   const std::int64_t since = std::min(job.started_unix_milliseconds.value_or(now), now);
   Lines lines;
   if (job.time_limit)

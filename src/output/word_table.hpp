@@ -1,4 +1,4 @@
-// Tables of stable identifiers with their texts for people.
+// Tables that assign texts for people to stable identifiers.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ struct Word {
   const char* says;  // msgid
 };
 
-/// The row of this identifier; nullptr if the table does not contain it.
+/// The row with this identifier; nullptr if the table has none.
 template <std::size_t N>
 const Word* find(const std::array<Word, N>& words, std::string_view id) {
   const auto found =

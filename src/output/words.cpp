@@ -14,7 +14,7 @@
 namespace berth::output {
 namespace {
 
-// NVML's clock event reasons and the health reasons; docs/json.md lists them.
+// NVML's clock event reasons, and the reasons in Device::health_reasons. docs/json.md lists them.
 constexpr std::array kReasons{
     Word{"idle", msgid("idle")},
     Word{"applications_clocks", msgid("clocks set by hand")},
@@ -35,7 +35,7 @@ constexpr std::array kReasons{
     Word{"no_answer", msgid("no answer")},
 };
 
-// Short forms for narrow columns.
+// Shorter words for throttle reasons, for narrow columns.
 constexpr std::array kBriefly{
     Word{"sync_boost", msgid("sync")},      Word{"sw_power_cap", msgid("power")},
     Word{"hw_slowdown", msgid("hardware")}, Word{"sw_thermal", msgid("heat")},
@@ -217,7 +217,7 @@ std::string short_command(std::string_view command) {
 
 namespace {
 
-/// Two numbers in the unit of the second one: {"1.4", "1.9", "TiB"}.
+/// The unit that suits the size `whole`. show() prints any size in this unit: "1.4" and "1.9" TiB.
 struct Scaled {
   double divisor = 1;
   const char* unit = "B";

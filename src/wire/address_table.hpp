@@ -1,6 +1,6 @@
-// A hash table with addresses as keys. It gets its memory directly from the kernel, so a library
-// inside another program does not depend on that program's allocator or initialisation order. Not
-// thread-safe: the caller must lock it.
+// A hash table whose keys are addresses. It gets memory directly from the kernel. So a library that
+// is loaded into another program does not depend on that program's allocator or initialisation. Not
+// thread-safe.
 #pragma once
 
 #include <sys/mman.h>
@@ -10,7 +10,7 @@
 
 namespace berth::wire {
 
-/// Value must be trivially copyable. A key is never 0.
+/// `Value` must be trivially copyable. A key must not be 0.
 template <typename Value>
 class AddressTable {
  public:
@@ -19,7 +19,7 @@ class AddressTable {
     Value value;
   };
 
-  /// Adds or replaces a value. False if there is no memory.
+  /// Adds or replaces a value. Returns false if there is no memory.
   bool put(std::uint64_t key, const Value& value) {
     if ((used_ + 1) * 2 > room_ && !grow()) return false;
     Cell& cell = cells_[place_of(key)];
@@ -38,7 +38,7 @@ class AddressTable {
     if (cells_[hole].key == 0) return false;
     value = cells_[hole].value;
     --used_;
-    // Move later entries up, so that no search stops at the hole.
+    // Move later entries forward into the hole, because a search stops at an empty cell.
     for (std::size_t at = next(hole); cells_[at].key != 0; at = next(at)) {
       const std::size_t home = home_of(cells_[at].key);
       if (((at - home) & (room_ - 1)) < ((at - hole) & (room_ - 1))) continue;
@@ -49,7 +49,7 @@ class AddressTable {
     return true;
   }
   [[nodiscard]] std::size_t size() const { return used_; }
-  /// Calls visit(key, value) for each entry; `visit` must not change the table.
+  /// Calls visit(key, value) for each entry. `visit` must not change the table.
   template <typename Visit>
   void for_each(Visit&& visit) {
     for (std::size_t i = 0; i < room_; ++i)

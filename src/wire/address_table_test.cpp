@@ -9,7 +9,7 @@ TEST_CASE("the table behaves like a map in any order of insertions and removals"
   std::map<std::uint64_t, std::uint64_t> truth;
   std::mt19937_64 random(7);
   for (int i = 0; i < 200'000; ++i) {
-    // Few keys, close together, so that they collide and are inserted again after their removal.
+    // Use few keys that are close together, so that they collide, and are removed and added again.
     const std::uint64_t key = 512 * (1 + random() % 3000), value = random();
     if (random() % 2 == 0) {
       REQUIRE(table.put(key, value));

@@ -1,6 +1,6 @@
-// Encodes data between Berth's own processes over a pipe: little-endian numbers of fixed width, and
-// text with its length. The reader does not trust its input, because a vendor's driver runs in the
-// writer. A read out of bounds sets failed() and returns zeros.
+// Encodes data that Berth's own processes send through a pipe: little-endian numbers of fixed
+// width, and texts with their length. A vendor's driver runs in the sender, so the reader does not
+// trust its input. A read beyond the end sets failed() and returns zeros.
 #pragma once
 
 #include <cstdint>

@@ -1,16 +1,16 @@
-// Sums up the time in which at least one of several commands ran on a device. Uses no libstdc++, so
-// that it works in libraries loaded into other programs.
+// Measures how long at least one of several commands ran on a device. Uses no libstdc++, so that it
+// also works in a library that is loaded into other programs.
 #pragma once
 
 #include <cstdint>
 
 namespace berth::wire {
 
-/// Intervals may be added in any order and may overlap. Only the newest gaps between them are
-/// remembered; older ones count as covered.
+/// The union of time intervals, which may overlap and come in any order. Only the newest gaps
+/// between them are remembered; older gaps count as covered.
 class CoveredTime {
  public:
-  /// Returns the part of the interval that no earlier one covered.
+  /// Adds an interval. Returns the length of the part that no earlier interval covered.
   std::uint64_t add(std::uint64_t begin, std::uint64_t end) {
     if (begin < floor_) begin = floor_;
     if (end <= begin) return 0;
@@ -47,7 +47,7 @@ class CoveredTime {
   struct Interval {
     std::uint64_t begin, end;
   };
-  Interval kept_[kMost] = {};  // in order, with gaps between them
+  Interval kept_[kMost] = {};  // sorted, with a gap between neighbours
   unsigned count_ = 0;
   std::uint64_t floor_ = 0;
 };

@@ -20,24 +20,25 @@ inline constexpr std::uint32_t kMaxDevices = 16, kMaxProcesses = 512;
 inline constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
 
 struct DeviceLimit {
-  unsigned char uuid[16];      // as cuDeviceGetUuid returns it; with kNamedDevice: two words
-  std::uint64_t memory_bytes;  // kNoLimit: no limit
-  std::uint32_t permille;      // share of the device's time; 0: no share requested
+  unsigned char uuid[16];  // uuid as cuDeviceGetUuid() returns it; with kNamedDevice, two numbers
+  std::uint64_t memory_bytes;  // memory limit; kNoLimit if there is none
+  std::uint32_t permille;      // share of the device's time in thousandths; 0 if none was requested
   std::uint32_t flags;         // Flag
   std::uint64_t
-      hidden_bytes;     // memory that the job has in addition to its counters: contexts, modules
-  std::uint32_t cap;    // permille: largest share of the device's time; 0: no such limit
-  std::uint32_t slice;  // length of a turn in milliseconds; 0: the default
-  std::uint64_t pci;    // pci_word() of the device; 0: not known
+      hidden_bytes;  // memory of the job that its counters do not contain: CUDA contexts, modules
+  // largest share of the device's time in thousandths; 0 if there is no such limit
+  std::uint32_t cap;
+  std::uint32_t slice;  // length of a turn in milliseconds; 0 means the default
+  std::uint64_t pci;    // pci_word() of the device; 0 if not known
 };
 enum Flag : std::uint32_t {
-  kLatency = 1,     // its turns come before those of other jobs
-  kBestEffort = 2,  // the job gets only the time that other jobs leave
-  kKeepsTurn = 4,   // a short pause does not end its turn
-  // The device has neither uuid nor PCI address. Instead, `uuid` contains name_word() of its OpenCL
-  // name, and its number among the devices with this name.
+  kLatency = 1,     // turns of this job come before those of other jobs
+  kBestEffort = 2,  // this job gets only the time that no other job uses
+  kKeepsTurn = 4,   // a short pause does not end the job's turn
+  // The device has neither a uuid nor a PCI address. `uuid` then holds two numbers: name_word() of
+  // its OpenCL name, and its position among devices with this name.
   kNamedDevice = 8,
-  kSpill = 16,  // linear memory beyond the quota becomes managed memory
+  kSpill = 16,  // memory beyond the quota is allocated as managed memory
 };
 inline constexpr std::uint32_t kTurnFlags = kLatency | kBestEffort | kKeepsTurn;
 static_assert(offsetof(DeviceLimit, memory_bytes) == 16 && sizeof(DeviceLimit) == 56);
@@ -46,14 +47,14 @@ struct Limits {
   std::uint64_t magic;
   std::uint32_t version, devices;
   std::uint64_t job;
-  std::uint64_t answered;  // the newest Wanted::request that was handled
+  std::uint64_t answered;  // the last Wanted::request that `berth run` has handled
   std::uint64_t unused[4];
   DeviceLimit device[kMaxDevices];
 };
 static_assert(offsetof(Limits, device) == 64 && sizeof(Limits) == 64 + 56 * kMaxDevices);
 
-/// What `berth resize` requests from the `berth run` of a job, in a file in the job's folder. A
-/// value of 0 means unchanged.
+/// A request of `berth resize` to the `berth run` of a job, in a file in the job's folder. The
+/// value 0 means no change.
 struct Wanted {
   std::uint64_t magic;
   std::uint32_t version, permille;
@@ -63,25 +64,26 @@ static_assert(sizeof(Wanted) == 32);
 
 /// What one process uses on one device.
 struct Counters {
-  std::uint64_t used;   // bytes, including requests in progress
-  std::uint64_t asked;  // bytes of `used` that may still be refused
+  std::uint64_t used;   // bytes, including allocations that are in progress
+  std::uint64_t asked;  // bytes of `used` for allocations in progress, which may still be refused
   std::uint64_t peak;   // largest `used` so far
   std::uint64_t allocations, frees, refusals;
   std::uint64_t launches, copies;
   std::uint64_t busy;  // nanoseconds of device time
-  // Bytes of `copies` by direction: to the device, from it, on it or between devices, unknown.
+  // The bytes that `copies` moved: to the device, from it, on it or between devices, in an unknown
+  // direction.
   std::uint64_t copied_in, copied_out, copied_on, copied_other;
-  std::uint64_t fills, filled;  // filled: bytes of all `fills`
-  // Memory that streams have allocated: now, and the largest amount so far. The driver may keep the
-  // difference for later requests.
+  std::uint64_t fills, filled;  // number of fills, and the bytes they wrote
+  // Memory from stream-ordered allocations: now, and the largest amount so far. The driver may keep
+  // the difference for later allocations.
   std::uint64_t pooled, pooled_peak;
-  // Managed memory beyond the quota. spilled: what this process has now. spilled_peak: the largest
-  // amount of the whole job, as this process saw it at its own allocations.
+  // Managed memory beyond the quota. spilled: that of this process now. spilled_peak: the most that
+  // the whole job had when this process allocated memory.
   std::uint64_t spilled, spilled_peak;
-  // Prefetches of this managed memory at the beginning of turns: their number, their bytes, and
+  // When a turn began, spilled memory was prefetched to the device: how often, how many bytes, and
   // nanoseconds of device time.
   std::uint64_t prefetches, prefetched, prefetching;
-  // nanoseconds for which this process waited while another job had the device
+  // nanoseconds that this process waited for a turn of another job to end
   std::uint64_t waited;
   std::uint64_t unused[1];
 };
@@ -101,35 +103,36 @@ enum Trouble : std::uint32_t {
   kNoTrouble = 0,
   kNoPlace = 1,
   kGraphMemory = 2,
-  kSparseMemory = 3,   // a sparse array may keep memory whose handle was released
-  kUnknownMemory = 4,  // the program found a function that may take memory: `unknown_name`
-  kOpenClTime = 5,     // the job has a share, and its OpenCL commands cannot take turns
-  kUnknownDevice = 6,  // OpenCL does not tell which GPU a device is
+  kSparseMemory = 3,   // memory may remain in a sparse array after its handle was released
+  kUnknownMemory = 4,  // the program found a function that may allocate memory: `unknown_name`
+  kOpenClTime = 5,     // the job has a share, but its OpenCL commands cannot take turns
+  kUnknownDevice = 6,  // OpenCL does not tell which GPU its device is
 };
 
 struct Usage {
   std::uint64_t magic;
   std::uint32_t version;
-  std::uint32_t places;  // places ever used
+  std::uint32_t places;  // number of entries that were ever used
   std::uint64_t reserved;
-  std::uint64_t peak[kMaxDevices];  // largest sum over the processes so far
-  std::uint32_t started;            // number of processes with the guard that initialised CUDA
-  std::uint32_t trouble;            // Trouble: why the guard could not enforce something
-  std::uint32_t unlimited;          // number of processes that could not read the limits
+  // for each device, the largest sum over the job's processes so far
+  std::uint64_t peak[kMaxDevices];
+  std::uint32_t started;    // number of processes that loaded the guard and initialised CUDA
+  std::uint32_t trouble;    // a value of enum Trouble: what the guard could not enforce
+  std::uint32_t unlimited;  // number of processes that could not read the limits
   std::uint32_t unused[7];
-  std::uint32_t names;    // 1: unknown_name is being written or was written
-  char unknown_name[60];  // not necessarily terminated
+  std::uint32_t names;    // 1 if a process writes or has written unknown_name
+  char unknown_name[60];  // may have no terminating 0
   Process process[kMaxProcesses];
 };
 static_assert(offsetof(Usage, peak) == 24 && offsetof(Usage, process) == 256);
 
-/// A PCI address as one number, never 0.
+/// A PCI address as a number, which is never 0.
 inline std::uint64_t pci_word(std::uint64_t domain, std::uint64_t bus, std::uint64_t slot,
                               std::uint64_t function) {
   return std::uint64_t{1} << 63U | domain << 16U | (bus & 0xffU) << 8U | (slot & 0x1fU) << 3U |
          (function & 7U);
 }
-/// The name of a device as one number (FNV-1a), without spaces at its ends.
+/// A hash (FNV-1a) of a device's name, without spaces at both ends.
 inline std::uint64_t name_word(const char* text, std::size_t length) {
   const auto is_space = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
   while (length > 0 && is_space(text[length - 1])) --length;
@@ -140,7 +143,7 @@ inline std::uint64_t name_word(const char* text, std::size_t length) {
   return word;
 }
 
-/// Another process made the file, so check its bounds.
+/// Whether all values are within bounds. Another process wrote them, so they are not trusted.
 inline bool valid(const Limits& limits) {
   return limits.magic == kLimitsMagic && limits.version == kVersion &&
          limits.devices <= kMaxDevices;
@@ -187,7 +190,7 @@ inline Sum sum_of(const Usage& usage, std::uint32_t device) {
   return sum;
 }
 
-/// What the living processes hold beyond the quota.
+/// The managed memory beyond the quota that the living processes have.
 inline std::uint64_t spilled_of(const Usage& usage, std::uint32_t device) {
   std::uint64_t sum = 0;
   for (std::uint32_t i = 0; i < places_of(usage); ++i)
@@ -196,12 +199,12 @@ inline std::uint64_t spilled_of(const Usage& usage, std::uint32_t device) {
   return sum;
 }
 
-/// The memory of the living processes, to compare with what the driver reports.
+/// The memory of the living processes, to be compared with the driver's figures.
 struct Tally {
   std::uint64_t used = 0;
-  std::uint64_t kept = 0;     // upper bound of the freed memory that the driver keeps for streams
-  std::uint64_t spilled = 0;  // memory beyond the quota; any part of it may be on the device
-  std::uint64_t events = 0;   // grows with each allocation and free
+  std::uint64_t kept = 0;  // at most this much freed memory is still kept by the driver for streams
+  std::uint64_t spilled = 0;  // memory beyond the quota; some or all of it may be on the device
+  std::uint64_t events = 0;   // increases with each allocation and each free
   std::uint32_t processes = 0;
 };
 inline Tally tally_of(const Usage& usage, std::uint32_t device) {
@@ -219,7 +222,8 @@ inline Tally tally_of(const Usage& usage, std::uint32_t device) {
   return tally;
 }
 
-/// Marks dead processes, so that they no longer count. Their counters stay for the report.
+/// Marks places of dead processes, so that their memory no longer counts. Their counters stay for
+/// the report.
 inline void bury_the_dead(Usage& usage) {
   const std::uint32_t places = places_of(usage);
   for (std::uint32_t i = 0; i < places; ++i) {
@@ -232,15 +236,15 @@ inline void bury_the_dead(Usage& usage) {
   }
 }
 
-/// Takes a place for this process; nullptr if 512 processes are alive.
+/// Takes a place in the table for this process. Returns nullptr if 512 processes are alive.
 inline Process* take_place(Usage& usage, std::int64_t pid) {
   const std::uint64_t start = stat_of(pid).start;
   bury_the_dead(usage);
   for (int turn = 0; turn < 2; ++turn) {
     for (std::uint32_t i = 0; i < kMaxProcesses; ++i) {
       Process& process = usage.process[i];
-      // First use only free places, so that reports keep the counters of dead processes as long as
-      // possible.
+      // First look only for free places. The counters of dead processes are needed for the report,
+      // so overwrite them last.
       std::uint32_t state = turn == 0 ? kFree : kDead;
       if (__atomic_load_n(&process.state, __ATOMIC_ACQUIRE) != state) continue;
       raise_count(usage.places, i + 1);
@@ -262,9 +266,9 @@ inline Process* take_place(Usage& usage, std::int64_t pid) {
 
 enum class Answer { kGranted, kOverQuota };
 
-/// Reserves first and checks the sum afterwards. If two processes race, the later one sees both
-/// reservations, so the granted sum never exceeds the limit. If the other process will probably be
-/// refused, this one retries instead of being refused too.
+/// Reserves memory first, and then checks the sum. If two processes race, the later one sees both
+/// reservations, so the sum of granted memory never exceeds the limit. If only pending requests of
+/// others are in the way, tries again.
 inline Answer charge(Usage& usage, Counters& own, std::uint32_t device, std::uint64_t bytes,
                      std::uint64_t limit) {
   if (bytes > limit) return Answer::kOverQuota;
@@ -280,7 +284,7 @@ inline Answer charge(Usage& usage, Counters& own, std::uint32_t device, std::uin
     }
     take_word(own.used, bytes);
     take_word(own.asked, bytes);
-    // Whether the request would fit if the pending requests of other processes were refused.
+    // True if only pending requests of other processes keep this request from fitting.
     const bool blocked = sum.used - (sum.asked < sum.used ? sum.asked : sum.used) + bytes <= limit;
     if (turn == 0) bury_the_dead(usage);
     if (turn > 0 && (!blocked || turn > 200)) return Answer::kOverQuota;

@@ -31,7 +31,8 @@ std::unique_ptr<Usage, Unmap> shared_usage() {
   return std::unique_ptr<Usage, Unmap>(usage);
 }
 
-/// What living processes have been granted; pending requests may exceed the limit.
+/// Memory that was granted to living processes. Pending requests are not included, because they may
+/// exceed the limit.
 std::uint64_t granted(const Usage& usage) {
   const Sum sum = sum_of(usage, 0);
   return sum.used - sum.asked;
@@ -67,7 +68,7 @@ TEST_CASE("memory of a killed process is free again, whatever it was doing") {
     }
     usleep(1000 + static_cast<useconds_t>(i) * 97);
     kill(child, SIGKILL);
-    // The memory of a zombie does not count, as with a real driver.
+    // Leaves the child a zombie. Its memory does not count, as with a real driver.
     siginfo_t info;
     waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT);
     CHECK(charge(*usage, own->device[0], 0, 1000, 1000) == Answer::kGranted);

@@ -1,5 +1,5 @@
-// Identifies a process by pid and start time, because pids are reused. Uses no libstdc++, so that
-// it works in libraries loaded into other programs.
+// Identifies a process by pid and start time, because a pid can be reused. Uses no libstdc++, so
+// that it also works in a library that is loaded into other programs.
 #pragma once
 
 #include <fcntl.h>
@@ -10,9 +10,9 @@
 
 namespace berth::wire {
 
-/// From /proc/PID/stat.
+/// Fields of /proc/PID/stat.
 struct ProcessStat {
-  std::uint64_t start = 0;  // in kernel ticks since boot; 0: unreadable
+  std::uint64_t start = 0;  // in clock ticks since boot; 0 if the file cannot be read
   char state = 0;
   std::uint64_t threads = 0;
 };
@@ -50,7 +50,7 @@ inline ProcessStat stat_of(std::int64_t pid) {
   close(file);
   if (size <= 0) return {};
   text[size] = 0;
-  // The name is in parentheses and may contain any character.
+  // The field before is the name in parentheses, which may contain any character.
   const char* field = text + size;
   while (field > text && *field != ')') --field;
   if (*field != ')' || field[1] != ' ') return {};
@@ -66,7 +66,8 @@ inline ProcessStat stat_of(std::int64_t pid) {
   return out;
 }
 
-/// False only if certain: no such process, the pid was reused, or the process is a zombie.
+/// Whether the process lives. False only if it is certain that the pid is unused, was reused, or is
+/// that of a zombie.
 inline bool lives(std::int64_t pid, std::uint64_t start) {
   char path[40] = "/proc/";
   const ProcessStat now = stat_of(pid);
@@ -79,8 +80,8 @@ inline bool lives(std::int64_t pid, std::uint64_t start) {
   return (now.state != 'Z' && now.state != 'X') || now.threads > 1;
 }
 
-/// The state of a place in shared memory while a process takes it. It contains the pid from the
-/// first moment, because the process may die before it writes more.
+/// The state of a table's place while a process takes it. The same word contains the pid, because
+/// the process may die before it writes more.
 inline constexpr std::uint32_t kTakenState = 1;
 inline std::uint32_t taken_by(std::int64_t pid) {
   return kTakenState | static_cast<std::uint32_t>(pid) << 4U;

@@ -1,4 +1,4 @@
-// A lock in memory that several processes share. The kernel releases it if its holder dies.
+// A lock in memory that several processes share. If its holder dies, the kernel releases it.
 #pragma once
 
 #include <errno.h>
@@ -6,7 +6,7 @@
 
 namespace berth::wire {
 
-/// Called once, on zeroed memory.
+/// Initialises the lock. Call it once, on zeroed memory.
 inline bool begin_lock(pthread_mutex_t& lock) {
   pthread_mutexattr_t kind;
   if (pthread_mutexattr_init(&kind) != 0) return false;
@@ -17,7 +17,8 @@ inline bool begin_lock(pthread_mutex_t& lock) {
   return made;
 }
 
-/// Holds the lock. The data must be valid after each single write, because its writer may die.
+/// Holds the lock during its lifetime. The process may die between two writes, so the shared data
+/// must be valid after each write.
 class RobustLock {
  public:
   explicit RobustLock(pthread_mutex_t& lock) : lock_(lock) {

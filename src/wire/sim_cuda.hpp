@@ -1,6 +1,6 @@
-// State that the processes of a simulation share about its CUDA devices (BERTH_SIM_DIR/cuda): how
-// much memory each process uses on each device, and the work on each device. One lock protects it;
-// the kernel releases the lock if its holder dies.
+// Shared state of the CUDA devices in a simulation (BERTH_SIM_DIR/cuda): each process's memory on
+// each device, and the work on each device. One lock protects it. If the lock's holder dies, the
+// kernel releases the lock.
 #pragma once
 
 #include <pthread.h>
@@ -18,59 +18,60 @@ inline constexpr std::uint64_t kCudaMagic = 0x4144554348545242;  // "BRTHCUDA"
 inline constexpr std::uint32_t kCudaVersion = 4, kCudaDevices = 16, kCudaProcesses = 512,
                                kCudaMarks = 256, kCudaLimits = 32, kCudaGroup = 256;
 
-/// A position in a queue, to find out when the work before it is done.
+/// A mark at a position in a queue, to find out when the work before it is done.
 struct CudaMark {
-  std::uint64_t at;    // work before it, in nanoseconds since the queue began
-  std::uint64_t when;  // when that work was done (CLOCK_MONOTONIC in nanoseconds); 0: not yet
+  std::uint64_t at;  // amount of work before the mark, in nanoseconds since the queue began
+  // when this work was done, in nanoseconds of CLOCK_MONOTONIC; 0 if it is not done
+  std::uint64_t when;
 };
 
-/// For NVML's utilization: the newest sample period with work, its busy nanoseconds, and those of
-/// the period before it.
+/// Data for NVML's utilization: the number of the newest sample period with work, and the busy
+/// nanoseconds in it and in the period before.
 struct CudaSamples {
   std::uint64_t newest, busy, before;
 };
 
-/// The work of one process on one device, done in order.
+/// The work of one process on one device. It is done in order.
 struct CudaQueue {
-  std::uint64_t submitted, done;          // nanoseconds of work
-  CudaSamples samples;                    // of this process
-  std::uint64_t kernels;                  // the part of `submitted` that is no copy or fill
-  std::uint64_t marks_made, marks_known;  // counts; mark N is in cell N % kCudaMarks
+  std::uint64_t submitted, done;  // nanoseconds of work, in all and already done
+  CudaSamples samples;            // of this process only
+  std::uint64_t kernels;  // nanoseconds of `submitted` that are kernels, not copies or fills
+  std::uint64_t marks_made, marks_known;  // number of marks; mark N is in marks[N % kCudaMarks]
   CudaMark marks[kCudaMarks];
 };
 
 struct CudaProcess {
-  std::int64_t pid;  // 0: free place
+  std::int64_t pid;  // 0 means that this entry is free
   std::uint64_t start;
-  std::uint64_t used[kCudaDevices];  // bytes of device memory
+  std::uint64_t used[kCudaDevices];  // bytes of memory on each device
   std::uint64_t contexts[kCudaDevices];
   CudaQueue queue[kCudaDevices];
-  char group[kCudaGroup];  // its control group (v2) below the mount; "": not known
+  char group[kCudaGroup];  // path of its control group (v2) below the mount; "" if not known
 };
 
-/// The memory of a control group's processes on one device, as nvmlDeviceSetMemoryLimits_v1 limits
-/// it. The last field is written last.
+/// A memory limit for the processes of a control group on one device, as
+/// nvmlDeviceSetMemoryLimits_v1() sets it. Write the last field last.
 struct CudaLimit {
   std::uint64_t soft, hard;  // bytes
   std::uint32_t device;
-  char group[kCudaGroup];  // the full path in sysfs
-  std::uint32_t holds;     // 0: a free place
+  char group[kCudaGroup];  // full path of the group in sysfs
+  std::uint32_t holds;     // 0 means that this entry is free
 };
 
 struct CudaDevice {
   std::uint64_t room;   // bytes that CUDA can allocate
-  std::uint64_t clock;  // time up to which the engine's work is computed
-  std::uint64_t busy;   // nanoseconds of completed work
-  CudaSamples samples;  // of all processes
+  std::uint64_t clock;  // time up to which the work on this device is computed
+  std::uint64_t busy;   // nanoseconds in which the device worked
+  CudaSamples samples;  // of all processes together
 };
 
 struct CudaShared {
   std::uint64_t magic;
   std::uint32_t version, devices;
-  alignas(64) unsigned char lock[64];  // a robust pthread_mutex_t
-  std::uint32_t processes;             // places ever used
+  alignas(64) unsigned char lock[64];  // holds a robust pthread_mutex_t
+  std::uint32_t processes;             // number of entries that were ever used
   std::uint32_t unused;
-  std::uint64_t looked;  // time of the last search for dead processes
+  std::uint64_t looked;  // when dead processes were last searched
   CudaDevice device[kCudaDevices];
   CudaProcess process[kCudaProcesses];
   CudaLimit limit[kCudaLimits];
@@ -83,7 +84,7 @@ inline pthread_mutex_t* lock_of(CudaShared& shared) {
   return reinterpret_cast<pthread_mutex_t*>(shared.lock);
 }
 
-/// Called once, by `berth sim`, on zeroed memory.
+/// Initialises the state. `berth sim` calls it once, on zeroed memory.
 inline bool begin_cuda(CudaShared& shared, std::uint32_t devices) {
   const bool made = begin_lock(*lock_of(shared));
   shared.devices = devices < kCudaDevices ? devices : kCudaDevices;
@@ -92,13 +93,14 @@ inline bool begin_cuda(CudaShared& shared, std::uint32_t devices) {
   return made;
 }
 
-/// Every write is a single word, so the data stays valid if the holder of the lock dies.
+/// Holds the lock of the state. Every write is a single word, so the state stays valid if the
+/// holder dies.
 class CudaLock : public RobustLock {
  public:
   explicit CudaLock(CudaShared& shared) : RobustLock(*lock_of(shared)) {}
 };
 
-/// Frees what dead processes used. This function and all below require that the caller holds the
+/// Frees the memory of dead processes. For this function and all below, the caller must hold the
 /// lock.
 inline void bury_the_dead(CudaShared& shared) {
   for (std::uint32_t i = 0; i < shared.processes; ++i) {
@@ -112,7 +114,7 @@ inline void bury_the_dead(CudaShared& shared) {
   }
 }
 
-inline constexpr std::uint64_t kLookEvery = 5'000'000;  // nanoseconds
+inline constexpr std::uint64_t kLookEvery = 5'000'000;  // in nanoseconds
 inline void bury_now_and_then(CudaShared& shared, std::uint64_t now) {
   if (now - shared.looked < kLookEvery) return;
   shared.looked = now;
@@ -125,8 +127,8 @@ inline std::uint64_t cuda_memory_used(const CudaShared& shared, std::uint32_t de
   return sum;
 }
 
-/// Whether the process is in the limited control group, or in a group below it. The process has its
-/// group's path below the mount; the limit has the full path.
+/// Whether the process is in the limited control group, or in a group below it. The process knows
+/// its group's path below the mount; the limit has the full path.
 inline bool is_limited(const CudaLimit& limit, const CudaProcess& process) {
   const std::size_t length = strnlen(process.group, kCudaGroup),
                     whole = strnlen(limit.group, kCudaGroup);
@@ -145,7 +147,7 @@ inline std::uint64_t used_under(const CudaShared& shared, const CudaLimit& limit
   return sum;
 }
 
-/// Whether the limits of its control group allow the process to use this many more bytes.
+/// Whether the limits of its control groups let the process use `more` bytes.
 inline bool may_have(const CudaShared& shared, const CudaProcess& process, std::uint32_t device,
                      std::uint64_t bytes) {
   for (const CudaLimit& limit : shared.limit) {
@@ -180,18 +182,18 @@ inline void complete(CudaQueue& queue, std::uint64_t work, std::uint64_t since, 
   }
 }
 
-/// The period after which NVML has a new utilization.
+/// The length of NVML's sample period for the utilization, in nanoseconds.
 inline constexpr std::uint64_t kCudaSample = 166'666'667;
 
-/// The part of a queue's work that is kernels, in thousandths: NVML's utilization leaves out
-/// copies.
+/// The part of a queue's work that consists of kernels, in thousandths. NVML's utilization does not
+/// count copies.
 inline std::uint64_t kernels_in(const CudaQueue& queue) {
   const std::uint64_t all = queue.submitted / 1000 + 1, part = queue.kernels / all;
   return part < 1000 ? part : 1000;
 }
 
-/// Adds work that ran from `from` to `to`, which must not be before the time of the last call.
-/// `permille` of this time was spent on kernels.
+/// Adds work from the time `from` to the time `to`. Calls must be in order of time. `permille`
+/// tells which part of this time kernels ran.
 inline void add_busy(CudaSamples& samples, std::uint64_t from, std::uint64_t to,
                      std::uint64_t permille) {
   const std::uint64_t newest = (to - 1) / kCudaSample, begin = newest * kCudaSample;
@@ -205,7 +207,7 @@ inline void add_busy(CudaSamples& samples, std::uint64_t from, std::uint64_t to,
   if (from < begin) samples.before += (begin - (from > earlier ? from : earlier)) * permille / 1000;
 }
 
-/// The percentage of the last complete sample period in which kernels ran.
+/// In which percentage of the last complete sample period kernels ran.
 inline std::uint32_t cuda_utilization(const CudaSamples& samples, std::uint64_t now) {
   const std::uint64_t sample = now / kCudaSample;
   const std::uint64_t busy = sample == samples.newest       ? samples.before
@@ -214,8 +216,8 @@ inline std::uint32_t cuda_utilization(const CudaSamples& samples, std::uint64_t 
   return static_cast<std::uint32_t>(busy * 100 / kCudaSample);
 }
 
-/// All processes with work get equal parts of the device's time, as if they took turns of a few
-/// milliseconds.
+/// Does the work of the device until `now`. All processes with work get equal parts of its time, as
+/// if they took turns of a few milliseconds.
 inline void work_until(CudaShared& shared, std::uint32_t device, std::uint64_t now) {
   CudaDevice& engine = shared.device[device];
   while (engine.clock < now) {
@@ -242,7 +244,7 @@ inline void work_until(CudaShared& shared, std::uint32_t device, std::uint64_t n
   }
 }
 
-/// Adds a mark after all work of the queue; false if too many marks are pending.
+/// Adds a mark after all work in the queue. Returns false if too many marks are not done yet.
 inline bool make_mark(CudaQueue& queue, std::uint64_t now, std::uint64_t& number) {
   if (queue.marks_made - queue.marks_known >= kCudaMarks) return false;
   number = queue.marks_made;

@@ -1,7 +1,7 @@
-// The readings of a simulated device at a given time: a pure function of machine, seed, time and
-// faults, in integers because the simulated driver has no libm. The load is smooth noise with a
-// period of 256 s, so that the energy counter can be computed as a finite sum. Ended processes no
-// longer count for load and memory, but the energy counter never decreases.
+// Computes the readings of a simulated device at a given time, as a pure function of machine, seed,
+// time and faults. It uses integers, because the simulated driver has no libm. The load is smooth
+// noise with a period of 256 s, so that the energy counter can be computed as a finite sum. Ended
+// processes no longer count for load and memory, but the energy counter never decreases.
 #pragma once
 
 #include "wire/sim_state.hpp"
@@ -10,17 +10,18 @@ namespace berth::wire::sim {
 
 inline constexpr std::uint64_t kMillisecond = 1'000'000, kSecond = 1'000'000'000;
 inline constexpr std::uint64_t kPeriodSeconds = 256;
-/// The driver's sample period (nvml.h: between 1/6 s and 1 s); must divide a second.
+/// The driver's sample period (nvml.h: from 1/6 s to 1 s). It must divide a second evenly.
 inline constexpr std::uint64_t kSamplePeriod = 200 * kMillisecond;
 
-constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {  // splitmix64 of both numbers
+// Mixes two numbers with splitmix64.
+constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   std::uint64_t z = a + 0x9e3779b97f4a7c15 * (b + 1);
   z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9;
   z = (z ^ (z >> 27U)) * 0x94d049bb133111eb;
   return z ^ (z >> 31U);
 }
 
-/// Smooth noise, 0…1000: a value every two seconds, linear in between.
+/// Smooth noise from 0 to 1000: a random value every two seconds, and straight lines between them.
 constexpr std::uint32_t wave(std::uint64_t seed, std::uint64_t stream, std::uint64_t time) {
   constexpr std::uint64_t kKnot = 2 * kSecond, kKnots = kPeriodSeconds / 2;
   const std::uint64_t key = mix(seed, stream), knot = time / kKnot % kKnots;
@@ -29,7 +30,7 @@ constexpr std::uint32_t wave(std::uint64_t seed, std::uint64_t stream, std::uint
   return static_cast<std::uint32_t>((a * (2000 - part) + b * part) / 2000);
 }
 
-/// The first fault of that kind that affects the device at that time.
+/// The first fault of this kind that affects the device at this time; nullptr if there is none.
 inline const Fault* fault_of(const View& view, FaultKind kind, std::uint32_t device,
                              std::uint64_t time) {
   for (std::uint32_t i = 0; i < view.state().faults; ++i) {
@@ -42,9 +43,9 @@ inline const Fault* fault_of(const View& view, FaultKind kind, std::uint32_t dev
 }
 
 inline constexpr std::uint64_t kThermalReasons =
-    0x60;  // NVML's bits: software and hardware thermal slowdown
+    0x60;  // clock event bits of NVML: software and hardware thermal slowdown
 
-/// One device at one time.
+/// The readings of one device at one time.
 class Moment {
  public:
   Moment(const View& view, std::uint32_t device, std::uint64_t time)
@@ -56,12 +57,12 @@ class Moment {
     return fault_of(view_, kind, index_, time_);
   }
 
-  /// Percent, in the last sample period.
+  /// Utilization in percent, in the last complete sample period.
   [[nodiscard]] std::uint32_t utilization() const {
     return utilization_at(mean_load(false), sampled(time_));
   }
   [[nodiscard]] std::uint32_t memory_utilization() const { return utilization() * 55 / 100; }
-  /// The utilization that this process causes, in percent.
+  /// The part of the utilization that this process causes, in percent.
   [[nodiscard]] std::uint32_t share_of(const Process& process) const {
     const std::uint32_t sum = activity(false);
     return sum == 0 ? 0 : utilization() * process.activity / sum;
@@ -70,11 +71,12 @@ class Moment {
   [[nodiscard]] std::uint64_t process_memory(std::uint32_t process) const {
     const Process& p = view_.process(process);
     if (p.memory_swing == 0) return p.memory;
-    constexpr std::uint64_t kPage = 2U << 20U;  // the driver's allocation granularity
+    constexpr std::uint64_t kPage = 2U << 20U;  // the driver allocates memory in pages of this size
     return p.memory - p.memory_swing / 1000 * wave(view_.state().seed, 0x10000 + process, time_) /
                           kPage * kPage;
   }
-  /// The used memory without reserved memory. `partition` kNone: used memory of the whole device.
+  /// The used memory of a partition, or of the whole device if `partition` is kNone. Reserved
+  /// memory does not count.
   [[nodiscard]] std::uint64_t memory_used(std::uint32_t partition = kNone) const {
     std::uint64_t sum = 0;
     for_processes([&](std::uint32_t i, const Process& p) {
@@ -94,12 +96,12 @@ class Moment {
   }
   [[nodiscard]] bool idle() const { return mean_load(false) == 0; }
 
-  /// Milliwatts, mean of the last second.
+  /// Power in milliwatts, as a mean of the last second.
   [[nodiscard]] std::uint32_t power() const {
     const std::uint32_t plain = power_at(mean_load(false), time_);
     return fault(kThrottle) == nullptr ? plain : throttled(plain);
   }
-  /// Millijoules since the driver was loaded.
+  /// Energy in millijoules since the driver was loaded.
   [[nodiscard]] std::uint64_t energy() const {
     const std::uint32_t load = mean_load(true);
     const std::uint64_t plain = energy_until(load, time_);
@@ -108,7 +110,7 @@ class Moment {
     const std::uint64_t before = energy_until(load, slowed->from);
     return device_.energy_base + before + (plain - before) / 10 * 7;
   }
-  /// Degrees Celsius; follows the load of the last 30 s.
+  /// Temperature in degrees Celsius. It follows the load of the last 30 s.
   [[nodiscard]] std::uint32_t temperature() const {
     const Fault* slowed = fault(kThrottle);
     if (slowed != nullptr && (slowed->value & kThermalReasons) != 0)
@@ -128,8 +130,8 @@ class Moment {
     if (idle() && !has_process()) return device_.clock_graphics_idle;
     const std::uint32_t busy =
         device_.clock_graphics_max - device_.clock_graphics_max / 10 * utilization() / 100;
-    const std::uint32_t step = (fault(kThrottle) != nullptr ? busy / 2 : busy) / 15 *
-                               15;  // clocks move in steps of 15 MHz
+    const std::uint32_t step =
+        (fault(kThrottle) != nullptr ? busy / 2 : busy) / 15 * 15;  // in steps of 15 MHz
     return step < device_.clock_graphics_idle ? device_.clock_graphics_idle : step;
   }
   [[nodiscard]] std::uint32_t clock_memory() const {
@@ -145,16 +147,17 @@ class Moment {
   [[nodiscard]] std::uint32_t pcie_generation() const {
     return idle() && !has_process() ? device_.pcie_generation_idle : device_.pcie_generation_max;
   }
-  /// Clock event reasons as NVML's bits: idle, or those of the fault.
+  /// Clock event bits as in NVML: idle, or those of a fault.
   [[nodiscard]] std::uint64_t throttle_reasons() const {
     if (const Fault* slowed = fault(kThrottle)) return slowed->value;
     return idle() ? 1 : 0;
   }
-  /// Kilobytes per second over PCIe in one direction.
+  /// Traffic over PCIe in one direction, in kilobytes per second.
   [[nodiscard]] std::uint32_t pcie_kilobytes(bool receive) const {
     return utilization() * device_.pcie_width * 800 * (receive ? 2 : 1);
   }
-  /// KiB over all NVLinks in one direction since the simulation started. Never decreases.
+  /// Traffic over all NVLinks in one direction, in KiB since the simulation started. Never
+  /// decreases.
   [[nodiscard]] std::uint64_t nvlink_kibibytes(bool receive) const {
     const std::uint64_t a_second =
         std::uint64_t{mean_load(true)} * device_.nvlinks * 1024 * (receive ? 4 : 3);
@@ -187,7 +190,7 @@ class Moment {
     const std::uint32_t sum = device_.base_load + activity(ended_too);
     return sum < 100 ? sum : 100;
   }
-  /// The utilization at a time. It varies between 70 % and 100 % of the mean load.
+  /// The utilization at a time, in percent. It varies between 70 % and 100 % of the mean `load`.
   [[nodiscard]] std::uint32_t utilization_at(std::uint32_t load, std::uint64_t time) const {
     return load * (700 + wave(view_.state().seed, index_, time) * 3 / 10) / 1000;
   }
@@ -204,8 +207,8 @@ class Moment {
     std::uint64_t period = 0, part = 0;
     for (std::uint64_t s = 0; s < (seconds < kPeriodSeconds ? rest : kPeriodSeconds); ++s) {
       if (s == rest) part = period;
-      period += power_at(
-          load, (s + kPeriodSeconds) * kSecond);  // one milliwatt for one second is one millijoule
+      // One milliwatt for one second is one millijoule.
+      period += power_at(load, (s + kPeriodSeconds) * kSecond);
     }
     if (seconds < kPeriodSeconds) part = period;
     const std::uint64_t last = power_at(load, (seconds + kPeriodSeconds) * kSecond) *

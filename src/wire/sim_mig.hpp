@@ -1,5 +1,6 @@
-// The MIG partitions that programs of a simulation made (BERTH_SIM_DIR/mig), on devices whose
-// machine file has `mig_profiles`. Partitions that the machine file lists are in the state instead.
+// The MIG partitions that programs in a simulation have made (BERTH_SIM_DIR/mig), on devices for
+// which the machine file lists `mig_profiles`. Partitions in the machine file itself are in
+// sim_state.hpp.
 #pragma once
 
 #include <pthread.h>
@@ -15,13 +16,13 @@ namespace berth::wire::sim {
 inline constexpr std::uint64_t kMigMagic = 0x47494d4854524542;  // "BERTHMIG"
 inline constexpr std::uint32_t kMigVersion = 1, kMigInstances = 8;
 
-/// A GPU instance. Set `used` last when the instance is made, and clear it first when the instance
-/// is removed.
+/// A GPU instance. When it is made, `used` is set last; when it is removed, `used` is cleared
+/// first.
 struct MigInstance {
   std::uint32_t used, id;
-  std::uint32_t profile;  // its position among the profiles of the device
-  std::uint32_t start;    // its first memory slice
-  std::uint32_t compute;  // 1: it has a compute instance, which takes all of it
+  std::uint32_t profile;  // index of its profile among those of the device
+  std::uint32_t start;    // the first memory slice that it occupies
+  std::uint32_t compute;  // 1 if it has a compute instance, which takes all of it
   std::uint32_t unused;
 };
 
@@ -32,7 +33,7 @@ struct MigDevice {
 struct MigShared {
   std::uint64_t magic;
   std::uint32_t version, devices;
-  alignas(64) unsigned char lock[64];  // a robust pthread_mutex_t
+  alignas(64) unsigned char lock[64];  // holds a robust pthread_mutex_t
   MigDevice device[kMaxDevices];
 };
 static_assert(offsetof(MigShared, lock) == 64 && offsetof(MigShared, device) == 128);
@@ -42,7 +43,7 @@ inline pthread_mutex_t& lock_of(MigShared& shared) {
   return *reinterpret_cast<pthread_mutex_t*>(shared.lock);
 }
 
-/// Called once, by `berth sim`, on zeroed memory.
+/// Initialises the table. `berth sim` calls it once, on zeroed memory.
 inline bool begin_mig(MigShared& shared, std::uint32_t devices) {
   const bool made = begin_lock(lock_of(shared));
   shared.devices = devices;

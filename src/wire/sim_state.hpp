@@ -1,6 +1,7 @@
 // The simulated machine as bytes. `berth sim` writes them once to BERTH_SIM_DIR/state, and the
-// simulated driver maps them. Nothing here needs libstdc++, because the driver is loaded into other
-// programs. Only BERTH_SIM_DIR/shared is written later: call counters, wakes, and ended processes.
+// simulated driver maps them. The driver is loaded into other programs, so this file needs no
+// libstdc++. Only BERTH_SIM_DIR/shared is written later: counts of calls, wake-ups, and ended
+// processes.
 #pragma once
 
 #include <cstddef>
@@ -71,28 +72,29 @@ enum FaultKind : std::uint32_t {
 #undef BERTH_ROW
       kFaultKinds
 };
-/// Fault::value of kRemap is one of these, or the number of remapped rows.
+/// Values of Fault::value for kRemap. Other values are the number of remapped rows.
 inline constexpr std::uint64_t kRemapPending = ~std::uint64_t{0}, kRemapFailed = ~std::uint64_t{1};
-/// Fault::value of kHung: even the functions that find and identify devices hang.
+/// Value of Fault::value for kHung: the functions that find and identify devices hang, too.
 inline constexpr std::uint64_t kHungAll = 1;
-/// Fault::value of kNoPermission: only the memory of whole devices is readable, as in a container
-/// with a MIG GPU.
+/// Value of Fault::value for kNoPermission: only the memory of whole devices can be read, as in a
+/// container with a MIG GPU.
 inline constexpr std::uint64_t kNoPermissionMemory = 1;
 
-/// Fault::value of kMig: which calls fail. MIG partitions cannot be made, or not be removed.
+/// Values of Fault::value for kMig: MIG partitions cannot be made, or they cannot be removed.
 inline constexpr std::uint64_t kMigMake = 1, kMigRemove = 2;
 
 struct Device {
   std::uint64_t memory_total, memory_reserved;  // bytes
   std::uint64_t bar1_total, bar1_used;          // bytes
-  std::uint64_t unsupported;                    // bits of Ability
-  std::uint64_t energy_base;                    // millijoules; the counter's initial value
+  std::uint64_t unsupported;                    // bits of enum Ability
+  std::uint64_t energy_base;  // initial value of the energy counter in millijoules
   std::uint32_t vendor;
   std::uint32_t pci_domain, pci_bus, pci_slot;
-  std::uint32_t pci_id, pci_subsystem;  // device << 16 | vendor, as in NVML
+  std::uint32_t pci_id, pci_subsystem;  // the PCI ids as NVML returns them: device << 16 | vendor
   std::uint32_t pci_class;              // 0x030200
   std::uint32_t minor, architecture, capability_major, capability_minor, brand;
-  std::uint32_t power_limit, power_limit_default, power_limit_min, power_limit_max;  // milliwatts
+  // all in milliwatts
+  std::uint32_t power_limit, power_limit_default, power_limit_min, power_limit_max;
   std::uint32_t power_idle;
   std::uint32_t clock_graphics_idle, clock_graphics_max, clock_memory_idle,
       clock_memory_max;  // MHz
@@ -101,65 +103,72 @@ struct Device {
   std::uint32_t fans;
   std::uint32_t pcie_generation_idle, pcie_generation_max, pcie_width, pcie_width_max;
   std::int32_t numa_node;  // -1: none
-  std::uint32_t ecc;       // 0: not supported
+  std::uint32_t ecc;       // 0 if ECC is not supported
   std::uint32_t persistence, compute_mode, mig_enabled, mig_capable, display_active;
   std::uint32_t performance_idle, performance_busy;  // P-states
-  std::uint32_t asleep;                              // runtime-suspended; any access wakes it
-  std::uint32_t on_bus;                              // visible in sysfs
-  std::uint32_t unified;                             // uses the host's memory
+  std::uint32_t asleep;   // 1 if it is runtime-suspended; any access wakes it
+  std::uint32_t on_bus;   // 1 if the device is visible in sysfs
+  std::uint32_t unified;  // 1 if the device uses the host's memory
   std::uint32_t nvlinks, cores, memory_bus_width, multiprocessors;
-  std::uint32_t vendor_index;  // the driver's index: by PCI address among the vendor's devices
+  // the driver's number for the device: position by PCI address among the vendor's devices
+  std::uint32_t vendor_index;
   std::uint32_t partition_first, partition_count;
   std::uint32_t profile_first, profile_count;
   std::uint32_t process_first, process_count;
-  std::uint32_t base_load;  // percent, without any simulated process
-  std::uint32_t fabric;     // as in NVML: 0 none, 1 not started, 2 in progress, 3 completed
-  std::uint32_t vgpu;       // 0: not a guest; 1: a guest with a licence, 2: without
+  std::uint32_t base_load;  // utilization in percent without any simulated process
+  // state of the NVLink fabric as in NVML: 0 none, 1 not started, 2 in progress, 3 completed
+  std::uint32_t fabric;
+  std::uint32_t vgpu;  // 0: no vGPU guest; 1: guest with a licence; 2: guest without a licence
   std::uint32_t retired_pending, no_peer_access;
-  std::uint32_t clock_application;  // MHz; 0: default
-  std::int32_t nvlink_to;           // the device at the other end of all NVLinks; -1: NVSwitches
+  std::uint32_t clock_application;  // configured clock in MHz; 0 means the default
+  std::int32_t nvlink_to;  // index of the device at the other end of all NVLinks; -1 for NVSwitches
   char name[96], uuid[96];
   char serial[32], vbios[32], part_number[32], kernel_driver[16], architecture_name[32];
   char local_cpus[128];
-  char pci_path[124];  // "pci0000:00/0000:00:01.0"; "": not known
+  char pci_path[124];  // the bridges above the device: "pci0000:00/0000:00:01.0"; "" if not known
 };
 static_assert(offsetof(Device, vendor) == 48 && offsetof(Device, name) == 292 &&
               sizeof(Device) == 880);
 
-struct Partition {  // a MIG device
+struct Partition {  // a MIG partition
   std::uint64_t memory_total;
   std::uint32_t device, gpu_instance, compute_instance, slices, compute_slices, multiprocessors;
   char uuid[96], profile[32];
 };
 static_assert(offsetof(Partition, uuid) == 32 && sizeof(Partition) == 160);
 
-/// A profile of the partitions that programs can make on a device (sim_mig.hpp); grouped by device.
+/// A profile for MIG partitions that programs can make on a device (sim_mig.hpp). The profiles are
+/// sorted by device.
 struct MigProfile {
   std::uint64_t memory;
-  std::uint32_t number, id;  // NVML_GPU_INSTANCE_PROFILE_…; the driver's id
+  std::uint32_t number, id;  // the constant NVML_GPU_INSTANCE_PROFILE_…, and the driver's id
   std::uint32_t slices, multiprocessors;
-  // the number of memory slices that it takes; the number of positions where it can start
+  // number of memory slices that it occupies, and number of positions where it can start
   std::uint32_t size, starts;
   std::uint32_t start[8];  // the first memory slice of each position
-  char name[32];           // "1g.10gb"
+  char name[32];           // such as "1g.10gb"
 };
 static_assert(offsetof(MigProfile, start) == 32 && sizeof(MigProfile) == 96);
 
-struct Process {                       // grouped by device
-  std::uint64_t memory, memory_swing;  // bytes; it uses between memory - memory_swing and memory
+struct Process {  // the processes are sorted by device
+  // bytes; the process uses between memory - memory_swing and memory
+  std::uint64_t memory, memory_swing;
   std::int64_t pid;
   std::uint32_t device,
-      partition;                // partition: its position on the device; kNone: the whole device
-  std::uint32_t use, activity;  // activity: mean percent of the device that it keeps busy
-  std::uint32_t foreign;  // 1: it is in another PID namespace, so its pid is unknown in this one
+      partition;  // index of the partition on the device; kNone means the whole device
+  // activity: how much of the device the process keeps busy, in percent on average
+  std::uint32_t use, activity;
+  // 1 if it is in another PID namespace, so that its pid is unknown in this one
+  std::uint32_t foreign;
   char command[124];
 };
 static_assert(offsetof(Process, command) == 44 && sizeof(Process) == 168);
 
 struct Fault {
-  std::uint32_t kind, device;  // device: kNone means all
-  std::uint64_t from;          // nanoseconds since the start
-  std::uint64_t value;  // nanoseconds, bytes, count, Xid or clock event bits, depending on kind
+  std::uint32_t kind, device;  // device: its index; kNone means all devices
+  std::uint64_t from;  // when the fault begins: nanoseconds since the start of the simulation
+  // depends on the kind: nanoseconds, bytes, a count, an Xid or clock event bits
+  std::uint64_t value;
 };
 static_assert(sizeof(Fault) == 24);
 
@@ -168,32 +177,34 @@ struct State {
   std::uint32_t version, header_bytes;
   std::uint64_t total_bytes;
   std::uint64_t seed;
-  std::int64_t start_monotonic;  // CLOCK_MONOTONIC, nanoseconds
+  std::int64_t start_monotonic;  // start of the simulation: CLOCK_MONOTONIC in nanoseconds
   std::int64_t start_unix_us;
-  std::int64_t frozen;  // fixed time in nanoseconds since the start; -1: time advances
-  std::uint64_t init_time, pcie_window;  // nanoseconds
+  std::int64_t frozen;  // if not -1, the time stands still at this many nanoseconds since the start
+  std::uint64_t init_time, pcie_window;  // both in nanoseconds
   std::uint32_t driver_present, driver_major, driver_minor, driver_patch, cuda_version;
   std::uint32_t process_record_bytes;  // bytes per record of the _v3 process functions: 24, or 32
                                        // in drivers 535.43 to 535.86
   std::uint32_t devices, devices_at, partitions, partitions_at;
   std::uint32_t processes, processes_at, faults, faults_at;
   std::uint32_t functions;
-  std::uint32_t confidential;  // confidential computing: 0 off, 1 on but not ready, 2 ready
+  // state of confidential computing: 0 off, 1 on but not ready, 2 ready
+  std::uint32_t confidential;
   std::uint32_t profiles, profiles_at;
   char machine[64], driver_version[32], nvml_version[32];
 };
 static_assert(offsetof(State, init_time) == 56 && offsetof(State, driver_present) == 72);
 static_assert(offsetof(State, machine) == 144 && sizeof(State) == 272);
 
-/// This struct is followed by calls[functions], wakes[devices] (64 bits each) and gone[processes]
-/// (32 bits each). All of them are accessed atomically.
+/// Followed in memory by calls[functions], wakes[devices] (64 bits each) and gone[processes] (32
+/// bits each). All of them must be accessed atomically.
 struct Shared {
   std::uint64_t magic;
   std::uint32_t version, functions, devices, processes;
-  /// The last number given to a registration for Xids, or to the first delivery of an Xid. The
-  /// numbers show the order of these events.
+  /// The last number given to an Xid registration or to the first delivery of an Xid. The numbers
+  /// tell the order of these events.
   std::uint64_t xid_order = 0;
-  std::uint64_t xid_taken[kMaxFaults] = {};  // number of the first delivery of each fault; 0: none
+  // for each fault, the number of its first delivery; 0 if it was not delivered
+  std::uint64_t xid_taken[kMaxFaults] = {};
 };
 static_assert(offsetof(Shared, xid_order) == 24 && sizeof(Shared) == 32 + 8 * kMaxFaults);
 
@@ -202,7 +213,7 @@ constexpr std::size_t shared_bytes(std::uint32_t functions, std::uint32_t device
   return sizeof(Shared) + 8 * (std::size_t{functions} + devices) + 4 * std::size_t{processes};
 }
 
-/// Whether the state is complete and consistent within `bytes`.
+/// Whether `bytes` bytes contain a complete and consistent state.
 inline bool valid(const State* state, std::size_t bytes) {
   if (bytes < sizeof(State) || state->magic != kStateMagic || state->version != kVersion)
     return false;
@@ -218,7 +229,7 @@ inline bool valid(const State* state, std::size_t bytes) {
          fits(state->profiles_at, state->profiles, sizeof(MigProfile), kMaxMigProfiles);
 }
 
-/// Reads a valid state; `shared` may be nullptr.
+/// Gives access to a state that valid() has accepted. `shared` may be nullptr.
 class View {
  public:
   View() = default;
@@ -242,7 +253,7 @@ class View {
     return at<Fault>(state_->faults_at)[i];
   }
 
-  /// Writable counters; nullptr if there is no shared region.
+  /// The writable call counter of a function; nullptr if there is no shared memory.
   [[nodiscard]] std::uint64_t* calls(std::uint32_t function) const {
     return words() == nullptr ? nullptr : words() + function;
   }

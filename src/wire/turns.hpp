@@ -1,10 +1,10 @@
 // Processes take turns on one device, through a file that a user's guarded jobs share. A process
 // holds the device for a quantum, waits until its work is done, and passes the device on. Processes
-// of an earlier class come first; within a class, the job with the least time per weight; within a
-// job, the process with the least time. A holder that dies or idles loses its turn. A turn also
-// ends early if a process of an earlier class waits.
+// of an earlier class (enum Class) come first; within a class, the job with the least time per
+// weight; within a job, the process with the least time. A holder that dies or idles loses its
+// turn. A turn also ends early if a process of an earlier class waits.
 //
-// A process that uses CUDA and OpenCL has two places of the same job.
+// A process that uses CUDA and OpenCL has two entries (struct Place) with the same job.
 #pragma once
 
 #include <cstddef>
@@ -25,15 +25,15 @@ struct Place {
   std::uint64_t start;
   std::int32_t pid;
   std::uint32_t state;
-  std::uint32_t waiting;     // 1: waits for the device
+  std::uint32_t waiting;     // 1 if the process waits for the device
   std::uint16_t weight;      // permille
   std::uint16_t rank;        // Class
-  std::uint64_t had;         // nanoseconds of device time of its job, times 1000 / weight
-  std::uint64_t own;         // nanoseconds of device time of this process
-  std::uint64_t busy_until;  // when the work it sent will probably be done
-  std::uint64_t sent;        // counts calls; a process whose count changes is not idle
-  std::uint32_t job;         // the same for all processes of a job
-  std::uint16_t idle;        // milliseconds without work after which it loses its turn
+  std::uint64_t had;         // device time of its job in nanoseconds, times 1000 / weight
+  std::uint64_t own;         // device time of this process in nanoseconds
+  std::uint64_t busy_until;  // when the work that the process has submitted will probably be done
+  std::uint64_t sent;        // number of driver calls; while it changes, the process is not idle
+  std::uint32_t job;         // a number that all processes of a job share
+  std::uint16_t idle;        // milliseconds without work after which the process loses its turn
   std::uint16_t unused;
 };
 static_assert(sizeof(Place) == 64 && offsetof(Place, sent) == 48);
@@ -41,26 +41,28 @@ static_assert(sizeof(Place) == 64 && offsetof(Place, sent) == 48);
 struct Turns {
   std::uint64_t magic;
   std::uint32_t version;
-  std::uint32_t places;  // places ever used
+  std::uint32_t places;  // number of entries that were ever used
   std::uint64_t unused[6];
-  // number (place + 1) of the holder; 0: none. Waiting processes use it as a futex.
+  // The process that holds the device, as place + 1; 0 if none does. Waiting processes use this
+  // word as a futex.
   std::uint32_t holder;
   std::uint32_t waiters;
-  std::uint32_t last;  // number (place + 1) of the process that got the newest turn
+  std::uint32_t last;  // the process that got the newest turn, as place + 1
   std::uint32_t unused_too;
-  std::uint64_t now[3];  // per Class: Place::had of the process that got the newest turn
+  std::uint64_t now[3];  // for each Class: Place::had of the process that got the newest turn
   std::uint64_t more[3];
   Place place[kPlaces];
-  // For each place: when another process took the turn from its process, because that process
-  // paused; 0: none did.
+  // For each entry: when another process took over the turn, because the process of this entry
+  // paused. 0 if that has not happened.
   std::uint64_t lost[kPlaces];
-  // Managed memory that the process of each place has moved to the device (--spill).
+  // For each entry: how much managed memory its process has moved to the device (--spill).
   std::uint64_t moved[kPlaces];
 };
 static_assert(offsetof(Turns, holder) == 64 && offsetof(Turns, place) == 128);
 
-/// "turns-3-6e4a…": the file in which jobs take turns on the device, the same for CUDA and OpenCL.
-/// It has the version in its name, because an older Berth may have left its file.
+/// The name of the file through which jobs take turns on a device with CUDA and OpenCL, such as
+/// "turns-3-6e4a…". It contains the version of the format, because an older Berth may have left
+/// another file.
 struct FileName {
   char text[44] = "turns-3-";
 };
