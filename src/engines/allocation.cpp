@@ -20,7 +20,7 @@ std::string selector_of(const policy::Unit& unit) {
   return unit.partition_uuid.empty() ? std::to_string(unit.device) : unit.partition_uuid;
 }
 
-/// Devices by the minor numbers in a list such as "0-1,3".
+/// Returns the indices of the NVIDIA GPUs whose minor numbers are in a list such as "0-1,3".
 std::vector<std::string> by_minor(const std::string& list, const model::Snapshot& snapshot) {
   std::vector<std::string> devices;
   const auto numbers = model::parse_cpu_list(list);
@@ -69,7 +69,8 @@ Allocation allocation_of(const model::EngineJob& job, const Variables& variables
 
 Result<model::Request> within(const Allocation& allocation, const model::Request& request) {
   model::Request inside = request;
-  // The user's choice of devices is limited to those that the variables leave visible.
+  // A request that names devices, or no GPU, is not changed here. The scheduler's variables already
+  // limit the devices that it can name.
   if (!request.devices.empty() || request.gpus == 0) return inside;
   const bool asks = request.gpus || request.all_gpus.value_or(false);
   if (!allocation.says && asks) return inside;
@@ -88,7 +89,7 @@ Result<model::Request> within(const Allocation& allocation, const model::Request
     inside.gpus = 0;
     return inside;
   }
-  // With --memory, the policy chooses one of the devices by its free memory.
+  // With --memory and several allocated devices, the policy chooses one device by its free memory.
   if (request.memory_bytes && !asks && has > 1 && allocation.says) return inside;
   inside.devices = allocation.devices;
   if (request.gpus) inside.devices.resize(static_cast<std::size_t>(*request.gpus));

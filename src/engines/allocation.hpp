@@ -1,5 +1,5 @@
-// The cluster scheduler's allocation in which this process runs, from variables and a snapshot.
-// Slurm has already chosen the devices; Berth only uses them. Pure.
+// The part of this machine that a cluster scheduler (Slurm) allocated to this process, from
+// variables and a snapshot. Slurm has already chosen the devices; Berth only uses them. Pure.
 #pragma once
 
 #include <map>
@@ -15,20 +15,20 @@ namespace berth::engines {
 
 using Variables = std::map<std::string, std::string>;
 
-/// The Slurm job of this process; nullopt if there is none. If BERTH_JOB is set as well, it was
-/// inherited through srun.
+/// Returns the Slurm job of this process; nullopt if there is none. BERTH_JOB may be set, too,
+/// because srun passes on the caller's variables.
 [[nodiscard]] std::optional<model::EngineJob> slurm_job(const Variables& variables);
 
 /// The part of this machine that Slurm allocated to a job.
 struct Allocation {
   model::EngineJob job;
-  bool says = false;                 // Slurm has set a variable that names devices
-  std::vector<std::string> devices;  // values as for --devices: index or partition uuid
+  bool says = false;                 // a variable set by Slurm names the devices
+  std::vector<std::string> devices;  // values as for --devices: device indices or partition uuids
 };
 
-/// What a job was allocated. The devices are those that CUDA_VISIBLE_DEVICES or another vendor's
-/// variable names, which are the task's own. If none is set, they are those of SLURM_STEP_GPUS or
-/// SLURM_JOB_GPUS, by minor number.
+/// Returns what a job was allocated. If CUDA_VISIBLE_DEVICES or another vendor's variable is set,
+/// it names the task's own devices. If not, SLURM_STEP_GPUS or SLURM_JOB_GPUS gives their minor
+/// numbers.
 [[nodiscard]] Allocation allocation_of(const model::EngineJob& job, const Variables& variables,
                                        const model::Request& request,
                                        const model::Snapshot& snapshot);
@@ -38,7 +38,7 @@ struct Allocation {
 /// N. Fails with kRefused (E1010) if there are fewer.
 [[nodiscard]] Result<model::Request> within(const Allocation& allocation,
                                             const model::Request& request);
-/// "Slurm job 7", for messages.
+/// The job's name for messages: "Slurm job 7".
 [[nodiscard]] std::string words_for(const model::EngineJob& job);
 
 }  // namespace berth::engines

@@ -40,7 +40,7 @@ model::Request memory() {
 
 TEST_CASE("without options a Slurm job gets all devices of its task") {
   CHECK(taken({{"CUDA_VISIBLE_DEVICES", "1,3"}}) == "1,3");
-  // Each task has its own GPU; the step has several.
+  // The step has four GPUs. Each task of the step has one GPU of its own.
   CHECK(taken({{"CUDA_VISIBLE_DEVICES", "2"}, {"SLURM_STEP_GPUS", "0,1,2,3"}}) == "2");
   CHECK(taken({{"SLURM_JOB_GPUS", "0-1,3"}}) == "0,1,3");
   CHECK(taken({{"SLURM_JOB_GPUS", "0,1"}, {"SLURM_STEP_GPUS", "1"}}) == "1");
@@ -52,7 +52,7 @@ TEST_CASE("a Slurm job without a GPU uses none") {
   CHECK(taken({{"CUDA_VISIBLE_DEVICES", ""}}) == "cpu");
   CHECK(taken({{"CUDA_VISIBLE_DEVICES", "NoDevFiles"}}, gpus(1)) == "E1010");
   CHECK(taken({}, memory()) == "E1010");
-  // If Slurm does not manage GPUs, the user may say how many.
+  // If Slurm does not manage GPUs, the user may request any number of GPUs.
   CHECK(taken({}, gpus(1)) == "as asked");
 }
 

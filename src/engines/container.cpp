@@ -30,7 +30,8 @@ Error bad_mount(const std::string& given, const std::string& why) {
           "berth run --container IMAGE --mount /data:/data:ro -- COMMAND"};
 }
 
-/// SOURCE:TARGET[:ro]. The three engines separate the parts by colons and cannot quote them.
+/// Formats a mount as SOURCE:TARGET[:ro]. The engines separate the parts by colons and the options
+/// by commas, so a path may contain neither.
 Result<std::string> mount_word(const ContainerMount& mount) {
   for (const std::string* path : {&mount.source, &mount.target})
     if (path->find_first_of(":,") != std::string::npos)
@@ -89,8 +90,8 @@ ContainerCommand in_apptainer(const ContainerWish& wish, const ContainerPlace& p
   }
   if (can_mount_folder(place.folder)) append(out.words, {"--pwd", place.folder});
   for (const std::string& one : mounts) append(out.words, {"--bind", one});
-  // The engine's own programs would load the guard, too, if its variables were in their
-  // environment.
+  // APPTAINERENV_NAME sets NAME only inside the container. Without the prefix, the engine's own
+  // programs would load the guard, too.
   for (const std::string& one : guard_variables(place))
     out.variables.push_back("APPTAINERENV_" + one);
   append(out.words, wish.options);
@@ -99,8 +100,9 @@ ContainerCommand in_apptainer(const ContainerWish& wish, const ContainerPlace& p
   return out;
 }
 
-/// Docker has no --replace, and does not write the id to a file that exists. If the removal fails,
-/// starting the container fails, too.
+/// Removes the old container and its id file before docker starts, because docker has no --replace
+/// and does not overwrite the id file. Errors of the removal are ignored: `docker run` then reports
+/// them.
 Words after_removal(const ContainerPlace& place, const Words& words) {
   constexpr const char* kScript =
       R"(rm -f "$1"; "$0" rm --force "$2" >/dev/null 2>&1; shift 2; exec "$0" "$@")";
@@ -123,8 +125,9 @@ ContainerCommand in_docker_or_podman(const ContainerWish& wish, const ContainerP
   append(out.words, devices);
   for (const std::string& one : guard_variables(place)) append(out.words, {"-e", one});
   if (place.job != 0) {
-    // For a variable without a value, the engine takes the value from its own environment. All
-    // users can read a command line, but only the job's user and root can read that environment.
+    // The option names only the variable, so the engine takes the value from its own environment.
+    // All users can read a command line, but only the job's user and root can read that
+    // environment.
     append(out.words, {"-e", kJobVariable});
     out.variables.push_back(fmt::format("{}={}:{}", kJobVariable, place.job, place.token));
   }
@@ -155,7 +158,7 @@ Result<ContainerWish> find_engine(const std::optional<std::string>& wanted,
     ContainerEngine engine;
     const char* program;
   };
-  // Singularity is apptainer's older name.
+  // Singularity is the older name of apptainer.
   constexpr std::array kKnown{Known{ContainerEngine::kPodman, "podman"},
                               Known{ContainerEngine::kDocker, "docker"},
                               Known{ContainerEngine::kApptainer, "apptainer"},
@@ -211,8 +214,8 @@ bool has_cdi_devices(const std::string& root) {
     for (const std::string& file : list_folder(root + folder)) {
       if (!file.ends_with(".json") && !file.ends_with(".yaml")) continue;
       const auto content = read_file(root + folder + "/" + file, kMost);
-      // An unreadable file may name NVIDIA's GPUs. If it does not, the engine itself reports the
-      // error.
+      // If the file cannot be read, assume that it names NVIDIA's GPUs. If that is wrong, the
+      // engine itself reports the error.
       if (!content || content->find("nvidia.com/gpu") != std::string::npos) return true;
     }
   return false;
@@ -237,8 +240,8 @@ Result<ContainerCommand> container_command(const ContainerWish& wish, const Cont
       append(devices, {"-e", one});
   } else {
     const bool docker = wish.engine == ContainerEngine::kDocker;
-    // A container of podman is a descendant of this process, so it inherits the process's cores.
-    // Docker needs an option.
+    // Podman's containers are descendants of this process, so they inherit its CPU affinity.
+    // Docker's containers are not, so docker needs an option.
     model::Environment own = environment;
     if (!docker) own.cpus.clear();
     devices = policy::container_words(

@@ -17,7 +17,7 @@ namespace berth::engines {
 enum class ContainerEngine { kPodman, kDocker, kApptainer };
 [[nodiscard]] const char* name(ContainerEngine engine);
 
-/// What the user asked for.
+/// What the user requested for the container.
 struct ContainerWish {
   ContainerEngine engine = ContainerEngine::kPodman;
   std::string program;  // path of the engine's program
@@ -33,18 +33,20 @@ struct ContainerMount {
 
 /// What a job in a container needs from this machine.
 struct ContainerPlace {
-  std::string name;       // name of the container
-  std::string folder;     // the caller's working folder
-  std::string user;       // "1000:1000" for docker, which would start as root; "": the default
+  std::string name;    // name of the container
+  std::string folder;  // the caller's working folder
+  /// "1000:1000" for docker, which would start as root; "": the engine's default user.
+  std::string user;
   std::string id_file;    // docker writes the container's id to this file; "": no file
   bool terminal = false;  // stdin and stdout are terminals
   bool has_init = false;  // the engine has a small init that passes on signals
   bool repeats = false;  // the command may be started again while an earlier container still exists
   bool strict = false;   // --strict: CUDA must not start without the guard
-  std::uint64_t job = 0;   // the lease, which the hook of `berth container` recognises; 0: none
+  /// The job's id, by which the hook of `berth container` finds its lease; 0: no job.
+  std::uint64_t job = 0;
   std::string token;       // secret: proves to the hook that the job's user starts the container
   std::string sim_folder;  // folder of the simulated machine; "": the machine is real
-  std::vector<ContainerMount> guard;  // the guard's files; empty: the job has none
+  std::vector<ContainerMount> guard;  // mounts of the guard's files; empty: the job has no guard
 };
 
 /// Where the guard's files are in the container.
@@ -61,8 +63,8 @@ inline constexpr const char* kJobVariable = "BERTH_CONTAINER_JOB";
 /// Checks --mount. Fails with kInvalidArgument (E1103).
 [[nodiscard]] Result<ContainerMount> parse_mount(const std::string& given,
                                                  const std::string& folder);
-/// Whether the working folder can be mounted over the image's: not the root, and not a folder that
-/// belongs to the system.
+/// Whether the container may mount the working folder over the image's folder of the same path.
+/// False for the root and for system folders.
 [[nodiscard]] bool can_mount_folder(const std::string& folder);
 
 /// Whether a file in the folders for CDI names NVIDIA's GPUs. `root` is "" or a test's folder.
@@ -74,7 +76,7 @@ struct ContainerCommand {
   std::vector<std::string> remove;  // command line that removes the container, if it still exists
 };
 
-/// Fails with kInvalidArgument (E1103) if a path cannot be mounted.
+/// Makes the command line. Fails with kInvalidArgument (E1103) if a path cannot be mounted.
 [[nodiscard]] Result<ContainerCommand> container_command(const ContainerWish& wish,
                                                          const ContainerPlace& place,
                                                          const std::vector<std::string>& command,

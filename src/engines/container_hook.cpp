@@ -38,7 +38,8 @@ std::string word(const Json* value) {
   return value != nullptr && value->is_string() ? value->get<std::string>() : "";
 }
 
-/// The elements of a list. Other programs wrote it, so an element may have any type.
+/// Calls the function for each element of a JSON array. Another program wrote the array, so an
+/// element may have any type.
 template <typename Use>
 void each(const Json* list, Use use) {
   if (list == nullptr || !list->is_array()) return;
@@ -195,7 +196,8 @@ Result<std::string> with_runtime(std::string_view daemon, const std::string& pro
   if (const Json* all = member(json, "runtimes"); all != nullptr && !was.empty())
     if (const Json* one = member(*all, was.c_str()))
       if (const std::string path = word(member(*one, "path")); !path.empty()) next = path;
-  // Docker writes these arguments into a script without quoting them, so each must be a plain word.
+  // Docker writes these arguments into a script without quoting them, so an argument may not
+  // contain blanks or special characters.
   Json words{"container", "runtime", "--next", next};
   if (!was.empty()) {
     words.push_back("--was");

@@ -1,6 +1,6 @@
-// The lease of a container that people start without Berth (`docker run --gpus all …`): which GPUs
-// its runtime configuration gives it, and the settings with which the engines call Berth. Pure;
-// all input is JSON of other programs.
+// Leases for containers that people start without Berth (`docker run --gpus all …`). Finds the GPUs
+// that the runtime configuration gives to the container, and makes the engine settings that call
+// Berth. Pure; all input is JSON of other programs.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,20 @@
 
 namespace berth::engines {
 
-/// What a runtime writes to a hook's standard input.
+/// What a container runtime writes to the standard input of a hook.
 struct HookState {
   std::int64_t pid = 0;
   std::string id, bundle;
 };
-/// Fails with kInvalidArgument (E1105).
+/// Parses the runtime's input. Fails with kInvalidArgument (E1105).
 [[nodiscard]] Result<HookState> parse_hook_state(std::string_view json);
 
 struct GivenGpus {
   bool all = false;
   std::vector<std::uint32_t> minors;  // minor numbers of the device files /dev/nvidiaN
   std::vector<std::string> names;     // items in NVIDIA_VISIBLE_DEVICES: indices and uuids
-  std::uint64_t job = 0;              // the job to which the container claims to belong; 0: none
-  std::string token;                  // the token that proves it; "": it has none
+  std::uint64_t job = 0;              // id of the job that the container claims as its own; 0: none
+  std::string token;  // the token that proves this claim; "": the container has no token
 
   [[nodiscard]] bool any() const { return all || !minors.empty() || !names.empty(); }
 };
@@ -37,13 +37,13 @@ struct GivenGpus {
 /// The values for --devices; unknown GPUs are left out.
 [[nodiscard]] std::vector<std::string> devices_of(const GivenGpus& given,
                                                   const model::Snapshot& snapshot);
-/// Whether the job runs and has a lease on all these devices.
+/// Whether the job is running and has a lease on all these devices.
 [[nodiscard]] bool has_lease_on(const model::Job& job, const std::vector<std::string>& devices);
-/// Whether a process with this environment (entries end with NUL) started the container: it has the
-/// container's token.
+/// Whether the process with this environment started the container, because both have the same
+/// token. Entries of `environment` end with NUL.
 [[nodiscard]] bool has_token(std::string_view environment, const GivenGpus& given);
 
-/// How Berth is called before a container starts.
+/// The command with which an engine calls Berth before a container starts.
 struct HookCall {
   std::string program;                 // path of `berth`
   std::vector<std::string> variables;  // NAME=value
@@ -54,10 +54,12 @@ struct HookCall {
 [[nodiscard]] Result<std::string> with_hook(std::string_view config, const HookCall& call,
                                             bool nvidia_runtime);
 
-/// Docker's daemon.json with Berth as the default runtime, which then calls the previous default.
-/// "" means that there is no file. Fails with kInvalidArgument (E1106) if it is not a JSON object.
+/// Docker's daemon.json, changed to use Berth as the default runtime. Berth then calls the previous
+/// default runtime. If `daemon` is "", there was no file. Fails with kInvalidArgument (E1106) if it
+/// is not a JSON object.
 [[nodiscard]] Result<std::string> with_runtime(std::string_view daemon, const std::string& program);
-/// The daemon.json without Berth's runtime; "" if the file is not needed any more.
+/// The daemon.json without Berth's runtime; "" if nothing else was in the file, so it can be
+/// removed.
 [[nodiscard]] Result<std::string> without_runtime(std::string_view daemon);
 
 }  // namespace berth::engines

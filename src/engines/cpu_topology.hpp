@@ -1,5 +1,5 @@
-// Sockets, cores and threads as Slurm numbers them. Slurm counts cores across sockets, independent
-// of the kernel's numbers for CPUs.
+// Sockets, cores and threads as Slurm numbers them. Slurm numbers the cores of all sockets
+// consecutively. These numbers differ from the kernel's CPU numbers.
 #pragma once
 
 #include <map>
@@ -18,8 +18,8 @@ struct CpuTopology {
 
 /// Reads the topology; nullopt if /sys does not have it.
 [[nodiscard]] std::optional<CpuTopology> read_cpu_topology(const Roots& roots);
-/// Converts a list of CPUs to a list of Slurm's core numbers; both have the kernel's list format.
-/// "" if a CPU is unknown. "" also if the result is all cores, because Cores= is then not needed.
+/// Converts the kernel's CPU numbers to Slurm's core numbers. Both lists have the kernel's format
+/// ("0-3,8"). "" if a CPU is unknown, or if the list has all cores: then Cores= is not needed.
 [[nodiscard]] std::string cores_near(const CpuTopology& topology, const std::string& cpus);
 
 }  // namespace berth::engines

@@ -1,4 +1,4 @@
-// Whether a GPU is fit for a new job of a cluster.
+// Whether a GPU is healthy enough for new jobs of a cluster.
 #pragma once
 
 #include <optional>

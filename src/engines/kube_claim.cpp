@@ -22,7 +22,8 @@ constexpr std::size_t kMostDevices = 64;
 constexpr std::uint64_t kMebibyte = 1U << 20U;
 constexpr const char* kDigest = "berth.dev/devices";
 constexpr const char* kShareMark = "-share-";
-constexpr std::int64_t kMostShares = 64;  // most claims on one GPU, as for `--shares`
+// Most claims that can share one GPU; the limit of `--shares`.
+constexpr std::int64_t kMostShares = 64;
 
 Error unreadable(const char* what) {
   return {ErrorCode::kUnavailable, "E0969",
@@ -51,9 +52,9 @@ Json amount(std::uint64_t mebibytes) {
 }
 
 Json attributes_of(const KubeUnit& unit, const std::string& nvlink_group) {
-  // If a selector uses an attribute that one device lacks, the scheduler reports an error. So every
-  // device has all of these attributes; only `numa`, the PCIe root, the NVLink group and the
-  // capacity `memory` may be absent.
+  // A selector that uses a missing attribute is an error for the scheduler. So every device has all
+  // of these attributes; only `numa`, the PCIe root, the NVLink group and the capacity `memory` may
+  // be absent.
   Json all{{"uuid", {{"string", unit.uuid.substr(0, 64)}}},
            {"model", {{"string", unit.model.substr(0, 64)}}},
            {"kind", {{"string", unit.profile.empty() ? "gpu" : "mig"}}},
@@ -61,15 +62,16 @@ Json attributes_of(const KubeUnit& unit, const std::string& nvlink_group) {
            {"pciAddress", {{"string", unit.pci.substr(0, 64)}}}};
   if (unit.numa) all["numa"] = {{"int", *unit.numa}};
   if (!nvlink_group.empty()) all["nvlinkGroup"] = {{"string", nvlink_group.substr(0, 64)}};
-  // Kubernetes defines this name, so that a claim can request a GPU and a network card of the same
-  // PCIe root.
+  // The name of this attribute is a standard of Kubernetes. With it, a claim can request a GPU and
+  // a network card of the same PCIe root.
   if (const std::string root = unit.pci_path.substr(0, unit.pci_path.find('/'));
       !root.empty() && root.size() <= 64)
     all["resource.kubernetes.io/pcieRoot"] = {{"string", root}};
   return all;
 }
 
-/// Capacity that claims consume in parts. Without a request, a claim consumes one share.
+/// Describes a capacity that several claims can consume in parts. A claim that requests no amount
+/// consumes one share.
 Json divided(std::uint64_t mebibytes, std::uint64_t part, int shares) {
   return {{"memory",
            {{"value", amount(mebibytes)},
@@ -94,8 +96,8 @@ Json taint_of(const KubeUnit& unit) {
   return taint;
 }
 
-/// Whether another queue or program may allocate this unit. Then no claim gets it, even a claim
-/// that tolerates the taint.
+/// Whether Berth's own queue or another program may allocate this unit. Then no claim gets the
+/// unit, even a claim that tolerates its taint.
 bool is_closed(const KubeUnit& unit) {
   return unit.fault == kOwnQueueFault || unit.fault == kOtherPluginFault;
 }
@@ -124,12 +126,12 @@ void add_devices(const KubeUnit& unit, const std::string& nvlink_group,
   }
 }
 
-/// A device name of a slice: "gpu-6e4a…-share-3" is share 3 of a unit.
+/// The parts of a device name in a ResourceSlice: "gpu-6e4a…-share-3" is share 3 of a unit.
 struct DeviceName {
   std::string unit;
   std::optional<int> share;
 };
-/// nullopt: no slice has such a name.
+/// Splits a device name. nullopt if no ResourceSlice can contain this name.
 std::optional<DeviceName> name_parts(const std::string& name) {
   const auto mark = name.find(kShareMark);
   if (mark == std::string::npos) return DeviceName{name, std::nullopt};
@@ -152,7 +154,7 @@ std::string taint_name(const Json& device, const Json& taint) {
                      json_text(taint, "value"));
 }
 
-/// Reads PublishedSlice::tainted from an array of devices.
+/// Reads the values for PublishedSlice::tainted from an array of devices.
 std::map<std::string, std::string> taints_of(const Json& devices) {
   std::map<std::string, std::string> out;
   if (!devices.is_array()) return out;
@@ -181,20 +183,20 @@ Error not_there(const std::string& device) {
 }
 
 Error without_size(const std::string& device) {
-  // If a share has no size, the guard cannot enforce a limit.
+  // A share of unknown size is refused, because the guard needs a size to enforce a limit.
   return {ErrorCode::kUnavailable, "E1032",
           text("{} cannot be used for a job: {}", printable(device),
                text("the memory of this share is not known")),
           "berth k8s devices"};
 }
 
-/// Whether a claim's device has the name and size with which the unit would be published now.
+/// Whether a device that a claim has would be published now with the same name and size.
 bool is_same_naming(const ClaimDevice& held, const KubeUnit& unit, const SliceSettings& settings) {
   const auto parts = name_parts(held.device);
   if (held.pool != settings.node) return false;  // the node was renamed
   if (!is_shared(unit, settings.shares))
     return !parts->share && held.share.empty() && !held.memory_bytes;
-  // The API server counts the memory of a divided GPU, so a claim may have any size.
+  // The API server counts how much memory of a divided GPU is allocated, so every size is valid.
   if (settings.consumable) return !parts->share && held.memory_bytes;
   return parts->share && *parts->share < settings.shares &&
          held.memory_bytes == share_of(unit, settings.shares);
@@ -211,7 +213,8 @@ Error lost_claim(const std::string& name) {
 std::string Slice::json(std::uint64_t generation, std::size_t slices, const std::string& version,
                         const std::map<std::string, std::string>& since) const {
   Json all = Json::parse(devices);
-  // If an update lacks the time of a taint, the server sets that time to now.
+  // Send the time at which each taint was added. If it is missing in an update, the server sets it
+  // to the current time.
   for (Json& device : all) {
     if (!device.contains("taints")) continue;
     Json& taint = device["taints"].front();
@@ -226,7 +229,7 @@ std::string Slice::json(std::uint64_t generation, std::size_t slices, const std:
              {"nodeName", node},
              {"pool", {{"name", node}, {"generation", generation}, {"resourceSliceCount", slices}}},
              {"devices", std::move(all)}}}};
-  // Kubernetes deletes the slice with its node.
+  // With an owner reference, Kubernetes deletes the ResourceSlice when the node is deleted.
   if (!node_uid.empty())
     out["metadata"]["ownerReferences"] = {{{"apiVersion", "v1"},
                                            {"kind", "Node"},
@@ -352,8 +355,7 @@ bool has_tainted(const std::vector<Slice>& slices) {
 
 std::string trial_slice(const Slice& slice) {
   Slice trial = slice;
-  // The trial's name differs from that of the real slice, because the server refuses to create a
-  // slice that exists.
+  // Add a suffix, because the server refuses a name that already exists.
   trial.name += "-trial";
   return trial.json(1, 1, "");
 }
@@ -499,9 +501,9 @@ Result<JournalledClaim> journalled_claim(const std::string& line) {
 
 namespace {
 
-/// "e9" or "E9": 1'000'000'000.
+/// Parses a decimal exponent: "e9" or "E9" is 1'000'000'000.
 std::optional<std::uint64_t> power_of_ten(const std::string& suffix) {
-  constexpr std::int64_t kMost = 19;  // fits into 64 bits
+  constexpr std::int64_t kMost = 19;  // 10^19 is the largest power of ten in 64 bits
   if (suffix.size() < 2 || (suffix[0] != 'e' && suffix[0] != 'E')) return std::nullopt;
   const auto exponent = to_number(suffix.substr(1));
   if (!exponent || *exponent < 0 || *exponent > kMost) return std::nullopt;

@@ -1,5 +1,5 @@
-// Dynamic resource allocation (resource.k8s.io/v1): the ResourceSlices of this machine, what was
-// allocated to a claim, and the CDI file that gives it to containers. Pure.
+// Dynamic resource allocation (resource.k8s.io/v1): the ResourceSlices of this machine, the devices
+// that were allocated to a claim, and the CDI file that adds these devices to containers. Pure.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,12 @@ namespace berth::engines {
 
 inline constexpr const char* kDraDriver = "gpu.berth.dev";
 /// The taint of an unhealthy device; its value is KubeUnit::fault. No new claim gets the device,
-/// unless it tolerates the taint; pods that run are left running.
+/// unless it tolerates the taint. Pods that already use the device keep running.
 inline constexpr const char* kUnhealthyTaint = "gpu.berth.dev/unhealthy";
 /// The taint of a device in Berth's own queue. No claim gets it, even one that tolerates the taint.
 inline constexpr const char* kOwnQueueTaint = "gpu.berth.dev/own-queue";
-/// The taint of a device that another program may give to pods. No claim gets it either.
+/// The taint of a device that another program may give to pods. No claim gets the device, even if
+/// it tolerates the taint.
 inline constexpr const char* kOtherPluginTaint = "gpu.berth.dev/other-plugin";
 
 struct SliceSettings {
@@ -35,10 +36,10 @@ struct SliceSettings {
 
 struct Slice {
   std::string name;
-  std::string digest;  // of all attributes; shows whether the published slice is current
-  /// The ResourceSlice as JSON. `generation`: that of the pool. `version`: the
-  /// metadata.resourceVersion that it replaces, or "". `since`: PublishedSlice::tainted of the
-  /// slice that it replaces.
+  std::string digest;  // hash of all attributes; shows whether the published slice is current
+  /// Returns the ResourceSlice as JSON. `generation`: the generation of the pool. `version`: the
+  /// metadata.resourceVersion of the slice that is replaced, or "". `since`:
+  /// PublishedSlice::tainted of that slice.
   [[nodiscard]] std::string json(std::uint64_t generation, std::size_t slices,
                                  const std::string& version,
                                  const std::map<std::string, std::string>& since = {}) const;
@@ -48,12 +49,13 @@ struct Slice {
 [[nodiscard]] std::vector<Slice> resource_slices(const std::vector<KubeUnit>& units,
                                                  const SliceSettings& settings);
 
-/// A slice as the API server has it.
+/// A ResourceSlice that the API server has stored.
 struct PublishedSlice {
   std::string name, digest, version;
   std::uint64_t generation = 0, slices = 0;
-  bool is_consumable = false;  // the server kept allowMultipleAllocations
-  /// When each taint was added, by "DEVICE KEY=VALUE". Empty if the server dropped the taints.
+  bool is_consumable = false;  // the server kept the field allowMultipleAllocations
+  /// Maps "DEVICE KEY=VALUE" to the time at which the taint was added. Empty if the server dropped
+  /// the taints.
   std::map<std::string, std::string> tainted;
 };
 /// Reads a list of ResourceSlices. Fails with kUnavailable (E0969).
@@ -69,18 +71,19 @@ struct PublishedSlice {
 /// allowMultipleAllocations and taints. If it drops allowMultipleAllocations, one claim would get a
 /// whole divided GPU. If it drops taints, a claim would get an unhealthy GPU.
 [[nodiscard]] std::string trial_slice(const Slice& slice);
-/// Read the API server's answer to a trial slice. nullopt: it cannot be read.
+/// Reads the API server's answer to a trial slice. nullopt if the answer cannot be read.
 [[nodiscard]] std::optional<bool> keeps_divided(const std::string& json);
 [[nodiscard]] std::optional<bool> keeps_taints(const std::string& json);
 
 struct ClaimDevice {
-  std::string request, pool, device, share;   // share: the id of a part of a device, or ""
+  /// `share`: the id of a part of the device, or "" for the whole device.
+  std::string request, pool, device, share;
   std::optional<std::uint64_t> memory_bytes;  // consumed capacity, or the size of a share
-  bool tolerates = false;                     // the claim tolerates that the device is unhealthy
+  bool tolerates = false;  // the claim may have the device even if it is unhealthy
 };
-/// The units that may be published. Leaves out units that claims hold under an old name, or with an
-/// old share size, from before a change of `settings`. The scheduler does not know that both names
-/// mean the same memory. `withheld`: the names of the omitted units.
+/// Returns the units that may be published. A unit is left out if a claim has it under a name or
+/// share size from before a change of `settings`. If it were published, its memory could be
+/// allocated twice. `withheld`: the names of the units left out.
 [[nodiscard]] std::vector<KubeUnit> publishable(const std::vector<KubeUnit>& units,
                                                 const SliceSettings& settings,
                                                 const std::vector<ClaimDevice>& held,
@@ -90,23 +93,24 @@ struct Claim {
   std::string space, name, uid;
   std::vector<ClaimDevice> devices;  // devices of this driver and pool
 };
-/// Reads a ResourceClaim. Fails with kUnavailable (E0969) if it cannot be read, and with kNotFound
-/// (E1031) if the uid differs, or nothing of this driver is allocated to it (E1078: only devices of
-/// another node).
+/// Reads a ResourceClaim. Fails with kUnavailable (E0969) if it cannot be read. Fails with
+/// kNotFound: E1031 if the uid differs or no device of this driver is allocated, E1078 if all
+/// allocated devices belong to another node.
 [[nodiscard]] Result<Claim> claim_in(const std::string& json, const std::string& uid,
                                      const std::string& pool);
 
-/// A new claim with the memory of each share. The memory stays the same even if `--shares` changes
-/// later. Fails with kNotFound (E1031: a device is not offered) and with kUnavailable (E1032: a
-/// part of a GPU has no size, or a shared GPU was allocated as a whole).
+/// Returns a new claim with the memory of each share stored, so that a later change of `--shares`
+/// does not change it. Fails with kNotFound (E1031: a device is not offered) and with kUnavailable
+/// (E1032: a part of a GPU has no size, or a shared GPU was allocated as a whole).
 [[nodiscard]] Result<Claim> sized_claim(Claim claim, const std::vector<KubeUnit>& units,
                                         const KubeConfig& config);
-/// What the containers of a claim with known sizes get. Fails as kube_answer() does.
+/// What the containers of a claim get; the sizes of its shares must be known. Fails with the errors
+/// of kube_answer().
 [[nodiscard]] Result<KubeAnswer> claim_answer(const Claim& claim,
                                               const std::vector<KubeUnit>& units,
                                               const KubeConfig& config);
 
-/// Whether a device of a slice is this unit, or a share of it.
+/// Whether the name of a device in a ResourceSlice means this unit, or a share of this unit.
 [[nodiscard]] bool is_device_of(const std::string& device, const std::string& uuid);
 
 /// The claim's name in CDI: "berth.dev/claim=UID".
@@ -125,13 +129,14 @@ struct JournalledClaim {
 struct ApiAddress {
   std::string host, port;
 };
-/// "https://10.96.0.1:443", "https://[fd00::1]". nullopt if the text has another form.
+/// Splits a URL such as "https://10.96.0.1:443" or "https://[fd00::1]". nullopt if it has another
+/// form.
 [[nodiscard]] std::optional<ApiAddress> api_address(std::string_view url);
 /// Whether Kubernetes allows this name for a node.
 [[nodiscard]] bool is_node_name(const std::string& name);
 
-/// A quantity of Kubernetes in bytes: "6Gi", "1500M", "2e9", "7". nullopt if the text is not a
-/// quantity, or not a whole number of bytes.
+/// Converts a Kubernetes quantity to bytes: "6Gi", "1500M", "2e9", "7". nullopt if the text is not
+/// a quantity, or not a whole number of bytes.
 [[nodiscard]] std::optional<std::uint64_t> quantity_bytes(const std::string& text);
 /// Whether a uid can be used as a file name.
 [[nodiscard]] bool is_safe_uid(const std::string& uid);

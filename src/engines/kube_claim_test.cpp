@@ -86,7 +86,8 @@ TEST_CASE("a shared GPU is one device with consumable capacity, or several where
   CHECK(one[0]["allowMultipleAllocations"] == true);
   CHECK(one[0]["capacity"]["memory"]["requestPolicy"]["default"] == "6144Mi");
   CHECK(one[0]["capacity"]["shares"]["value"] == "4");
-  CHECK_FALSE(one[1].contains("allowMultipleAllocations"));  // unknown memory cannot have a quota
+  // A GPU with unknown memory is not shared.
+  CHECK_FALSE(one[1].contains("allowMultipleAllocations"));
   const Json several = devices_of(resource_slices(two_gpus(), settings(4, false)));
   REQUIRE(several.size() == 5);
   CHECK(several[3]["name"] == "gpu-6e4a0f0e-1111-2222-3333-444455556666-share-3");
@@ -232,7 +233,7 @@ TEST_CASE("a claim's containers get its GPU and the limit that it consumed") {
   twice.devices.push_back(twice.devices[0]);
   CHECK(claim_answer(twice, units, config)->limits.at(units[0].uuid) == 12 * kGiB);
   CHECK(claim_answer(twice, units, config)->variables.at("BERTH_DEVICES") == units[0].uuid);
-  // A share whose size is not known is refused, because no limit could be set.
+  // A share of unknown size is refused, because no memory limit could be set.
   Claim unknown = *claim;
   unknown.devices[0].memory_bytes.reset();
   CHECK_FALSE(claim_answer(unknown, units, config));
@@ -280,7 +281,7 @@ TEST_CASE("a new claim gets only what is offered now, with the size of each shar
   CHECK_FALSE(sized(gpu, 0)->devices[0].memory_bytes.has_value());
   // A GPU with unknown memory cannot be shared, so it is allocated whole.
   CHECK(sized("gpu-00000000-1111-2222-3333-444455556666", 4));
-  // A claim keeps the size that it got first, whatever `--shares` is now.
+  // A claim keeps the share size of its first allocation, even if `--shares` is different now.
   const auto kept = claim_answer(*sized(gpu + "-share-3", 4), units, {2, KubePass::kEnv});
   CHECK(kept->limits.at(units[0].uuid) == 6 * kGiB);
 }
@@ -302,7 +303,8 @@ TEST_CASE("a GPU that claims hold under another naming is not published") {
   CHECK(withheld(whole, 4, false));
   CHECK(withheld(divided, 0, true));
   CHECK_FALSE(withheld(divided, 4, true));
-  CHECK_FALSE(withheld(divided, 2, true));  // the scheduler counts the memory
+  // The scheduler counts consumed memory, so a claim stays valid when --shares changes.
+  CHECK_FALSE(withheld(divided, 2, true));
   CHECK(withheld(divided, 4, false));
   CHECK(withheld(quarter, 0, false));
   CHECK(withheld(quarter, 4, true));

@@ -20,7 +20,8 @@ using Json = nlohmann::json;
 constexpr std::string_view kShareMark = "::";
 constexpr const char* kInside = "/run/berth";
 constexpr const char* kDomain = "berth.dev/";
-// Per GPU. The limit keeps the list small, because the kubelet gets it in one message.
+// The most steps per GPU. The kubelet gets the list of all steps in one message, so the list must
+// be small.
 constexpr std::uint64_t kMostSteps = 4096;
 
 /// Changes a MIG profile into a valid resource name, which may contain only letters, digits, "-",
@@ -42,7 +43,7 @@ std::optional<std::uint64_t> usable_memory(const model::Device& device) {
   return *total - std::min(*total, reserved ? *reserved : 0);
 }
 
-/// A value of a label: letters, digits and "-".
+/// The device's failed check as the value of a Kubernetes label: letters, digits and "-".
 std::string fault_of(const model::Device& device) {
   const auto check = failed_check(device);
   if (!check) return "";
@@ -62,17 +63,19 @@ const KubeUnit* unit_of(const std::vector<KubeUnit>& units, std::string_view id)
   return nullptr;
 }
 
-/// The equal parts in which a unit is offered. A count of 0: the unit is offered as a whole.
+/// The equal parts (shares or steps) into which a unit is divided. The count is 0 if it is not
+/// divided, or too small for one step.
 struct Parts {
   int count = 0;
-  std::optional<std::uint64_t> bytes;  // memory of each
+  std::optional<std::uint64_t> bytes;  // memory of each part
 };
 
 bool is_divided(const KubeUnit& unit, const KubeConfig& config) {
   return unit.profile.empty() && (config.shares > 0 || config.memory_step_bytes > 0);
 }
 
-/// The unit has no parts if it has less memory than one step, or if its memory is not known.
+/// Divides a unit into parts. The count is 0 if the unit has less memory than one step, or if its
+/// memory is not known.
 Parts parts_of(const KubeUnit& unit, const KubeConfig& config) {
   if (!is_divided(unit, config)) return {};
   if (config.shares > 0) return {config.shares, share_of(unit, config.shares)};
@@ -88,7 +91,7 @@ bool is_offered(std::string_view id, const KubeUnit& unit, const KubeConfig& con
   return number && *number >= 0 && *number < parts_of(unit, config).count;
 }
 
-/// The kubelet gave pieces of memory of several GPUs to one container, because no GPU had enough.
+/// The error for a container that got memory of several GPUs, because no single GPU had enough.
 Error scattered(const std::vector<const KubeUnit*>& given, const KubeAnswer& answer) {
   std::string found;
   for (const KubeUnit* unit : given)
@@ -106,7 +109,7 @@ void add_nodes(const std::vector<const KubeUnit*>& given, KubeAnswer& answer) {
     answer.nodes.emplace_back(common);
 }
 
-/// Groups ids by a key of their unit.
+/// Groups device ids by a key that is computed from the unit of each id.
 template <typename Key>
 std::vector<std::string> packed(const std::vector<std::string>& available,
                                 const std::vector<std::string>& required, std::size_t size,
@@ -124,7 +127,7 @@ std::vector<std::string> packed(const std::vector<std::string>& available,
   for (const std::string& id : required) take(groups[key(id)]);
   while (chosen.size() < size) {
     const std::size_t wanted = size - chosen.size();
-    // Use the smallest group that is large enough. If there is none, use the largest.
+    // Use the smallest group that is large enough. If no group is large enough, use the largest.
     std::vector<std::string>* best = nullptr;
     for (auto& [name, group] : groups) {
       if (group.empty()) continue;
@@ -150,7 +153,7 @@ model::Device device_of(const KubeUnit& unit) {
   return device;
 }
 
-/// uuid → the name of its group: the uuid of the group's first unit.
+/// Maps the uuid of a unit to the name of its group, which is the uuid of the group's first unit.
 using Groups = std::map<std::string, std::string>;
 Groups groups_of(const std::vector<KubeUnit>& units, model::Connection grade) {
   std::vector<model::Device> devices;
@@ -163,15 +166,15 @@ Groups groups_of(const std::vector<KubeUnit>& units, model::Connection grade) {
   return groups;
 }
 
-/// The grades of connection by which GPUs are grouped, the nearest first. Each group is inside a
-/// group of the next grade.
+/// The kinds of connection by which GPUs are grouped, fastest first. Each group lies within one
+/// group of the next kind.
 constexpr std::array kGrades{model::Connection::kNvLink, model::Connection::kSwitch,
                              model::Connection::kSwitches, model::Connection::kHostBridge,
                              model::Connection::kNode};
 
-/// Finds a group of grade `at` that has at least `size` available ids and all required ids. Of
-/// several groups, takes the one with the fewest available ids. If these are equal, takes the one
-/// inside the smaller group of the next grade, so that large groups stay whole.
+/// Finds a group of grade `at` that has at least `size` available ids and all required ids. Takes
+/// the group with the fewest available ids. If two have equally few, takes the one inside the
+/// smaller group of the next grade, so that large groups stay whole.
 std::optional<std::string> best_group(const std::vector<Groups>& groups, std::size_t at,
                                       const std::vector<std::string>& available,
                                       const std::vector<std::string>& required, std::size_t size) {
@@ -239,7 +242,8 @@ std::vector<KubeUnit> kube_units(const model::Snapshot& snapshot) {
 
 std::vector<KubeUnit> with_missing(std::vector<KubeUnit> seen,
                                    const std::vector<KubeUnit>& before) {
-  // For a lost GPU, it is unknown whether MIG is enabled, so it looks like a whole GPU.
+  // The driver does not report whether a lost GPU has MIG enabled, so the GPU looks like a whole
+  // GPU. Leave it out if it had slices before.
   std::erase_if(seen, [&](const KubeUnit& unit) {
     return !unit.healthy && unit.profile.empty() && !unit.pci.empty() &&
            std::any_of(before.begin(), before.end(), [&](const KubeUnit& old) {
@@ -256,7 +260,8 @@ std::vector<KubeUnit> with_missing(std::vector<KubeUnit> seen,
       if (!unit.numa) unit.numa = old->numa;
       if (!unit.memory_bytes) unit.memory_bytes = old->memory_bytes;
     }
-  // If the GPU has other MIG slices now, the missing slice was replaced and is not lost.
+  // If a missing slice's GPU has other MIG slices now, the missing slice was replaced and is not
+  // lost.
   const auto is_replaced = [&](const KubeUnit& old) {
     return !old.pci.empty() && std::any_of(seen.begin(), seen.end(), [&](const KubeUnit& unit) {
       return unit.healthy && unit.pci == old.pci;
@@ -370,7 +375,7 @@ void add_guard(KubeAnswer& answer, const KubeGuard& files) {
   answer.variables["BERTH_GUARD"] = folder;
   answer.mounts.push_back({library, files.library, true});
   answer.mounts.push_back({folder + "/limits", files.limits, true});
-  // Each process in the container counts its use in files in this folder.
+  // Each process in the container writes how much GPU memory it uses to files in this folder.
   answer.mounts.push_back({folder + "/usage", files.usage, false});
 }
 

@@ -61,7 +61,7 @@ TEST_CASE("a GPU that fails or goes away is not healthy, and comes back") {
   const auto back = with_missing(kube_units(machine_of(2)), gone);
   CHECK(back.size() == 2);
   CHECK(back[1].healthy);
-  // A slow GPU is not broken: a pod that runs on it keeps it.
+  // A slow GPU counts as healthy, so its pods keep it.
   auto hot = machine_of(1);
   hot.devices[0].readings.temperature_celsius = 97.0;
   CHECK(kube_units(hot)[0].healthy);
@@ -135,7 +135,8 @@ TEST_CASE("memory is offered in steps, and a container gets steps of one GPU") {
   const auto offered = kube_resources(units, config);
   REQUIRE(offered.size() == 1);
   CHECK(offered[0].name == "berth.dev/gpu-memory");
-  REQUIRE(offered[0].devices.size() == 8);  // four steps of 5 GiB in 24 GiB
+  // A GPU of 24 GiB has four steps of 5 GiB, and there are two GPUs.
+  REQUIRE(offered[0].devices.size() == 8);
   CHECK(offered[0].devices[7].id == share(1, 3));
   CHECK(offered[0].devices[7].memory_limit_bytes == 5ULL << 30U);
   const auto answer = kube_answer({share(1, 0), share(1, 3)}, units, config);

@@ -21,13 +21,13 @@ std::string joined(const std::string& reason, const std::string& message) {
   return message.empty() ? reason : reason + ": " + message;
 }
 
-/// Whether a retry cannot change the reason.
+/// Whether this reason means that the pod will not start, however long we wait.
 bool is_final(const std::string& reason) {
   return reason == "ErrImageNeverPull" || reason == "InvalidImageName" ||
          reason == "ImagePullBackOff" || reason == "CreateContainerConfigError";
 }
 
-/// "containerd://1.6.20" → 1; 0 if it is not containerd.
+/// Returns the major version: 1 for "containerd://1.6.20"; 0 if the runtime is not containerd.
 int containerd_major(const std::string& runtime) {
   constexpr std::string_view kName = "containerd://";
   if (!runtime.starts_with(kName)) return 0;

@@ -91,7 +91,7 @@ TEST_CASE("a random walk with crashes at every point never has a GPU in both que
         REQUIRE_FALSE((berth_gives && now.node.use != NodeUse::kNone));
         REQUIRE_FALSE((slurm_gives && now.leases > 0));
         if (to_the_end) continue;
-        // Each queue that is open may start a job.
+        // A queue that is open may start a job.
         if (berth_gives && one_in(3)) now.leases = 1;
         if (slurm_gives && one_in(3)) now.node.use = NodeUse::kJobs;
       }

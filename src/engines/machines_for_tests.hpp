@@ -12,7 +12,8 @@
 
 namespace berth::engines {
 
-/// `n` equal GPUs; the first half is near processors 0-1 and 4-5, the second near the others.
+/// `n` equal GPUs. The first half of them is near processors 0-1 and 4-5, the second half is near
+/// processors 2-3 and 6-7.
 inline model::Snapshot machine_of(int n) {
   model::Snapshot seen;
   seen.host.hostname = "lab1.example.org";
@@ -33,7 +34,8 @@ inline model::Snapshot machine_of(int n) {
   return seen;
 }
 
-/// Two sockets with two cores of two threads each: 0-1 and 4-5 on the first.
+/// Two sockets with two cores each, and two threads per core. Processors 0-1 and 4-5 are on the
+/// first socket.
 inline std::optional<CpuTopology> two_sockets() {
   CpuTopology topology;
   topology.sockets = 2;

@@ -15,7 +15,8 @@
 namespace berth::engines {
 namespace {
 
-/// Whether a program listens on this socket. A listener whose queue is full counts as well.
+/// Whether a program listens on this socket. A full queue of connections also shows that a program
+/// listens.
 bool accepts(const std::string& path) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -44,7 +45,8 @@ void mark(KubeUnit& unit, const std::string& why) {
 
 std::vector<std::string> OtherPlugins::running() const {
   std::vector<std::string> all;
-  // "nvidia-gpu.sock", "nvidia-mig-1g.10gb.sock"; on Google's nodes "nvidiaGPU-1700000000.sock".
+  // The sockets of NVIDIA's plugin are "nvidia-gpu.sock" and "nvidia-mig-1g.10gb.sock"; on Google's
+  // nodes "nvidiaGPU-1700000000.sock".
   if (any_accepts(devices_, "nvidia", ".sock"))
     all.push_back(text("NVIDIA's device plugin offers the GPUs of this node as nvidia.com/gpu"));
   if (any_accepts(kubelet_ + "/plugins_registry", "gpu.nvidia.com", ".sock"))

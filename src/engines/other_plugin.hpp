@@ -1,6 +1,6 @@
-// Another program on a Kubernetes node that gives its NVIDIA GPUs to pods: NVIDIA's device plugin,
-// which the GPU Operator installs and which owns nvidia.com/gpu, or NVIDIA's driver for claims.
-// Neither knows which GPUs Berth has allocated. So while one of them runs, Berth allocates none.
+// Another program on a Kubernetes node that gives NVIDIA GPUs to pods: NVIDIA's device plugin,
+// which the GPU Operator installs and which owns nvidia.com/gpu, or NVIDIA's DRA driver. Neither
+// knows which GPUs Berth has allocated. So while one of them runs, Berth allocates none.
 #pragma once
 
 #include <map>
@@ -11,10 +11,10 @@
 
 namespace berth::engines {
 
-/// KubeUnit::fault of a unit that another program may give to pods.
+/// KubeUnit::fault of all units while another program may give them to pods.
 inline constexpr const char* kOtherPluginFault = "other-plugin";
 
-/// Ends NVIDIA's device plugin on a node of the GPU Operator.
+/// The command that ends NVIDIA's device plugin on a node of the GPU Operator.
 inline constexpr const char* kOtherPluginHint =
     "kubectl label node NODE nvidia.com/gpu.deploy.device-plugin=false --overwrite";
 
@@ -27,10 +27,10 @@ class OtherPlugins {
   OtherPlugins(std::string kubelet, std::string devices, Part own)
       : kubelet_(std::move(kubelet)), devices_(std::move(devices)), own_(own) {}
 
-  /// A translated sentence for each of these programs whose socket accepts a connection now. A
-  /// socket that a killed program left does not count.
+  /// Returns a translated sentence for each other plugin or driver whose socket accepts a
+  /// connection now. The socket of a killed program does not count.
   [[nodiscard]] std::vector<std::string> running() const;
-  /// Marks all units as unhealthy while such a program runs.
+  /// Marks all units as unhealthy while another plugin or driver runs.
   void apply(std::vector<KubeUnit>& units) const;
 
  private:
@@ -38,8 +38,8 @@ class OtherPlugins {
   Part own_;
 };
 
-/// Marks as unhealthy the units that pods already have through another resource. `pods` maps the id
-/// of a device ("GPU-1", "MIG-1", "GPU-1::3") to its pod ("default/train").
+/// Marks units as unhealthy if a pod already has them through another resource. `pods` maps the id
+/// of a device ("GPU-1", "MIG-1", "GPU-1::3") to the pod that has it ("default/train").
 void mark_held_elsewhere(std::vector<KubeUnit>& units,
                          const std::map<std::string, std::string>& pods);
 

@@ -42,7 +42,8 @@ Result<std::vector<std::string>> OwnQueue::units() const {
   if (!text_of && problem == ENOENT) return std::vector<std::string>();
   if (!text_of) return unusable(file_in(state_), error_words(problem));
   const auto lines = split(*text_of, '\n');
-  // A complete file ends with an empty line.
+  // A complete file starts with kTitle and ends with a newline, so the last element of `lines` is
+  // empty.
   if (lines.size() < 2 || lines.front() != kTitle || !lines.back().empty())
     return unusable(file_in(state_), text("it is damaged"));
   return std::vector<std::string>(lines.begin() + 1, lines.end() - 1);
@@ -71,7 +72,8 @@ Result<Descriptor> OwnQueue::hold() const {
 Status OwnQueue::set(const std::vector<std::string>& units, bool closed) const {
   const auto locked = lock(LOCK_EX);
   if (!locked) return locked.error();
-  // A damaged file closes every unit, so no unit is open until the file is replaced.
+  // A damaged file closes all units. If so, refuse to open units, because it is unknown which were
+  // closed.
   auto before = this->units();
   if (!before && !closed) return before.error();
   std::vector<std::string> all = before ? *std::move(before) : std::vector<std::string>();

@@ -1,6 +1,6 @@
-// The GPUs of a Kubernetes node that are in Berth's own queue, so that no pod may get them: a file
-// in the state folder of `berth-k8s`. `berth k8s lend` and `reclaim` write it. `berth-k8s` holds
-// its lock while it gives a device to a pod, so a device is never given after it was closed.
+// A file in the state folder of `berth-k8s` that lists the GPUs of a Kubernetes node in Berth's own
+// queue. No pod may get these GPUs. `berth k8s lend` and `reclaim` write the file. `berth-k8s`
+// locks it while it gives a device to a pod, so a closed device is never given to a pod.
 #pragma once
 
 #include <string>
@@ -20,21 +20,21 @@ class OwnQueue {
   /// `state`: the state folder.
   explicit OwnQueue(std::string state) : state_(std::move(state)) {}
 
-  /// Creates the state folder for this user alone. An existing one keeps its permissions, and is
-  /// refused if others may write to it, because they could replace its files. `command`: the
-  /// command that uses the folder; the hint of the error contains it. Fails with kUnavailable
-  /// (E0514).
+  /// Creates the state folder for this user alone. An existing folder keeps its permissions. It is
+  /// refused if other users may write to it, because they could replace its files. `command`: the
+  /// command that uses the folder, for the error's hint. Fails with kUnavailable (E0514).
   [[nodiscard]] Status make_folder(const std::string& command) const;
   /// The units that are closed for pods. Fails with kUnavailable (E1081) if the file cannot be read
-  /// or is damaged: then any unit may be closed.
+  /// or is damaged; the caller must then treat all units as closed.
   [[nodiscard]] Result<std::vector<std::string>> units() const;
-  /// Writes to the file that these units are closed for pods, or open again. Waits while another
-  /// process keeps the result of `hold()`. If the file is damaged and `closed` is true, the new
-  /// file lists only these units. Fails with kUnavailable (E1081).
+  /// Stores that these units are closed for pods, or open again. Waits until no process has a
+  /// result of hold(). If the file is damaged and `closed` is true, the new file lists only these
+  /// units. Fails with kUnavailable (E1081).
   [[nodiscard]] Status set(const std::vector<std::string>& units, bool closed) const;
-  /// While the result exists, no unit can be closed. Fails with kUnavailable (E1081).
+  /// Locks the file: no unit can be closed while the returned descriptor is open. Fails with
+  /// kUnavailable (E1081).
   [[nodiscard]] Result<Descriptor> hold() const;
-  /// Marks the closed units as unhealthy. If it is unknown which units are closed, marks all.
+  /// Marks the closed units as unhealthy. If the file is damaged, marks all units.
   void apply(std::vector<KubeUnit>& units) const;
 
  private:

@@ -84,7 +84,8 @@ TEST_CASE("an existing folder keeps its permissions, and one that others may wri
     CHECK(OwnQueue(found).make_folder("berth k8s dra"));
     CHECK(mode(found) == kept);
   }
-  for (const unsigned open : {01777U, 0775U}) {  // 01777 is the mode of /tmp
+  // Folders that others may write to are refused. 01777 is the mode of /tmp.
+  for (const unsigned open : {01777U, 0775U}) {
     fs::permissions(found, fs::perms(open));
     const auto refused = OwnQueue(found).make_folder("berth k8s dra");
     REQUIRE_FALSE(refused);

@@ -46,8 +46,8 @@ class Comparison {
     return std::find(line.nodes.begin(), line.nodes.end(), own) != line.nodes.end();
   }
 
-  /// The resources that the configuration promises: {"gpu:rtx_3090" → 4, "shard" → 16} for
-  /// "gpu:rtx_3090:4(S:0),shard:16".
+  /// Returns the resources that slurm.conf declares for the node: {"gpu:rtx_3090" → 4, "shard" →
+  /// 16} for "gpu:rtx_3090:4(S:0),shard:16".
   [[nodiscard]] std::map<std::string, std::uint64_t> promised() const {
     std::map<std::string, std::uint64_t> counts;
     const auto at = node_->words.find("gres");
@@ -197,7 +197,7 @@ class Comparison {
                  printable(line.type), gpu->type),
             line_for(file));
       compare_cores(line, *gpu, file);
-      // A line for several GPUs gives all of them the same links.
+      // A line of gres.conf for several GPUs gives the same Links= value to each of them.
       if (!gpu->links.empty() && line.links != gpu->links)
         add("links_differ",
             line.links.empty()

@@ -10,8 +10,8 @@
 
 namespace berth::engines {
 
-/// A difference between the configuration and the machine. `id` is stable; both sentences are
-/// translated.
+/// A difference between the configuration and the machine. `id` never changes, so programs can use
+/// it; both sentences are translated.
 struct Difference {
   std::string id, what, fix;
 };
@@ -20,7 +20,7 @@ struct Difference {
 struct SlurmMachine {
   GresNode node;
   std::function<bool(const std::string&)> file_exists;
-  std::string plugin_folder;     // the folder that contains gres_gpu.so; "" not found
+  std::string plugin_folder;     // the folder that contains gres_gpu.so; "": not found
   bool has_nvml_plugin = false;  // whether gpu_nvml.so is in the same folder
 };
 

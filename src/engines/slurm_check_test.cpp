@@ -16,7 +16,7 @@ constexpr const char* kGres =
     "Name=gpu Type=rtx_3090 File=/dev/nvidia[0-1] Cores=0-1\n"
     "Name=gpu Type=rtx_3090 File=/dev/nvidia[2-3] Cores=2-3\n";
 
-/// The ids of the differences, separated by blanks.
+/// Returns the ids of the differences, separated by blanks.
 std::string found(std::string_view slurm, std::optional<std::string_view> gres = kGres,
                   const char* cgroup = "ConstrainDevices=yes", bool nvml = true,
                   bool nvlinks = false) {

@@ -16,8 +16,8 @@ namespace {
 constexpr std::size_t kMostNames = 65'536;
 constexpr int kMostIncludes = 8;
 
-/// Adds the names for a list of numbers: "1-3,07" → "1", "2", "3", "07". Leading zeros are part of
-/// a name.
+/// Adds the names for a list of numbers: "1-3,07" becomes "1", "2", "3" and "07". Leading zeros
+/// stay in the names.
 void add_numbers(std::string_view head, std::string_view numbers, std::string_view tail,
                  std::vector<std::string>& names) {
   for (const std::string_view part : split(numbers, ',')) {
@@ -62,7 +62,8 @@ std::string value_of(const SlurmWords& words, std::string_view key) {
   return at == words.end() ? "" : at->second;
 }
 
-/// The text with the files that it includes, as far as they can be read.
+/// Returns the text with each Include line replaced by the file that it names. A file that cannot
+/// be read is left out.
 std::string with_includes(const std::string& folder, std::string_view text, int depth) {
   std::string all;
   for (const std::string& line : doctor::joined_lines(text, true)) {

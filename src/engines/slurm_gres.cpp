@@ -13,7 +13,8 @@
 namespace berth::engines {
 namespace {
 
-/// The numbers in a name: 0, 7, 0 for "gpu0/gi7/ci0/access". A part that is missing is -1.
+/// The numbers in a name of a MIG device file: 0, 7, 0 for "gpu0/gi7/ci0/access". A number that is
+/// missing is -1.
 struct MigName {
   long gpu = -1, gpu_instance = -1, compute_instance = -1;
 };
@@ -38,7 +39,7 @@ std::string file_of(const model::Device& device) {
              : "/dev/dri/renderD" + std::to_string(*device.minor_number);
 }
 
-/// The profile of a partition: "1g.10gb" for "MIG 1g.10gb".
+/// Returns the profile in the name of a partition: "1g.10gb" for "MIG 1g.10gb".
 std::string profile_of(const model::Partition& part) {
   std::string_view name = part.name;
   if (name.starts_with("MIG ")) name.remove_prefix(4);
@@ -102,8 +103,8 @@ void add_device(const model::Device& device, const GresNode& around, const MigMi
   add_slices(device, minors, one, node);
 }
 
-/// Combines files: "/dev/nvidia[0-1]" for "/dev/nvidia0", "/dev/nvidia1". Different prefixes are
-/// separated by commas.
+/// Combines device files into one expression: "/dev/nvidia[0-1]" for "/dev/nvidia0",
+/// "/dev/nvidia1". Files with different prefixes are separated by commas.
 std::string joined_files(const std::vector<std::string>& files) {
   std::string out;
   for (std::size_t i = 0; i < files.size();) {

@@ -21,7 +21,7 @@ TEST_CASE("a type is a part of the name that Slurm finds itself") {
 
 TEST_CASE("GPUs stand in the order of PCI, those of one kind on one line") {
   auto seen = machine_of(4);
-  // The driver numbers these GPUs in another order than the PCI bus.
+  // The driver's minor numbers of these GPUs do not follow the order of the PCI bus.
   std::swap(seen.devices[0].minor_number, seen.devices[3].minor_number);
   const auto node = gres_node(seen, two_sockets(), {});
   CHECK(gres_lines(node, {}) == Lines{"Name=gpu Type=rtx_3090 File=/dev/nvidia3 Cores=0-1",

@@ -22,7 +22,8 @@ const model::Device* with_minor(const model::Snapshot& snapshot, int number) {
   return nullptr;
 }
 
-/// The value of a field in a line: "IDLE+DRAIN" for "State=IDLE+DRAIN". Blanks separate fields.
+/// Returns the value of a field in a line: "IDLE+DRAIN" if the line contains "State=IDLE+DRAIN".
+/// Blanks separate fields.
 std::string_view field(std::string_view line, std::string_view name) {
   std::size_t at = 0;
   while ((at = line.find(name, at)) != std::string_view::npos) {

@@ -1,4 +1,4 @@
-// The health of a node, for Slurm: which of its GPUs are unfit, and how to change the state of the
+// The health of a node for Slurm: which of its GPUs are unfit, and whether to drain or resume the
 // node. Pure.
 #pragma once
 
@@ -12,22 +12,24 @@
 
 namespace berth::engines {
 
-/// The prefix of reasons that Berth sets. Only nodes with such a reason are resumed.
+/// The prefix of all drain reasons that Berth sets. Berth resumes only nodes whose reason has this
+/// prefix.
 inline constexpr std::string_view kReasonMark = "berth: ";
 
-/// The numbers in a list such as "0-1,3" of SLURM_JOB_GPUS. nullopt if the text has another form.
+/// Parses a list of numbers such as "0-1,3" in SLURM_JOB_GPUS. nullopt if the text has another
+/// form.
 [[nodiscard]] std::optional<std::vector<int>> job_gpus(std::string_view list);
-/// The numbers of NVIDIA's device files that gres.conf has for this node; empty if there are none.
+/// The minor numbers of the GPUs that gres.conf lists for this node; empty if there are none.
 [[nodiscard]] std::vector<int> configured_gpus(const SlurmConfig& config, const std::string& node);
-/// The numbers of the GPUs that exist.
+/// The minor numbers of the GPUs that this machine has.
 [[nodiscard]] std::vector<int> gpus_here(const model::Snapshot& snapshot);
 
-/// The reason for Slurm: "berth: GPU 1: lost; GPU 3: not there"; "" if all are fit. In English, at
-/// most 200 bytes.
+/// The drain reason for Slurm: "berth: GPU 1: lost; GPU 3: not there"; "" if all GPUs are fit. The
+/// reason is in English and has at most 200 bytes.
 [[nodiscard]] std::string unfit_reason(const model::Snapshot& snapshot,
                                        const std::vector<int>& numbers);
 
-/// Whether jobs have resources of the node. kUnknown: it does not answer Slurm.
+/// Whether the node runs jobs of Slurm. kUnknown: the node does not answer Slurm.
 enum class NodeUse : unsigned char { kNone, kJobs, kUnknown };
 /// The state of the node in Slurm.
 struct NodeState {
@@ -39,8 +41,9 @@ struct NodeState {
 [[nodiscard]] std::optional<NodeState> node_state(std::string_view line);
 
 enum class NodeAction : unsigned char { kNone, kDrain, kResume };
-/// What to do with the node. If another program or person drained it, or if its GPUs are in Berth's
-/// own queue, it is left alone. If Berth drained it for a GPU, it is resumed once `unfit` is empty.
+/// Decides how to change the node. If `unfit` is not empty, a node that nobody drained is drained.
+/// If `unfit` is empty, a node that Berth drained for a GPU is resumed. A node that another program
+/// or person drained, or whose GPUs are in Berth's own queue, is left alone.
 [[nodiscard]] NodeAction action_for(const std::string& unfit, const NodeState& state);
 
 }  // namespace berth::engines

@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kContext = std::uint64_t{1} << 30U;
 constexpr const char* kRunning = "/running";
 
-/// Whether the counters were made so recently that the kubelet may not list their pod yet.
+/// Whether the folder of counters is so new that the kubelet may not list its pod yet.
 bool is_new(const std::string& folder) {
   constexpr std::chrono::seconds kSettle(30);
   std::error_code problem;
@@ -35,8 +35,8 @@ void note_running(const std::string& state, const std::vector<std::string>& slot
   std::string text;
   for (const std::string& slot : slots) text += slot + "\n";
   const std::string path = state + kRunning;
-  // If the file cannot be written, the old list stays, and counted_in_pods() may also count pods
-  // that have ended.
+  // A failed write is ignored: the old list stays, and counted_in_pods() may also count pods that
+  // have ended.
   if (slurp(path) != text) static_cast<void>(replace_file(path, text, 0600));
 }
 

@@ -22,13 +22,13 @@ TEST_CASE("memory that no program with the guard can have is used without it") {
   const auto marked = [&](std::uint64_t used, const std::vector<guard::CountedUse>& counted) {
     for (model::Device& device : seen.devices) device.readings.memory_used_bytes = used;
     mark_unguarded(units = kube_units(seen), seen, counted);
-    CHECK_FALSE(units[1].unguarded);  // no pod has a share of it
+    CHECK_FALSE(units[1].unguarded);  // no pod has a share of this unit
     return units[0].unguarded;
   };
   CHECK_FALSE(marked(20 * kGiB, {}));
   CHECK(marked(2 * kGiB, {{uuid, 0, 0}}));
   CHECK_FALSE(marked(kGiB, {{uuid, 0, 0}}));
-  // Two processes with 3 GiB, and up to 1 GiB for the context of each.
+  // Two processes use 3 GiB, their contexts up to 1 GiB each, and 1 GiB more is tolerated.
   CHECK_FALSE(marked(6 * kGiB, {{uuid, 2 * kGiB, 1}, {uuid, kGiB, 1}}));
   CHECK(marked(7 * kGiB, {{uuid, 2 * kGiB, 1}, {uuid, kGiB, 1}}));
 }
@@ -40,7 +40,8 @@ TEST_CASE("what a pod counted that has ended is not expected any more") {
   const std::string slot = slot_name(uuid + "::3"), folder = made + "/slots/" + slot;
   CHECK(slot == uuid + "--3");
   REQUIRE(guard::files_for_container(folder, made + "/lib", {{uuid, kGiB}}));
-  CHECK(counted_in_pods(made).size() == 1);  // no list of running pods was stored yet
+  // Without a stored list of running pods, all counters count.
+  CHECK(counted_in_pods(made).size() == 1);
   note_running(made, {});
   CHECK(counted_in_pods(made).size() == 1);  // the share was just allocated, so it still counts
   const timespec old[2]{{1'700'000'000, 0}, {1'700'000'000, 0}};

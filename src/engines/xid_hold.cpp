@@ -44,7 +44,7 @@ void XidHold::apply(std::vector<KubeUnit>& units) {
     unit.fault = fmt::format("xid-{}", held->second.code);
   }
   for (auto held = held_.begin(); held != held_.end();) {
-    // start counting when the GPU has recovered
+    // count only scans without a fault: start again while the GPU is faulty
     if (unwell.contains(held->first)) held->second.left = looks_ + 1;
     held = --held->second.left <= 0 ? held_.erase(held) : std::next(held);
   }

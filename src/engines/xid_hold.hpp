@@ -1,5 +1,5 @@
-// Marks a GPU as unhealthy at once when it reports a fatal Xid, and as healthy after several scans
-// without a fault. Pure.
+// Marks a GPU as unhealthy as soon as it reports a fatal Xid. Marks it as healthy again after
+// several scans without a fault. Pure.
 #pragma once
 
 #include <map>
@@ -16,9 +16,11 @@ class XidHold {
   /// `looks`: the number of scans without a fault after which the GPU is healthy.
   explicit XidHold(int looks) : looks_(looks) {}
 
-  /// Xids that are faults of the application are ignored. Returns whether one was fatal.
+  /// Adds Xids. Those that are faults of the application are ignored. Returns whether an added Xid
+  /// was fatal.
   bool add(const std::vector<model::XidEvent>& events);
-  /// Changes the result of a scan: marks the GPUs with a fatal Xid, also their MIG slices.
+  /// Changes the result of a scan: marks the GPUs that had a fatal Xid, and their MIG slices, as
+  /// unhealthy.
   void apply(std::vector<KubeUnit>& units);
 
  private:
@@ -26,7 +28,8 @@ class XidHold {
     int code = 0, left = 0;
   };
   int looks_;
-  std::map<std::string, Held> held_;  // held GPUs by PCI address, without the function
+  /// GPUs that are marked as unhealthy, by PCI address without the function.
+  std::map<std::string, Held> held_;
 };
 
 }  // namespace berth::engines

@@ -47,8 +47,8 @@ bool is_mps_server(std::string_view command) {
   return program.ends_with("nvidia-cuda-mps-server") || program == "[nvidia-cuda-mps]";
 }
 
-/// Whether the program always keeps device nodes open without using GPU memory. Such a program does
-/// not explain memory in use.
+/// Whether this is a daemon that always keeps device nodes open but uses no GPU memory. Such a
+/// daemon cannot be the cause of memory in use.
 bool is_attendant(std::string_view command) {
   static constexpr std::string_view kAttendants[] = {
       "nvidia-persistenced", "nv-hostengine", "nvidia-powerd", "dcgm-exporter",
@@ -88,7 +88,8 @@ std::string cause_of(const model::Device& device, const model::Unattributed& row
   return "unknown";
 }
 
-/// The pid of a listed process in the /proc that was searched for holders; -1 if it is not known.
+/// The pid of a listed process in the /proc that was searched for open device nodes; -1 if it is
+/// not known.
 std::int64_t folder_of(const model::DeviceProcess& process, bool foreign_namespace) {
   if (process.host_pid && !foreign_namespace) return *process.host_pid;
   return process.pid.value_or(-1);

@@ -10,13 +10,14 @@
 
 namespace berth::inventory {
 
-/// After how many ticks each of the slower values is read, and what else is reported.
+/// How often the slower values are read, in ticks, and which other values are reported.
 struct SamplePace {
   std::uint32_t processes_every = 1;
-  std::uint32_t all_every = 0;       // all readings, health and partitions; 0: never read
-  std::uint32_t throttle_every = 0;  // the reasons for low clocks; 0: never read
-  bool xids = false;                 // whether to wait for Xids
-  /// Whether all readings include PCIe throughput, for which the driver waits 20 ms twice.
+  /// All readings, health and partitions: every so many ticks; 0: never.
+  std::uint32_t all_every = 0;
+  std::uint32_t throttle_every = 0;  // the reasons for low clocks: every so many ticks; 0: never
+  bool xids = false;                 // whether to receive Xids
+  /// Whether `all_every` includes PCIe throughput. The driver takes 40 ms to measure it.
   bool pcie_throughput = false;
 };
 
@@ -25,7 +26,7 @@ struct DeviceSample {
   std::vector<model::DeviceProcess>
       processes;                       // processes, with only those fields that the driver fills
   std::int64_t unix_milliseconds = 0;  // when the sample was read
-  /// why `processes` is unknown; kNotAsked on a tick without process list
+  /// why `processes` is unknown; kNotAsked if this tick did not read the process list
   std::optional<model::Absence> no_process_list = {};
   bool has_throttle = false;              // Device::throttle_reasons were read
   bool has_all = false;                   // all readings, health and partitions were read

@@ -19,7 +19,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// The number that the child's end of the pipe gets. The child closes all descriptors above it.
+/// The descriptor of the pipe in the child. The child closes all higher descriptors.
 constexpr int kPipe = 3;
 void close_others(int pipe) {
   const int nowhere = ::open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -38,7 +38,8 @@ void close_others(int pipe) {
   ::_exit(0);
 }
 
-/// Reads until the child closes the pipe. False: the child did not close it in time.
+/// Reads until the child closes the pipe. Returns false if the child did not close the pipe in
+/// time.
 bool read_all(int pipe, milliseconds at_most, std::string& bytes) {
   const auto until = std::chrono::steady_clock::now() + at_most;
   std::array<char, 4096> part{};
@@ -75,7 +76,8 @@ std::optional<std::string> call_in_child(milliseconds at_most,
   writing.reset();
   std::string bytes;
   const bool is_answered = read_all(reading.get(), at_most, bytes);
-  // A child that is blocked in the driver cannot be killed. Abandon it after a short time.
+  // A child that is blocked in the driver does not end on SIGKILL. Stop waiting for it after a
+  // short time.
   ::kill(child, SIGKILL);
   for (int tries = 0; tries < 20 && ::waitpid(child, nullptr, WNOHANG) == 0; ++tries)
     ::poll(nullptr, 0, 5);

@@ -9,7 +9,7 @@
 
 namespace berth::inventory {
 
-/// What `work` returns in the child; nullopt: it gave no answer in time.
+/// Runs `work` in a child and returns its result; nullopt if the child sent no result in time.
 [[nodiscard]] std::optional<std::string> call_in_child(std::chrono::milliseconds at_most,
                                                        const std::function<std::string()>& work);
 

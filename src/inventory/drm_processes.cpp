@@ -15,8 +15,8 @@ bool is_client_of(const DrmClient& client, const Device& device) {
          !client.pci_address.empty() && client.pci_address == device.pci_address;
 }
 
-/// The client's use of the device's own memory. If the device has none, its use of the host's
-/// memory.
+/// Returns how much of the device's own memory the client uses. If the device has no own memory,
+/// returns how much host memory the client uses.
 std::optional<std::uint64_t> memory_of(const DrmClient& client, const Device& device) {
   if (!device.memory_unified) return client.device_bytes;
   if (!client.device_bytes || !client.host_bytes)
@@ -60,8 +60,8 @@ void add_drm_processes(const system::DrmSearch& search, bool everybody,
     if (!search.finished) {
       device.readings.memory_used_bytes = model::Absence::kNoAnswer;
     } else if (!everybody) {
-      // The processes of other users and their memory are not visible. Mark both as unknown, so
-      // that the device does not look unused.
+      // Processes of other users may use the device, but they cannot be seen. Mark memory and
+      // processes as unknown, so that the device does not look unused.
       device.readings.memory_used_bytes = model::Absence::kNoPermission;
       device.processes_unknown = model::Absence::kNoPermission;
       device.note = text("only root sees which processes of other users use the GPU");

@@ -10,9 +10,9 @@
 namespace berth::inventory {
 
 /// Adds a row for every client of an AMD or Intel device in `devices`. DeviceProcess::device is the
-/// device's index in `devices`; `pid` is the pid in the /proc that was read. `everybody`: every
-/// process was readable, so the sum of the clients may replace a missing total. If the search was
-/// not finished, the processes on the device stay unknown.
+/// device's index in `devices`; `pid` is the pid in the /proc that was read. If `everybody`, all
+/// processes were readable, so the sum of the clients may replace a missing total. If the search
+/// was not finished, the device's processes stay unknown.
 void add_drm_processes(const system::DrmSearch& search, bool everybody,
                        std::vector<model::Device>& devices,
                        std::vector<model::DeviceProcess>& processes);

@@ -85,7 +85,7 @@ TEST_CASE("a device with unreadable processes and memory does not count as unuse
   std::vector<DeviceProcess> rows;
   add_drm_processes({}, false, devices, rows);
   CHECK(devices[0].processes_unknown == Absence::kNoPermission);
-  // its used memory is known, so the use by other processes is visible
+  // used memory is known, so processes that cannot be seen do not make the device look unused
   CHECK_FALSE(devices[1].processes_unknown);
   devices[0].processes_unknown.reset();
   devices[0].readings.memory_used_bytes = Absence::kNotSupported;

@@ -18,8 +18,8 @@ class Filler {
   void fill(DeviceProcess& row) {
     const bool host = translator_.view() == system::PidView::kHost;
     if (!row.host_pid && row.pid) {
-      // The pid was found in /proc. If this /proc is the host's, the pid is the host's, and the pid
-      // in this namespace may differ.
+      // This pid was found in /proc. If /proc belongs to the host, this is the host's pid, and the
+      // pid in this namespace may differ.
       if (translator_.view() == system::PidView::kForeign) {
         reader_.fill(row, *row.pid, depth_);
         return;

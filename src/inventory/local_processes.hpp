@@ -1,4 +1,4 @@
-// Adds the user, command and home of each process in the driver's list, from /proc.
+// Reads the user, the command and other /proc fields of each process in the driver's list.
 #pragma once
 
 #include <vector>
@@ -10,9 +10,9 @@
 
 namespace berth::inventory {
 
-/// Fills the /proc fields of every row, and reads each process once even if it uses several
-/// devices. Rows with a host_pid get a `pid` if the translator knows one. Rows that only have a
-/// `pid` (DRM clients) keep it.
+/// Fills the /proc fields of every row. Each process is read only once, even if it has several
+/// rows. A row with a host_pid also gets a `pid` if the translator knows it. A row that only has a
+/// `pid` (DRM clients) keeps it.
 void fill_local(std::vector<model::DeviceProcess>& processes, const Roots& roots,
                 const system::PidTranslator& translator, system::Depth depth);
 

@@ -14,18 +14,18 @@
 namespace berth::inventory {
 namespace {
 
-/// The driver may have to initialize GPUs first.
+/// The driver may have to initialize the GPUs first, so the child gets several seconds.
 constexpr std::chrono::seconds kDeadline(5);
 constexpr std::uint32_t kMostDevices = 64;
 
 enum class Do : unsigned char { kSet, kCheck };
 
-/// The child's answer about all limits: the driver's first error, or a limit that differs from the
-/// requested one.
+/// The child's answer: the driver's first error, or the first limit that differs from the requested
+/// one.
 struct Answer {
   nvmlReturn_t code = NVML_SUCCESS;
   std::uint64_t hard = 0;
-  std::uint32_t limit = 0;  // index of the limit
+  std::uint32_t limit = 0;  // index of the limit that failed or differs
 };
 
 nvmlReturn_t find_device(const nvml::Api& api, const std::string& uuid, nvmlDevice_t& found) {
@@ -68,7 +68,7 @@ Answer call_driver(const std::string& library, Do what, const std::string& group
   return answer;
 }
 
-/// False: the child gave no answer in time.
+/// Runs the request in a child. Returns false if the child sent no answer in time.
 bool ask(const std::string& library, Do what, const std::string& group,
          const std::vector<MemoryLimit>& limits, Answer& answer) {
   const auto bytes = call_in_child(kDeadline, [&] {

@@ -12,19 +12,19 @@
 namespace berth::inventory {
 
 struct MemoryLimit {
-  std::string uuid;  // uuid of a whole GPU, because the driver limits no MIG partitions
+  std::string uuid;  // uuid of a whole GPU; the driver cannot limit MIG partitions
   std::uint64_t bytes = 0;
 };
 
-/// The version of the first driver with such limits.
+/// The first driver version that can limit the memory of a control group.
 inline constexpr int kMemoryLimitDriver = 615;
 [[nodiscard]] bool can_limit_memory(const model::Driver& driver);
 
-/// Sets the limits of a group, for which the driver needs root. The limits end when the group is
-/// removed. Fails with kUnavailable (E1067).
+/// Sets the limits of a group. The driver allows this only to root. The limits end when the group
+/// is removed. Fails with kUnavailable (E1067).
 [[nodiscard]] Status set_memory_limits(const std::string& library, const std::string& group,
                                        const std::vector<MemoryLimit>& limits);
-/// Asks the driver whether the group has exactly these limits. Every user may do that. Fails with
+/// Asks the driver whether the group has exactly these limits. Every user may call it. Fails with
 /// kUnavailable (E1067).
 [[nodiscard]] Status check_memory_limits(const std::string& library, const std::string& group,
                                          const std::vector<MemoryLimit>& limits);

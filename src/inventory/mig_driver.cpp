@@ -20,8 +20,8 @@ using model::MigPlacement;
 using model::MigProfile;
 using nvml::Api;
 
-/// Time limits: reading is a part of each scan of the machine; a change may take the driver some
-/// seconds.
+/// Time limits in seconds. Every scan of the machine reads the partitions, so reading must be
+/// short. The driver may need several seconds for a change.
 constexpr std::chrono::seconds kReadWithin(5), kChangeWithin(20);
 constexpr std::uint32_t kMostDevices = 64, kMostPlaces = 64, kMostInstances = 64;
 
@@ -40,13 +40,14 @@ bool is_complete(const Api& api) {
          api.DeviceGetComputeInstanceId != nullptr && api.DeviceGetMaxMigDeviceCount != nullptr;
 }
 
-/// Whether the profile does not exist on this GPU, or in this driver.
+/// Whether the code means that the GPU or the driver does not have this MIG profile.
 bool is_no_profile(nvmlReturn_t code) {
   return code == NVML_ERROR_NOT_SUPPORTED || code == NVML_ERROR_INVALID_ARGUMENT ||
          code == NVML_ERROR_NOT_FOUND;
 }
 
-// The following functions run in the child. If they return a code, it is the driver's first error.
+// The following functions run in the child. Those that return a code return the driver's first
+// error, or NVML_SUCCESS.
 
 std::string uuid_of(const Api& api, nvmlDevice_t device) {
   std::array<char, 97> text{};
@@ -99,7 +100,7 @@ nvmlReturn_t read_instance(const Api& api, nvmlGpuInstance_t handle, MigCard& ca
     for (std::uint32_t i = 0; code == NVML_SUCCESS && i < std::min(count, kMostInstances); ++i) {
       nvmlComputeInstanceInfo_t compute{};
       code = api.ComputeInstanceGetInfo(all[i], &compute);
-      // Profiles of the same size may list the same instance, so add each instance only once.
+      // Several profiles of the same size may list one instance, so add each instance only once.
       if (code == NVML_SUCCESS &&
           std::find(one.computes.begin(), one.computes.end(), compute.id) == one.computes.end())
         one.computes.push_back(compute.id);
@@ -145,7 +146,7 @@ nvmlReturn_t read_card(const Api& api, nvmlDevice_t device, std::vector<MigCard>
   return NVML_SUCCESS;
 }
 
-/// Finds the partition that programs see for a GPU instance and its compute instance.
+/// Finds the partition (MIG device) that consists of this GPU instance and its compute instance.
 nvmlReturn_t find_partition(const Api& api, nvmlDevice_t device, std::uint32_t instance,
                             std::uint32_t compute, model::Partition& found) {
   std::uint32_t count = 0;
@@ -188,7 +189,7 @@ nvmlReturn_t make_compute(const Api& api, const std::string& card, std::uint32_t
   return code == NVML_SUCCESS ? find_partition(api, device, id, info.id, made) : code;
 }
 
-// The following functions encode and decode what the child sends to its parent.
+// The following functions encode and decode the child's answer.
 
 void put(wire::Writer& out, const MigPlacement& place) {
   out.put(place.start);
@@ -205,7 +206,8 @@ void put_count(wire::Writer& out, const std::vector<T>& list) {
   out.put(static_cast<std::uint32_t>(list.size()));
 }
 
-/// Calls get() once for each element. If the count is wrong, stops at the end of the bytes.
+/// Calls get() once for each element. Stops at the end of the bytes if the stored count is too
+/// large.
 template <typename Get>
 void get_list(wire::Reader& in, Get get) {
   const auto count = in.get<std::uint32_t>();
@@ -286,7 +288,7 @@ Error not_removed(const std::string& why) {
           "nvidia-smi\nnvidia-smi mig -lgi"};
 }
 
-/// Runs in the child: writes the answer to `out`, and returns the driver's code.
+/// A function that the child runs. It writes the answer to `out` and returns the driver's code.
 using Work = std::function<nvmlReturn_t(const Api& api, wire::Writer& out)>;
 Result<std::string> ask(const std::string& library, std::chrono::milliseconds within,
                         Error (*failed)(const std::string&), const Work& work) {
@@ -318,7 +320,7 @@ Result<std::vector<MigCard>> read_mig_cards(const std::string& library) {
     nvmlReturn_t code = api.DeviceGetCount(&count);
     for (std::uint32_t i = 0; code == NVML_SUCCESS && i < std::min(count, kMostDevices); ++i) {
       nvmlDevice_t device = nullptr;
-      // One GPU that is lost must not hide the others.
+      // Skip a GPU that is lost, so that the other GPUs are still listed.
       if (api.DeviceGetHandleByIndex(i, &device) == NVML_SUCCESS)
         code = read_card(api, device, cards);
       if (code == NVML_ERROR_GPU_IS_LOST) code = NVML_SUCCESS;

@@ -1,5 +1,5 @@
-// NVIDIA's calls that list, make and remove MIG partitions. They need root. Each function makes a
-// single change, so that the caller can write to its journal before it.
+// Calls of NVIDIA's driver that list, make and remove MIG partitions. They need root. Each function
+// makes one change at most, so that the caller can write to its journal before each change.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ namespace berth::inventory {
 /// The first driver version that reports the names of MIG profiles.
 inline constexpr int kMigProfileDriver = 510;
 
-/// The GPUs with MIG enabled, and what is on them. Fails with kUnavailable (E1064).
+/// Returns the GPUs with MIG enabled, with their profiles and instances. Fails with kUnavailable
+/// (E1064).
 [[nodiscard]] Result<std::vector<model::MigCard>> read_mig_cards(const std::string& library);
 
 /// Makes a GPU instance. Returns its id. Fails with kUnavailable (E1064).
@@ -23,12 +24,13 @@ inline constexpr int kMigProfileDriver = 510;
                                                       const std::string& card,
                                                       std::uint32_t profile,
                                                       const model::MigPlacement& place);
-/// Makes a compute instance that takes all of the GPU instance. Returns the partition that programs
-/// see. Fails with kUnavailable (E1064).
+/// Makes a compute instance that takes all of a GPU instance. Returns the partition that programs
+/// can use then. Fails with kUnavailable (E1064).
 [[nodiscard]] Result<model::Partition> make_compute_instance(const std::string& library,
                                                              const std::string& card,
                                                              std::uint32_t instance);
-/// Remove an instance. Fail with kUnavailable (E1065), for example while a process uses it.
+/// Remove an instance. Both fail with kUnavailable (E1065), for example while a process uses the
+/// instance.
 [[nodiscard]] Status remove_compute_instance(const std::string& library, const std::string& card,
                                              std::uint32_t instance, std::uint32_t compute);
 [[nodiscard]] Status remove_gpu_instance(const std::string& library, const std::string& card,

@@ -7,9 +7,9 @@
 
 namespace berth::inventory {
 
-/// Sorts the devices (GPUs, TPUs, other accelerators, OpenCL devices, the CPU; each kind by vendor,
-/// then PCI address) and sets Device::index. Updates DeviceProcess::device, which was an index in
-/// `devices`.
+/// Sorts the devices and sets Device::index. The order: GPUs, TPUs, other accelerators, OpenCL
+/// devices, the CPU; within a kind by vendor, then by PCI address. Changes DeviceProcess::device
+/// from the old position to the new one.
 void number_devices(std::vector<model::Device>& devices,
                     std::vector<model::DeviceProcess>& processes);
 

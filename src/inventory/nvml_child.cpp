@@ -21,18 +21,19 @@ namespace {
 
 constexpr int kPipeInChild = 3;
 constexpr int kPipeSize =
-    1 << 20;  // large enough that the child does not block while the parent is busy
+    1 << 20;  // pipe size: large enough that the child does not block while the parent is busy
 constexpr int kPatienceMilliseconds =
-    50;  // time that a killed process needs to end, unless it is stuck in the kernel
+    50;  // time that a killed process needs to end if it is not stuck in the kernel
 
 void close_from(int first) {
   if (syscall(SYS_close_range, first, ~0U, 0) == 0) return;
-  const long most = std::min(sysconf(_SC_OPEN_MAX), 65536L);  // for Linux before 5.9
+  const long most = std::min(sysconf(_SC_OPEN_MAX), 65536L);  // Linux before 5.9 has no close_range
   for (int fd = first; fd < most; ++fd) close(fd);
 }
 
-// Redirects descriptors 0 to 2 to /dev/null instead of closing them. Otherwise, a file that the
-// driver opens could get one of these numbers, and a library would print into that file.
+// Redirects descriptors 0 to 2 to /dev/null instead of closing them. If they were closed, a file
+// that the driver opens could get one of these numbers, and library messages would be written into
+// that file.
 bool keep_only(int pipe) {
   if (pipe != kPipeInChild && dup2(pipe, kPipeInChild) < 0) return false;
   const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -56,7 +57,7 @@ void default_signals() {
 
 [[noreturn]] void become_child(int pipe, pid_t parent, const NvmlTask& task) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(0);  // the parent died before prctl()
+  if (getppid() != parent) _exit(0);  // the parent died before prctl() took effect
   prctl(PR_SET_NAME, "berth-nvml");
   default_signals();
   setsid();  // a new session, so that Ctrl-C only reaches the parent
@@ -81,8 +82,8 @@ NvmlChild start_nvml_child(const NvmlTask& task) {
   Descriptor read_end(ends[0]);
   const Descriptor write_end(ends[1]);
   fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
-  fcntl(read_end.get(), F_SETPIPE_SZ,
-        kPipeSize);  // refused if above the user's limit; then the pipe keeps its default of 64 KiB
+  // This fails if the size is above the user's limit. The pipe then keeps its default of 64 KiB.
+  fcntl(read_end.get(), F_SETPIPE_SZ, kPipeSize);
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) return child;

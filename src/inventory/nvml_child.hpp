@@ -1,5 +1,5 @@
-// Starts and ends the forked process that calls NVIDIA's driver. It owns only one end of a pipe: if
-// the driver hangs or crashes, the parent just receives no more data.
+// Starts and ends the forked process that calls NVIDIA's driver. The only connection to the child
+// is a pipe. If the driver hangs or crashes, the parent just receives no more data.
 #pragma once
 
 #include <sys/types.h>
@@ -21,18 +21,19 @@ inline constexpr int kSampleNow = SIGUSR1;
 /// The child's task.
 struct NvmlTask {
   std::string library;
-  /// If not empty: initialize without attaching GPUs, and read only these GPUs, because others are
-  /// asleep.
+  /// If not empty, some GPUs are asleep: initialize without attaching GPUs, and read only the GPUs
+  /// with these PCI addresses.
   std::vector<std::string> only_addresses;
-  /// If not empty: read only these devices, one at a time, because one of the devices crashes the
-  /// driver.
+  /// If not empty, a device has crashed the driver: read only the devices at these positions, one
+  /// at a time.
   std::vector<std::uint32_t> one_by_one;
-  /// Time limit of a scan. Values that were read by then are sent; the rest counts as not answered.
+  /// Time limit of a scan. When it expires, the child sends the values that it has; missing values
+  /// count as not answered.
   std::chrono::milliseconds look_within{600};
   bool processes = true;
   bool pcie_throughput = false;
-  /// If above zero: sample the devices in `wanted` (uuids or PCI addresses) at this interval, and
-  /// read the slower values as often as `pace` says.
+  /// If above zero: sample at this interval the devices in `wanted` (uuids or PCI addresses).
+  /// `pace` sets how often the slower values are read. If zero: read the devices once.
   std::chrono::milliseconds interval{0};
   std::vector<std::string> wanted;
   SamplePace pace;  // how often to read the slower values, in multiples of `interval`

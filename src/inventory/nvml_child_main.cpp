@@ -35,11 +35,10 @@ namespace {
 using nvml::Api;
 using nvml::Look;
 
-// The stack size of each thread. Drivers allocate large buffers on the heap; this size leaves room
-// for drivers that use the stack.
+// The stack size of each thread. Drivers allocate large buffers on the heap, so 512 KiB are enough.
 constexpr std::size_t kStackBytes = std::size_t{512} * 1024;
-// Time shares (of processes) that are older than this are outdated. Drivers sample every 1/6 s to 1
-// s.
+// The driver's samples of each process's time share are ignored when they are older than this.
+// Drivers take a sample every 1/6 s to 1 s.
 constexpr std::uint64_t kSharesMicroseconds = 1'500'000;
 
 std::int64_t nanoseconds(clockid_t clock) {
@@ -80,7 +79,8 @@ class Pause {
     }
     woken_.notify_all();
   }
-  /// Waits until this time, or a new wake-up. `seen`: wake-ups before the call; it is updated.
+  /// Waits until this time, or until an extra sample is requested. `seen`: the number of requests
+  /// seen so far; it is updated.
   void until(std::int64_t monotonic_nanoseconds, std::uint64_t& seen) {
     const std::chrono::steady_clock::time_point at{std::chrono::nanoseconds(monotonic_nanoseconds)};
     std::unique_lock<std::mutex> lock(mutex_);
@@ -102,8 +102,8 @@ struct Job {
   std::uint32_t position = 0;
 };
 
-// Gets the handle of a device. If some GPU is asleep, uses PCI addresses, because iterating over
-// indices would wake it.
+// Gets the handle of a device. If some GPU is asleep, finds the device by PCI address, because a
+// search by index would wake the sleeping GPU.
 nvmlReturn_t handle_of(const Job& job, nvmlDevice_t* handle) {
   Look look{job.api};
   if (job.task.only_addresses.empty()) {
@@ -139,8 +139,8 @@ frames::Device new_frame(const Job& job) {
   return frame;
 }
 
-// Sends a device for which the driver gave no handle. Its index is known only if all devices are
-// read.
+// Sends a device for which the driver gave no handle. The device's index is known only if all
+// devices are read.
 void refuse(const Job& job, nvmlReturn_t code, frames::Device& frame) {
   if (job.task.only_addresses.empty()) {
     frame.device.vendor_index = job.position;
@@ -208,8 +208,8 @@ bool sample_once(const Job& job, nvmlDevice_t handle, std::uint64_t number,
     nvml::read_sample(look, frame.device);
     if (frame.has_throttle && !look.lost) nvml::read_throttle(look, frame.device);
   }
-  // The activity values are means since the last call, so read them at every tick. A sampler that
-  // requested only processes or Xids does not need them.
+  // The driver's activity values are means since the last call, so read them at every tick. Skip
+  // them if only processes or Xids are sampled.
   if (pace.all_every > 0 && !look.lost)
     activity.read_parts(look, Look::Clock::now(), frame.device.readings);
   frame.no_process_list = model::Absence::kNotAsked;
@@ -220,7 +220,8 @@ bool sample_once(const Job& job, nvmlDevice_t handle, std::uint64_t number,
 }
 
 void sample_for_ever(const Job& job) {
-  constexpr std::uint64_t kStarted = 4;  // all readings have been taken at least once by then
+  // After this many ticks, all readings have been read at least once.
+  constexpr std::uint64_t kStarted = 4;
   nvmlDevice_t handle = nullptr;
   if (handle_of(job, &handle) != NVML_SUCCESS) return;
   model::Device identity;
@@ -247,7 +248,7 @@ void sample_for_ever(const Job& job) {
 
 // ---- Xids
 
-/// The devices whose events the driver reports, with their PCI addresses.
+/// The devices whose Xid events the driver reports, with their PCI addresses.
 using Heard = std::vector<std::pair<nvmlDevice_t, std::string>>;
 
 /// Makes the driver report the Xids of all devices that support it.
@@ -316,8 +317,8 @@ void* run_job(void* given) {
   return nullptr;
 }
 
-// Starts one thread per device. The calling thread itself reads the last device, unless it must
-// stay free, and every device for which no thread could be created.
+// Starts one thread per device. The calling thread reads every device for which no thread could be
+// created. It also reads the last device, unless it must stay free.
 void run_all(const Job& pattern, std::uint32_t devices, bool keep_this_thread_free) {
   pthread_attr_t small;
   pthread_attr_init(&small);
@@ -392,7 +393,7 @@ std::string id_of(nvmlReturn_t code) {
   _exit(0);
 }
 
-// The sampler's main thread runs this. It ends the child when the parent closes its end of the
+// The main thread of a sampling child. It ends the child when the parent closes its end of the
 // pipe.
 [[noreturn]] void wait_for_parent(const Sink& sink, int requests, Pause& pause) {
   for (;;) {
@@ -405,7 +406,7 @@ std::string id_of(nvmlReturn_t code) {
   }
 }
 
-// Call before the first thread starts, so that all threads block the signal and only this
+// Call this before the first thread starts. New threads inherit the blocked signal, so only this
 // descriptor receives it.
 int listen_for_requests() {
   sigset_t requests;
@@ -418,7 +419,8 @@ int listen_for_requests() {
 }  // namespace
 
 void run_nvml_child(int pipe, const NvmlTask& task) {
-  // One arena per thread would use more memory than it saves time. There is no other thread yet.
+  // Use a single malloc arena: one arena per thread would cost memory and save little time. No
+  // other thread runs yet.
   mallopt(M_ARENA_MAX, 1);  // NOLINT(concurrency-mt-unsafe)
   Sink sink(pipe);
   Pause pause;

@@ -51,8 +51,8 @@ Device from_bus(const PciDevice& pci, Health health, Absence why) {
   return device;
 }
 
-// Whether the driver answers "not found" or "no permission" for an address, as it does in a
-// container for GPUs outside it. Such GPUs are ignored.
+// Whether the driver answered "not found" or "no permission" for an address. It does so in a
+// container for GPUs that the container does not have. Such GPUs are ignored.
 bool is_not_ours(const frames::Device& frame, bool asked_by_address) {
   return asked_by_address &&
          (frame.refused == NVML_ERROR_NOT_FOUND || frame.refused == NVML_ERROR_NO_PERMISSION);
@@ -66,7 +66,7 @@ void mark_silent(Device& device) {
   set_all_absent(device.readings, Absence::kNoAnswer);
 }
 
-/// The text after a key in one of many lines: "Device Minor: 	 1".
+/// Returns the text after a key in a text of several lines: "1" for "Device Minor:          1".
 std::string word_after(std::string_view lines, std::string_view key) {
   for (const std::string_view line : split(lines, '\n'))
     if (line.starts_with(key)) return printable(trim(line.substr(key.size())));
@@ -86,10 +86,10 @@ void take_identity(std::string_view words, Device& device) {
   if (uuid.starts_with("GPU-") && uuid.find('?') == std::string::npos) device.uuid = uuid;
 }
 
-/// A GPU that the kernel driver has but its library no longer lists, for example because the GPU
-/// fell off the bus. It keeps its position, so that the numbers of other GPUs do not change.
-/// nullopt if this process may not open the GPU's node, because a container or a scheduler then
-/// hides the GPU on purpose.
+/// Returns a GPU that the kernel driver has but NVML does not list any more, for example because
+/// the GPU fell off the bus. It stays in the list, so that other GPUs keep their numbers. nullopt
+/// if this process may not open the GPU's node: a container or a scheduler then hides the GPU on
+/// purpose.
 std::optional<Device> lost_by_driver(const Sources& sources, const PciDevice& gpu) {
   const auto told = kernel_words(sources, gpu.address);
   if (!told) return std::nullopt;
@@ -105,8 +105,8 @@ std::optional<Device> lost_by_driver(const Sources& sources, const PciDevice& gp
   return device;
 }
 
-// Reads a Jetson's GPU load from the kernel, in tenths of a percent. NVML lists this GPU without
-// readings.
+// Reads the load of a Jetson's GPU from the kernel, which reports tenths of a percent. NVML lists
+// this GPU without readings.
 void add_jetson_load(const Sources& sources, Device& device) {
   if (!device.pci_address.empty() || device.readings.utilization_percent) return;
   const auto load = read_number(sources.roots.sys + "/devices/gpu.0/load");
@@ -142,15 +142,15 @@ bool in_order_of_bus(const std::vector<Device>& devices) {
   });
   return std::is_sorted(
       counted.begin(), counted.end(),
-      [](const Device* a, const Device* b) {  // a domain may have more than four digits
+      [](const Device* a, const Device* b) {  // a longer address has a larger domain
         return std::tuple(a->pci_address.size(), std::string_view(a->pci_address)) <
                std::tuple(b->pci_address.size(), std::string_view(b->pci_address));
       });
 }
 
-// Assigns addresses to devices that did not report one. The number of GPUs on the bus without a
-// device must be equal to the number of such devices. If it is above 1, the driver must also number
-// devices in PCI order.
+// Gives PCI addresses to the devices that did not report one. The number of these devices must
+// equal the number of addresses on the bus that no device has. If it is above 1, the driver must
+// also number devices in PCI order.
 void find_addresses_of_the_silent(const std::vector<PciDevice>& gpus,
                                   std::vector<Device>& devices) {
   std::vector<std::string> unclaimed;
@@ -241,7 +241,7 @@ void Collector::take(frames::Frame&& frame) {
     if (!ready_) owes_since_ = initialised->monotonic_nanoseconds;
   }
   if (auto* ready = std::get_if<frames::Ready>(&frame)) {
-    if (ready_) return;  // only once
+    if (ready_) return;  // only the first Ready frame counts
     ready_ = std::move(*ready);
     owes_since_ = ready_->monotonic_nanoseconds;
     devices_.resize(ready_->devices);
@@ -352,8 +352,8 @@ void Collector::add_row(frames::Device&& frame, NvmlReport& report) {
   report.devices.push_back(std::move(device));
 }
 
-// Adds GPUs that are known only from the bus: sleeping ones, or all if the driver failed before it
-// listed devices.
+// Adds GPUs that are known only from the PCI bus: GPUs that are asleep. If the driver failed before
+// it listed devices, adds all GPUs.
 void Collector::add_from_bus(const Sources& sources, NvmlReport& report) const {
   const std::size_t told = report.devices.size();
   for (const PciDevice& gpu : gpus_) {

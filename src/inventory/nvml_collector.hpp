@@ -1,5 +1,5 @@
-// Builds the report from the child's frames and from the PCI bus. Pure, so that tests can simulate
-// every driver failure without a process.
+// Builds the report from the child's messages (frames) and from the PCI bus. Pure, so that tests
+// can simulate every driver failure without a process.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,8 @@ namespace berth::inventory {
 
 /// The NVIDIA GPUs of the list, without those passed through to virtual machines.
 [[nodiscard]] std::vector<system::PciDevice> nvidia_gpus(const std::vector<system::PciDevice>& pci);
-/// The addresses of awake GPUs if at least one GPU sleeps; empty if all are awake.
+/// Returns the addresses of the awake GPUs if some GPUs are awake and others are asleep; empty if
+/// all are awake.
 [[nodiscard]] std::vector<std::string> awake_beside_asleep(
     const std::vector<system::PciDevice>& gpus);
 [[nodiscard]] bool all_asleep(const std::vector<system::PciDevice>& gpus);
@@ -32,12 +33,14 @@ class Collector {
   void take(frames::Frame&& frame);
   /// Whether the child has sent its last frame.
   [[nodiscard]] bool over() const { return done_ || failed_.has_value(); }
-  /// Since when (CLOCK_MONOTONIC) the child owes an answer; nullopt during initialization.
+  /// The time (CLOCK_MONOTONIC) since which the parent has waited for the child's answer; nullopt
+  /// during initialization.
   [[nodiscard]] std::optional<std::int64_t> owes_since() const { return owes_since_; }
   /// The positions of devices without a complete answer, if the number of devices is known.
   [[nodiscard]] std::vector<std::uint32_t> unfinished() const;
   [[nodiscard]] NvmlReport report(const Sources& sources, const Options& options, Ending ending);
-  /// The report if the driver was not called: no library is configured, or all its GPUs are asleep.
+  /// Returns the report without calling the driver, because no library is configured or all its
+  /// GPUs are asleep.
   [[nodiscard]] NvmlReport report_unasked(const Sources& sources) const;
 
  private:
@@ -54,7 +57,7 @@ class Collector {
   std::optional<std::int64_t> owes_since_;
   std::optional<frames::Ready> ready_;
   std::optional<frames::Failed> failed_;
-  std::vector<std::optional<frames::Device>> devices_;  // indexed by position
+  std::vector<std::optional<frames::Device>> devices_;  // the device's position is the index
 };
 
 }  // namespace berth::inventory

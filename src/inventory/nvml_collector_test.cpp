@@ -129,7 +129,7 @@ TEST_CASE("silent devices have no address if the assignment is uncertain") {
   // The driver lists fewer devices than are on the bus, as in a container that has only some of
   // them.
   CHECK(without_address(here.report({frames::Ready{0, 2, "580.1", "13.0"}})) == 2);
-  // The driver does not use PCI order.
+  // The driver's order differs from PCI order, so two missing addresses cannot be assigned.
   CHECK(without_address(
             here.report({frames::Ready{0, 3, "580.1", "13.0"}, answer(0, "0000:20:00.0")})) == 2);
   // NVML does not count a GPU with another kernel driver.
@@ -308,7 +308,8 @@ TEST_CASE("a GPU that the driver no longer lists keeps its row, unless we may no
     return here.report({frames::Ready{0, 2, "580.1", "13.0"}, answer(0, "0000:10:00.0"),
                         answer(1, "0000:30:00.0"), frames::Done{}});
   };
-  CHECK(look().devices.size() == 2);  // without its node: hidden from this process
+  // This process cannot open the node of the lost GPU, so the GPU is left out.
+  CHECK(look().devices.size() == 2);
   put("/dev/nvidia1", "");
   const NvmlReport report = look();
   REQUIRE(report.devices.size() == 3);

@@ -30,12 +30,12 @@ constexpr std::uint32_t kMagic = 0x64746c73;
 struct Record {
   std::uint32_t magic = kMagic;
   std::uint32_t devices = 0;
-  std::uint32_t position = kMostDevices;  // position of the device; kMostDevices: the record is
-                                          // about the driver as a whole
+  std::uint32_t position = kMostDevices;  // index of the device; kMostDevices: no single device
   std::uint32_t unused = 0;
   nvml::Confidential confidential;
   nvml::Details details;
-  std::array<std::uint8_t, kMostDevices> peers{};  // 0xff: unknown
+  // 0xff: the status between the two devices is unknown.
+  std::array<std::uint8_t, kMostDevices> peers{};
 };
 static_assert(sizeof(Record) <= PIPE_BUF && std::is_trivially_copyable_v<Record>);
 constexpr std::uint8_t kNotTold = 0xff;
@@ -116,7 +116,7 @@ DeviceDetails device_of(const Record& record) {
   return device;
 }
 
-/// Ignores values that are out of range.
+/// Stores a record from the child. Ignores values that are out of range.
 void take(const Record& record, NvmlDetails& found) {
   if (record.magic != kMagic || record.devices > kMostDevices) return;
   if (record.position == kMostDevices) {
@@ -143,7 +143,8 @@ NvmlDetailsAsked::NvmlDetailsAsked(const std::string& library)
 NvmlDetailsAsked::~NvmlDetailsAsked() {
   if (child_ <= 0) return;
   ::kill(child_, SIGKILL);
-  // A child that is blocked in the driver cannot be killed. Stop waiting for it after a short time.
+  // A child that is blocked in the driver does not end on SIGKILL. Stop waiting for it after a
+  // short time.
   for (int tries = 0; tries < 20 && ::waitpid(child_, nullptr, WNOHANG) == 0; ++tries)
     ::poll(nullptr, 0, 5);
 }

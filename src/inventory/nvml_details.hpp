@@ -1,6 +1,6 @@
-// Reads values from NVIDIA's driver that only the doctor needs. A separate child runs one thread
-// per device and sends each answer at once. Values that arrive after the deadline are unknown.
-// Changes nothing.
+// Reads values from NVIDIA's driver that only `berth doctor` needs. A separate child runs one
+// thread per device and sends each answer immediately. Values that arrive after the deadline are
+// unknown. Changes nothing on the devices.
 #pragma once
 
 #include <sys/types.h>
@@ -17,14 +17,14 @@
 namespace berth::inventory {
 
 struct DeviceDetails {
-  std::string pci_address;  // "0000:81:00.0"; "" unknown
+  std::string pci_address;  // such as "0000:81:00.0"; "": unknown
   nvml::Details answers;
   /// NVML_P2P_STATUS_… between this device and each later one; nullopt: unknown
   std::vector<std::optional<std::uint64_t>> peers;
 };
 struct NvmlDetails {
   bool complete = false;                           // every device has answered
-  std::optional<nvml::Confidential> confidential;  // nullopt: no answer
+  std::optional<nvml::Confidential> confidential;  // nullopt: the driver gave no answer
   std::vector<std::optional<DeviceDetails>>
       devices;  // details of each device, by the driver's index
 };

@@ -23,31 +23,33 @@ inline constexpr std::uint32_t kMostBytes = 16U << 20U;  // most bytes of one fr
 struct Loaded {};
 /// The driver is initialized; the number of devices follows in Ready.
 struct Initialised {
-  std::int64_t monotonic_nanoseconds = 0;  // time of CLOCK_MONOTONIC, which parent and child share
+  /// CLOCK_MONOTONIC, which is the same clock in parent and child.
+  std::int64_t monotonic_nanoseconds = 0;
 };
-/// The number of devices. One Device frame or more follows for each of them.
+/// The number of devices. The child then sends one or more Device frames for each device.
 struct Ready {
   std::int64_t monotonic_nanoseconds = 0;
   std::uint32_t devices = 0;
   std::string driver_version, cuda_version;
   std::uint32_t left_out = 0;  // number of additional devices, which are not read
 };
-/// The child ended before any device was read. `id` is "E0301" and so on; `detail` is a text for
-/// people, which may be empty.
+/// The child ended before any device was read. `id` is an error id such as "E0301". `detail` is a
+/// text for people and may be empty.
 struct Failed {
   std::string id;
   std::string detail;
-  std::uint32_t code = 0;  // error code of NVML; 0 none
+  std::uint32_t code = 0;  // error code of NVML; 0: no NVML error
 };
-/// One device, sent twice: first only its identity, then complete.
+/// One device. It is sent twice: first only with its identity, then with all values.
 struct Device {
   std::uint32_t position = 0;
   bool complete = false;
-  std::uint32_t refused = 0;  // error code of NVML if it gave no handle; 0: it gave a handle
+  std::uint32_t refused = 0;  // NVML's error code when it refused the handle; 0: it gave a handle
   std::int64_t unix_milliseconds = 0;
   std::optional<model::Absence> no_process_list;
-  bool late = false;  // the driver was slow, and not everything could be read in time
-  // For a sample: what it contains in addition to the fast readings.
+  bool late = false;  // the driver was slow: some values could not be read in time
+  // In a sample: whether it also contains the throttle reasons, and whether it contains all
+  // readings.
   bool has_throttle = false, has_all = false;
   std::uint32_t driver_microseconds = 0;
   model::Device device;  // what NVML reports about the device
@@ -62,7 +64,7 @@ struct Event {
 
 using Frame = std::variant<Loaded, Initialised, Ready, Failed, Device, Done, Event>;
 
-/// The frame with its length in front, ready to write.
+/// Encodes a frame, starting with its length, ready to write to the pipe.
 [[nodiscard]] std::string encode(const Frame& frame);
 
 /// Takes bytes as they arrive, and returns complete frames.

@@ -20,8 +20,8 @@ using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC, as in the child
 using std::chrono::milliseconds;
 
 constexpr milliseconds kSlow{1000};
-// If finish() is called after the deadline, the child still gets this much time to write what did
-// not fit into the pipe.
+// The child always gets this much time to write data that did not fit into the pipe, even if
+// finish() is called after the deadline.
 constexpr milliseconds kGrace{100};
 constexpr int kMostCrashes = 4;
 
@@ -30,7 +30,7 @@ NvmlTask task_for(const Sources& sources, const Options& options,
   NvmlTask task;
   task.library = sources.nvml_library;
   task.only_addresses = awake_beside_asleep(gpus);
-  // Stop reading after 6/7 of the deadline. The rest of the time is needed to send the last
+  // The child stops reading after 6/7 of the deadline, and uses the remaining 1/7 to send its
   // answers.
   task.look_within = options.device_deadline * 6 / 7;
   task.processes = options.processes;
@@ -62,7 +62,7 @@ struct NvmlReader::State {
 Clock::time_point NvmlReader::State::deadline(Clock::time_point finishing) const {
   if (!collector.owes_since())
     return std::max(started + options.initialisation_deadline, finishing + kGrace);
-  // Use the time that the child reported, if it is plausible.
+  // Use the time since which the child owes an answer, if it is plausible.
   const Clock::time_point said{std::chrono::nanoseconds(*collector.owes_since())};
   const Clock::time_point since = std::clamp(said, started, Clock::now());
   return std::max(since + options.device_deadline, finishing + kGrace);
@@ -97,9 +97,9 @@ Ending NvmlReader::State::wait() {
   return {};
 }
 
-// One faulty GPU must not hide the others. If a thread per device crashed, it is unknown which
-// device caused it. So the missing devices are read again one at a time. The first one without an
-// answer caused the crash, and is skipped from then on.
+// One faulty GPU must not hide the others. If the child crashed, it is unknown which device's
+// thread caused the crash. So the missing devices are read again one at a time. The first device
+// without an answer is the cause, and is skipped from then on.
 Ending NvmlReader::State::wait_and_ask_again() {
   const Ending first = wait();
   Ending last = first;

@@ -1,6 +1,6 @@
 // Calls NVIDIA's driver in a forked child without inherited descriptors, with one thread per
-// device. A call into a faulty driver can hang, crash or corrupt memory. Thanks to the child, such
-// a device only becomes a row with "no answer".
+// device. A call into a faulty driver can hang, crash or corrupt memory. Only the child is affected
+// then, and the device is reported as "no answer".
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ namespace berth::inventory {
 
 struct NvmlReport {
   model::Driver driver;
-  // The devices in PCI order, with Device::index not set yet. GPUs on the bus that the driver does
+  // The devices in PCI order; Device::index is not set yet. GPUs on the bus that the driver does
   // not list are left out: they have another kernel driver, or do not belong to this container. If
-  // the driver itself fails, all GPUs on the bus are included, with that state.
+  // the driver itself fails, all GPUs on the bus are included and marked as failed.
   std::vector<model::Device> devices;
   // The processes on these devices. DeviceProcess::device is an index in `devices`. Only the fields
   // that the driver fills are set.
   std::vector<model::DeviceProcess> processes;
-  std::int64_t unix_milliseconds = 0;  // when the devices were read; 0 unknown
+  std::int64_t unix_milliseconds = 0;  // when the devices were read; 0: unknown
   std::uint32_t left_out = 0;          // number of additional devices, which are not read
 };
 
@@ -33,7 +33,8 @@ struct NvmlReport {
 /// in parallel.
 class NvmlReader {
  public:
-  /// `pci`: the bus (scan_pci). Suspended NVIDIA GPUs are not accessed, and are reported as asleep.
+  /// `pci`: the devices from scan_pci(). Suspended NVIDIA GPUs are not accessed, and are reported
+  /// as asleep.
   NvmlReader(const Sources& sources, const Options& options,
              const std::vector<system::PciDevice>& pci);
   ~NvmlReader();
@@ -51,8 +52,8 @@ class NvmlReader {
 /// tick; processes and slower values as often as `pace` says.
 class NvmlSampler {
  public:
-  /// Samples the devices with these uuids (or PCI addresses) every `interval`. If there are none,
-  /// starts nothing. A GPU that is asleep now is left out, because sampling would wake it.
+  /// Samples the devices with these uuids or PCI addresses every `interval`. If the list is empty,
+  /// starts no child. A GPU that is asleep now is left out, because sampling would wake it.
   NvmlSampler(const Sources& sources, std::vector<std::string> uuids,
               std::chrono::milliseconds interval, SamplePace pace = {});
   ~NvmlSampler();
@@ -60,15 +61,15 @@ class NvmlSampler {
   NvmlSampler& operator=(const NvmlSampler&) = delete;
   /// Requests one extra sample of each device immediately.
   void ask_now();
-  /// A descriptor that is readable when a sample is available. -1 if nothing is sampled, or if
-  /// take() has found that the driver failed.
+  /// A descriptor that becomes readable when a sample is available. -1 if no device is sampled, or
+  /// if take() has found that the driver failed.
   [[nodiscard]] int descriptor() const;
-  /// The samples since the last call, oldest first. Each sample is for one device, because devices
-  /// are sampled independently. Never blocks.
+  /// Returns the samples since the last call, oldest first. Each sample is of one device, because
+  /// devices are sampled independently. Never blocks.
   [[nodiscard]] std::vector<DeviceSample> take();
   /// Whether the driver is initialized, as seen by take().
   [[nodiscard]] bool is_ready() const;
-  /// The Xids that came with the samples of the last take().
+  /// Returns the Xids that the last call of take() received.
   [[nodiscard]] std::vector<model::XidEvent> take_xids();
 
  private:

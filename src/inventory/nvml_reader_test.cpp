@@ -267,7 +267,7 @@ TEST_CASE("where all GPUs sleep the driver is not opened at all") {
 
 TEST_CASE("a snapshot that finishes late still has the answers that came in time") {
   NvmlReader reader(sources_with("healthy"), {}, {});
-  poll(nullptr, 0, 900);  // longer than a device's deadline
+  poll(nullptr, 0, 900);  // longer than the deadline of a device (700 ms)
   const NvmlReport report = reader.finish();
   CHECK(report.driver.state == "ok");
   REQUIRE(report.devices.size() == 8);
@@ -331,7 +331,8 @@ TEST_CASE(
   NvmlSampler hung(sources_with("hang_only_device"), {"GPU-00000000-fake-fake-fake-000000000000"},
                    20ms);
   pollfd ready{hung.descriptor(), POLLIN, 0};
-  // Some frames may arrive before the first sample, but no sample does.
+  // Other frames may arrive before the first sample, so the descriptor may be readable without a
+  // sample.
   for (int i = 0; i < 3; ++i) {
     poll(&ready, 1, 50);
     CHECK(hung.take().empty());

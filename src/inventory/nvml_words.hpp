@@ -1,4 +1,5 @@
-// The identifier, sentence and hint for each way in which NVIDIA's driver as a whole can fail.
+// The error id, the sentence and the hint for each way in which NVIDIA's driver as a whole can
+// fail.
 #pragma once
 
 #include <chrono>
@@ -9,17 +10,17 @@
 
 namespace berth::inventory {
 
-/// For a child that reported why it ended.
+/// Describes the failure of a child that reported why it ended.
 void describe_failure(const frames::Failed& failed, const std::string& library,
                       model::Driver& driver);
-/// For a child that `signal` killed. 0: it exited without a message; -1: unknown.
+/// Describes the death of a child by `signal`. 0: the child exited without a message; -1: unknown.
 void describe_death(int signal, model::Driver& driver);
-/// For a child that sent no data in time. If `loaded`, the library was loaded, so its
+/// Describes a child that sent no data in time. If `loaded`, the library was loaded and its
 /// initialization hung.
 void describe_silence(bool loaded, std::chrono::milliseconds waited, model::Driver& driver);
-/// For a driver that is initialized, but whose devices did not answer.
+/// Describes a driver that is initialized, but whose devices did not answer.
 void describe_silent_devices(std::chrono::milliseconds waited, model::Driver& driver);
-/// For a child that could not be started.
+/// Describes the failure to start a child.
 void describe_no_child(model::Driver& driver);
 
 }  // namespace berth::inventory

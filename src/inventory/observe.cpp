@@ -34,14 +34,15 @@ using model::Device;
 using model::Snapshot;
 using std::chrono::milliseconds;
 
-/// Enough time for the descriptors of about ten thousand processes. After that, an incomplete
-/// search is better than a slow scan.
+/// Time limit of the search for processes that have device nodes open. It is enough for about ten
+/// thousand processes. An incomplete search is better than a slow scan.
 constexpr milliseconds kHolderSearch{100};
-/// This search may take longer, because if it misses a process, a device looks free.
+/// Time limit of the search for DRM clients. It is longer, because a device looks free if the
+/// search misses a process.
 constexpr milliseconds kClientSearch{500};
 
 /// A platform that compiles its own kernels may take a second to start. A hung platform never
-/// answers, and users would not wait longer than this.
+/// answers, and users should not have to wait longer than 2 s.
 constexpr milliseconds kOpenClDeadline{2'000};
 
 bool is_nvidia_gpu(const model::PciDevice& one) {
@@ -50,8 +51,8 @@ bool is_nvidia_gpu(const model::PciDevice& one) {
   return one.vendor == kNvidia && (base_class == 0x03 || base_class == 0x12);
 }
 
-/// NVIDIA GPUs that are passed through to virtual machines, which this machine's driver does not
-/// list.
+/// Returns NVIDIA GPUs that are passed through to virtual machines, so the host's driver does not
+/// list them.
 std::vector<Device> given_away(const std::vector<model::PciDevice>& pci) {
   std::vector<Device> devices;
   for (const model::PciDevice& one : pci) {
@@ -182,8 +183,8 @@ class Look {
     sort_processes(snapshot_.processes);
   }
 
-  /// Adds a note if a GPU of the kernel driver is missing in the list. The driver's library skips
-  /// it, so GPUs after it get lower numbers.
+  /// Adds a note if the list lacks a GPU that the kernel driver has. NVML skips such a GPU, so the
+  /// GPUs after it get lower numbers.
   void note_gap() {
     if (!snapshot_.host.container.empty())
       return;  // a container usually has only some of the machine's GPUs
@@ -218,7 +219,7 @@ class Look {
         snapshot_.notes.push_back(
             text("run {} as root to see all details of the processes", "mount -t proc proc /proc"));
     }
-    // The processes of a simulated machine run in this PID namespace.
+    // Programs that use a simulated machine run in this PID namespace, so no pid needs translation.
     const system::PidTranslator translator =
         sources_.simulated ? system::PidTranslator(roots, system::PidView::kHost)
                            : system::PidTranslator(roots);
@@ -264,8 +265,8 @@ class Look {
     if (!options_.holders) return {};
     Roots roots = sources_.roots;
     if (sources_.simulated) {
-      // On a simulated machine, do not search the real /proc, because its processes have nodes of
-      // the real machine open. Search the simulated descriptors, if there are any.
+      // The real /proc shows which nodes of the real machine are open, so it does not fit a
+      // simulated machine. Search the simulated /proc if there is one.
       if (roots.drm_proc == roots.proc) return {};
       roots.proc = roots.drm_proc;
     }

@@ -1,5 +1,5 @@
-// observe() scans the machine once and returns a snapshot. A Sources object has everything that
-// differs between a real, a recorded and a simulated machine.
+// observe() scans the machine once and returns a snapshot. A Sources object says where to read,
+// because a real, a recorded and a simulated machine differ only in this.
 #pragma once
 
 #include <chrono>
@@ -19,18 +19,19 @@ struct Sources {
   std::string opencl_library = "libOpenCL.so.1";   // "": do not call OpenCL
   bool simulated = false;
 
-  /// BERTH_ROOT=DIR: a recorded tree DIR/{proc,sys,dev,etc}. In that case no vendor library is
-  /// opened, unless BERTH_NVML_LIBRARY or BERTH_OPENCL_LIBRARY names it. BERTH_SIM_DIR (set by
-  /// `berth sim`): sys = DIR/sys, drm_proc = DIR/proc if it exists. libnvidia-ml.so.1 is found
-  /// through LD_LIBRARY_PATH, as in any program.
+  /// Reads the variables that name another machine. BERTH_ROOT=DIR is a recorded machine in
+  /// DIR/{proc,sys,dev,etc}: no vendor library is opened, unless BERTH_NVML_LIBRARY or
+  /// BERTH_OPENCL_LIBRARY names it. BERTH_SIM_DIR=DIR is set by `berth sim`: /sys is DIR/sys, and
+  /// drm_proc is DIR/proc if it exists. As usual, LD_LIBRARY_PATH finds libnvidia-ml.so.1.
   [[nodiscard]] static Sources from_environment();
-  /// Fails with kInvalidArgument (E0012) if BERTH_ROOT is not a folder, because a missing machine
-  /// must not look like an empty one. Fails with kPermissionDenied (E0014) if another user owns
-  /// BERTH_SIM_DIR.
+  /// Checks BERTH_ROOT and BERTH_SIM_DIR. Fails with kInvalidArgument (E0012) if BERTH_ROOT is not
+  /// a folder, because a missing machine must not look like an empty one. Fails with
+  /// kPermissionDenied (E0014) if another user owns BERTH_SIM_DIR.
   [[nodiscard]] static Status check_environment();
 };
 
-enum class OpenCl { kAuto, kAlways, kNever };  // kAuto: only if no other GPU was found
+/// kAuto: query OpenCL only if no other reader found a GPU.
+enum class OpenCl { kAuto, kAlways, kNever };
 
 struct Options {
   bool processes = true;  // whether to read the process lists and /proc
@@ -38,16 +39,15 @@ struct Options {
   bool process_details = true;
   bool process_users =
       true;  // whether to read the user of each process even without process_details
-  // whether to search /proc for the processes that have a device open, if memory of the device is
-  // unaccounted for
+  // whether to search /proc for processes that have a device open, if no process accounts for
+  // memory of that device
   bool holders = true;
-  bool pcie_throughput = false;  // whether to measure PCIe throughput, which blocks in the driver
-                                 // for 20 ms per direction
+  bool pcie_throughput = false;  // whether to measure PCIe throughput, which takes 40 ms
   OpenCl opencl = OpenCl::kAuto;
   std::chrono::milliseconds device_deadline{700};
   std::chrono::milliseconds initialisation_deadline{30'000};
-  /// Called at most once, after a second of waiting, with a sentence for people ("the NVIDIA driver
-  /// is starting ...").
+  /// Called at most once, after a wait of one second, with a sentence for people ("the NVIDIA
+  /// driver is starting ...").
   std::function<void(std::string_view)> on_slow = {};
 };
 

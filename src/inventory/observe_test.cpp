@@ -15,7 +15,7 @@ using namespace berth::inventory;
 
 namespace {
 
-/// A recorded machine, read without libraries of the machine that runs the test.
+/// Scans a recorded machine. No library of the machine that runs the test is used.
 Sources recorded(const std::string& machine) {
   const std::string root = std::string(BERTH_TEST_MACHINES) + "/" + machine;
   Sources sources;
@@ -148,7 +148,7 @@ TEST_CASE(
   sources.opencl_library = FAKE_OPENCL_LIBRARY;
   CHECK(opencl_devices(sources, OpenCl::kAlways) == 1);
   CHECK(opencl_devices(sources, OpenCl::kNever) == 0);
-  CHECK(opencl_devices(sources, OpenCl::kAuto) == 0);  // the recorded /etc lists no platform
+  CHECK(opencl_devices(sources, OpenCl::kAuto) == 0);  // the recorded /etc lists no OpenCL platform
   const system::TemporaryTree tree;
   tree.put("etc/OpenCL/vendors/fake.icd", "libfake.so\n");
   sources.roots.etc = tree.roots().etc;

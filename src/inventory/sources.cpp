@@ -24,8 +24,8 @@ Sources Sources::from_environment() {
   if (const auto root = env_nonempty("BERTH_ROOT")) {
     sources.roots = {*root + "/proc", *root + "/sys", *root + "/dev", *root + "/etc",
                      *root + "/proc"};
-    // The libraries of this machine would report its own devices, and not those of the recorded
-    // machine.
+    // Do not load vendor libraries: they would report the devices of this machine instead of the
+    // recorded ones.
     sources.nvml_library.clear();
     sources.opencl_library.clear();
   } else if (const auto simulated = env_nonempty("BERTH_SIM_DIR")) {
@@ -35,7 +35,7 @@ Sources Sources::from_environment() {
     // A simulated machine has no OpenCL platforms.
     sources.opencl_library.clear();
   }
-  // If the variable is set but empty, no such library is used.
+  // A variable that is set but empty means that the library is not loaded.
   if (auto library = env("BERTH_NVML_LIBRARY")) sources.nvml_library = std::move(*library);
   if (auto library = env("BERTH_OPENCL_LIBRARY")) sources.opencl_library = std::move(*library);
   return sources;

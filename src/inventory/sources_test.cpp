@@ -9,7 +9,7 @@
 using berth::inventory::Sources;
 
 namespace {
-/// Saves the variables that choose the sources, and restores them after the test.
+/// Saves the variables that select the machine to read, and restores them after the test.
 struct CleanEnvironment {
   static constexpr const char* kNames[] = {"BERTH_ROOT", "BERTH_SIM_DIR", "BERTH_NVML_LIBRARY",
                                            "BERTH_OPENCL_LIBRARY"};

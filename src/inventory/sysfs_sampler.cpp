@@ -15,8 +15,8 @@ using model::Vendor;
 
 namespace {
 
-/// The longest time for the search through a job's descriptors, which may be many. The process that
-/// waits for the job must not be delayed.
+/// Time limit for reading the open descriptors of a job's processes. A longer search would delay
+/// the process that waits for the job.
 constexpr std::chrono::milliseconds kMostForClients{50};
 
 }  // namespace

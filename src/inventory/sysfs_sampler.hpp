@@ -1,5 +1,5 @@
-// Samples AMD and Intel devices repeatedly while a job runs. Reads a few small files per device in
-// this process, because no library that could hang is called.
+// Samples AMD and Intel devices repeatedly while a job runs. It reads a few small files per device
+// and calls no library that could hang, so it needs no child process.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ class SysfsSampler {
   SysfsSampler(const Sources& sources, const std::vector<model::Device>& devices);
 
   [[nodiscard]] bool empty() const { return devices_.empty(); }
-  /// Takes one sample per device: utilization, power or energy, and which of the processes `pids`
-  /// have its nodes open. The caller must be allowed to read these processes. A sleeping device is
-  /// not accessed.
+  /// Takes one sample per device: utilization, power or energy, and the processes of `pids` that
+  /// have the device's nodes open. The caller must be allowed to read these processes. A device
+  /// that is asleep is not accessed.
   [[nodiscard]] std::vector<DeviceSample> take(const std::vector<std::int64_t>& pids) const;
 
  private:

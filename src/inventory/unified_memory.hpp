@@ -5,8 +5,8 @@
 
 namespace berth::inventory {
 
-/// If the driver of a device with unified memory reports no sizes, sets them to those of the host
-/// (`cpu` is the CPU's device), and explains it in the device's note.
+/// Sets the memory sizes of a device with unified memory to those of the host, if the device's
+/// driver reports none. The device's note then explains it. `cpu` is the CPU's device.
 void share_host_memory(model::Device& device, const model::Device& cpu);
 
 }  // namespace berth::inventory

@@ -38,13 +38,14 @@ Error unreachable(std::string message, std::string hint = kReadyz) {
   return {ErrorCode::kUnavailable, "E0969", std::move(message), std::move(hint)};
 }
 
-/// Whether a call with this status should be retried (0: no answer).
+/// Whether a call that ended with this HTTP status should be retried. Status 0 means that no answer
+/// came.
 bool is_worth_a_retry(int status) {
   return status == 0 || status == 429 || status >= 500;
 }
 
-/// How long to wait before this retry (from 0): doubles from 200 ms to 3 s, unless the server said
-/// how long. Even then at most 5 s.
+/// Returns the pause before a retry; the first retry is number 0. If the server said how long to
+/// wait, waits so long, but at most 5 s. If not, the pause doubles from 200 ms to 3 s.
 milliseconds wait_before(int retry, std::optional<std::chrono::seconds> said) {
   if (said) return std::clamp<milliseconds>(*said, milliseconds(100), milliseconds(5'000));
   return std::min(milliseconds(200) * (1 << std::min(retry, 8)), milliseconds(3'000));
@@ -54,7 +55,7 @@ struct Exchange {
   ApiSettings settings;
   http::request<http::string_body> request;
   ApiAnswer answer;
-  std::string problem;  // "" after success
+  std::string problem;  // why the call failed; "" if it succeeded
 };
 
 asio::awaitable<void> perform(asio::ssl::context& tls, Exchange& exchange) {
@@ -111,7 +112,7 @@ ApiClient::ApiClient(ApiSettings settings, std::function<bool()> is_ending)
 
 Result<ApiAnswer> ApiClient::try_once(const std::string& method, const std::string& path,
                                       const std::string& body) const {
-  // Read each time, because Kubernetes replaces the token before it expires.
+  // Read the token for every call, because Kubernetes replaces it before it expires.
   const auto token = read_line(settings_.account + "/token");
   if (!token || token->empty())
     return unreachable(text("{} cannot be read", settings_.account + "/token"),
@@ -136,8 +137,8 @@ Result<ApiAnswer> ApiClient::try_once(const std::string& method, const std::stri
   exchange.request.prepare_payload();
   asio::io_context io(1);
   asio::co_spawn(io, perform(tls, exchange), asio::detached);
-  // Limits the time of all steps but one. While a host name is being resolved, the end of `io`
-  // waits for the resolver, which has its own limit (resolv.conf).
+  // Limits the time of the whole call, except for resolving a host name. The resolver has its own
+  // limit (resolv.conf), and the destructor of `io` waits for it.
   io.run_for(settings_.call + milliseconds(500));
   if (!exchange.problem.empty() || exchange.answer.status == 0)
     return unreachable(
@@ -147,7 +148,7 @@ Result<ApiAnswer> ApiClient::try_once(const std::string& method, const std::stri
   return exchange.answer;
 }
 
-/// Waits this long. Returns false as soon as the calls must end.
+/// Waits for this time. Returns false early if the process is about to end.
 bool ApiClient::rest(milliseconds pause) const {
   const auto end = std::chrono::steady_clock::now() + pause;
   while (!is_ending_()) {

@@ -16,8 +16,9 @@ struct ApiSettings {
   std::string host, port;
   /// The folder that contains `token`, which Kubernetes renews, and `ca.crt`.
   std::string account = "/var/run/secrets/kubernetes.io/serviceaccount";
-  std::chrono::milliseconds call{5'000};       // the longest time of one call
-  std::chrono::milliseconds patience{10'000};  // no retry starts after this
+  std::chrono::milliseconds call{5'000};  // the longest time of one call
+  /// No retry starts later than this after the first try.
+  std::chrono::milliseconds patience{10'000};
 };
 
 struct ApiAnswer {
@@ -26,21 +27,23 @@ struct ApiAnswer {
   std::optional<std::chrono::seconds> retry_after;
 };
 
-/// The server's message in an answer: that of a `Status` object, or the beginning of the body.
+/// Returns the server's error message: the message of a `Status` object, or the beginning of the
+/// body if it is no such object.
 [[nodiscard]] std::string words_of(const ApiAnswer& answer);
 
-/// The error E0969 for an answer with an unexpected status. `what`: the call, or the kind of
-/// object, as users read it. `hint`: a command that shows more.
+/// Makes the error E0969 for an answer with an unexpected status. `what` names the call or the kind
+/// of object in the message. `hint`: a command that shows more.
 [[nodiscard]] Error refused(const std::string& what, const ApiAnswer& answer, std::string hint);
 
 class ApiClient {
  public:
-  /// `is_ending`: if it returns true, no further try starts, and a pause before a try ends.
+  /// `is_ending`: as soon as this returns true, no further try starts, and a pause between two
+  /// tries ends.
   ApiClient(ApiSettings settings, std::function<bool()> is_ending);
 
-  /// Retries on 429, on 5xx and when there is no answer. Fails with kUnavailable (E0969) if there
-  /// is no answer in the end, and for 429, 5xx, 401 and 403. Other answers are returned to the
-  /// caller.
+  /// Calls the API server. Retries on 429, on 5xx and when there is no answer. Fails with
+  /// kUnavailable (E0969) if the last try had no answer, or was answered with 429, 5xx, 401 or 403.
+  /// All other answers are returned.
   [[nodiscard]] Result<ApiAnswer> call(const std::string& method, const std::string& path,
                                        const std::string& body = "") const;
 

@@ -24,8 +24,9 @@ Error cannot_write(const std::string& path, int number) {
           text("{} cannot be written: {}", path, error_words(number)), "df -h " + path};
 }
 
-/// Writes the whole file or nothing. It does not wait for the disk. After a power failure, the
-/// kubelet prepares all claims again, and a damaged entry of the journal is moved aside.
+/// Replaces the whole file, or changes nothing. Does not flush it to the disk: after a power
+/// failure, the kubelet prepares all claims again, and a damaged entry of the journal is moved
+/// aside.
 Status write_file(const std::string& path, const std::string& bytes, mode_t mode) {
   if (!replace_file(path, bytes, mode)) return cannot_write(path, errno);
   return Done{};
@@ -102,7 +103,7 @@ Result<engines::JournalledClaim> Claims::prepare(
   {
     const std::scoped_lock hold(lock_);
     if (const auto known = prepared_.find(uid); known != prepared_.end()) {
-      // After a reboot the CDI files are gone, and no container of the claim runs.
+      // Write the files again if a reboot has removed them. No container of the claim runs then.
       if (!exists(cdi_file(uid)))
         if (auto done = write_files(known->second.claim, units); !done)
           return std::move(done).error();
@@ -114,7 +115,7 @@ Result<engines::JournalledClaim> Claims::prepare(
   auto claim = engines::sized_claim(*std::move(fetched), units, config_);
   if (!claim) return std::move(claim).error();
   const std::scoped_lock hold(lock_);
-  // While this lock is held, `berth k8s reclaim` waits. So it sees this claim in the journal.
+  // `berth k8s reclaim` waits until this lock is released. It then finds this claim in the journal.
   const engines::OwnQueue own(folders_.state);
   const auto held = own.hold();
   if (!held) return held.error();
@@ -123,11 +124,12 @@ Result<engines::JournalledClaim> Claims::prepare(
   engines::OtherPlugins(folders_.kubelet, folders_.kubelet + "/device-plugins",
                         engines::OtherPlugins::Part::kDriver)
       .apply(now);
-  // The kubelet may have unprepared the claim in the meantime. Then nothing would remove the files.
+  // If the kubelet no longer waits, it may already have unprepared the claim, and nothing would
+  // remove files written now.
   if (is_given_up())
     return Error{ErrorCode::kUnavailable, "E0969",
                  text("the kubelet stopped waiting for the claim"), "journalctl -u kubelet"};
-  // Another call of the kubelet may have prepared the claim in the meantime.
+  // The kubelet may have called twice, and the other call may have prepared the claim already.
   if (const auto known = prepared_.find(uid); known != prepared_.end()) return known->second;
   auto entry = write_files(*claim, now);
   if (!entry) return std::move(entry).error();
@@ -141,7 +143,8 @@ Result<engines::JournalledClaim> Claims::prepare(
 Status Claims::unprepare(const std::string& uid) {
   if (!engines::is_safe_uid(uid)) return impossible_uid();
   const std::scoped_lock hold(lock_);
-  // Remove the entry in the journal last, so that an interrupted removal is repeated.
+  // Remove the journal entry after all other files. If the removal is interrupted, the entry
+  // remains, and the removal is repeated.
   if (::unlink(cdi_file(uid).c_str()) != 0 && errno != ENOENT)
     return cannot_write(cdi_file(uid), errno);
   std::error_code problem;

@@ -1,6 +1,6 @@
-// Keeps the claims that are prepared on this node, in a journal, CDI files and files of the guard.
-// Prepared claims survive a restart. Preparing or removing a claim again changes nothing.
-// Thread-safe.
+// Keeps the claims that are prepared on this node: a journal, CDI files and the guard's files.
+// Prepared claims survive a restart of the driver. It does no harm to prepare or remove a claim
+// twice. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -24,17 +24,17 @@ class Claims {
  public:
   Claims(ClaimFolders folders, engines::KubeConfig config);
 
-  /// Reads the journal. Fails with kUnavailable (E0520) if the folders cannot be made; a damaged
-  /// entry is moved aside, and its claim is prepared again.
+  /// Reads the journal. Fails with kUnavailable (E0520) if the folders cannot be made. A damaged
+  /// entry is moved aside, so its claim is prepared again.
   [[nodiscard]] Status open();
-  /// `fetch`: the ResourceClaim from the API server; not called for a claim that is prepared.
-  /// `is_given_up`: the caller no longer waits, and may unprepare the claim. If it returns true,
-  /// prepare() writes nothing and fails with kUnavailable (E0969).
+  /// Prepares a claim. `fetch` gets the ResourceClaim from the API server; it is not called if the
+  /// claim is already prepared. If `is_given_up` returns true, the caller no longer waits and may
+  /// have unprepared the claim: nothing is written, and prepare() fails with kUnavailable (E0969).
   [[nodiscard]] Result<engines::JournalledClaim> prepare(
       const std::string& uid, const std::vector<engines::KubeUnit>& units,
       const std::function<Result<engines::Claim>()>& fetch,
       const std::function<bool()>& is_given_up);
-  /// Succeeds for a claim that is not prepared.
+  /// Removes the claim's files and journal entry. Also succeeds if the claim is not prepared.
   [[nodiscard]] Status unprepare(const std::string& uid);
   [[nodiscard]] std::size_t count() const;
   /// The devices of all prepared claims.

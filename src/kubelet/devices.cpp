@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t kMostLine = 8 << 20;
 
-/// The fields of the units that are sent to the kubelet, as text. Changes of other fields need no
-/// new message.
+/// Formats the units as text with the fields that matter to the kubelet. If the text is equal, no
+/// new message is sent.
 std::string told(const std::vector<engines::KubeUnit>& units) {
   return engines::units_line(units);
 }
@@ -32,7 +32,7 @@ void log_enforcement(const engines::KubeUnit& unit) {
        {"hint", "sudo berth ps"}});
 }
 
-/// Why another plugin keeps units from Berth; "" if none does.
+/// Why Berth may not allocate units because another plugin runs; "" if no other plugin runs.
 std::string other_plugin_of(const std::vector<engines::KubeUnit>& units) {
   std::string all;
   for (const engines::KubeUnit& unit : units)

@@ -1,4 +1,5 @@
-// The devices that the servers offer, as the observer process last reported them. Thread-safe.
+// The list of devices that the kubelet's servers offer. The observer process keeps it current.
+// Thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -19,12 +20,12 @@ namespace berth::kubelet {
 
 class Devices {
  public:
-  /// Adds devices that have disappeared as unhealthy; wakes waiting threads if anything has
-  /// changed.
+  /// Replaces the list. Devices that have disappeared stay in it as unhealthy. Wakes waiting
+  /// threads if the list has changed.
   void put(std::vector<engines::KubeUnit> seen);
   [[nodiscard]] std::vector<engines::KubeUnit> units() const;
   [[nodiscard]] std::uint64_t version() const;
-  /// Waits until the version differs from `known`, or the time is over.
+  /// Waits until the version differs from `known`, at most for this time.
   void wait(std::uint64_t known, std::chrono::milliseconds at_most) const;
 
  private:
@@ -32,22 +33,23 @@ class Devices {
   mutable std::condition_variable changed_;
   std::vector<engines::KubeUnit> units_;
   std::uint64_t version_ = 0;
-  std::string other_;  // the other plugin that was last reported
+  std::string other_;  // what was last logged about another plugin; "" if none
 };
 
-/// Marks units that pods may not get, for reasons that the drivers do not know.
+/// A function that marks units as unhealthy which pods may not get, for reasons outside the
+/// drivers.
 using Restrict = std::function<void(std::vector<engines::KubeUnit>&)>;
 
 /// Keeps `devices` current: starts `program observe`, which queries the drivers, and reads one line
-/// for each query. A query forks, which a process with gRPC's threads must not do, so it is done in
-/// another process. If that process ends, it is restarted after a second.
+/// for each query. Each query forks a child. A process with gRPC's threads must not fork, so
+/// another process does it. If that process ends, it is restarted after a second.
 class Observer {
  public:
   Observer(Devices& devices, std::vector<std::string> words, Restrict restricted);
   ~Observer();
   Observer(const Observer&) = delete;
   Observer& operator=(const Observer&) = delete;
-  /// Whether the first scan arrived within this time.
+  /// Waits for the result of the first scan. Returns false if it did not arrive within this time.
   [[nodiscard]] bool wait_for_first(std::chrono::milliseconds at_most) const;
 
  private:

@@ -94,8 +94,8 @@ class DraDriver::Service final : public wire::DRAPlugin::Service {
     return engines::claim_in(answer->body, one.uid(), settings_.node);
   }
 
-  /// All containers of the claim get all of its devices. So only the first device of each request
-  /// lists the CDI names.
+  /// Each container of the claim gets all of the claim's devices. So it is enough to list the CDI
+  /// names with the first device of each request.
   static void fill(const engines::JournalledClaim& entry, wire::NodePrepareResourceResponse& out) {
     std::set<std::string> requests;
     for (const engines::ClaimDevice& device : entry.claim.devices) {
@@ -135,7 +135,7 @@ class DraDriver::Registration final : public pluginregistration::Registration::S
       log("registered", {{"driver", engines::kDraDriver}});
     else
       log("not_registered", {{"error", status->error()}, {"id", "E1035"}});
-    // The kubelet deletes the slices when it starts, so publish them again.
+    // The kubelet deletes the ResourceSlices when it starts, so publish them again.
     publisher_.look_again();
     return grpc::Status::OK;
   }
@@ -172,7 +172,8 @@ Status DraDriver::listen() {
   auto server = serve(socket_of(settings_), *service_);
   if (!server) return std::move(server).error();
   service_->server = *std::move(server);
-  // Serve on this socket last, because the kubelet calls the driver as soon as this socket exists.
+  // Create the registration socket last: when the kubelet finds it, it calls the driver
+  // immediately.
   registration_ = std::make_unique<Registration>(settings_, *publisher_);
   auto second = serve(registration_of(settings_), *registration_);
   if (!second) return std::move(second).error();

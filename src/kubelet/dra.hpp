@@ -1,4 +1,4 @@
-// The driver gpu.berth.dev for dynamic resource allocation: registers with the kubelet, and
+// The DRA driver gpu.berth.dev (dynamic resource allocation): registers with the kubelet, and
 // prepares and unprepares claims.
 #pragma once
 
@@ -15,8 +15,10 @@ namespace berth::kubelet {
 
 struct DraSettings {
   std::string node;
-  std::string plugins = "/var/lib/kubelet/plugins";            // has gpu.berth.dev/dra.sock
-  std::string registry = "/var/lib/kubelet/plugins_registry";  // the kubelet watches it
+  /// The driver's socket is gpu.berth.dev/dra.sock in this folder.
+  std::string plugins = "/var/lib/kubelet/plugins";
+  /// The kubelet watches this folder for registration sockets.
+  std::string registry = "/var/lib/kubelet/plugins_registry";
   ClaimFolders folders;
   engines::KubeConfig config;
   ApiSettings api;

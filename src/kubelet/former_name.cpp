@@ -47,8 +47,8 @@ void FormerName::forget() {
 void FormerName::remove_slices(const ApiClient& api, const NodeFacts& now) {
   if (former_.empty()) return;
   const auto before = read_node(api, former_);
-  // If the node of that name no longer exists, Kubernetes deletes its slices. If it is another
-  // machine, the slices are not ours.
+  // If the node with the former name does not exist, Kubernetes deletes its slices. If it is
+  // another machine, its slices must stay. In both cases nothing is left to do.
   if (before ? before->machine.empty() || before->machine != now.machine
              : before.error().id == "E1076")
     return forget();

@@ -1,6 +1,6 @@
-// A node that is renamed keeps its ResourceSlices under its former name until Kubernetes deletes
-// that node. These slices describe the same GPUs as the new ones. So the driver stores the name of
-// its node, and removes the slices of the former name.
+// Removes the ResourceSlices that a renamed node has left under its former name. Kubernetes deletes
+// them only together with the old node. Until then, the old and the new slices describe the same
+// GPUs. So the driver stores the name of its node.
 #pragma once
 
 #include <string>
@@ -18,12 +18,13 @@ struct NodeFacts {
   std::string uid;
   std::string machine;  // the firmware's identifier of the machine; "" if it is not known
 };
-/// Fails with kNotFound (E1076) if the cluster has no such node, and with kUnavailable (E0969).
+/// Reads a node of the cluster. Fails with kNotFound (E1076) if there is no such node, and with
+/// kUnavailable (E0969).
 [[nodiscard]] Result<NodeFacts> read_node(const ApiClient& api, const std::string& node);
 
 class FormerName {
  public:
-  /// Reads the former name from STATE/node.
+  /// Reads the node's former name from the file STATE/node.
   FormerName(const std::string& state, std::string node);
   /// Removes the slices that this machine published under its former name. Leaves the slices
   /// of another machine, because the state folder may have been copied from it. Does nothing if

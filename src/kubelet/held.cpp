@@ -31,7 +31,7 @@ std::string given_in(const std::string& state) {
   return state + "/given";
 }
 
-/// The unit of "GPU-1::3".
+/// Returns the uuid of the unit: "GPU-1" for "GPU-1::3".
 std::string unit_of(const std::string& id) {
   return id.substr(0, id.find("::"));
 }
@@ -54,7 +54,7 @@ Status add_claims(const std::string& folder, Json& held) {
     if (!name.ends_with(".json")) continue;
     const auto words = read_file(path);
     if (!words && words.error().code == ErrorCode::kNotFound)
-      continue;  // the claim was unprepared in the meantime
+      continue;  // the claim was unprepared after the folder was listed
     const auto entry =
         words ? engines::journalled_claim(*words) : Result<engines::JournalledClaim>(words.error());
     if (!entry) return unknown(path + ": " + entry.error().message, "ls -l " + path);
@@ -80,7 +80,8 @@ Result<v1::ListPodResourcesResponse> list_pods(const std::string& kubelet) {
   return answer;
 }
 
-/// Calls `each` with the id and the pod ("default/train") of each device of a vendor's resources.
+/// Calls `each` once for each device of a vendor's resources that a pod has, with the device's id
+/// and the pod ("default/train").
 template <typename Each>
 void for_each_device(const v1::ListPodResourcesResponse& pods, const char* vendor, Each each) {
   for (const auto& pod : pods.pod_resources())
@@ -101,8 +102,8 @@ Status add_pods(const std::string& kubelet, Json& held) {
   return Done{};
 }
 
-/// Adds the devices that were allocated less than `settle` ago, because the kubelet may not list
-/// their pods yet.
+/// Adds the devices that were allocated less than `settle` ago. The kubelet may not list the pods
+/// of these devices yet.
 void add_recent(const std::string& folder, milliseconds settle, Json& held) {
   for (const std::string& name : list_folder(folder)) {
     struct stat status = {};
@@ -125,7 +126,8 @@ Status note_given(const std::string& state, const std::vector<std::string>& ids)
     const std::string unit = unit_of(id);
     std::string name = unit;
     std::replace(name.begin(), name.end(), '/', '-');
-    // Usually only the time changes. Replacing the file would start a write to the disk.
+    // If the file exists, update only its time, because replacing the file would also write to the
+    // disk.
     const std::string path = folder + "/" + name;
     if (::utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW) == 0) continue;
     if (!replace_file(path, unit, 0600))
@@ -173,8 +175,8 @@ Result<std::string> held_devices(const HeldSettings& settings) {
   Json held = Json::array();
   const std::string claims = settings.state + "/claims", given = given_in(settings.state);
   if (auto done = add_claims(claims, held); !done) return std::move(done).error();
-  // Call add_recent() before asking the kubelet. If a device stops counting as recent in between,
-  // the kubelet's answer already contains it.
+  // Read the recent allocations before the kubelet's list. If a device stops counting as recent
+  // between the two calls, the kubelet already lists it.
   add_recent(given, settings.settle, held);
   std::error_code ignored;
   const bool has_claims_alone =

@@ -33,8 +33,8 @@ void log(const std::string& event, const std::map<std::string, std::string>& fac
     for (const auto& [key, value] : facts) line += " " + key + "=" + printable(value);
     line += "\n";
   }
-  // Write with one call, so that lines of two threads do not mix. A failed write cannot be reported
-  // anywhere.
+  // One write() per line keeps lines of several threads apart. If stderr cannot be written, the
+  // failure cannot be reported either.
   [[maybe_unused]] const auto n = ::write(2, line.data(), line.size());
 }
 

@@ -1,6 +1,6 @@
-// `berth-k8s`: the program that `berth k8s device-plugin` and `berth k8s dra` start. It offers this
-// machine's GPUs to the kubelet, and registers again after each restart of the kubelet. It has the
-// same options as these commands, which have already checked them.
+// `berth-k8s` is the program that `berth k8s device-plugin` and `berth k8s dra` start. It offers
+// this machine's GPUs to the kubelet, and registers again after each restart of the kubelet. Its
+// options are those of the two commands, which have already checked them.
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -41,7 +41,7 @@ constexpr milliseconds kTick{200}, kFirstLook{40'000}, kRegister{2'000};
 
 struct Options {
   bool observe = false, json = false, dra = false, held = false, pods = false;
-  pid_t parent = 0;  // pid of the observer's parent
+  pid_t parent = 0;  // pid of the process that started the observer
   milliseconds interval{5'000};
   PluginSettings settings;
   DraSettings driver;
@@ -68,8 +68,8 @@ bool read_driver_option(const std::string& word, const std::string& value, Optio
   return true;
 }
 
-/// `--kubelet` is the folder of device plugins for `device-plugin`, and the one above it for the
-/// other parts.
+/// Sets the folders. For `device-plugin`, `--kubelet` is the folder of device plugins; for all
+/// other parts, it is the folder above that.
 void set_kubelet(const std::string& given, Options& options) {
   if (given.empty()) return;
   PluginSettings& settings = options.settings;
@@ -116,10 +116,11 @@ bool read(const std::vector<std::string>& words, Options& options) {
   return true;
 }
 
-/// Receives the driver's Xids of all GPUs.
+/// Receives the Xids that NVIDIA's driver reports for all GPUs.
 class XidEvents {
  public:
-  /// Starts again if there are other GPUs, or if the driver has failed.
+  /// Starts to receive Xids. Starts again if the list of GPUs has changed, or if the driver has
+  /// failed.
   void listen(const std::vector<engines::KubeUnit>& units, milliseconds interval) {
     std::vector<std::string> uuids;
     for (const engines::KubeUnit& unit : units)
@@ -135,13 +136,13 @@ class XidEvents {
                                                         std::move(uuids), interval, kXidsAlone);
   }
 
-  /// Waits until `hold` has a fatal Xid, at most for this time.
+  /// Waits until a fatal Xid has been added to `hold`, at most for this time.
   void wait(engines::XidHold& hold, milliseconds at_most) {
     const auto until = std::chrono::steady_clock::now() + at_most;
     for (;;) {
       const auto left = std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now());
       if (left.count() <= 0) return;
-      // poll() ignores a descriptor of -1, and then only waits.
+      // If the descriptor is -1, poll() ignores it and only waits.
       pollfd waits{sampler_->descriptor(), POLLIN, 0};
       if (::poll(&waits, 1, static_cast<int>(left.count())) <= 0) continue;
       static_cast<void>(sampler_->take());
@@ -154,15 +155,15 @@ class XidEvents {
   std::vector<std::string> uuids_;
 };
 
-/// What the observer process does: queries the drivers and writes a line per scan, until its reader
-/// closes the pipe.
+/// The main function of the observer process: scans the devices and writes one line per scan, until
+/// the reader of its pipe is gone.
 int observe(const Options& options) {
   constexpr int kLooksUntilWell = 12;  // a minute
   engines::XidHold hold(kLooksUntilWell);
   XidEvents events;
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  // End if the parent has exited already. In a container the parent may be process 1, so compare
-  // the pid with the parent's, not with 1.
+  // End if the parent has already exited. Do not compare with 1, because in a container the parent
+  // itself may be process 1.
   if (::getppid() != options.parent) return 0;
   inventory::Options how;
   how.processes = false;
@@ -196,7 +197,8 @@ int print_held(const Options& options) {
   return write_all(1, out) ? 0 : 5;
 }
 
-/// Identifies a start of the kubelet, because each start creates a new socket file.
+/// The kubelet's socket file. Each start of the kubelet creates a new file, so a change means a
+/// restart.
 struct Kubelet {
   dev_t device = 0;
   ino_t file = 0;
@@ -263,8 +265,8 @@ class Daemon {
     log("ends");
     return 0;
   }
-  /// Called by the observer's thread in this process. The process that queries the drivers cannot
-  /// do it, because it forks and so may not use gRPC.
+  /// Marks units that pods may not get. It asks the kubelet through gRPC, so it runs in this
+  /// process: the process that queries the drivers forks, and may not use gRPC.
   void restrict_to_free(std::vector<engines::KubeUnit>& units) const {
     const PluginSettings& own = options_.settings;
     using Part = engines::OtherPlugins::Part;
@@ -280,8 +282,8 @@ class Daemon {
         .apply(units);
   }
 
-  /// Makes a server for each resource that has none. MIG partitions that are made later may have
-  /// other profiles, which are resources of their own.
+  /// Makes a server for each resource that has no server yet. MIG partitions that are made later
+  /// may have new profiles, and each profile is a resource.
   void add_resources() {
     if (devices_.version() == looked_) return;
     looked_ = devices_.version();
@@ -313,7 +315,7 @@ class Daemon {
     return true;
   }
 
-  /// Says once that there is no kubelet, and waits for it.
+  /// Logs once that no kubelet runs. The caller tries again at the next tick.
   void note_absence(const Kubelet& kubelet) {
     const bool is_absent = kubelet.file == 0;
     if (is_absent && !is_waiting_)
@@ -323,8 +325,8 @@ class Daemon {
     is_waiting_ = is_absent;
   }
 
-  /// Registers with the kubelet. If this fails, reports that once, and tries again at the next
-  /// tick.
+  /// Registers with the kubelet. A failure is logged once, and the registration is tried again at
+  /// the next tick.
   void enter(const Kubelet& kubelet) {
     for (const auto& plugin : plugins_) {
       if (kubelet == known_ && plugin->has_socket()) continue;
@@ -342,7 +344,7 @@ class Daemon {
     log("registered", {{"folder", options_.settings.folder}});
   }
 
-  /// Waits for a tick. Returns true if the program shall end.
+  /// Waits for one tick, or for a signal to end. Returns true if such a signal came.
   static bool is_told_to_end() {
     sigset_t wanted;
     sigemptyset(&wanted);
@@ -356,9 +358,9 @@ class Daemon {
   Devices devices_;
   std::vector<std::unique_ptr<Plugin>> plugins_;
   Kubelet known_;
-  std::uint64_t looked_ = 0;  // the version of the devices whose resources have servers
+  std::uint64_t looked_ = 0;  // the version of the device list for which servers were made
   std::string said_;
-  bool is_waiting_ = false;  // the absence of the kubelet was reported
+  bool is_waiting_ = false;  // it was logged that no kubelet runs
 };
 
 int main_of(const std::vector<std::string>& words) {
@@ -382,7 +384,8 @@ int main_of(const std::vector<std::string>& words) {
       return 2;
     }
   }
-  // Block signals before any thread starts, so that only the main thread receives them.
+  // Block the signals before any thread starts. All threads inherit this, and only the main thread
+  // waits for the signals.
   sigset_t blocked;
   sigemptyset(&blocked);
   for (const int signal : {SIGTERM, SIGINT}) sigaddset(&blocked, signal);

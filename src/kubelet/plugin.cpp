@@ -92,7 +92,7 @@ class Plugin::Service final : public v1beta1::DevicePlugin::Service {
 
   grpc::Status Allocate(grpc::ServerContext*, const v1beta1::AllocateRequest* request,
                         v1beta1::AllocateResponse* response) override {
-    // While this lock is held, `berth k8s reclaim` waits. So it sees that these devices are
+    // `berth k8s reclaim` waits until this lock is released. It then sees that these devices are
     // allocated.
     const engines::OwnQueue own(settings_.state);
     const auto held = own.hold();
@@ -110,7 +110,8 @@ class Plugin::Service final : public v1beta1::DevicePlugin::Service {
         const auto files = guard::files_for_container(
             settings_.state + "/slots/" + engines::slot_name(ids.front()), settings_.state + "/lib",
             answer->limits);
-        // Without the guard, the container could exceed its share. So it must not start.
+        // Without the guard, the container could use more than its share. So refuse to start the
+        // container.
         if (!files) return refuse(files.error());
         engines::add_guard(*answer, {files->library, files->limits, files->usage});
       }
@@ -181,9 +182,10 @@ Status Plugin::serve() {
 Status Plugin::register_here(milliseconds at_most) {
   const std::string path = settings_.folder + "/kubelet.sock";
   grpc::ChannelArguments arguments;
-  // The socket's path is not a host name, but the kubelet's server requires one.
+  // The kubelet's server requires a host name, but gRPC would send the path of the socket.
   arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
-  // Without this, gRPC would reuse the channel of a kubelet that was down, with its back-off delay.
+  // Do not share channels: a channel from the time when the kubelet was down would delay the next
+  // call.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   const auto channel =
       grpc::CreateCustomChannel("unix:" + path, grpc::InsecureChannelCredentials(), arguments);

@@ -1,4 +1,5 @@
-// One resource for the kubelet: its server with its own socket, and its registration.
+// A device plugin for one resource: its server on its own socket, and its registration with the
+// kubelet.
 #pragma once
 
 #include <atomic>
@@ -12,9 +13,10 @@
 namespace berth::kubelet {
 
 struct PluginSettings {
-  std::string folder = "/var/lib/kubelet/device-plugins";  // the kubelet's
+  /// The kubelet's folder for device plugins.
+  std::string folder = "/var/lib/kubelet/device-plugins";
   std::string kubelet = "/var/lib/kubelet";
-  std::string state = "/var/lib/berth/kubernetes";  // the guard's files
+  std::string state = "/var/lib/berth/kubernetes";  // folder for the guard's files
   engines::KubeConfig config;
 };
 
@@ -30,8 +32,8 @@ class Plugin {
   [[nodiscard]] Status serve();
   /// Registers through FOLDER/kubelet.sock. Fails with kUnavailable (E1035).
   [[nodiscard]] Status register_here(std::chrono::milliseconds at_most);
-  /// Whether the plugin serves, and its socket still exists. A kubelet that starts removes all
-  /// sockets in its folder.
+  /// Whether the server runs and its socket still exists. The kubelet removes all sockets in its
+  /// folder when it starts.
   [[nodiscard]] bool has_socket() const;
   void stop();
   [[nodiscard]] const std::string& resource() const { return resource_; }

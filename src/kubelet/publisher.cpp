@@ -52,12 +52,14 @@ void Publisher::look_again() {
   changed_.notify_all();
 }
 
-/// `known`: the version of the devices that were published. `asked`: the value of asked_ before
-/// that. Returns false if the publisher shall end.
+/// Waits until something changes or the time is over. `known`: the version of the devices before
+/// the last publish(). `asked`: the value of asked_ at that time. Returns false if the publisher is
+/// to end.
 bool Publisher::wait(milliseconds at_most, std::uint64_t known, std::uint64_t asked) {
   const auto end = std::chrono::steady_clock::now() + at_most;
   std::unique_lock hold(lock_);
-  // The devices have their own lock, so check them between short waits.
+  // A change of the devices does not wake this thread, so check their version after every short
+  // wait.
   while (!ending_ && asked_ == asked && devices_.version() == known &&
          std::chrono::steady_clock::now() < end)
     changed_.wait_for(hold, kTick, [&] { return ending_ || asked_ != asked; });
@@ -66,7 +68,7 @@ bool Publisher::wait(milliseconds at_most, std::uint64_t known, std::uint64_t as
 
 void Publisher::run() {
   for (;;) {
-    // Both are read before publish(), so that no change is missed.
+    // Read both counters before publish(). A change during publish() is then noticed.
     const auto known = devices_.version();
     const std::uint64_t asked = [this] {
       const std::scoped_lock hold(lock_);
@@ -106,12 +108,12 @@ Status Publisher::write(const engines::Slice& slice, std::uint64_t generation, s
           : api_.call("PUT", std::string(kSlices) + "/" + slice.name,
                       slice.json(generation, count, before->version, before->tainted));
   if (!answer) return answer.error();
-  // 409: another client changed it in the meantime; 404: the kubelet deleted it.
+  // 409: another client changed the slice in the meantime; 404: the kubelet deleted it.
   is_stale = answer->status == 409 || answer->status == 404;
   if (is_stale) return Done{};
   if (answer->status >= 300) return refused("ResourceSlice", *answer, kGetSlices);
-  // This API server has dropped the field. The trial was answered by a server of another version,
-  // which keeps it. So the slice is replaced at once.
+  // This API server has dropped the field, although the trial slice kept it: the trial was answered
+  // by a server of another version. So replace the slice without the field.
   if (engines::has_divided({slice}) && engines::keeps_divided(answer->body) == false) {
     use_single_shares();
     is_stale = true;
@@ -147,9 +149,9 @@ Result<bool> Publisher::is_kept(const std::vector<engines::Slice>& slices,
   return false;
 }
 
-/// Finds out which features the API server has, before any slice is written. A server without a
-/// feature drops its field. Then the scheduler would allocate a divided GPU as a whole, or an
-/// unhealthy one.
+/// Finds out which features the API server supports, before any slice is written. A server drops
+/// the fields of features that it does not support. The scheduler would then allocate a divided GPU
+/// as a whole, or an unhealthy GPU.
 Status Publisher::find_features(const std::vector<engines::KubeUnit>& units) {
   const auto all = engines::resource_slices(units, {node_, "", shares_});
   if (!consumable_ && engines::has_divided(all)) {
@@ -207,7 +209,8 @@ Status Publisher::put_all() {
     if (!wanted) return wanted.error();
     if (engines::is_current(*wanted, *published)) return Done{};
     if (!is_fresh) {
-      // The node may have been deleted, with its slices, and be there again with another uid.
+      // The node may have been deleted together with its slices, and created again with another
+      // uid.
       if (auto read = read_own_node(); !read) return read;
       is_fresh = true;
       continue;

@@ -1,6 +1,6 @@
-// Publishes this node's GPUs as ResourceSlices. The kubelet deletes the slices when it starts, and
-// half a minute after the driver's socket was closed. So they are compared regularly and published
-// again if needed.
+// Publishes this node's GPUs as ResourceSlices. The kubelet deletes these slices when it starts,
+// and half a minute after the driver's socket was closed. So the publisher compares them regularly,
+// and publishes them again if they are missing.
 #pragma once
 
 #include <condition_variable>
@@ -26,23 +26,23 @@ class Publisher {
   ~Publisher();
   Publisher(const Publisher&) = delete;
   Publisher& operator=(const Publisher&) = delete;
-  /// Call it when the kubelet has registered the driver. The slices are then compared several times
-  /// in the next minute.
+  /// Call this after the kubelet has registered the driver. The publisher then compares the slices
+  /// several times in the next minute.
   void look_again();
 
  private:
   void run();
   /// Publishes the slices if the API server's copies are missing or differ. Returns false if this
-  /// failed. `said_`: the last failure that was reported.
+  /// failed. The failure is logged only if it differs from `said_`, the last one.
   bool publish();
   [[nodiscard]] Status put_all();
   [[nodiscard]] Status read_own_node();
-  /// The slices to publish. Asks the API server once whether it divides devices, and whether it
-  /// keeps taints.
+  /// Returns the slices to publish. The first call asks the API server whether it can divide
+  /// devices among claims, and whether it keeps taints.
   [[nodiscard]] Result<std::vector<engines::Slice>> wanted();
   [[nodiscard]] Status find_features(const std::vector<engines::KubeUnit>& units);
-  /// Whether the API server keeps the field of a feature. Sends a trial slice that has the field;
-  /// `has` looks for it in a slice.
+  /// Whether the API server supports a feature. Sends a trial slice that uses the feature's field.
+  /// `has` tells whether the answer still has that field.
   [[nodiscard]] Result<bool> is_kept(const std::vector<engines::Slice>& slices,
                                      std::optional<bool> (*has)(const std::string& json));
   void use_single_shares();
@@ -60,14 +60,14 @@ class Publisher {
   mutable std::mutex lock_;
   std::condition_variable changed_;
   bool ending_ = false;
-  int looks_ = 0;            // number of quick comparisons that remain
-  std::uint64_t asked_ = 0;  // calls of look_again()
+  int looks_ = 0;            // how many of the comparisons after a registration remain
+  std::uint64_t asked_ = 0;  // number of calls of look_again() so far
   /// Whether the API server keeps allowMultipleAllocations; nullopt: not asked yet.
   std::optional<bool> consumable_;
   std::optional<bool> taints_;  // whether the API server keeps taints; nullopt: not asked yet
   NodeFacts facts_;
   std::string said_;
-  std::vector<std::string> withheld_;  // as last reported
+  std::vector<std::string> withheld_;  // names of the withheld units that were last logged
   ApiClient api_;
   std::thread thread_;
 };

@@ -11,11 +11,12 @@
 namespace berth::kubelet {
 
 [[nodiscard]] bool is_socket(const std::string& path);
-/// Serves on this socket, which replaces an older one; only its owner may connect. Fails with
-/// kUnavailable (E1034).
+/// Starts a server on this socket. Replaces an older socket file. Only the owner of the socket may
+/// connect. Fails with kUnavailable (E1034).
 [[nodiscard]] Result<std::unique_ptr<grpc::Server>> serve_on(const std::string& path,
                                                              grpc::Service& service);
-/// Ends calls in progress after half a second, and removes the socket. Does nothing for nullptr.
+/// Ends the server: calls in progress get half a second to finish, then the socket is removed. Does
+/// nothing for nullptr.
 void end_server(std::unique_ptr<grpc::Server>& server, const std::string& path);
 
 }  // namespace berth::kubelet

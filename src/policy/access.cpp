@@ -15,7 +15,7 @@ bool contains(const std::vector<std::string>& units, const std::string& unit) {
   return std::find(units.begin(), units.end(), unit) != units.end();
 }
 
-/// The job's own units: their nodes and vendors.
+/// The device nodes and the vendors of the units that the job has.
 struct Had {
   std::set<NodeNumber> nodes;
   std::set<model::Vendor> vendors;

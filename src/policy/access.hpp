@@ -10,10 +10,10 @@
 
 namespace berth::policy {
 
-/// The rules for a job: of the nodes of GPUs, it may open only those of its own units and their
+/// Returns the rules for a job. Of all GPU nodes, it may open only those of its own units and its
 /// vendors' control nodes. No rule concerns other nodes, or devices that no job can get (the
-/// graphics of a server's management controller). nullopt if the nodes of a unit are unknown. Then
-/// only variables restrict the job, which is better than a job that cannot open its own device.
+/// graphics of a server's management controller). nullopt if a unit's nodes are unknown. Then only
+/// variables restrict the job, because a rule could block its own device.
 [[nodiscard]] std::optional<std::vector<model::NodeRule>> node_rules(
     const model::Snapshot& snapshot, const model::GpuNodes& nodes,
     const std::vector<std::string>& units);

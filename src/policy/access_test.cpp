@@ -63,8 +63,8 @@ TEST_CASE("a job can open only its own GPU, by any of its nodes") {
   for (const std::uint32_t other : {0U, 1U, 3U})
     for (const NodeNumber node : {NodeNumber{195, other}, {226, other + 1}, {226, other + 129}})
       CHECK_MESSAGE(!may_open(*rules, node), node.major, ":", node.minor);
-  CHECK(!may_open(*rules, {195, 9}));    // the node of a GPU that did not answer
-  CHECK(!may_open(*rules, {237, 100}));  // the nodes of that GPU's partitions
+  CHECK(!may_open(*rules, {195, 9}));    // the job may not open a GPU that did not answer
+  CHECK(!may_open(*rules, {237, 100}));  // nor a partition of that GPU
   CHECK(!may_open(*rules, kKfd));
 }
 

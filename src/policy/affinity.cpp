@@ -21,7 +21,7 @@ std::vector<int> cpus_of(const std::string& list) {
   return model::parse_cpu_list(list).value_or(std::vector<int>());
 }
 
-/// CPUs near any of the devices, ascending.
+/// Returns the CPUs that are near at least one of the devices, in ascending order.
 std::vector<int> near_devices(const model::Placement& placement, const model::Snapshot& snapshot) {
   std::vector<int> all;
   for (const int index : placement.devices) {
@@ -34,8 +34,8 @@ std::vector<int> near_devices(const model::Placement& placement, const model::Sn
   return all;
 }
 
-/// The index of the first CPU of this device. The devices of a NUMA node divide the node's CPUs
-/// evenly.
+/// Returns the index of the first CPU for this device. All devices of a NUMA node share the node's
+/// CPUs evenly.
 std::size_t share_begins(const model::Placement& placement, const model::Snapshot& snapshot,
                          std::size_t cpus) {
   const Device* mine = find(snapshot, placement.devices.front());
@@ -52,7 +52,8 @@ std::size_t share_begins(const model::Placement& placement, const model::Snapsho
   return together == 0 ? 0 : before * cpus / together;
 }
 
-/// Picks `count` CPUs: first those of `close`, starting at index `begin`, then others of `allowed`.
+/// Picks `count` CPUs: first the CPUs in `close`, starting at index `begin`, then other CPUs in
+/// `allowed`.
 std::vector<int> pick(const std::vector<int>& close, const std::vector<int>& allowed,
                       std::size_t begin, std::size_t count) {
   std::vector<int> picked;
@@ -71,7 +72,7 @@ std::string limits_of(const model::CpuBudget& cpu) {
   return text("{} of {} cores may be used", cpu.cores_affinity, cpu.cores_total);
 }
 
-/// CPUs that this process may use and that no job has.
+/// Returns the CPUs that this process may use and that were given to no job.
 std::vector<int> free_cpus(const model::Snapshot& snapshot, const model::Ledger& ledger) {
   auto cpus = cpus_of(snapshot.host.cpu.affinity);
   cpus.erase(

@@ -30,8 +30,8 @@ bool computes(const model::DeviceProcess& process) {
   return process.kind.compute || process.kind.mps || !process.kind.graphics;
 }
 
-/// Whether a partition is busy. If a process's partition is unknown, the process may run on any of
-/// them. Then this one counts as busy if enough of its memory is in use.
+/// Whether a partition is busy. For some processes, the driver does not tell the partition. Then a
+/// partition counts as busy if enough of its memory is in use.
 bool partition_busy(const Device& device, const Partition& part, const model::Snapshot& snapshot,
                     const model::Ledger& ledger) {
   if (device.processes_unknown) return true;
@@ -48,7 +48,8 @@ bool partition_busy(const Device& device, const Partition& part, const model::Sn
          (!part.memory_used_bytes || *part.memory_used_bytes >= std::max(256 * kMiB, total / 20));
 }
 
-/// A device that uses the host's memory has at most as much free memory as the host.
+/// Returns the free memory. If the device uses the host's memory, it is at most the host's free
+/// memory.
 std::optional<std::uint64_t> free_of(const Device& device, const model::Snapshot& snapshot) {
   const auto& readings = device.readings;
   std::optional<std::uint64_t> free;
@@ -81,7 +82,7 @@ Obstacle obstacle_of(const Device& device, bool is_busy) {
   return Obstacle::kNone;
 }
 
-/// A candidate for a partition that does not exist yet. It has the obstacle kNoPartition until
+/// Makes a candidate for a partition that does not exist yet. Its obstacle is kNoPartition until
 /// leave_out_excluded() finds that the job can use such a partition.
 Candidate room_on(const Device& device, const model::MigRoom& room) {
   Candidate candidate;
@@ -131,8 +132,8 @@ void add_partitions(std::vector<Candidate>& all, const Device& device,
   }
 }
 
-/// Memory promised to a job counts as taken even before the job uses it. If a job uses more than
-/// promised, the excess also reduces the free memory.
+/// Subtracts the jobs' promised memory from the free memory, even if a job does not use it yet. If
+/// a job uses more than promised, the excess is subtracted, too.
 void take_leases(Candidate& candidate, const model::Snapshot& snapshot,
                  const model::Ledger& ledger) {
   if (candidate.room == nullptr) candidate.strangers = candidate.busy;
@@ -153,7 +154,7 @@ void take_leases(Candidate& candidate, const model::Snapshot& snapshot,
   }
 }
 
-// The choice among candidates.
+// The following functions choose among the candidates.
 
 int integrated(const Candidate& c) {
   return model::processor_graphics(*c.device) ? 1 : 0;
@@ -173,10 +174,10 @@ int health_rank(const Candidate& c) {
   }
 }
 
-/// The order of devices for --memory. Unused GPUs come first, the one with the most free memory
-/// before others. The rest is sorted by the utilization of the GPU, in steps of 10 %, then by the
-/// most free memory. Among MIG partitions the one with the least free memory comes first, so that
-/// larger ones stay free.
+/// A sort key for --memory; the lowest comes first. Unused GPUs come before busy ones, and those
+/// with the most free memory first. Busy GPUs are sorted by utilization in steps of 10 %, then by
+/// the most free memory. MIG partitions with the least free memory come first, so that larger ones
+/// stay free.
 std::uint64_t load_to_share(const Candidate& c) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
   const std::uint64_t free = std::min(kMost, c.free_bytes.value_or(0) / kMiB);
@@ -187,16 +188,16 @@ std::uint64_t load_to_share(const Candidate& c) {
   return (static_cast<std::uint64_t>(percent / 10) << 33U) + kMost - free;
 }
 
-/// Memory in use, in steps of 256 MiB, so that the driver's own few MiB do not decide between two
-/// idle devices. Less is better.
+/// A sort key; the lowest comes first. Without --memory, it is the memory in use in steps of 256
+/// MiB, so that a few MiB of the driver do not decide between two idle devices.
 std::uint64_t load(const Candidate& c, std::optional<std::uint64_t> need) {
   if (need) return load_to_share(c);
   if (c.partition != nullptr) return c.partition->memory_used_bytes.value_or(0) / (256 * kMiB);
   return c.device->readings.memory_used_bytes.value_or(0) / (256 * kMiB);
 }
 
-/// A sort key that puts the largest of equally free partitions first. It is equal for all whole
-/// devices.
+/// A sort key that is lower for larger partitions, so that the largest of equally free ones comes
+/// first. It is equal for all whole devices.
 std::uint64_t smallness(const Candidate& c) {
   const std::uint64_t size =
       c.partition == nullptr ? 0 : c.partition->memory_total_bytes.value_or(0) / kMiB;
@@ -208,9 +209,9 @@ auto identity(const Candidate& c) {
                     c.unit().partition_uuid);
 }
 
-/// The number of unused devices that have NVLinks or a PCIe switch in common with this one. A job
-/// that needs one device takes one with few unused neighbours, so that groups stay whole for jobs
-/// that need several devices.
+/// Counts the unused devices that NVLinks or a PCIe switch connect to this one. A job for one
+/// device gets a device with few such neighbours, so that groups of connected devices stay whole
+/// for larger jobs.
 int unused_neighbours(const Candidate& c, const std::vector<Candidate>& pool) {
   if (c.partition != nullptr) return 0;
   return static_cast<int>(std::count_if(pool.begin(), pool.end(), [&](const Candidate& other) {
@@ -228,8 +229,8 @@ auto cost_of_one(const Candidate& c, const std::vector<Candidate>& pool,
                     identity(c));
 }
 
-/// Domain, bus and device number, combined into one number. A device without an address is far from
-/// all others.
+/// Combines domain, bus and device number into one number, whose differences are distances. A
+/// device without an address is far from all others.
 std::int64_t place_on_bus(const Device& device) {
   std::int64_t place = 0;
   for (std::string_view part : split(device.pci_address, ':')) {
@@ -262,8 +263,8 @@ class Links {
 
 using Set = std::vector<std::size_t>;  // positions in the pool
 
-/// Starts with the seed and adds devices one by one. Each time it adds the device that is nearest
-/// to all devices chosen so far. Fewer than `count` if the pool has no more of this vendor.
+/// Starts with the device `seed`, and each time adds the device that is nearest to all devices
+/// chosen so far. Returns fewer than `count` if the pool has no more devices of this vendor.
 Set with_companions(std::size_t seed, const std::vector<Candidate>& pool, const Links& links,
                     std::size_t count, std::optional<std::uint64_t> need) {
   const Device& first = *pool[seed].device;
@@ -500,7 +501,7 @@ std::vector<Candidate> choose(const std::vector<Candidate>& pool, int count,
     return {pool[static_cast<std::size_t>(std::min_element(costs.begin(), costs.end()) -
                                           costs.begin())]};
   }
-  constexpr std::size_t kMostSeeds = 256;  // more than any machine has
+  constexpr std::size_t kMostSeeds = 256;  // more than the number of devices in any machine
   const Links links(pool);
   Set best;
   for (std::size_t seed = 0; seed < std::min(pool.size(), kMostSeeds); ++seed) {

@@ -27,8 +27,8 @@ const Setting* setting(const model::Environment& environment, std::string_view n
   return nullptr;
 }
 
-/// Adds device nodes: /dev/kfd is for all AMD GPUs, a render node for one. If the number of a
-/// device is unknown, adds all nodes.
+/// Adds the device nodes of AMD GPUs: /dev/kfd, which all of them share, and one render node per
+/// GPU. If the number of a device is unknown, adds all nodes.
 void add_nodes(std::vector<std::string>& words, const std::vector<const Device*>& devices) {
   const auto add = [&](const std::string& node) {
     if (std::find(words.begin(), words.end(), node) != words.end()) return;
@@ -65,7 +65,7 @@ std::vector<std::string> container_words(const model::Environment& environment,
   const bool nvidia = std::any_of(devices.begin(), devices.end(),
                                   [](const Device* d) { return d->vendor == Vendor::kNvidia; });
   if (nvidia && cuda != nullptr && tool == ContainerTool::kDocker) {
-    // Docker parses the value as CSV; without quotes the comma would start a new field.
+    // Docker parses the value as CSV, and a comma starts a new field. So quote the list of devices.
     words = {"--gpus", "\"device=" + cuda->value + "\""};
   } else if (nvidia && cuda != nullptr) {
     for (const std::string_view one : split(cuda->value, ','))
@@ -78,8 +78,8 @@ std::vector<std::string> container_words(const model::Environment& environment,
     if (one.action == Setting::Action::kUnset || (selects_devices(one.name) && !hides)) continue;
     words.insert(words.end(), {"-e", one.name + "=" + one.value});
   }
-  // NVIDIA's images request all GPUs in a variable, and NVIDIA's runtime grants them if it is the
-  // default runtime. This value prevents it.
+  // NVIDIA's images set NVIDIA_VISIBLE_DEVICES=all. If NVIDIA's runtime is the default, it would
+  // then add all GPUs. "void" prevents that.
   if (devices.empty()) words.insert(words.end(), {"-e", "NVIDIA_VISIBLE_DEVICES=void"});
   return words;
 }

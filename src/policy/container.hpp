@@ -19,8 +19,8 @@ enum class ContainerTool { kDocker, kCdi };
                                                        const model::Placement& placement,
                                                        const model::Snapshot& snapshot,
                                                        ContainerTool tool);
-/// Whether the variable selects devices by their numbers on the host. Inside a container devices
-/// have other numbers, so such a variable is passed only if it hides all devices.
+/// Whether the variable selects devices by their numbers on the host. Inside the container, the
+/// numbers differ. So the variable is passed to the container only if it hides all devices.
 [[nodiscard]] bool selects_devices(const std::string& variable);
 
 }  // namespace berth::policy

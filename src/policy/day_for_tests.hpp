@@ -1,4 +1,4 @@
-// A simulated day of a lab, on the queue and on a fluid machine, to measure fairness.
+// Simulates a day of a lab on the queue, and on an ideal "fluid" machine, to measure fairness.
 //
 // The fluid machine can give any part of a device to any job at any time. It divides all devices
 // among the waiting users by weight. A job never gets more than it requested, and a user's jobs run
@@ -33,14 +33,14 @@ struct Job {
 struct Day {
   int devices = 8;
   Instant end = std::chrono::hours(24);
-  std::vector<double> weights;  // weights of the users
+  std::vector<double> weights;  // weights of the users in fair share
   std::vector<Job> jobs;        // ordered by Job::queued
 };
 
 struct Played {
   std::map<JobId, Instant> started;
-  std::vector<double> device_seconds;  // per user, until Day::end
-  double idle_device_seconds = 0;      // time of idle devices while a job waited
+  std::vector<double> device_seconds;  // GPU time of each user until Day::end
+  double idle_device_seconds = 0;      // time for which devices were idle although a job waited
 };
 
 inline Pool machine_of(const Day& day) {
@@ -98,7 +98,7 @@ inline Played play(const Day& day, QueueRules rules = {}) {
   return out;
 }
 
-/// When each job would end on the fluid machine.
+/// When each job would end on the ideal machine, which can give any part of a device to a job.
 inline std::map<JobId, Instant> fluid_ends(const Day& day) {
   constexpr milliseconds kStep = seconds(30);
   struct Left {
@@ -114,8 +114,8 @@ inline std::map<JobId, Instant> fluid_ends(const Day& day) {
       lines[static_cast<std::size_t>(job.user)].push_back(
           {&job, seconds_of(job.length) * job.devices});
     }
-    // Divides the devices by weight among all waiting users; what a user cannot use goes to the
-    // others.
+    // Divide the step's device time among the waiting users by weight. The part that a user cannot
+    // use goes to the other users.
     double left = day.devices * seconds_of(kStep);
     std::vector<std::vector<double>> given(lines.size());
     for (std::size_t u = 0; u < lines.size(); ++u) given[u].resize(lines[u].size());
@@ -154,7 +154,8 @@ inline std::map<JobId, Instant> fluid_ends(const Day& day) {
   return out;
 }
 
-/// Jobs of random lengths and sizes; together they need `load` times the machine's capacity.
+/// Makes jobs of random lengths and sizes. All jobs together need `load` times the device time of a
+/// day.
 inline Day random_day(std::mt19937& random, std::vector<double> weights, double load) {
   Day day;
   day.weights = std::move(weights);

@@ -20,7 +20,8 @@ int position(const std::vector<std::string>& units, const std::string& id) {
   return found == units.end() ? -1 : static_cast<int>(found - units.begin());
 }
 
-/// Memory of foreign processes: all memory in use, except what jobs use of their leases.
+/// Memory that foreign processes use: all used memory, minus what jobs use of the memory promised
+/// to them.
 std::uint64_t taken_by_strangers(const Candidate& candidate, const model::Snapshot& snapshot,
                                  const model::Ledger& ledger) {
   if (!candidate.capacity_bytes || !candidate.free_bytes) return 0;
@@ -34,8 +35,8 @@ std::uint64_t taken_by_strangers(const Candidate& candidate, const model::Snapsh
   return used - std::min(used, by_jobs);
 }
 
-/// Copies only what the ledger says about partitions that Berth makes, without any lease. `empty`:
-/// as if the devices were not in use.
+/// Copies the ledger without leases: only the partitions that Berth made, and the room for new
+/// ones. `empty`: as if no device were in use.
 model::Ledger only_mig(const model::Ledger& ledger, bool empty) {
   model::Ledger out;
   out.rooms = ledger.rooms;
@@ -45,8 +46,7 @@ model::Ledger only_mig(const model::Ledger& ledger, bool empty) {
   return out;
 }
 
-/// The same machine with nothing in use. A request that fails even on this machine can never
-/// succeed.
+/// The same machine with all devices unused. A request that fails even there can never succeed.
 model::Snapshot emptied(model::Snapshot snapshot) {
   snapshot.processes.clear();
   snapshot.unattributed.clear();
@@ -55,7 +55,7 @@ model::Snapshot emptied(model::Snapshot snapshot) {
     for (model::Partition& part : device.partitions)
       if (part.memory_used_bytes) part.memory_used_bytes = 0;
     device.processes_unknown.reset();
-    // A device that does not answer may answer again.
+    // Waiting may help, because a device that does not answer now may answer later.
     if (device.health == model::Health::kNoAnswer) device.health = model::Health::kOk;
   }
   return snapshot;
@@ -90,7 +90,7 @@ Pool pool_of(const model::Snapshot& snapshot, const model::Ledger& ledger,
   pool.cpus = std::max(1, snapshot.host.cpu.cores_usable);
   pool.devices.resize(units.size());
   for (Slot& slot : pool.devices) slot.usable = false;
-  // The queue itself subtracts memory promised to jobs, so only actual use counts here.
+  // Count only memory in use here. The queue itself subtracts the memory that is promised to jobs.
   const auto with_jobs = candidates_of(snapshot, ledger);
   const model::Ledger mig = only_mig(ledger, false);
   const auto used = candidates_of(snapshot, mig);
@@ -108,8 +108,8 @@ Pool pool_of(const model::Snapshot& snapshot, const model::Ledger& ledger,
     slot.usable = may_be_had && !slot.lent;
     slot.in_use = with_jobs[i].strangers;
     slot.memory_bytes = used[i].capacity_bytes.value_or(0);
-    // The queue subtracts jobs' memory, also that of partitions made for them. On a GPU where Berth
-    // makes partitions, place() decides whether another one fits.
+    // The queue subtracts the memory of jobs, including partitions that were made for them. On a
+    // GPU where Berth makes partitions, place() decides whether another partition fits.
     if (used[i].room == nullptr)
       slot.memory_taken_bytes = taken_by_strangers(used[i], snapshot, ledger);
   }
@@ -155,7 +155,8 @@ Result<Demand> demand_of(const model::Request& request, const model::Snapshot& s
         with_cards && request.devices.empty() && model::processor_graphics(*candidate.device);
     const int at = position(units, id_of(candidate));
     if (at < 0 || is_part || is_small || !may_be_had(candidate, request, visible, named)) continue;
-    // A single device may be of any vendor. Several devices must have the same vendor.
+    // One device may be of any vendor, so put all candidates into one group. Several devices must
+    // have the same vendor, so group them by vendor.
     const auto vendor = are_several ? candidate.device->vendor : model::Vendor::kOther;
     by_vendor[vendor].push_back(at);
   }

@@ -60,7 +60,7 @@ TEST_CASE("the pool counts foreign processes, not jobs") {
   CHECK(pool.devices[1].in_use);
   CHECK(pool.devices[1].memory_bytes == 80 * kGiB);
   CHECK_FALSE(pool_of(s, ledger, units_of(s), {s.devices[1].uuid}).devices[1].usable);
-  // Another broker will return the unit that it leased, so waiting makes sense.
+  // The other broker will return its unit later, so the request may wait.
   const auto lent = pool_of(s, ledger, units_of(s), {}, {s.devices[0].uuid});
   CHECK_FALSE(fit(lent, {.devices = 2}));
   CHECK(could_ever_fit(lent, {.devices = 2}));
@@ -81,7 +81,7 @@ TEST_CASE("a demand has the number of devices and the allowed units") {
   named.devices = {"2"};
   CHECK(demand(named, s).allowed == std::vector{2});
   CHECK(demand(gpus(0), s).devices == 0);
-  // The request waits, although all devices are in use.
+  // All devices are in use now, but the request is possible later.
   for (int i = 0; i < 4; ++i) use(s, i, 70);
   CHECK(demand(gpus(4), s).devices == 4);
   CHECK(demand_of(gpus(5), s, units_of(s)).error().id == "E0411");

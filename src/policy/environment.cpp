@@ -76,16 +76,16 @@ class Writer {
     environment_.settings.push_back({action, std::move(name), std::move(value), std::move(why)});
   }
 
-  /// Sets a variable that the placement requires. This replaces the user's value, which has already
-  /// limited the choice.
+  /// Sets a variable that the placement needs. The user's value is replaced; it has already limited
+  /// the choice of devices.
   void demand(const std::string& name, const std::string& value, std::string why) {
     const std::string* had = of_user(name);
     const bool same = had != nullptr && *had == value;
     add(same ? Setting::Action::kKeep : Setting::Action::kSet, name, value, std::move(why));
   }
 
-  /// Sets a variable that is only a better default. The user's value is kept, unless --override is
-  /// given.
+  /// Sets a variable to a better default. If the user has set it, the user's value is kept, unless
+  /// --override is given.
   void prefer(const std::string& name, const std::string& value, std::string why) {
     const std::string* had = of_user(name);
     if (had != nullptr && !had->empty() && !options_.override_user && *had != value)
@@ -129,14 +129,15 @@ std::string numbers(const std::vector<Chosen>& chosen) {
   return out;
 }
 
-/// "0,1,2": numbers for all devices that the variable of a lower layer has selected.
+/// Returns "0,1,2" for 3. The numbers select all devices that a variable of a lower layer has left
+/// visible.
 std::string count_up(std::size_t count) {
   std::string out;
   for (std::size_t i = 0; i < count; ++i) out += (i == 0 ? "" : ",") + std::to_string(i);
   return out;
 }
 
-/// The uuids as a list; "" if one of the devices has no uuid.
+/// Returns the uuids, separated by commas; "" if one of the devices has no uuid.
 std::string uuids(const std::vector<Chosen>& chosen) {
   std::string out;
   for (const Chosen& one : chosen) {
@@ -147,8 +148,8 @@ std::string uuids(const std::vector<Chosen>& chosen) {
   return out;
 }
 
-/// Whether indices are unreliable: CUDA's indices skip a lost GPU, and list a GPU with MIG enabled
-/// as its partition.
+/// Whether CUDA's indices may differ from Berth's: CUDA skips a lost GPU, and lists a partition in
+/// place of a GPU with MIG enabled.
 bool indices_shift(const std::vector<const Device*>& devices) {
   return std::any_of(devices.begin(), devices.end(), [](const Device* d) {
     return d->health == Health::kLost || d->health == Health::kNoAnswer ||
@@ -184,7 +185,7 @@ void Writer::nvidia() {
         text("a GPU here has no uuid, and indices may shift because another GPU has a fault"));
 }
 
-/// Whether a uuid has ROCr's form: "GPU-" and 16 hexadecimal digits.
+/// Whether a uuid has the form that ROCr accepts: "GPU-" and 16 hexadecimal digits.
 bool rocr_uuid(const std::string& uuid) {
   return uuid.size() == 20 && uuid.rfind("GPU-", 0) == 0 &&
          uuid.find_first_not_of("0123456789abcdefABCDEF", 4) == std::string::npos;
@@ -244,8 +245,8 @@ void Writer::tpu() {
     return;
   }
   demand("TPU_VISIBLE_CHIPS", numbers(chosen), text("the chips chosen for this job"));
-  // A job that gets only some of a host's chips also needs the shape in which they are connected.
-  // These are the possible shapes (JAX documentation, TPU pods).
+  // A job with only some of a host's chips must also know how they are connected. These are the
+  // possible shapes for each number of chips (JAX documentation, TPU pods).
   static constexpr std::array<std::pair<std::size_t, const char*>, 3> kShapes{
       {{1, "1,1,1"}, {2, "1,2,1"}, {4, "2,2,1"}}};
   for (const auto& [count, shape] : kShapes)
@@ -269,7 +270,7 @@ void Writer::note_opencl() {
   }
 }
 
-/// Whether a driver's release is older than another: both are numbers with dots.
+/// Whether a driver version is older than another. Versions are numbers separated by dots.
 bool is_older(std::string_view version, std::string_view other) {
   const auto parts = split(version, '.'), others = split(other, '.');
   for (std::size_t i = 0; i < std::min(parts.size(), others.size()); ++i) {
@@ -280,8 +281,8 @@ bool is_older(std::string_view version, std::string_view other) {
   return parts.size() < others.size();
 }
 
-/// Drivers before this release offer direct transfers between RTX 4090, which these cards do not
-/// support (github.com/NVIDIA/nccl-tests/issues/117; rule RT16 of the doctor).
+/// Sets variables of NCCL. Drivers before 525.105.17 offer direct transfers between RTX 4090, which
+/// do not work (github.com/NVIDIA/nccl-tests/issues/117; rule RT16 of `berth doctor`).
 void Writer::collectives() {
   constexpr std::string_view kFixed = "525.105.17";
   const std::string& driver = snapshot_.driver.version;
@@ -297,7 +298,8 @@ void Writer::collectives() {
           driver));
 }
 
-/// OpenMP's value for the first nesting level: 4 for "4,2".
+/// Returns the number of threads for the first nesting level in a value of OMP_NUM_THREADS: 4 for
+/// "4,2".
 std::optional<int> threads_in(const std::string& value) {
   const auto number = parse_integer(value.substr(0, value.find(',')), 1, 8192);
   if (!number) return std::nullopt;
@@ -308,8 +310,8 @@ void Writer::threads() {
   const std::string* omp = of_user("OMP_NUM_THREADS");
   const auto own = omp == nullptr ? std::nullopt : threads_in(*omp);
   if (own && !options_.override_user) {
-    // The user has set OMP_NUM_THREADS. Libraries whose own variable is not set use its value, so
-    // setting their variables would override the user.
+    // The user has set OMP_NUM_THREADS. Other libraries also use its value if their own variable is
+    // not set. So do not set their variables.
     environment_.threads = *own;
     return add(Setting::Action::kKeep, "OMP_NUM_THREADS", *omp, text("set before: kept"));
   }
@@ -317,20 +319,20 @@ void Writer::threads() {
   const std::string why = text("one thread for each usable core");
   for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"})
     prefer(name, count, why);
-  // NumExpr fails to import if its number of threads is above NUMEXPR_MAX_THREADS, which is 64 by
-  // default (numexpr, utils.py).
+  // NumExpr cannot be imported if its number of threads is above NUMEXPR_MAX_THREADS, which is 64
+  // by default (numexpr, utils.py).
   const std::string* most = of_user("NUMEXPR_MAX_THREADS");
   const int limit = most == nullptr ? 64 : threads_in(*most).value_or(64);
   prefer("NUMEXPR_NUM_THREADS", std::to_string(std::min(placement_.threads, limit)), why);
 }
 
-/// After every parallel region, an idle thread of GCC's OpenMP spins 300,000 times, which takes
-/// some milliseconds. On a shared machine, it may occupy the core on which the thread that it waits
-/// for should run. Decision 18 has the figures.
+/// Limits busy waiting. With GCC's OpenMP, a thread that has finished a parallel region spins
+/// 300,000 times, which takes some milliseconds. On a shared machine, it may block the core that
+/// another thread of the program needs (decision 18).
 void Writer::waiting() {
   constexpr const char* kSpins = "10000";
   if (environment_.threads < 2) return;
-  // Keep an OMP_WAIT_POLICY that the user set: GOMP_SPINCOUNT would override it.
+  // If the user set OMP_WAIT_POLICY, do not set GOMP_SPINCOUNT, which would override it.
   if (const std::string* policy = of_user("OMP_WAIT_POLICY"); policy != nullptr && !policy->empty())
     return add(Setting::Action::kKeep, "OMP_WAIT_POLICY", *policy, text("set before: kept"));
   prefer("GOMP_SPINCOUNT", kSpins, text("waiting OpenMP threads soon release their cores"));
@@ -355,8 +357,8 @@ model::Environment environment_for(const model::Placement& placement,
   return Writer(placement, snapshot, user, options).write();
 }
 
-// These functions write and read BERTH_SET="CUDA_VISIBLE_DEVICES=0;OMP_NUM_THREADS=2". Semicolons
-// can separate values, because no value that Berth sets contains one.
+// The following functions write and read BERTH_SET="CUDA_VISIBLE_DEVICES=0;OMP_NUM_THREADS=2".
+// Values are separated by semicolons. No value that Berth sets contains a semicolon.
 
 void set_variables(const model::Environment& environment,
                    std::map<std::string, std::string>& variables) {

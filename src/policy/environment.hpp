@@ -1,5 +1,5 @@
-// environment_for(): the variables a job will see, as plain values. `run` applies them; `berth env`
-// and --dry-run print them. Pure.
+// environment_for(): the values of the variables that a job gets. `berth run` sets them; `berth
+// env` and --dry-run print them. Pure.
 #pragma once
 
 #include <map>
@@ -22,12 +22,13 @@ inline constexpr const char* kSetByBerth = "BERTH_SET";
 /// Applies the settings to the caller's variables.
 void set_variables(const model::Environment& environment,
                    std::map<std::string, std::string>& variables);
-/// The user's own variables, that is, without those that still have the value which Berth set for
-/// the surrounding job.
+/// Returns the user's own variables. Leaves out the variables that Berth set for the surrounding
+/// job and that still have this value.
 [[nodiscard]] std::map<std::string, std::string> without_berths(
     std::map<std::string, std::string> variables);
 
-/// `user` is the caller's environment, or only those variables that matter here.
+/// Returns the variables of a job. `user` is the caller's environment, or the part of it that
+/// matters.
 [[nodiscard]] model::Environment environment_for(const model::Placement& placement,
                                                  const model::Snapshot& snapshot,
                                                  const std::map<std::string, std::string>& user,

@@ -36,7 +36,7 @@ const Setting* find(const Environment& environment, const std::string& name) {
   return nullptr;
 }
 
-/// What happens to the variable: "set 0,1", "keep 3", "unset ", or "nothing".
+/// What environment_for() does to the variable: "set 0,1", "keep 3", "unset ", or "nothing".
 std::string shown(const Environment& environment, const std::string& name) {
   const Setting* setting = find(environment, name);
   if (setting == nullptr) return "nothing";
@@ -46,7 +46,7 @@ std::string shown(const Environment& environment, const std::string& name) {
   return what + setting->value;
 }
 
-/// The variables of a job to which the settings were applied.
+/// Returns the variables of `user`, changed by the settings.
 User applied(const Environment& environment, User user) {
   for (const Setting& setting : environment.settings) {
     if (setting.action == Setting::Action::kUnset) user.erase(setting.name);

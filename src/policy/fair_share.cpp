@@ -39,7 +39,7 @@ void FairShare::use(int user, double more_devices, Instant now) {
   count(now);
   double& in_use = accounts_[user].in_use;
   in_use += more_devices;
-  if (in_use < 1e-9) in_use = 0;  // rounding errors, for example of 1/3 + 2/3
+  if (in_use < 1e-9) in_use = 0;  // treat a rounding error as 0, for example 1 - (1/3 + 2/3)
 }
 
 void FairShare::wait(int user, Instant now) {

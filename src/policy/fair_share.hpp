@@ -17,7 +17,8 @@
 
 namespace berth::policy {
 
-/// Time since a fixed moment, the same for all calls; never the wall clock, which can be set.
+/// Time since a fixed moment. All calls must use the same clock, and never the wall clock, which
+/// can be set.
 using Instant = std::chrono::milliseconds;
 
 class FairShare {
@@ -25,23 +26,25 @@ class FairShare {
   explicit FairShare(std::chrono::milliseconds half_life) : half_life_(half_life) {}
 
   void set_weight(int user, double weight);
-  /// From now on, the user uses this many more devices; negative: fewer.
+  /// Changes the number of devices that the user uses from `now` on. A negative number means fewer
+  /// devices.
   void use(int user, double more_devices, Instant now);
   /// Call when the first job of a user begins to wait.
   void wait(int user, Instant now);
   /// Call when no job of the user waits any more.
   void stop_waiting(int user, Instant now);
-  /// Restores what ahead() returned in an earlier queue. Call this before the user waits for
-  /// anything.
+  /// Restores a user's value of ahead() from an earlier queue. Call this before the user's first
+  /// wait().
   void set_ahead(int user, double seconds, Instant now);
-  /// Device-seconds per weight that the user has had above the floor.
+  /// How far the user's account is above the floor (the lowest account of all waiting users), in
+  /// device-seconds per weight.
   [[nodiscard]] double ahead(int user, Instant now) const;
   [[nodiscard]] double weight(int user) const;
 
  private:
   struct Account {
     double weight = 1;
-    double had = 0;  // device-seconds per weight, up to the time counted_
+    double had = 0;  // used device-seconds per weight, up to the time counted_
     double in_use = 0;
     bool waits = false;
     Instant left{0};  // when the user's last job stopped waiting

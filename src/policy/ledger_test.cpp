@@ -1,4 +1,4 @@
-// place() when jobs hold leases.
+// Tests place() when jobs have leases.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -48,7 +48,7 @@ Request memory(std::uint64_t gib) {
   return request;
 }
 
-/// Records a lease as the broker does.
+/// Adds a lease to the ledger, in the same way as the broker.
 void note(Ledger& ledger, std::uint64_t job, const Snapshot& machine, const Request& request,
           const Placement& placement) {
   for (const int device : placement.devices)
@@ -83,7 +83,7 @@ TEST_CASE("a job without options waits if jobs have all GPUs") {
   const auto refused = place(Request{}, s, all);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().id == "E0412");
-  // Nor is the job placed on a device that foreign processes use.
+  // A job without options is not placed on a device that foreign processes use.
   Snapshot strange = s;
   use(strange, 1, 20, true);
   CHECK_FALSE(place(Request{}, strange, with({{1, "", unit(s, 0), 0}})));
@@ -115,7 +115,7 @@ TEST_CASE("shares of a device's time never exceed the whole") {
   };
   const Ledger ledger = with({{1, "zhao", unit(s, 0), 2 * kGiB, 700}, {2, "", unit(s, 1), kGiB}});
   CHECK(place(asks(300), s, ledger)->devices ==
-        std::vector{1});  // this device has more free memory
+        std::vector{1});  // device 1 has more free memory than device 0
   CHECK(place(asks(301), s, ledger)->devices == std::vector{1});
   CHECK(place(memory(2), s, ledger)->devices == std::vector{1});
   Request named = asks(400);
@@ -156,12 +156,13 @@ TEST_CASE("cores of a job are given to no other job") {
   REQUIRE(second);
   CHECK(second->cpus == "3-5");
   CHECK(place(on_cpu, s, with({}, {0, 1, 2, 3, 4, 5})).error().id == "E0412");
-  // A job without --cpus has no core of its own, and avoids the cores of other jobs.
+  // A job without --cpus may use all cores that no other job has reserved, and reserves none
+  // itself.
   const auto rest = place(gpus(0), s, with({}, {0, 1, 2}));
   CHECK(rest->cpus == "3-7");
   CHECK(rest->threads == 5);
   CHECK(place(gpus(1), s, with({}, {0, 1}))->cpus == "2-7");
-  // Without a broker nothing prevents two jobs from getting the same cores, so none is pinned.
+  // Without a broker, two jobs could get the same cores, so the job is not pinned to any core.
   CHECK(place(on_cpu, s)->cpus.empty());
 }
 

@@ -23,8 +23,7 @@ struct Row {
   std::array<std::string_view, 3> files;
   std::string_view cuda, rocm, xpu;
   bool builds_differ;
-  bool beneath_others;  // nearly every program loads it (as numpy), so it is mentioned only if no
-                        // other library is loaded
+  bool beneath_others;  // most programs load it (numpy): report it only if alone
   const char* on_nvidia_cpu;
   const char* on_nvidia_gpu;
   const char* on_amd_cpu;
@@ -242,8 +241,8 @@ bool any_has(const std::vector<std::string>& files, std::string_view part) {
                      [&](const std::string& file) { return file.find(part) != std::string::npos; });
 }
 
-/// The version in a file's name: "1.13" for "/usr/lib/libtorch_cpu.so.1.13". A version without a
-/// dot is ignored.
+/// Returns the version in a file's name: "1.13" for "/usr/lib/libtorch_cpu.so.1.13". A version
+/// without a dot is ignored.
 std::string version_of(const std::vector<std::string>& files, std::string_view part) {
   for (const std::string& file : files) {
     const auto at = part.empty() ? std::string::npos : file.find(part);
@@ -287,8 +286,8 @@ std::string shown(const LibraryFact& fact) {
   return out;
 }
 
-/// The vendor of a GPU that the program could have used. NVIDIA comes first, then AMD, then Intel,
-/// because this is the order in which libraries support them.
+/// The vendor of a GPU that the program could have used. If there are several, returns the one that
+/// most libraries support: NVIDIA, then AMD, then Intel.
 std::optional<Vendor> usable_vendor(const model::Snapshot& snapshot) {
   for (const Vendor vendor : {Vendor::kNvidia, Vendor::kAmd, Vendor::kIntel})
     for (const model::Device& device : snapshot.devices)

@@ -27,7 +27,8 @@ bool is_free(const MigCard& card, const MigPlacement& place) {
                       [&](const MigInstance& one) { return overlap(one.place, place); });
 }
 
-/// How much room a partition at this place leaves: the sizes of all places that stay free.
+/// Measures how much room remains if a partition is made at this place: the sum of the sizes of all
+/// places that stay free.
 std::uint64_t room_left(const MigCard& card, const MigPlacement& taken) {
   std::uint64_t sum = 0;
   for (const MigProfile& profile : card.profiles)
@@ -42,8 +43,8 @@ std::optional<MigPlacement> best_place(const MigCard& card, const MigProfile& pr
   for (const MigPlacement& place : profile.places) {
     if (!is_free(card, place)) continue;
     const std::uint64_t left = room_left(card, place);
-    // If places are equally good, take the last one, because a partition of 4 slices can only be at
-    // the beginning.
+    // If two places are equally good, take the later one, because a partition of 4 slices can only
+    // start at the first place.
     if (best && left < most) continue;
     best = place;
     most = left;
@@ -68,14 +69,14 @@ bool is_unit_of(const std::string& unit, const model::Device& device) {
                      [&](const model::Partition& part) { return part.uuid == unit; });
 }
 
-/// Whether the process belongs to a job on a partition that Berth made.
+/// Whether the process belongs to a job whose partition was made by Berth.
 bool is_of_made(const model::DeviceProcess& process, const model::Ledger& ledger) {
   return std::any_of(ledger.made.begin(), ledger.made.end(), [&](const std::string& unit) {
     return holding_of(process, unit, ledger) != nullptr;
   });
 }
 
-/// Why the card may not be changed now; "": it is drained.
+/// Why the card's partitions may not be changed now; "" if nothing uses the card.
 std::string why_busy(const model::Device& device, const model::Snapshot& snapshot,
                      const model::Ledger& ledger, bool beside_jobs) {
   if (device.processes_unknown) return text("its processes are not known");
@@ -85,8 +86,8 @@ std::string why_busy(const model::Device& device, const model::Snapshot& snapsho
   }
   for (const model::Holding& one : ledger.holdings) {
     if (!is_unit_of(one.unit, device) || (beside_jobs && is_made(one.unit, ledger))) continue;
-    // A holding without a job means that no job may get the card. Skip it here, because place()
-    // checks this itself.
+    // A holding with job 0 means that no job may get the card. place() checks that, so skip it
+    // here.
     if (one.job != 0) return text("job {} uses it", one.job_words());
   }
   return "";
@@ -130,7 +131,8 @@ MigRemoval next_removal(const model::MadePartition& made, const MigCard& card) {
   };
   const auto found = std::find_if(card.instances.begin(), card.instances.end(), is_it);
   if (found == card.instances.end()) return {};
-  // Berth had not begun to make a compute instance, so someone else made this partition.
+  // The instance has a compute instance, but Berth had not begun to make one. So another program
+  // made this partition, and it stays.
   if (made.step == model::MigStep::kMakeInstance && !found->computes.empty()) return {};
   if (found->computes.empty()) return {Step::kInstance, found->id, 0};
   const bool may_be_ours = made.step == model::MigStep::kMakeCompute ||

@@ -1,5 +1,5 @@
-// Which MIG partition root's broker makes for a job, and how it removes one. Pure: the driver's
-// answers come in as values, and the steps go out as values.
+// Decides which MIG partition root's broker makes for a job, and how the broker removes it. Pure:
+// takes the driver's answers as values, and returns the next step.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@
 
 namespace berth::policy {
 
-/// A partition to be made.
+/// Which partition to make: a profile and its place on the card.
 struct MigChoice {
   const model::MigProfile* profile = nullptr;
   model::MigPlacement place;
 };
 
-/// The smallest partition with this much memory that fits now, at the place that leaves the most
-/// places for others. Profiles with other engines than usual ("+me", "+gfx") are left to the
-/// administrator. nullopt: none fits.
+/// Chooses the smallest partition with this much memory that fits now, at the place that leaves the
+/// most places free. Profiles with special engines ("+me", "+gfx") are never chosen. nullopt: none
+/// fits.
 [[nodiscard]] std::optional<MigChoice> choose_partition(const model::MigCard& card,
                                                         std::uint64_t need_bytes);
 
-/// What can be made on the card. Nothing can be made now unless the card is drained: no process
-/// uses it, and no job has a lease on it. `beside_jobs`: jobs on partitions that Berth made
-/// (Ledger::made) do not count.
+/// Which partitions can be made on the card. While a process uses the card, or a job has a lease on
+/// it, none can be made. `beside_jobs`: jobs on partitions that Berth made (Ledger::made) do not
+/// count.
 [[nodiscard]] model::MigRoom room_of(const model::MigCard& card, const model::Snapshot& snapshot,
                                      const model::Ledger& ledger, bool beside_jobs);
 
@@ -42,8 +42,8 @@ struct MigRemoval {
   Step step = Step::kForget;
   std::uint32_t instance = 0, compute = 0;
 };
-/// `card`: as the driver reports it now. So the removal also continues after a crash in any step.
-/// Removes only what the record says that Berth made.
+/// Returns the next step. `card` is the card as the driver reports it now, so the removal also
+/// continues after a crash in any step. Removes only what the record `made` says that Berth made.
 [[nodiscard]] MigRemoval next_removal(const model::MadePartition& made, const model::MigCard& card);
 
 }  // namespace berth::policy

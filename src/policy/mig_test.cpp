@@ -72,8 +72,8 @@ TEST_CASE("a partition goes where it leaves the most places for others") {
   MigCard card = h100();
   CHECK(choose_partition(card, kGiB)->place == MigPlacement{6, 1});
   card.instances = {{7, 19, {6, 1}, {0}}};
-  // The new partition goes into the same half, so that a large partition can still get the other
-  // half.
+  // The new partition goes into the half that is already in use, so that a large partition can
+  // still get the other half.
   CHECK(choose_partition(card, kGiB)->place.start >= 4);
   card.instances = {{1, 9, {4, 4}, {0}}, {7, 19, {0, 1}, {0}}};
   CHECK(choose_partition(card, 10 * kGiB)->place == MigPlacement{2, 2});
@@ -111,7 +111,8 @@ TEST_CASE("only a drained card has room, unless its other jobs are on partitions
   ledger.made = {"MIG-aaaa1111"};
   CHECK(room_of(h100(), snapshot, ledger, false).now_bytes == 0);
   CHECK(room_of(h100(), snapshot, ledger, true).now_bytes == 81152 * kMiB);
-  // Now the partition counts as one that the administrator made, so the card is in use.
+  // Without an entry in `made`, the partition counts as one that the administrator made. So its
+  // process keeps the card in use.
   ledger.made.clear();
   CHECK(room_of(h100(), snapshot, ledger, true).now_bytes == 0);
   snapshot.processes.clear();
@@ -146,7 +147,8 @@ TEST_CASE("a job that asks for a partition is placed where one can be made, and 
   CHECK(berth::policy::demand_of(wants(10 * kGiB), snapshot, units, ledger));
 
   ledger.rooms[0].now_bytes = 79 * kGiB;
-  ledger.holdings = {{0, "", "GPU-aaaa0000-1111-2222", 0}};  // berth drain
+  // `berth drain` makes a holding with job 0.
+  ledger.holdings = {{0, "", "GPU-aaaa0000-1111-2222", 0}};
   CHECK_FALSE(berth::policy::place(wants(10 * kGiB), snapshot, ledger));
 }
 

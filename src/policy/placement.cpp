@@ -21,9 +21,9 @@
 namespace berth::policy {
 namespace {
 
-/// If the machine has a card, use integrated graphics only if the user names it. Otherwise a job
-/// could get the integrated graphics, with CUDA or ROCm hidden, although it could have shared the
-/// card.
+/// If the machine has a graphics card, integrated graphics are used only if the user names them.
+/// Without this rule, a job could get integrated graphics, with CUDA or ROCm hidden, instead of
+/// sharing the card.
 void leave_out_processor_graphics(Search& search) {
   const auto cards = only(visible_of(search),
                           [](const Candidate& c) { return !model::processor_graphics(*c.device); });
@@ -32,7 +32,7 @@ void leave_out_processor_graphics(Search& search) {
       only(search.all, [](const Candidate& c) { return !model::processor_graphics(*c.device); });
 }
 
-// One function for each kind of request.
+// The following functions handle one kind of request each.
 
 Result<Candidates> for_itself(const Search& search, const Candidates& visible, int count) {
   if (const auto error = too_few_at_all(search, visible, count)) return *error;
@@ -55,8 +55,8 @@ Result<Candidates> by_memory(const Search& search, const Candidates& visible, in
   return chosen;
 }
 
-/// The hint if the user gave no options and the job would have to wait: adds the commands that use
-/// the CPU at once, or after ten minutes.
+/// Returns the hint for a job without options that has to wait. Adds two commands: one uses the CPU
+/// immediately, the other after ten minutes of waiting.
 std::string instead_of_waiting(const Search& search, const Error& held) {
   std::string hint = held.hint;
   const std::string cpu = call_with(search.request, "--cpu");
@@ -66,9 +66,9 @@ std::string instead_of_waiting(const Search& search, const Error& held) {
   return hint;
 }
 
-/// Chooses devices if the user gave no options: one free GPU. If all are busy, the job waits until
-/// one is free, instead of sharing one. If no GPU can be used at all, the job uses the CPU, which
-/// is not an error.
+/// Chooses a device if the user gave no options. Takes one free GPU. If all are busy, fails, so
+/// that the job waits instead of sharing a GPU. If no GPU can be used at all, returns no device:
+/// the job then uses the CPU.
 Result<Candidates> whatever_there_is(const Search& search, std::vector<std::string>& reasons) {
   const auto visible = visible_of(search);
   auto idle = choose(idle_of(usable_of(visible)), 1, {});
@@ -115,7 +115,8 @@ Error not_for_jobs(const Search& search, const model::Device& device) {
               : "berth ls"};
 }
 
-/// The candidate that the user named. If the user named a GPU with MIG enabled, its best partition.
+/// Returns the candidate that the user named. If that is a GPU with MIG enabled, returns the GPU's
+/// best partition.
 Result<Candidate> named(const Search& search, const Unit& unit) {
   const auto mine = only(search.all, [&](const Candidate& c) {
     return c.device->index == unit.device && (unit.partition_uuid.empty() || c.unit() == unit);
@@ -139,7 +140,7 @@ Result<Candidate> named(const Search& search, const Unit& unit) {
                  text("{} does not allow {}", search.visible.variables, label(mine.front())),
                  text("unset the variable, or name a device that it allows")};
   const auto usable = usable_of(visible);
-  // A device that does not answer may recover, so try it if the user named it.
+  // A named device that does not answer is tried, because it may recover.
   const Obstacle obstacle = visible.front().obstacle;
   if (usable.empty() && obstacle == Obstacle::kLeased)
     return Error{ErrorCode::kRefused, "E0412", held(visible.front(), search), "berth jobs"};
@@ -168,8 +169,9 @@ Result<Candidates> all_named(const Search& search, const std::vector<Unit>& unit
   return chosen;
 }
 
-/// Devices that only OpenCL lists. No variable selects them, and jobs cannot lease them. But the
-/// guard limits memory and time on them, so a job may request a part of both.
+/// Handles devices that only OpenCL lists. No variable selects them, and jobs cannot lease them.
+/// But the guard limits memory and time on them, so a job may request a part of their memory and
+/// time.
 std::optional<Result<Candidates>> by_opencl(const Search& search, const std::vector<Unit>& units) {
   if (!search.request.memory_bytes || search.request.gpus) return std::nullopt;
   Candidates chosen;
@@ -199,15 +201,15 @@ Result<Candidates> by_name(const Search& search, const std::vector<Unit>& units)
   for (const Candidate& c : *chosen) {
     if (need && c.free_bytes.value_or(0) < *need) return no_memory(search, {c}, 1, *need);
     if (need && !has_share(c, search)) return no_share(search, {c}, 1);
-    // A whole device was requested, so no job may have memory on it.
+    // Without --memory, the job needs the whole device, so no other job may have a lease on it.
     if (!need && c.lease != nullptr)
       return Error{ErrorCode::kRefused, "E0412", held(c, search), "berth jobs"};
   }
   return chosen;
 }
 
-/// The most GPUs that one job can have on this machine; 1 if there are no GPUs: then the request
-/// for one GPU fails with the right error.
+/// Returns the most GPUs that one job can have on this machine. If there are none, returns 1, so
+/// that the request for one GPU fails with the right error.
 int all_of(const Search& search) {
   std::map<model::Vendor, int> whole;
   for (const Candidate& c : visible_of(search))
@@ -297,8 +299,8 @@ Result<model::Placement> place(const model::Request& request, const model::Snaps
   std::vector<const model::Device*> devices;
   for (const Candidate& c : *chosen) devices.push_back(c.device);
   const model::DeviceLink weakest = model::weakest_link(devices);
-  // Only for NVIDIA: XGMI links of AMD's GPUs are not read, and may be better than the known
-  // connection.
+  // Report the connection only for NVIDIA's GPUs. XGMI links between AMD's GPUs are not read, and
+  // could be better.
   if (devices.size() > 1 && devices.front()->vendor == model::Vendor::kNvidia &&
       weakest.connection != model::Connection::kSame &&
       weakest.connection != model::Connection::kUnknown)
@@ -327,8 +329,8 @@ Result<model::Placement> place_leased(const model::Request& request,
   named.all_gpus.reset();
   named.gpus.reset();
   auto placement = place(units.empty() ? request : named, snapshot);
-  // The lease has no GPU. If this placement failed or has a GPU, place the request on the CPU.
-  // Otherwise keep the placement, because it has the reasons for using the CPU.
+  // The lease has no GPU. If the placement failed or has a GPU, place the request on the CPU. If it
+  // has no device, keep it, because its reasons say why the CPU is used.
   if (units.empty() && (!placement || !placement->devices.empty()))
     placement = place(on_cpu(request), snapshot);
   if (placement && !affinity.empty()) {

@@ -42,22 +42,22 @@ bool has_share(const Candidate& c, const Search& search) {
 
 namespace {
 
-// Parts of sentences.
+// The following functions make parts of sentences.
 
-/// An amount of memory that is certainly free, in the form that --memory accepts.
+/// Rounds free memory down to a value for --memory.
 std::string memory_to_ask_for(std::uint64_t free) {
   return free >= (1ULL << 30) ? fmt::format("{}GiB", free >> 30)
                               : fmt::format("{}MiB", std::max<std::uint64_t>(1, free >> 20));
 }
 
-/// The leases on a candidate: "job 12 (zhao); job 14 (li) 8.0 GiB".
+/// Lists the leases on a candidate, with their memory: "job 12 (zhao); job 14 (li) 8.0 GiB".
 std::string leases_of(const Candidate& c, const Search& search) {
   std::string out;
   const std::string id = unit_id(*c.device, c.partition);
   for (const model::Holding& one : search.ledger.holdings) {
     if (one.unit != id) continue;
     out += out.empty() ? "" : "; ";
-    // Job 0 means that no job of this broker holds the candidate.
+    // Job 0 means that no job of this broker has the lease.
     if (one.job == 0) {
       out += one.user.empty() ? text("drained: it gets no new jobs")
                               : text("a job of another user's broker");
@@ -85,7 +85,7 @@ std::string holders(const Candidates& candidates, const Search& search) {
   return out;
 }
 
-// The refusals.
+// The following functions make the errors.
 
 std::string counted(int count, const std::string& name) {
   return count == 1 ? name : fmt::format("{} × {}", count, name);
@@ -94,7 +94,7 @@ std::string counted(int count, const std::string& name) {
 Error none_here(const Search& search) {
   const model::Driver& driver = search.snapshot.driver;
   const bool broken = driver.state == "error" || driver.state == "no answer";
-  // If the driver has failed, there may be devices that it does not list.
+  // A driver that has failed may not list all of its devices.
   std::string message =
       broken ? text("no GPU of this machine can be used") : text("there is no GPU on this machine");
   std::map<std::string, int> not_managed, out_of_reach;
@@ -114,8 +114,8 @@ Error none_here(const Search& search) {
           broken && !driver.hint.empty() ? driver.hint + "\n" + cpu : cpu};
 }
 
-/// Commands that name devices whose use is unknown; only the user can know that no one else
-/// computes on them.
+/// Returns commands that name devices whose processes could not be read. Only the user can know
+/// that nobody else computes on such a device.
 std::string by_name_where_unknown(const Search& search, const Candidates& usable, int count) {
   const auto chosen = choose(only(usable,
                                   [](const Candidate& c) {
@@ -137,7 +137,7 @@ std::string by_name_where_unknown(const Search& search, const Candidates& usable
   return hint;
 }
 
-/// A command that would work now, for the hint.
+/// Returns a command that would succeed now, for the hint.
 std::string instead(const Search& search, const Candidates& visible, int count) {
   std::string hint;
   const auto usable = usable_of(visible);
@@ -161,8 +161,8 @@ bool may_come_free(const Candidate& c) {
          c.obstacle == Obstacle::kTaken || c.obstacle == Obstacle::kLeased;
 }
 
-/// A command that requests as many devices as one job can have here. The number of free devices
-/// would not help much.
+/// Returns a command that requests the most devices that one job can have here. If there is none,
+/// returns a command that would succeed now.
 std::string as_many_as_are_here(const Search& search, const Candidates& visible, int count) {
   const auto possible = only(visible, may_come_free);
   for (int fewer = count - 1; fewer >= 1; --fewer)
@@ -198,13 +198,13 @@ std::size_t whole_devices(const Candidates& from) {
       from.begin(), from.end(), [](const Candidate& c) { return c.partition == nullptr; }));
 }
 
-/// The error E0420 instead of E0412, because it does not help to wait for the end of a job.
+/// Makes error E0420, which means that the job cannot start even if all other jobs end.
 Error never(const Search& search, std::string message, const Candidates& visible, int count) {
   return {ErrorCode::kNoDevice, "E0420", std::move(message), instead(search, visible, count)};
 }
 
-/// The error if too many devices are lost, prohibited or otherwise unusable, so that too few
-/// remain.
+/// Makes the error if too few devices remain because others are lost, prohibited or otherwise
+/// unusable.
 std::optional<Error> too_few_usable(const Search& search, const Candidates& visible, int count) {
   const auto possible = only(visible, may_come_free);
   if (!choose(possible, count, {}).empty()) return std::nullopt;
@@ -216,7 +216,8 @@ std::optional<Error> too_few_usable(const Search& search, const Candidates& visi
                visible, count);
 }
 
-/// What to do if devices do not answer, which does not change when jobs end.
+/// Returns the hint. If too few devices answer, it starts with `berth doctor`, because waiting for
+/// other jobs does not help.
 std::string instead_of_silence(const Search& search, const Candidates& visible, int count) {
   const auto speaking = only(visible, [](const Candidate& c) {
     return may_come_free(c) && c.obstacle != Obstacle::kNoAnswer;
@@ -225,7 +226,7 @@ std::string instead_of_silence(const Search& search, const Candidates& visible, 
   return choose(speaking, count, {}).empty() ? "berth doctor\n" + hint : hint;
 }
 
-/// The error if the request needs more memory than the devices have when idle.
+/// Makes the error if too few devices have the requested memory, even when they are idle.
 std::optional<Error> too_large(const Search& search, const Candidates& visible, int count,
                                std::uint64_t need) {
   const auto fits = [&](const Candidate& c) { return c.capacity_bytes.value_or(need) >= need; };

@@ -1,5 +1,5 @@
-// The data that place() works on, the candidates it chooses from, and its refusals. A refusal
-// contains what prevents the request, who holds the devices, and the command that would work now.
+// The data that place() works on, the candidates that it chooses from, and its errors. Each error
+// says what prevents the request, who holds the devices, and which command would work now.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace berth::policy {
 
 using Candidates = std::vector<Candidate>;
 
-/// A request, with the values that are computed from it once.
+/// A request, the state of the machine, and values that are computed from them only once.
 struct Search {
   const model::Request& request;
   const model::Snapshot& snapshot;
@@ -40,12 +40,12 @@ Candidates only(const Candidates& from, Predicate&& predicate) {
 [[nodiscard]] Candidates usable_of(const Candidates& from);
 [[nodiscard]] Candidates idle_of(const Candidates& from);
 [[nodiscard]] const Candidate& freest(const Candidates& from);
-/// Whether enough of the candidate's time is not promised to jobs.
+/// Whether the part of the candidate's time that is not promised to jobs is large enough.
 [[nodiscard]] bool has_share(const Candidate& c, const Search& search);
 
-/// Which job holds the candidate: "GPU 1: job 12 (zhao)".
+/// Names the jobs that hold the candidate: "GPU 1: job 12 (zhao)".
 [[nodiscard]] std::string held(const Candidate& c, const Search& search);
-/// The error if `count` devices are impossible even when all are free.
+/// The error if one job could not get `count` devices of this machine, even when all are free.
 [[nodiscard]] std::optional<Error> too_few_at_all(const Search& search, const Candidates& visible,
                                                   int count);
 [[nodiscard]] Error none_free(const Search& search, const Candidates& visible, int count);

@@ -23,7 +23,7 @@ namespace {
 using Change = std::function<void(Snapshot&, Request&)>;
 using Changes = std::vector<Change>;
 
-// Functions that change the machine.
+// The following functions return changes of the machine.
 Change uses(int device, std::uint64_t gib, const std::string& partition = "") {
   return [=](Snapshot& s, Request&) { use(s, device, gib, true, partition); };
 }
@@ -69,7 +69,7 @@ Change loaded(int device, double percent) {
     s.devices[static_cast<std::size_t>(device)].readings.utilization_percent = percent;
   };
 }
-// Functions that change the request.
+// The following functions return changes of the request.
 Change gpus(int count) {
   return [=](Snapshot&, Request& r) { r.gpus = count; };
 }
@@ -95,7 +95,7 @@ Change hip(const char* value) {
   return inherits(&Request::inherited_hip, value);
 }
 
-/// "0,2", "0:MIG-a1-0000", "cpu", or the error's identifier.
+/// The chosen units or the error's id: "0,2", "0:MIG-a1-0000", "cpu", "E0412".
 std::string shown(const Result<Placement>& placement) {
   if (!placement) return placement.error().id;
   std::string out;
@@ -159,7 +159,8 @@ void check(std::vector<Row> rows) {
   }
 }
 
-/// Four GPUs of two NUMA nodes. Bridges join 0 and 2, and 1 and 3: across the nodes.
+/// Four GPUs on two NUMA nodes. NVLink bridges join GPUs 0 and 2, and 1 and 3. Each bridge connects
+/// the two nodes.
 Snapshot bridged() {
   Snapshot snapshot = nvidia(4, 2);
   for (std::size_t i = 0; i < 4; ++i)
@@ -167,7 +168,7 @@ Snapshot bridged() {
   return snapshot;
 }
 
-/// Four GPUs of one NUMA node. A switch joins 0 and 2, another one 1 and 3.
+/// Four GPUs on one NUMA node. One PCIe switch joins GPUs 0 and 2, another joins 1 and 3.
 Snapshot switched() {
   Snapshot snapshot = nvidia(4);
   for (std::size_t i = 0; i < 4; ++i)
@@ -353,7 +354,7 @@ TEST_CASE("a card whose users only root sees can be had by name, and the refusal
   CHECK(hint({gpus(2)}) == "berth run --devices 1,2 …" + root);
   CHECK(hint({}).rfind("berth run --devices 1 …" + root + "\nberth run --cpu …", 0) == 0);
   CHECK(hint({named("1")}) == "1");
-  // If the driver does not list processes even for root, the broker of root cannot help.
+  // The driver lists no processes even for root, so the hint does not suggest root's broker.
   CHECK(hint({[](Snapshot& here, Request& request) {
           here = nvidia(1);
           here.devices[0].processes_unknown = berth::model::Absence::kNoPermission;

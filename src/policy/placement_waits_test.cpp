@@ -1,4 +1,4 @@
-// place() on devices that are busy or may be busy.
+// Tests place() on devices that are busy or may be busy.
 #include <doctest/doctest.h>
 
 #include "policy/machines_for_tests.hpp"

@@ -12,23 +12,24 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A running job without time limit is expected to run at least this much longer.
+/// The least remaining time that is assumed for a running job without a time limit.
 constexpr milliseconds kShortest = std::chrono::minutes(15);
-/// The greatest number of kinds of jobs that are examined per event. Users share it equally, so
-/// that one user's thousand kinds cannot hide another user's job.
+/// The most kinds of jobs that are examined per event. Users share it equally, so that one user
+/// with a thousand kinds cannot hide other users' jobs.
 constexpr int kMostLooks = 1000;
 constexpr int kLeastLooks = 10;
 constexpr std::size_t kMostBefore = 100;
 
-/// How long a running job is expected to continue: until its time limit; without a limit, as long
-/// as it has run so far.
+/// The expected remaining time of a running job. With a time limit: until the limit. Without: as
+/// long again as it has run so far, but not less than `at_least`.
 milliseconds expected_rest(const RunningJob& job, Instant now, milliseconds at_least) {
   const milliseconds has_run = std::max(now - job.started, milliseconds(0));
   return job.time_limit ? std::max(*job.time_limit - has_run, milliseconds(0))
                         : std::max(has_run, at_least);
 }
 
-/// Whether the user's limits allow this demand in addition to the current use.
+/// Whether the user's limits allow this demand in addition to the devices and jobs that the user
+/// has.
 bool allows(const UserRules& rules, int devices, int jobs, const Demand& demand) {
   return (!rules.most_jobs || jobs < *rules.most_jobs) &&
          (!rules.most_devices || devices + demand.devices <= *rules.most_devices);
@@ -52,12 +53,12 @@ std::string_view name(Obstruction why) {
   return "";
 }
 
-/// Iterates over the waiting jobs in the order in which they may start. Each step takes the best of
-/// the first jobs of all lines (User::lines).
+/// Iterates over the waiting jobs in the order in which they may start. User::lines has one line
+/// for each kind of job. Each step takes the best of the first jobs of all lines.
 class Queue::Walk {
  public:
   Walk(const Queue& queue, Instant now) : queue_(queue), now_(now) {
-    // The expected remaining time of running jobs counts as well. Otherwise, a user who has just
+    // Add the expected remaining time of running jobs to past use. Without it, a user who has just
     // started eight jobs would rank like a user who has started one.
     std::map<int, double> coming;
     for (const auto& [id, job] : queue.running_)
@@ -72,13 +73,13 @@ class Queue::Walk {
     }
   }
 
-  /// Limits the number of jobs examined, to keep the scan short.
+  /// From now on, examines only some jobs of each user, to keep the scan short.
   void look_at_few() {
     most_of_a_user_ =
         std::max(kLeastLooks, kMostLooks / std::max(1, static_cast<int>(steps_.size())));
   }
 
-  /// nullptr at the end.
+  /// Returns the next job; nullptr at the end.
   const WaitingJob* next() {
     Step* best = nullptr;
     for (Step& step : steps_)
@@ -133,7 +134,7 @@ UserRules Queue::rules(int user) const {
   return found == users_.end() ? UserRules() : found->second.rules;
 }
 
-// The waiting jobs.
+// The following functions change the waiting jobs.
 
 void Queue::add(const WaitingJob& job) {
   const auto [entry, is_new] = waiting_.emplace(job.id, job);
@@ -184,8 +185,8 @@ bool Queue::resize(JobId id, std::uint64_t memory_bytes, int share_permille, Ins
   demand.memory_bytes = memory_bytes;
   demand.share_permille = share_permille;
   take(beside, demand, job.devices);
-  // Check only increases: a job may always reduce its part, even if the device has become
-  // overcommitted.
+  // Check only values that increase. A job may always reduce its memory or share, even if the
+  // device is overcommitted.
   for (const int at : job.devices) {
     const Slot& slot = beside.devices.at(static_cast<std::size_t>(at));
     if (memory_bytes > job.demand.memory_bytes && slot.memory_taken_bytes > slot.memory_bytes)
@@ -252,7 +253,7 @@ void Queue::ended(JobId id, Instant now) {
   running_.erase(entry);
 }
 
-// The choice of the next job.
+// The following functions choose the next job.
 
 std::vector<Queue::Release> Queue::releases(Instant now) const {
   std::vector<Release> out;
@@ -281,8 +282,8 @@ std::optional<Queue::Reservation> Queue::reserve(const Demand& least, Instant no
     devices = fit(out.beside, demand);
   }
   if (!devices) return std::nullopt;
-  // Prefer devices that become free later, so that other jobs can use the devices that are free
-  // now.
+  // Prefer devices that are in use now and become free later. Other jobs can then use the devices
+  // that are free now.
   Pool later = out.beside;
   for (std::size_t i = pool.devices.size(); i-- > 0;) {
     if (pool.devices[i].leases > 0 || !later.devices[i].usable) continue;
@@ -331,15 +332,15 @@ void Queue::leaves(JobId id) {
   if (entry != running_.end()) entry->second.leaving = true;
 }
 
-/// Whether the job would start. `blocked`: an earlier job that cannot start, and that has the
-/// reservation; nullptr: there is none.
+/// Whether the job would start. `blocked`: the earlier job that has the reservation because it
+/// cannot start; nullptr: there is none.
 bool Queue::starts(const WaitingJob& job, const WaitingJob* blocked, const Scene& scene,
                    Instant now) const {
   auto first = blocked == nullptr ? std::nullopt : reserve(blocked->demand, now, &scene);
   return look(job, first, now, &scene).obstruction == Obstruction::kNothing;
 }
 
-/// The smallest set of these running jobs that must end so that `wanted` can start.
+/// Returns as few of these running jobs as possible whose end lets `wanted` start.
 Queue::Preemption Queue::fewest(const WaitingJob& wanted, const WaitingJob* blocked, Scene scene,
                                 const std::vector<const RunningJob*>& newest, Instant now) const {
   std::vector<const RunningJob*> chosen;
@@ -355,7 +356,7 @@ Queue::Preemption Queue::fewest(const WaitingJob& wanted, const WaitingJob* bloc
     take(without.pool, one->demand, one->devices);
     without.ended.erase(one->id);
     if (starts(wanted, blocked, without, now))
-      scene = std::move(without);  // it was not in the way
+      scene = std::move(without);  // `wanted` starts even if this job goes on
     else
       out.jobs.push_back(one->id);
   }
@@ -363,7 +364,7 @@ Queue::Preemption Queue::fewest(const WaitingJob& wanted, const WaitingJob* bloc
 }
 
 std::optional<Queue::Preemption> Queue::preemption(Instant now) const {
-  // The machine after the end of the jobs that were told to end.
+  // the machine after the end of all jobs that were told to end
   Scene soon{pool_, {}};
   std::vector<const RunningJob*> newest;
   for (const auto& [id, job] : running_) {
@@ -378,7 +379,7 @@ std::optional<Queue::Preemption> Queue::preemption(Instant now) const {
   std::sort(newest.begin(), newest.end(), [](const RunningJob* a, const RunningJob* b) {
     return std::tie(a->started, a->id) > std::tie(b->started, b->id);
   });
-  Scene at_most = soon;  // the machine if all preemptible jobs had ended
+  Scene at_most = soon;  // the machine after the end of all preemptible jobs
   for (const RunningJob* one : newest) {
     give_back(at_most.pool, one->demand, one->devices);
     at_most.ended.insert(one->id);

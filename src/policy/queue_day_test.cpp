@@ -1,4 +1,5 @@
-// A day of 16 users and 8 GPUs, compared with a perfectly fair machine (day_for_tests.hpp).
+// Simulates a day of 16 users and 8 GPUs, and compares the queue with a perfectly fair machine
+// (day_for_tests.hpp).
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,7 +17,7 @@ std::vector<double> weights_of_a_lab() {
   return out;
 }
 
-/// Number of jobs that waited longer than twice their wait on the fluid machine plus the length of
+/// Counts the jobs that waited more than twice as long as on the ideal machine, plus the length of
 /// the longest job.
 int waited_too_long(const Day& day) {
   const Played played = play(day);
@@ -42,8 +43,9 @@ TEST_CASE("No job of a day waits longer than twice the fluid machine's wait and 
   CHECK(waited_too_long(random_day(random, weights_of_a_lab(), 0.95)) == 0);
 }
 
-// The fluid machine runs a user's short job beside a long one whenever part of a device is free; a
-// real machine cannot. All jobs that wait too long are such short jobs, of a minute or two.
+// The ideal machine runs a user's short job beside a long one whenever a part of a device is free.
+// A real machine cannot do that. All jobs that wait too long are such short jobs, of a minute or
+// two.
 TEST_CASE("On days with full load or overload, hardly any job waits longer than that") {
   std::size_t jobs = 0;
   int too_long = 0;
@@ -57,7 +59,8 @@ TEST_CASE("On days with full load or overload, hardly any job waits longer than 
   CHECK(too_long <= static_cast<int>(jobs) / 400);
 }
 
-// Jobs last at most ten minutes, because jobs that run at the end of the day are cut off.
+// Jobs last at most ten minutes, because only a part of a job counts if it still runs at the end of
+// the day.
 TEST_CASE("Users who always want more get GPU time within 5 % of their weights in a day") {
   for (unsigned seed = 1; seed <= 2; ++seed) {
     std::mt19937 random(seed);

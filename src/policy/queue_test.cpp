@@ -27,7 +27,7 @@ WaitingJob job(JobId id, int user, int devices, milliseconds limit = {}) {
   return out;
 }
 
-/// Starts all jobs that can start. Returns their ids in order.
+/// Starts all jobs that can start now. Returns their ids in the order of their start.
 std::vector<JobId> start_all(Queue& queue, Instant now) {
   std::vector<JobId> out;
   while (const auto start = queue.next(now)) {
@@ -111,7 +111,7 @@ TEST_CASE("While all users wait, weights decide their shares") {
     running = start_all(queue, now);
     for (const JobId id : running) of_the_heavy += id % 2 == 0 ? 1 : 0;
   }
-  // The heavy user has three quarters of the weight, which is 240 of 320 jobs.
+  // The user has three quarters of the weight, and so gets about 240 of 320 jobs.
   CHECK(of_the_heavy >= 230);
   CHECK(of_the_heavy <= 250);
 }
@@ -120,7 +120,8 @@ TEST_CASE("Use of otherwise idle devices does not count against a user") {
   Queue queue(gpus(1));
   queue.add(job(1, 0, 1));
   REQUIRE(start_all(queue, seconds(0)) == Ids{1});
-  queue.ended(1, hours(10));  // job 1 was alone on the machine until now
+  // Job 1 ran alone for ten hours, which must not count against its user.
+  queue.ended(1, hours(10));
   for (JobId id = 2; id <= 9; ++id) {
     WaitingJob next = job(id, id % 2 == 0 ? 0 : 1, 1);
     next.queued = hours(10);
@@ -134,7 +135,7 @@ TEST_CASE("Use of otherwise idle devices does not count against a user") {
     order.push_back(started[0]);
     queue.ended(started[0], now + minutes(1));
   }
-  // The jobs of both users alternate: the new user's four jobs do not all come first.
+  // The users' jobs alternate: each pair of starts has one job of each user.
   for (std::size_t i = 0; i + 1 < order.size(); i += 2) CHECK(order[i] % 2 != order[i + 1] % 2);
 }
 
@@ -177,8 +178,8 @@ TEST_CASE("A device that the big job will not need is given to jobs without a ti
   queue.add(job(1, 0, 2, hours(2)));
   REQUIRE(start_all(queue, seconds(0)) == Ids{1});
   queue.add(job(2, 1, 3));
-  // Two devices are free. Job 2 waits for three until job 1 returns two more, so job 3 can have
-  // one.
+  // Two devices are free. Job 2 waits for three devices, until job 1 returns two more. So one
+  // device stays free, and job 3 can have it.
   queue.add(job(3, 2, 1));
   CHECK(start_all(queue, seconds(0)) == Ids{3});
 }
@@ -278,7 +279,8 @@ TEST_CASE("A user's limit applies only to that user") {
   CHECK(queue.outlook(3, seconds(0)).obstruction == Obstruction::kUserLimit);
   CHECK(queue.outlook(5, seconds(0)).obstruction == Obstruction::kUserLimit);
   CHECK(queue.waiting(6) == nullptr);
-  // A user at the limit has to wait for their own job, even if other devices become free earlier.
+  // User 0 is at the limit and has to wait for the end of the user's own job, even if other devices
+  // become free earlier.
   CHECK(queue.fits_at(0, {.devices = 1}, seconds(60)) == Instant(seconds(120)));
   CHECK_FALSE(queue.fits_at(0, {.devices = 3}, seconds(60)));
   CHECK(queue.fits_at(3, {.devices = 1}, seconds(60)) == Instant(seconds(90)));
@@ -431,7 +433,8 @@ TEST_CASE("No job ends for a job that would still not fit, or for a preemptible 
   CHECK(start_all(queue, seconds(0)) == Ids{2, 1});
   queue.add(preemptible(3, 1, 1));
   CHECK_FALSE(queue.preemption(seconds(1)));
-  queue.add(job(4, 1, 2));  // even without the preemptible job, job 2 would have one of the devices
+  // Job 4 needs both devices, and job 2 keeps one of them. So it does not help to end job 1.
+  queue.add(job(4, 1, 2));
   CHECK_FALSE(queue.preemption(seconds(1)));
 }
 
@@ -441,7 +444,7 @@ TEST_CASE("A later job makes a preemptible one end if the first could not start 
   queue.add(preemptible(2, 0, 1));
   queue.add(preemptible(3, 0, 1));
   CHECK(start_all(queue, seconds(0)) == Ids{1, 2, 3});
-  queue.add(job(4, 2, 3));  // job 1 will have one of the devices for an hour
+  queue.add(job(4, 2, 3));  // needs three devices, but job 1 keeps one for an hour
   CHECK_FALSE(queue.preemption(seconds(1)));
   SUBCASE("a job that has ended by then") {
     queue.add(job(5, 2, 1, minutes(10)));
@@ -467,7 +470,7 @@ TEST_CASE("A preemptible job that is not in the way keeps running") {
   queue.add(preemptible(2, 0, 1));
   CHECK(start_all(queue, seconds(1)) == Ids{2});
   WaitingJob fixed = job(3, 1, 1);
-  fixed.demand.allowed = {0};  // the older job has it
+  fixed.demand.allowed = {0};  // device 0 belongs to the older job
   queue.add(fixed);
   const auto found = queue.preemption(seconds(2));
   REQUIRE(found);

@@ -8,7 +8,7 @@
 namespace berth::policy {
 namespace {
 
-/// A row of the tables. `part`: a part of the path that identifies the library.
+/// A row of the tables. `part`: if a file's path contains this text, the file is the library.
 struct Row {
   std::string_view part, name;
 };
@@ -22,9 +22,9 @@ constexpr std::array<Row, 6> kPools{{
     {"/libtbb-", "TBB"},
 }};
 
-/// The first row that matches a file determines its name. On Debian and Fedora, the name of the
-/// folder or file tells which kind of threads the library uses. The wheels of NumPy and SciPy each
-/// contain an OpenBLAS with POSIX threads.
+/// The first row that matches a file determines the library's name. On Debian and Fedora, the name
+/// of the folder or file shows which kind of threads the library uses. The wheels of NumPy and
+/// SciPy each contain an OpenBLAS with POSIX threads.
 constexpr std::array<Row, 18> kBlas{{
     {"/openblas-openmp/", "OpenBLAS (OpenMP)"},
     {"/openblas-serial/", "OpenBLAS (one thread)"},
@@ -54,8 +54,8 @@ bool is_digit(char c) {
   return std::isdigit(static_cast<unsigned char>(c)) != 0;
 }
 
-/// The version in a file's name: "0.3.21" in "libopenblasp-r0.3.21.so" and in
-/// "libopenblas64_p-r0-15028c96.3.21.so", where a wheel has put a part of a checksum into it.
+/// Returns the version in a file's name: "0.3.21" for "libopenblasp-r0.3.21.so". A wheel adds a
+/// checksum before it: also "0.3.21" for "libopenblas64_p-r0-15028c96.3.21.so".
 std::string version_of(std::string_view file) {
   const std::string_view name = file.substr(file.rfind('/') + 1);
   const auto at = name.find("-r");
@@ -79,7 +79,7 @@ struct Blas {
   std::string_view name;
   std::string version;
 
-  /// "OpenBLAS 0.3.21 (pthreads)".
+  /// The name with the version: "OpenBLAS 0.3.21 (pthreads)".
   [[nodiscard]] std::string words() const {
     std::string out(name);
     if (!version.empty()) out.insert(std::min(out.find(" ("), out.size()), " " + version);
@@ -120,8 +120,8 @@ ThreadPools thread_pools(const std::vector<std::string>& mapped_files) {
       has_plain = has_plain || file.find("/libblas.so") != std::string::npos;
     }
   }
-  // Other libraries are also installed as libblas.so.3, but then the name of their own file is
-  // mapped.
+  // libblas.so.3 is the reference BLAS only if no other BLAS is mapped. Other libraries are
+  // installed under this name, too, but they also map a file of their own.
   for (const Blas& one : all) found.blas.push_back(one.words());
   if (has_plain && all.empty()) found.blas.emplace_back(kReferenceBlas);
   return found;

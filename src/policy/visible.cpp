@@ -24,8 +24,8 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-/// The number at the start of the token, as strtoul() reads it: 1 for "1gpu". nullopt if the token
-/// does not start with a digit.
+/// Returns the number at the start of the token: 1 for "1gpu", as from strtoul(). nullopt if the
+/// token does not start with a digit.
 std::optional<std::size_t> leading_number(std::string_view token) {
   std::size_t number = 0;
   const auto [end, problem] = std::from_chars(token.data(), token.data() + token.size(), number);
@@ -48,15 +48,16 @@ const model::Partition* first_partition(const Device& device) {
   return first == device.partitions.end() ? nullptr : &*first;
 }
 
-/// The whole device. For a GPU with MIG enabled, its first partition, which is what CUDA shows.
+/// Returns the whole device. For a GPU with MIG enabled, returns its first partition, because CUDA
+/// shows only that one.
 Unit whole(const Device& device) {
   const bool mig = device.mig_enabled.value_or(false);
   const model::Partition* part = mig ? first_partition(device) : nullptr;
   return {device.index, part == nullptr ? "" : part->uuid};
 }
 
-/// The only device or partition whose uuid starts with the token; nullopt if there is none or more
-/// than one.
+/// Returns the device or partition whose uuid starts with the token. nullopt if there is none, or
+/// more than one.
 std::optional<Unit> by_uuid(const std::vector<const Device*>& devices, std::string_view token) {
   const std::string prefix = lower(token);
   std::vector<Unit> found;
@@ -85,12 +86,12 @@ bool names_uuid(std::string_view token) {
 struct Reading {
   std::vector<Unit> units;
   bool used_index = false;
-  std::string ignored;  // the token at which reading stopped; "" if all tokens were read
+  std::string ignored;  // the token that ended the list; "" if all tokens were read
 };
 
-/// Reads a list as CUDA, HIP and ROCr do: the first token that names no device ends it.
-/// `repeated_is_none`: CUDA shows no device if one is named twice (seen in PyTorch's
-/// torch/cuda/__init__.py); ROCr ends the list there.
+/// Reads a list by the rules of CUDA, HIP and ROCr: the list ends before the first token that names
+/// no device. `repeated_is_none`: if a device is named twice, CUDA shows no device (seen in
+/// PyTorch's torch/cuda/__init__.py). In ROCr, the list ends at the repeated device.
 Reading read_list(const std::vector<const Device*>& devices, std::string_view value,
                   bool repeated_is_none) {
   Reading reading;
@@ -113,7 +114,7 @@ Reading read_list(const std::vector<const Device*>& devices, std::string_view va
     }
     reading.units.push_back(*unit);
   }
-  // The missing device is the real problem, so do not report the ignored token.
+  // If the machine has no device, report that instead of the ignored token.
   if (devices.empty()) reading.ignored.clear();
   return reading;
 }
@@ -148,8 +149,8 @@ void read_cuda(Visible& visible, const model::Request& request, const model::Sna
   const auto devices = devices_of(snapshot, Vendor::kNvidia);
   const Reading reading = means_none(value) ? Reading{} : read_list(devices, value, true);
   take(visible, "CUDA_VISIBLE_DEVICES", value, reading);
-  // Without CUDA_DEVICE_ORDER, CUDA numbers the fastest device first, and equally fast ones in bus
-  // order.
+  // Without CUDA_DEVICE_ORDER, CUDA gives the lowest numbers to the fastest devices, and numbers
+  // equally fast devices in bus order.
   if (reading.used_index && request.inherited_cuda_order.value_or("") != "PCI_BUS_ID" &&
       several_models(devices))
     visible.notes.push_back(text(
@@ -167,9 +168,9 @@ std::vector<const Device*> pointers(const std::vector<const Device*>& devices,
   return out;
 }
 
-/// ROCr filters the machine's GPUs; HIP counts the remaining ones. If HIP's variable is unset, HIP
-/// uses CUDA_VISIBLE_DEVICES. Slurm sets all of these variables to the same numbers, which then
-/// mean the same devices. HIP's numbers must not be applied to what ROCr has selected in that case.
+/// ROCr filters the machine's GPUs, and HIP numbers the remaining ones. If HIP's variable is unset,
+/// HIP uses CUDA_VISIBLE_DEVICES. Slurm sets all of these variables to the same numbers, and means
+/// the same devices. Then do not apply HIP's numbers to the devices that ROCr has selected.
 void read_amd(Visible& visible, const model::Request& request, const model::Snapshot& snapshot) {
   auto devices = devices_of(snapshot, Vendor::kAmd);
   const bool alias = !request.inherited_hip && request.inherited_cuda && !devices.empty() &&
@@ -188,10 +189,10 @@ void read_amd(Visible& visible, const model::Request& request, const model::Snap
     take(visible, hip_name, *hip, means_none(*hip) ? Reading{} : read_list(devices, *hip, true));
 }
 
-/// Reads ZE_AFFINITY_MASK, "0,1.0". The part after a dot is a tile of the device. Numbers past the
-/// end are ignored (Level Zero specification, affinity mask).
+/// Reads ZE_AFFINITY_MASK, for example "0,1.0". The part after a dot is a tile of the device.
+/// Numbers that no device has are ignored (Level Zero specification, affinity mask).
 void read_intel(Visible& visible, const std::string& value, const model::Snapshot& snapshot) {
-  // Level Zero treats these values like an unset variable.
+  // Level Zero treats an empty value and "default" like an unset variable.
   if (value.empty() || value == "default") return;
   const auto devices = devices_of(snapshot, Vendor::kIntel);
   Reading reading;

@@ -1,7 +1,8 @@
-// What the caller's environment allows: the devices in CUDA_VISIBLE_DEVICES and the variables of
-// other vendors, read as the vendor's runtime reads them. Pure. If any such variable is set, jobs
-// choose only from the devices it names. Vendors whose variable is not set are then excluded. TPUs
-// that the user names are not excluded, because a variable of GPUs does not restrict TPUs.
+// The devices that the caller's environment allows: those in CUDA_VISIBLE_DEVICES and in the
+// variables of other vendors, by the rules of each vendor's runtime. Pure. If any such variable is
+// set, jobs choose only from the devices that it names. Vendors whose variable is not set are then
+// excluded. TPUs that the user names are not excluded, because a variable of GPUs does not restrict
+// TPUs.
 #pragma once
 
 #include <map>
@@ -17,25 +18,25 @@ namespace berth::policy {
 using Unit = model::Selected;  // a device, or one of its partitions
 
 struct Visible {
-  bool restricted = false;         // at least one of the variables is set
+  bool restricted = false;         // at least one variable that selects devices is set
   std::vector<Unit> units;         // the units that are visible; valid only if `restricted`
-  std::string variables;           // "CUDA_VISIBLE_DEVICES=0,1": printable
-  bool hides_all = true;           // every variable that is set has a value that means "no device"
-  std::vector<std::string> notes;  // translated sentences: what was ambiguous or ignored
+  std::string variables;           // the variables for messages: "CUDA_VISIBLE_DEVICES=0,1"
+  bool hides_all = true;           // all variables that are set mean "no device"
+  std::vector<std::string> notes;  // translated notes about ambiguous or ignored values
 
   /// Whether a partition is visible, that is, whether it or its whole device is in `units`.
   [[nodiscard]] bool allows(int device, const std::string& partition) const;
 };
 
-/// Records in the request what the caller's environment makes visible.
+/// Copies the caller's variables that select devices into the request.
 void inherit_visibility(model::Request& request,
                         const std::map<std::string, std::string>& environment);
 
 [[nodiscard]] Visible inherited_visibility(const model::Request& request,
                                            const model::Snapshot& snapshot);
 
-/// The devices of one vendor, in the order in which its runtime numbers them: by PCI address. GPUs,
-/// or TPUs for kGoogle; OpenCL devices are not included.
+/// The devices of one vendor by PCI address, which is the order of the vendor's runtime. For
+/// kGoogle they are TPUs, for all others GPUs. OpenCL devices are not included.
 [[nodiscard]] std::vector<const model::Device*> devices_of(const model::Snapshot& snapshot,
                                                            model::Vendor vendor);
 

@@ -22,7 +22,7 @@ using output::Style;
 
 constexpr int kBar = 8, kNumber = 4;
 constexpr int kLeastProcessLines = 4;  // one line for the heading and three for rows
-constexpr double kHot = 85;            // degrees Celsius; the alert BerthHot begins at 90
+constexpr double kHot = 85;  // degrees Celsius, shown as hot; the alert BerthHot begins at 90
 
 bool is_shown(const Device& device, const Settings& settings) {
   return settings.devices.empty() || settings.devices.contains(device.index);
@@ -48,7 +48,8 @@ Line title_line(const watch::Frame& frame, int width) {
   return line;
 }
 
-/// "SM 60 %, tensor 30 %, NVLink 18 links, 6.3 GiB/s in, 4.7 GiB/s out": the known values.
+/// Shows the activity values that are known: "SM 60 %, tensor 30 %, NVLink 18 links, 6.3 GiB/s in,
+/// 4.7 GiB/s out".
 std::string activity_words(const model::DeviceReadings& readings) {
   std::vector<std::string> parts;
   if (readings.sm_active_percent)
@@ -62,7 +63,7 @@ std::string activity_words(const model::DeviceReadings& readings) {
   return output::join(parts, ", ");
 }
 
-/// "NVLink 16 of 18"; "" if none is down.
+/// Shows NVLinks that are down: "NVLink 16 of 18" if 2 of 18 are down; "" if none is.
 std::string missing_links(const model::DeviceReadings& readings) {
   const auto &links = readings.nvlink_links, &most = readings.nvlink_links_max;
   if (!links || !most || *links >= *most) return "";
@@ -136,7 +137,8 @@ int partitions_shown(const watch::Frame& frame, const Settings& settings) {
   return static_cast<int>(count);
 }
 
-/// `most`: 0, or the number of lines. Partitions are left out if not all fit.
+/// Draws the list of devices in at most `most` lines (0: no limit). Leaves out all partitions if
+/// there is no room for every one.
 std::vector<Line> device_lines(const watch::Frame& frame, const Settings& settings, int width,
                                int most) {
   const auto uses = output::uses_of(frame.snapshot);
@@ -165,7 +167,7 @@ std::vector<Line> device_lines(const watch::Frame& frame, const Settings& settin
   return lines;
 }
 
-/// Index of settings.graph in kGraphs.
+/// Returns the index of the graph in `settings` within kGraphs.
 std::size_t graph_number(const Settings& settings) {
   const auto names = split(std::string_view(kGraphs), '|');
   const auto found = std::find(names.begin(), names.end(), settings.graph);
@@ -188,7 +190,7 @@ std::string graph_title(const Device& device, std::size_t reading) {
   }
 }
 
-/// The graphs of the first devices, side by side.
+/// Draws the graphs of the first devices, side by side.
 std::vector<Line> graph_lines(const watch::Frame& frame, const Series& series,
                               const Settings& settings, int width, int rows) {
   constexpr int kNarrowest = 24;
@@ -220,11 +222,11 @@ std::vector<Line> graph_lines(const watch::Frame& frame, const Series& series,
 }
 
 struct Column {
-  const char* key;    // one of kSortKeys; "": cannot be sorted
+  const char* key;    // the column's name in kSortKeys; "": the list cannot be sorted by it
   const char* title;  // msgid
   int width;
   bool to_the_right;
-  int drop = 0;  // on a narrow screen, columns are dropped from the largest number down; 0: never
+  int drop = 0;  // order in which columns are left out on a narrow screen, largest first; 0: never
 };
 constexpr std::array<Column, 9> kColumns = {{
     {"device", "dev", kNumber + 1, true},
@@ -238,8 +240,8 @@ constexpr std::array<Column, 9> kColumns = {{
     {"age", msgid("age"), 9, true, 4},
 }};
 
-/// The columns that fit beside `least` columns of text. The column that sorts the list is always
-/// shown.
+/// Returns which columns fit if `least` columns of the screen must stay free. The column by which
+/// the list is sorted is always shown.
 template <typename Columns>
 std::vector<bool> fitting(const Columns& columns, const Settings& settings, int width, int least) {
   std::vector<bool> fits(columns.size(), true);
@@ -275,14 +277,14 @@ Line heading(const Columns& columns, const std::vector<bool>& fits, const Settin
   return line;
 }
 
-/// Marks a child in the tree.
+/// Returns the indent and the "└" before a child process in the tree.
 std::string branch(int depth, bool utf8) {
   if (depth == 0) return "";
   return std::string(2 * static_cast<std::size_t>(std::min(depth, 8) - 1), ' ') +
          (utf8 ? "└ " : "`-");
 }
 
-/// The device of a process: "0", or "0:1" on a partition.
+/// Names the device of a process: "0", or "0:1" if the process uses partition 1 of device 0.
 std::string place_of(const DeviceProcess& process, const model::Snapshot& snapshot) {
   const Device* const device =
       process.partition_uuid.empty() ? nullptr : output::find_device(snapshot, process.device);
@@ -329,7 +331,8 @@ Line process_line(const Row& row, bool is_selected, const model::Snapshot& snaps
   return line;
 }
 
-/// An empty list means "no process" only if every device answered.
+/// Returns the text for an empty list. It says "no process" only if the users of every device are
+/// known.
 std::string nobody(const watch::Frame& frame) {
   const model::Snapshot& snapshot = frame.snapshot;
   if (frame.is_early) return text("reading the processes ...");
@@ -340,7 +343,7 @@ std::string nobody(const watch::Frame& frame) {
              : text("no process is on a device");
 }
 
-/// The selected row, limited to the rows of the list.
+/// Returns the index of the selected row, limited to the number of rows.
 int row_of(const Settings& settings, std::size_t rows) {
   return std::clamp(settings.row, 0, std::max(0, static_cast<int>(rows) - 1));
 }
@@ -355,8 +358,8 @@ constexpr std::array<Column, 7> kUserColumns = {{
     {"rss", msgid("host"), 10, true, 2},
 }};
 
-/// A sum as text. A "+" after it means that the value of some processes is unknown, so the sum is
-/// larger.
+/// Formats a sum. A "+" at the end means that some processes' values are unknown, so the real sum
+/// may be larger.
 std::string sum_text(const Sum& sum, bool is_bytes) {
   if (!sum.is_known) return "-";
   return (is_bytes ? show_bytes(static_cast<std::uint64_t>(sum.value))
@@ -387,7 +390,7 @@ Line user_line(const UserRow& row, bool is_selected, const std::vector<bool>& fi
   return line;
 }
 
-/// Which columns fit into this width, for the list that the settings choose.
+/// Returns which columns of the list that the settings choose fit into this width.
 std::vector<bool> columns_that_fit(const Settings& settings, int width) {
   return settings.by_user ? fitting(kUserColumns, settings, width, 0)
                           : fitting(kColumns, settings, width, output::kLeastText);
@@ -425,7 +428,8 @@ std::vector<Line> list_lines(const watch::Frame& frame, const Settings& settings
   return lines;
 }
 
-/// The key of the column at this position of the heading; "" if it cannot be sorted.
+/// Returns the sort key of the column at position `x` of the heading; "" if the list cannot be
+/// sorted by it.
 template <typename Columns>
 std::string key_at(const Columns& columns, const std::vector<bool>& fits, int x) {
   int begin = 0;
@@ -498,19 +502,19 @@ std::vector<Line> help_lines(const watch::Frame& frame, int width) {
   return lines;
 }
 
-/// The number of lines of each part.
+/// The number of lines that each part of the screen gets.
 struct Shares {
   int devices = 0, graphs = 0, processes = 0;  // 0: no limit
-  int list_top = 0;                            // the line of the list's heading
+  int list_top = 0;                            // line number of the list's heading
 };
 
 Shares shares_of(const watch::Frame& frame, const Settings& settings, int height) {
   const int devices = devices_shown(frame, settings);
   Shares shares;
-  const int room =
-      std::max(3, height - 3);  // height without the title, the gap and the line of keys
+  const int room = std::max(3, height - 3);  // without the title, the gap and the line of keys
   const int all = devices + partitions_shown(frame, settings);
-  // The rest of the screen is for the processes.
+  // Show partitions only if all devices and partitions take at most 3/5 of the room. The processes
+  // get the rest.
   const int wanted = all <= room * 3 / 5 ? all : devices;
   shares.devices = std::max(1, std::min(wanted, std::max(1, room - kLeastProcessLines)));
   int left = room - shares.devices;

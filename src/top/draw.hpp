@@ -12,13 +12,13 @@
 
 namespace berth::top {
 
-/// Draws at most `height` lines (0: no limit) with at most `width` columns. The queue is shown
-/// instead of the processes if the settings say so.
+/// Draws at most `height` lines (0: no limit) with at most `width` columns. If settings.shows_queue
+/// is set, the queue is drawn instead of the processes.
 [[nodiscard]] std::vector<Line> draw(const watch::Frame& frame, const Series& series,
                                      const Settings& settings, int width, int height,
                                      const Queue& queue = {});
 
-/// The process of the selected row; nullptr if none is selected.
+/// Returns the process in the selected row; nullptr if no row is selected.
 [[nodiscard]] const model::DeviceProcess* selected_process(const watch::Frame& frame,
                                                            const Settings& settings);
 

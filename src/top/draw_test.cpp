@@ -251,9 +251,9 @@ TEST_CASE("a narrow screen leaves out columns, and cuts neither the command nor 
   CHECK(narrow.find("python3 train_2") != std::string::npos);
   CHECK(narrow.find("960") == std::string::npos);
   CHECK(narrow.find("3.00 MiB") != std::string::npos);
-  settings.sort = "rss";  // the column that sorts the list is always shown
+  settings.sort = "rss";  // even on a narrow screen, the column that sorts the list is shown
   CHECK(text_of(draw(frame, {}, settings, 60, 0)).find("960 KiB") != std::string::npos);
-  // A click sorts by the column that is shown at that position.
+  // A click on a column's heading sorts by that column.
   const auto lines = draw(frame, {}, settings, 60, 24);
   int top = 0;
   while (text_of({lines[static_cast<std::size_t>(top)]}).find("▼") == std::string::npos) ++top;
@@ -269,7 +269,8 @@ TEST_CASE("the list by user and the tree are drawn") {
   settings.by_user = true;
   const std::string users = text_of(draw(frame, {}, settings, 100, 0));
   CHECK(users.find("lin                       2") != std::string::npos);
-  CHECK(users.find("4.00 MiB+") != std::string::npos);  // zhao's: one is unknown
+  // Zhao's memory: the value of one process is unknown.
+  CHECK(users.find("4.00 MiB+") != std::string::npos);
   CHECK(users.find("train_") == std::string::npos);
   settings.sort = "pid";
   CHECK(text_of(draw(frame, {}, settings, 100, 0)).find("memory▼") != std::string::npos);

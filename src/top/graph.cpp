@@ -8,8 +8,8 @@ namespace berth::top {
 
 namespace {
 
-/// The dots of a braille column from the bottom up, for its left and right side (Unicode 15,
-/// U+2800).
+/// The bits of the dots in a braille character: first the left column, then the right, each from
+/// the bottom up (Unicode 15, U+2800).
 constexpr std::array<std::array<unsigned, 4>, 2> kDots = {
     {{0x40, 0x04, 0x02, 0x01}, {0x80, 0x20, 0x10, 0x08}}};
 
@@ -19,8 +19,8 @@ std::string braille(unsigned dots) {
           static_cast<char>(0x80 | (code & 0x3FU))};
 }
 
-/// How many of `levels` a value fills. It is at least one, so that 0 % looks different from
-/// unknown.
+/// Returns how many of `levels` steps a value fills. The result is at least 1, so that 0 % looks
+/// different from an unknown value.
 int level_of(double percent, int levels) {
   const double share = std::clamp(percent, 0.0, 100.0) / 100;
   return std::max(1, static_cast<int>(std::lround(share * levels)));

@@ -7,12 +7,13 @@
 
 namespace berth::top {
 
-/// `rows` lines of `columns` columns, the newest value on the right. Values are percent; an unknown
-/// one leaves its column empty.
+/// Draws `rows` lines of `columns` characters, with the newest value on the right. Values are
+/// percentages. An unknown value leaves its place empty.
 [[nodiscard]] std::vector<std::string> draw_graph(const std::vector<std::optional<double>>& values,
                                                   int columns, int rows, bool utf8);
 
-/// A bar such as "▇▇▇▁▁▁▁▁" with `columns` columns; blanks for an unknown value.
+/// Draws a bar of `columns` characters, such as "▇▇▇▁▁▁▁▁". If the value is unknown, the bar is
+/// blank.
 [[nodiscard]] std::string draw_bar(std::optional<double> percent, int columns, bool utf8);
 
 }  // namespace berth::top

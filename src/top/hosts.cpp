@@ -18,7 +18,8 @@ namespace {
 using output::Style;
 
 constexpr int kName = 16, kGpus = 4, kUseBar = 8, kMemory = 18;
-constexpr int kLeastBelow = 6;  // the least number of lines for the selected machine
+// The least number of lines for the selected machine, below the table.
+constexpr int kLeastBelow = 6;
 
 /// Sums over the GPUs of a machine. A sum is absent if one of its values is absent.
 struct Total {
@@ -107,10 +108,11 @@ Line table_heading(int width) {
   return line;
 }
 
-/// How many rows the table has, and the first of them. The selected machine is one of them.
+/// Which rows of the table are shown: their number, and the index of the first. The selected
+/// machine is always among them.
 struct Table {
   int rows = 0, first = 0;
-  [[nodiscard]] int lines() const { return rows + 2; }  // with the heading and a gap
+  [[nodiscard]] int lines() const { return rows + 2; }  // the rows, the heading and a gap
 };
 
 Table table_of(std::size_t hosts, std::size_t selected, int height) {
@@ -137,8 +139,8 @@ std::vector<Line> draw_hosts(const std::vector<HostState>& hosts, std::size_t se
   const int left = std::max(1, height - table.lines());
   auto below = draw(host.frame ? *host.frame : none, host.series, settings, width, left);
   if (!host.frame && !settings.shows_help && below.size() > 1) {
-    // There is no frame, so show only the name. An empty frame would look like a machine without
-    // devices.
+    // Show only the machine's name, because no frame has arrived. An empty frame would look like a
+    // machine without devices.
     Line bottom = std::move(below.back());
     below = std::vector<Line>(below.size() - 1);
     put(below[0], width, Style::kBold, printable(host.name));

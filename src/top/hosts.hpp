@@ -1,5 +1,5 @@
-// Several machines in the live view: a table with a row for each, and the selected one below it.
-// Pure.
+// The live view of several machines: a table with one row per machine, and the selected machine
+// below the table. Pure.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@ namespace berth::top {
 
 struct HostState {
   std::string name;
-  watch::FramePtr frame = {};  // nullptr: there is no current frame
+  watch::FramePtr frame = {};  // what the machine last reported; nullptr: nothing current
   Series series = {};
-  std::string problem = {};  // why there is no frame; "" if the first one is still expected
+  std::string problem = {};  // why there is no frame; "" while the first frame is awaited
 };
 
 [[nodiscard]] std::vector<Line> draw_hosts(const std::vector<HostState>& hosts,

@@ -56,8 +56,8 @@ bool keep_changes(const std::string& file, const Kept& before, const Kept& after
   if (after.theme != before.theme) kept.theme = after.theme;
   if (after.graph != before.graph) kept.graph = after.graph;
   const std::string folder = file.substr(0, file.rfind('/'));
-  // The parent folder exists in every home folder that is in use. If it is missing, nothing is
-  // stored.
+  // Create the folder and its parent, but nothing above them. If the home folder is missing,
+  // nothing is stored.
   ::mkdir(folder.substr(0, folder.rfind('/')).c_str(), 0700);
   ::mkdir(folder.c_str(), 0700);
   return replace_file(

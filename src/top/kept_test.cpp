@@ -25,7 +25,7 @@ TEST_CASE("what keys changed is kept, and what an option said is not") {
   const KeptFolder folder;
   const std::string file = folder.path + "/config/berth/top.toml";
   Settings before;
-  before.sort = "pid";  // this setting is from an option
+  before.sort = "pid";  // an option of the command line has set this
   Settings after = before;
   after.has_graphs = false;
   CHECK(keep_changes(file, before, after));

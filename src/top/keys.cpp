@@ -20,7 +20,7 @@ void type_filter(Settings& settings, Key key, char character) {
     settings.filter.clear();
   }
   if (key == Key::kBackspace && !settings.filter.empty()) {
-    // Remove all bytes of a UTF-8 character.
+    // Remove the last character: first its continuation bytes (UTF-8), then its first byte.
     while (settings.filter.size() > 1 && (settings.filter.back() & 0xC0) == 0x80)
       settings.filter.pop_back();
     settings.filter.pop_back();
@@ -89,14 +89,14 @@ void move(Settings& settings, Key key) {
   if (!settings.has_row) {
     settings.has_row = key == Key::kUp || key == Key::kDown || key == Key::kPageUp ||
                        key == Key::kPageDown || key == Key::kEnd;
-    if (key == Key::kUp || key == Key::kDown) return;  // selects the first
+    if (key == Key::kUp || key == Key::kDown) return;  // the first key only selects the first row
   }
   if (key == Key::kUp) --row;
   if (key == Key::kDown) ++row;
   if (key == Key::kPageUp) row -= kPage;
   if (key == Key::kPageDown) row += kPage;
   if (key == Key::kHome) row = 0;
-  if (key == Key::kEnd) row = 1 << 20;  // drawing limits it to the last row
+  if (key == Key::kEnd) row = 1 << 20;  // draw() limits this to the last row
   row = std::clamp(row, 0, 1 << 20);
 }
 

@@ -102,7 +102,7 @@ TEST_CASE("a click that closes the help or answers a question does nothing else"
   CHECK(settings.question.empty());
   CHECK(settings.signal == 0);
   type(settings, "Q");
-  CHECK_FALSE(clicks());  // the queue has no click
+  CHECK_FALSE(clicks());  // the queue does not handle clicks
   type(settings, "Q/a");
   CHECK(clicks());
   CHECK(settings.types_filter);
@@ -142,7 +142,7 @@ TEST_CASE("t and u choose what the list shows, and T goes through the themes") {
   CHECK(press(settings, Key::kCharacter, 't'));
   CHECK(settings.is_tree);
   CHECK_FALSE(settings.by_user);
-  type(settings, "ut");  // "u" shows the users, and "t" then the tree
+  type(settings, "ut");  // "u" shows one row per user, then "t" shows the tree
   CHECK(settings.is_tree);
   type(settings, "t");
   CHECK_FALSE(settings.is_tree);

@@ -18,11 +18,11 @@ struct Span {
 using Line = std::vector<Span>;
 
 [[nodiscard]] int width_of(const Line& line);
-/// Adds as much of the text as fits into a line of this width.
+/// Adds the text to the line, and cuts it off at this width.
 void put(Line& line, int width, output::Style style, const std::string& text);
-/// The text, clipped and padded to the width of a column, followed by a blank.
+/// Returns the text for a column of this width, cut off or padded, followed by a blank.
 [[nodiscard]] std::string column(std::string_view text, int columns, bool to_the_right);
-/// The colour of a utilization.
+/// Returns the colour in which a utilization is shown.
 [[nodiscard]] output::Style style_of_use(std::optional<double> percent);
 
 }  // namespace berth::top

@@ -11,19 +11,20 @@ namespace {
 
 using output::Style;
 
-/// A column of a line. The second column of a wide character has no text.
+/// One character cell of the screen. A wide character takes two cells, and the second of them is
+/// empty.
 struct Cell {
   std::string_view text = " ";
   Style style = Style::kPlain;
   bool operator==(const Cell&) const = default;
 };
 
-/// Up to this number of unchanged cells, writing them again takes fewer bytes than moving the
-/// cursor.
+/// If at most this many unchanged cells lie between two changes, it takes fewer bytes to write them
+/// again than to move the cursor.
 constexpr std::size_t kShortGap = 7;
 
-/// Adds the cells of the ASCII text at the beginning of `left`. Most text is ASCII, so this is the
-/// fast path.
+/// Adds the cells for the ASCII text at the beginning of `left`. Most text is ASCII, so this is
+/// faster than the general way.
 void add_ascii(std::string_view& left, Style style, std::size_t width, std::vector<Cell>& cells) {
   std::size_t count = 0;
   const std::size_t most = std::min(left.size(), width - cells.size());
@@ -44,7 +45,7 @@ void add_cells(const Span& span, bool is_utf8, std::size_t width, std::vector<Ce
     const bool is_shown = is_utf8 && one.code >= 0xa0;
     const auto columns = is_shown ? static_cast<std::size_t>(one.columns) : 1;
     if (columns == 0) {
-      // These bytes continue the text of the cell before.
+      // A character of width 0 (such as an accent) belongs to the previous cell.
       if (!cells.empty() && cells.back().text.data() + cells.back().text.size() == one.bytes.data())
         cells.back().text = {cells.back().text.data(), cells.back().text.size() + one.bytes.size()};
       continue;
@@ -90,15 +91,15 @@ class Work {
   void draw_row(std::size_t row) {
     const bool is_cleared = new_.size() < old_.size() && !terminal_.clear_line.empty();
     if (!is_cleared) new_.resize(std::max(new_.size(), old_.size()));
-    // The cursor's position is unknown: after the last column, it may be on this line or on the
-    // next.
+    // At first the cursor's position is unknown: after a write to the last column, terminals put it
+    // on this line or on the next.
     std::size_t cursor = width_;
     for (std::size_t at = 0; at < new_.size(); ++at) {
       if (new_[at] == (at < old_.size() ? old_[at] : Cell{})) continue;
       go_to(row, cursor, at);
       write(new_[at]);
       cursor = at + 1;
-      // The second half of a wide character is written with the first.
+      // A wide character also fills the next cell, which needs no output.
       if (cursor < new_.size() && new_[cursor].text.empty()) at = cursor++;
     }
     if (!is_cleared) return;

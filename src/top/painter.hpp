@@ -1,4 +1,4 @@
-// Painter: makes the bytes that change a picture in a terminal into the next one. Pure. ncurses
+// Painter: computes the bytes that change the terminal's picture into the next one. Pure. ncurses
 // could do that too, but needs three times the CPU time and a write for each changed word.
 #pragma once
 
@@ -16,19 +16,20 @@ struct PictureSize {
   bool operator==(const PictureSize&) const = default;
 };
 
-/// What a terminal understands.
+/// The escape sequences of a terminal, and what it supports.
 struct TerminalWords {
   std::function<std::string(int row, int column)> move;
   std::string clear,
-      clear_line;     // clear_line clears from the cursor to the end of the line; "": not supported
-  std::string plain;  // ends every style
-  std::array<std::string, 7> styles;  // by output::Style
+      clear_line;                     // clear to the end of the line; "": not supported
+  std::string plain;                  // resets all colours and styles
+  std::array<std::string, 7> styles;  // the index is output::Style
   bool is_utf8 = true;
-  bool scrolls_at_the_end = false;  // the terminal scrolls when its last cell is written
+  bool scrolls_at_the_end = false;  // the terminal scrolls when its bottom right cell is written
 };
 
-/// The bytes that draw `after`. `before`: the lines in the terminal; nullptr: not known, so it is
-/// cleared. Control characters in the lines become "?".
+/// Returns the bytes that draw `after`. `before`: the lines that the terminal shows now; nullptr if
+/// they are unknown, and the terminal is then cleared first. Control characters in the lines become
+/// "?".
 [[nodiscard]] std::string paint(const TerminalWords& terminal, const std::vector<Line>* before,
                                 const std::vector<Line>& after, const PictureSize& size);
 

@@ -41,7 +41,7 @@ TEST_CASE("only cells that differ are written, and short gaps are not jumped ove
   CHECK(change({plain("a 10 % b")}, {plain("a 12 % b")}) == "{0,3}2");
   CHECK(change({plain("10 11 12")}, {plain("20 11 22")}) == "{0,0}20 11 2");
   CHECK(change({plain("1 aaaaaaaaaa 1")}, {plain("2 aaaaaaaaaa 2")}) == "{0,0}2{0,13}2");
-  // The unchanged cells between the two changes have another style.
+  // Two cells change. The unchanged cell between them has another style.
   const Line before{{Style::kPlain, "1"}, {Style::kRed, "x"}, {Style::kPlain, "1"}};
   const Line after{{Style::kPlain, "2"}, {Style::kRed, "x"}, {Style::kPlain, "2"}};
   CHECK(change({before}, {after}) == "{0,0}2{0,2}2");
@@ -63,7 +63,7 @@ TEST_CASE("wide and combining characters keep their columns") {
   CHECK(change({plain("训 1")}, {plain("ab 1")}) == "{0,0}ab");
   CHECK(change({plain("e\u0301x")}, {plain("e\u0301y")}) == "{0,1}y");
   CHECK(change({plain("ex")}, {plain("e\u0301x")}) == "{0,0}e\u0301");
-  // A wide character that does not fit is left out.
+  // A wide character that only half fits is left out.
   CHECK(paint(words(), nullptr, {plain("abc训")}, {4, 1}) == "<0><clear>{0,0}abc");
 }
 

@@ -38,7 +38,8 @@ std::string text_of(const Json& json, const char* key) {
   return found != json.end() && found->is_string() ? printable(found->get<std::string>()) : "";
 }
 
-/// Seconds since a time such as "2026-11-23T14:02:05.250Z"; 0 if the text is not a time.
+/// Returns the seconds from `time` ("2026-11-23T14:02:05.250Z") until `now`; 0 if the text is not a
+/// time.
 double seconds_since(const std::string& time, std::int64_t now) {
   std::tm parts = {};
   if (::strptime(time.c_str(), "%Y-%m-%dT%H:%M:%S", &parts) == nullptr) return 0;

@@ -1,4 +1,4 @@
-// The queue of the live view: jobs that run and wait, as lines. Pure.
+// The job queue in the live view: running and waiting jobs, as lines. Pure.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ namespace berth::top {
 struct QueuedJob {
   std::uint64_t id = 0;
   std::string user, what;
-  std::string state;   // as in JSON: "running", "waiting", "held"
-  double seconds = 0;  // how long the job runs, or has waited
-  std::string why;     // an obstruction as in `berth why --json`; "": not asked
+  std::string state;   // the state in the JSON: "running", "waiting", "held"
+  double seconds = 0;  // how long the job has been running or waiting
+  std::string why;     // why it waits, as in `berth why --json`; "": not known
 };
 
 struct Queue {
@@ -22,12 +22,14 @@ struct Queue {
   std::vector<QueuedJob> jobs;
 };
 
-/// The jobs of a document of `GET /v1/jobs`: running ones first. Untrusted.
+/// Reads the jobs in an answer to `GET /v1/jobs`, running jobs first. The answer may be invalid or
+/// malicious.
 [[nodiscard]] Queue queue_in(const std::string& document, std::int64_t now_unix_milliseconds);
-/// The obstruction in a document of `GET /v1/jobs/N/why`; "" if there is none.
+/// Reads why a job waits from an answer to `GET /v1/jobs/N/why`; "" if the answer has no reason.
 [[nodiscard]] std::string why_in(const std::string& document);
 
-/// At most `most` lines, 0: no limit; the row is marked if `has_row`.
+/// Draws the queue with at most `most` lines (0: no limit). If `has_row`, line `row` is marked as
+/// selected.
 [[nodiscard]] std::vector<Line> queue_lines(const Queue& queue, int row, bool has_row, int width,
                                             int most);
 

@@ -48,7 +48,8 @@ std::vector<std::string> texts_in(const Json& json, const char* key) {
   return texts;
 }
 
-/// "2026-11-23T14:02:05.250Z"
+/// Converts a time such as "2026-11-23T14:02:05.250Z" to milliseconds since 1970; 0 if it is
+/// invalid.
 std::int64_t milliseconds_in(const std::string& time) {
   std::tm parts = {};
   const char* const end = ::strptime(time.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);

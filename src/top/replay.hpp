@@ -1,4 +1,4 @@
-// A recording of `berth top`: each line is one document of `berth top --json`.
+// A recording of the live view. Each line of the file is one document of `berth top --json`.
 #pragma once
 
 #include <cstddef>
@@ -13,17 +13,18 @@
 
 namespace berth::top {
 
-/// What the live view shows of a document; nullopt if it is not one. Frame::seconds is the recorded
-/// time.
+/// Converts a document to a frame of the live view. Frame::seconds is the recorded time. nullopt if
+/// the text is not such a document.
 [[nodiscard]] std::optional<watch::Frame> frame_in(std::string_view document);
 
 class Replay {
  public:
-  /// Fails with kUnavailable (E0966: it cannot be read, or has no frames).
+  /// Opens a recording. Fails with kUnavailable (E0966) if the file cannot be read or has no
+  /// frames.
   [[nodiscard]] static Result<Replay> open(const std::string& file);
   [[nodiscard]] std::size_t size() const { return lines_.size(); }
-  /// The frame with this index, which must be below size(). For a line that is not a document, the
-  /// previous frame.
+  /// Returns the frame with this index, which must be below size(). If its line is damaged, returns
+  /// the previous frame.
   [[nodiscard]] watch::FramePtr at(std::size_t place);
 
  private:

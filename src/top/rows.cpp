@@ -31,10 +31,10 @@ bool matches(const DeviceProcess& process, const Settings& settings) {
   return lower(all).find(lower(settings.filter)) != std::string::npos;
 }
 
-/// Whether the first is sorted before the second.
+/// A function that returns whether the first process comes before the second.
 using Order = bool (*)(const DeviceProcess&, const DeviceProcess&);
 
-/// Descending, unknown values last.
+/// Sorts by this member, the largest value first and unknown values last.
 template <auto member>
 bool has_more(const DeviceProcess& a, const DeviceProcess& b) {
   const auto& x = (a.*member).value;
@@ -56,7 +56,8 @@ Order order_named(std::string_view sort) {
   return has_more<&DeviceProcess::memory_bytes>;
 }
 
-/// Puts the rows of each process below those of its parent, and keeps the order otherwise.
+/// Sorts the rows as a tree: the rows of a process come below those of its parent. All other rows
+/// keep their order.
 class Tree {
  public:
   explicit Tree(const std::vector<Row>& rows) : rows_(rows) {
@@ -74,14 +75,14 @@ class Tree {
   }
   [[nodiscard]] std::vector<Row> in_order() {
     for (const std::size_t root : roots_) visit(root);
-    // In a damaged recording, parents may form a circle.
+    // Parents may form a cycle in a damaged recording. Add the rows that no root has reached.
     for (std::size_t i = 0; i < rows_.size(); ++i)
       if (const auto pid = rows_[i].process->pid; pid && !done_pids_.contains(*pid)) visit(i);
     return std::move(done_);
   }
 
  private:
-  /// Not recursive: a recording could have a long line of descendants.
+  /// Not recursive, because a recording may contain a very long chain of child processes.
   void visit(std::size_t root) {
     std::vector<std::pair<std::size_t, int>> next = {{root, 0}};
     while (!next.empty()) {
@@ -158,7 +159,7 @@ std::vector<UserRow> users_of(const watch::Frame& frame, const Settings& setting
     row.devices.insert(process.device);
     add(row.memory_bytes, process.memory_bytes);
     add(row.sm_percent, process.sm_percent);
-    // A process on several devices has several rows, but only one memory on the host.
+    // A process has one row per device, but its CPU use and host memory must be counted only once.
     const auto pid = process.pid ? process.pid : process.host_pid;
     if (pid && !seen.insert(*pid).second) continue;
     ++row.processes;

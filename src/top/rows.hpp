@@ -1,4 +1,4 @@
-// What the list below the devices shows: processes, as a list or a tree, or one row a user.
+// The rows of the list below the devices: processes as a list or a tree, or one row per user.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,10 @@ namespace berth::top {
 
 struct Row {
   const model::DeviceProcess* process = nullptr;
-  int depth = 0;  // in the tree
+  int depth = 0;  // depth in the tree; 0: a root
 };
-/// Filtered, sorted, and with `is_tree` children below their parents.
+/// Returns the rows of the list, filtered and sorted. With `is_tree`, child processes come below
+/// their parents.
 [[nodiscard]] std::vector<Row> rows_of(const watch::Frame& frame, const Settings& settings);
 
 struct Sum {
@@ -25,7 +26,7 @@ struct Sum {
   bool is_whole = true;   // the values of all processes are known
 };
 struct UserRow {
-  std::string user;  // "" unknown
+  std::string user;  // user name; "": unknown
   int processes = 0;
   std::set<int> devices;
   Sum memory_bytes, sm_percent, cpu_percent, rss_bytes;

@@ -90,7 +90,8 @@ TEST_CASE("users have the sum of their processes, and unknown values are marked"
   CHECK(users[0].devices == std::set<int>{0, 1});
   CHECK(users[0].memory_bytes.value == 30);
   CHECK_FALSE(users[0].memory_bytes.is_whole);
-  CHECK(users[0].rss_bytes.value == 200);  // one process has one memory on the host
+  // The host memory of a process on two devices is counted once.
+  CHECK(users[0].rss_bytes.value == 200);
   CHECK_FALSE(users[0].sm_percent.is_known);
   Settings by_sm;
   by_sm.sort = "sm";

@@ -1,6 +1,6 @@
 #include "top/screen.hpp"
 
-// Include ncurses separately and last: it defines macros with common names.
+// The ncurses headers come last, because they define macros with common names.
 #include <fmt/format.h>
 #include <langinfo.h>
 #include <poll.h>
@@ -44,15 +44,16 @@ extern "C" void note_end(int signal) {
   ended_by = signal;
 }
 
-/// Ctrl-Z was pressed. ncurses' own handler is not used, because it would draw ncurses' empty
-/// picture when the process continues.
+/// Ctrl-Z was pressed. The handler of ncurses is replaced, because it would draw an empty picture
+/// when the process continues.
 volatile std::sig_atomic_t stop_asked = 0;
 
 extern "C" void note_stop(int) {
   stop_asked = 1;
 }
 
-/// Others may have written to the terminal while this process was stopped.
+/// The process continues after a stop. Other programs may have written to the terminal in the
+/// meantime.
 volatile std::sig_atomic_t returned = 0;
 
 extern "C" void note_return(int) {
@@ -64,7 +65,8 @@ Error no_terminal(const std::string& why) {
           "berth top --once"};
 }
 
-/// A folder with the terminfo of xterm-256color, for machines without an entry for TERM.
+/// A temporary folder with a terminfo entry for xterm-256color, for machines that have no entry for
+/// TERM.
 class OwnTerminfo {
  public:
   OwnTerminfo() {
@@ -97,7 +99,7 @@ class OwnTerminfo {
 };
 
 SCREEN* open_screen() {
-  // This program draws by itself, so ncurses need not find out the terminal's size.
+  // This program draws by itself, so ncurses does not need the size of the terminal.
   ::use_env(false);
   if (SCREEN* screen = ::newterm(nullptr, stdout, stdin)) return screen;
   if (SCREEN* screen = ::newterm("xterm-256color", stdout, stdin)) return screen;
@@ -107,7 +109,8 @@ SCREEN* open_screen() {
   return ::newterm("xterm-256color", stdout, stdin);
 }
 
-/// A string of terminfo without its delays, which no terminal of today needs; "": there is none.
+/// Returns a string of terminfo without its delays, which modern terminals do not need; "" if the
+/// terminal lacks it.
 std::string capability(const char* name) {
   const char* found = ::tigetstr(name);
   if (found == nullptr || found == reinterpret_cast<const char*>(-1)) return "";
@@ -119,7 +122,7 @@ std::string capability(const char* name) {
   return bytes;
 }
 
-/// A string of terminfo with numbers filled in.
+/// Returns a string of terminfo with its parameters replaced by numbers.
 std::string filled(const std::string& format, int first, int second = 0) {
   if (format.empty()) return "";
   const char* made = ::tparm(format.c_str(), first, second, 0, 0, 0, 0, 0, 0, 0);
@@ -129,13 +132,15 @@ std::string filled(const std::string& format, int first, int second = 0) {
 std::function<std::string(int, int)> mover() {
   const std::string format = capability("cup");
   if (format.empty()) return nullptr;
-  // All terminals of today have this format. Writing it is faster than evaluating it.
+  // Nearly all terminals use this format to move the cursor. To format it here is faster than
+  // tparm().
   if (format == "\033[%i%p1%d;%p2%dH")
     return [](int row, int column) { return fmt::format("\033[{};{}H", row + 1, column + 1); };
   return [format](int row, int column) { return filled(format, row, column); };
 }
 
-/// Yellow and cyan cannot be read on a light background.
+/// Sets the escape sequences of all styles. The light theme avoids yellow and cyan, which are
+/// unreadable on a light background.
 void set_styles(const std::string& theme, bool color, TerminalWords& words) {
   const bool is_light = theme == "light";
   words.styles = {};
@@ -176,7 +181,7 @@ bool write_all(std::string_view bytes) {
   return true;
 }
 
-/// The mouse wheel moves through the list, and the first button clicks.
+/// Converts a mouse event: the wheel moves up and down in the list, and the left button is a click.
 Pressed mouse() {
   MEVENT event = {};
   const bool is_known = ::getmouse(&event) == OK;
@@ -242,11 +247,11 @@ Result<std::unique_ptr<Screen>> Screen::open(bool color, bool mouse) {
   ::keypad(stdscr, true);
   ::nodelay(stdscr, true);
   ::set_escdelay(50);
-  ::mouseinterval(0);  // a press is a click, without waiting for a second one
+  ::mouseinterval(0);  // report a press immediately, without waiting for a double click
   if (mouse)
     ::mousemask(BUTTON1_PRESSED | BUTTON1_CLICKED | BUTTON4_PRESSED | BUTTON5_PRESSED, nullptr);
   ::curs_set(0);
-  ::wrefresh(stdscr);  // sends what prepares the terminal; ncurses draws nothing after that
+  ::wrefresh(stdscr);  // sends the sequences that prepare the terminal; later, only Painter draws
   TerminalWords words = terminal_words();
   if (!words.move) {
     ::endwin();
@@ -269,7 +274,8 @@ Screen::Screen(void* screen, bool color, TerminalWords words)
     : screen_(screen), color_(color), words_(std::move(words)) {}
 
 Screen::~Screen() {
-  // ncurses uses the size in terminfo, not the terminal's real size, so move the cursor here.
+  // If the terminal has no alternate screen, move the cursor to the last line. ncurses would use
+  // the wrong size.
   if (capability("rmcup").empty()) write_all(words_.move(size().height - 1, 0));
   ::endwin();
   ::delscreen(static_cast<SCREEN*>(screen_));
@@ -304,8 +310,8 @@ bool Screen::is_over() const {
   return is_over_ || ended_by != 0;
 }
 
-/// Without a shell, as in `ssh -t HOST berth top`, the kernel does not stop the process. The
-/// program then continues after raise().
+/// Stops this process, as Ctrl-Z would. Without a shell, as in `ssh -t HOST berth top`, the kernel
+/// does not stop it, and raise() just returns.
 void Screen::stop() {
   stop_asked = 0;
   ::endwin();

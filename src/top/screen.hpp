@@ -18,15 +18,15 @@ namespace berth::top {
 struct Pressed {
   Key key = Key::kCharacter;
   char character = 0;
-  int x = 0, y = 0;  // position of a click
+  int x = 0, y = 0;  // position of a mouse click
 };
 
-/// Only one per process, because ncurses and signals are global. Restores the terminal at the end,
-/// also after SIGINT and SIGTERM.
+/// The terminal. There is only one object per process, because ncurses and signals are global.
+/// Restores the terminal at the end, also after SIGINT and SIGTERM.
 class Screen {
  public:
-  /// Uses the terminal of stdin and stdout. An unknown TERM is treated as xterm-256color. Fails
-  /// with kUnsupported (E0983: not a terminal, or one that cannot draw).
+  /// Opens the terminal of stdin and stdout. An unknown TERM is treated as xterm-256color. Fails
+  /// with kUnsupported (E0983) if they are no terminal, or one that cannot draw.
   [[nodiscard]] static Result<std::unique_ptr<Screen>> open(bool color, bool mouse);
   ~Screen();
   Screen(const Screen&) = delete;
@@ -36,7 +36,8 @@ class Screen {
   /// Sets the colours for the next drawings. `theme`: one of kThemes.
   void paint(const std::string& theme);
   void show(std::vector<Line> lines);
-  /// Waits for a key, a resize, a signal, or data on `also` (not read). Returns the pressed keys.
+  /// Waits for a key, a resize, a signal, or data on the descriptor `also`, which is not read.
+  /// Returns the pressed keys.
   [[nodiscard]] std::vector<Pressed> wait(int also);
   /// Whether SIGINT, SIGTERM or SIGHUP arrived, or the terminal is gone.
   [[nodiscard]] bool is_over() const;
@@ -44,12 +45,12 @@ class Screen {
  private:
   Screen(void* screen, bool color, TerminalWords words);
   void stop();
-  void* screen_;  // ncurses' SCREEN
-  bool color_;    // the terminal has colours, and the user wants them
+  void* screen_;  // the SCREEN object of ncurses
+  bool color_;    // the terminal has colours, and the user has not disabled them
   TerminalWords words_;
   std::string theme_;
-  bool is_whole_ = true;     // draw everything
-  std::vector<Line> shown_;  // the lines that the terminal shows, and its size
+  bool is_whole_ = true;     // draw everything, not only what has changed
+  std::vector<Line> shown_;  // the lines that the terminal shows now
   PictureSize shown_size_;
   bool is_over_ = false;
 };

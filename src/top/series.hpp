@@ -12,13 +12,13 @@
 
 namespace berth::top {
 
-/// The readings that a graph can show, in the order of kGraphs.
+/// The number of values that a graph can show; kGraphs gives their names and order.
 inline constexpr std::size_t kGraphReadings = 4;
 
-/// Values in percent: of the total memory, of the power limit, of 100 degrees. One byte per value,
-/// because hours of readings of many devices are kept.
+/// One point of a graph, in percent: of the total memory, of the power limit, or of 100 degrees
+/// Celsius. A value has only one byte, because hours of values of many devices are kept.
 struct Point {
-  std::array<std::int8_t, kGraphReadings> percent;  // -1: unknown
+  std::array<std::int8_t, kGraphReadings> percent;  // -1: the value is unknown
   [[nodiscard]] std::optional<double> value(std::size_t reading) const {
     return percent.at(reading) < 0 ? std::nullopt : std::optional<double>(percent.at(reading));
   }
@@ -30,14 +30,14 @@ class Series {
       1200;  // number of points per device, enough for 400 columns of braille
 
   void add(const watch::Frame& frame);
-  /// The points of a device, oldest first; empty if it was never seen.
+  /// Returns the points of a device, oldest first; empty if the device was never seen.
   [[nodiscard]] const std::deque<Point>& of(const model::Device& device) const;
 
  private:
-  std::map<std::string, std::deque<Point>> points_;  // by watch::key_of()
+  std::map<std::string, std::deque<Point>> points_;  // the key is watch::key_of() of the device
 };
 
-/// Used memory in percent of the total.
+/// Returns the used memory in percent of the total memory.
 [[nodiscard]] std::optional<double> memory_percent(const model::Device& device);
 
 }  // namespace berth::top

@@ -19,11 +19,11 @@ using model::Device;
 using Kind = AlertRule::Kind;
 
 constexpr auto kSeverities = std::to_array<const char*>({"info", "warning", "critical"});
-// a value computed from two readings
+// not a reading, but computed from two readings
 constexpr std::string_view kMemoryPercent = "memory_used_percent";
 constexpr std::size_t kMostRules = 64, kMostName = 40, kMostWords = 200;
 constexpr double kHighest = 1e18;
-// The default `seconds` of rules in the settings. Without it, a reading near the limit could begin
+// The default of `seconds` for rules in the settings. With 0, a reading near the limit could begin
 // and end an alert with every frame.
 constexpr double kOwnSeconds = 10;
 
@@ -84,7 +84,7 @@ AlertRule limit(const char* name, const char* severity, double seconds, std::str
   return rule;
 }
 
-/// "xid_79", but neither "xid_" nor "xid_079".
+/// Whether the name is that of an Xid's rule: "xid_79", but neither "xid_" nor "xid_079".
 bool is_xid(std::string_view name) {
   if (!name.starts_with(kXidRule)) return false;
   const std::string_view digits = name.substr(kXidRule.size());
@@ -112,7 +112,8 @@ void read_limit(TomlTable& table, AlertRule& rule, bool is_new) {
     rule.is_below = is_below;
     const bool is_turned = rule.is_below != was_below;
     rule.end = rule.limit + (is_turned ? 0 : gap);
-    if (is_turned) rule.message = nullptr;  // the built-in message describes the other direction
+    // The built-in message fits only the built-in direction (above or below).
+    if (is_turned) rule.message = nullptr;
   }
   table.real("ends", rule.end, -kHighest, kHighest);
   if (rule.is_below ? rule.end < rule.limit : rule.end > rule.limit)
@@ -243,7 +244,8 @@ void read_alert_rule(const std::string& name, TomlTable& table, AlertRules& rule
   const auto before = std::find(kSeverities.begin(), kSeverities.end(), rule.severity);
   int severity = static_cast<int>(before - kSeverities.begin());
   table.choice("severity", severity, {kSeverities.begin(), kSeverities.end()});
-  // For an Xid, the catalogue gives the severity unless the settings do.
+  // If the settings give no severity for an Xid, leave it empty: Berth's catalogue of Xids then
+  // decides.
   rule.severity = rule.kind == Kind::kXid && !table.has("severity")
                       ? ""
                       : kSeverities.at(static_cast<std::size_t>(severity));

@@ -13,18 +13,18 @@
 
 namespace berth::watch {
 
-/// How long a device may be missing before it is down.
+/// How many seconds a device may be missing before it counts as down.
 inline constexpr double kDownSeconds = 1;
 
 struct AlertRule {
   enum class Kind : unsigned char {
-    kState,    // `holds` is called for each device
-    kReading,  // a reading above or below a limit
-    kIdle,     // a user holds at least `bytes` without using the device
+    kState,    // the function `holds` decides for each device
+    kReading,  // a reading is above or below a limit
+    kIdle,     // a user has at least `bytes` of a device's memory but does not compute on it
     kXid,      // changes the severity of one Xid, or switches it off
     kMachine,  // the queue or the sampler has a problem for `seconds`
     kGrowth,   // the memory of a job grows and will fill the device
-    kHang,     // a job has used a device, and uses none now
+    kHang,     // a job has used a device before, and uses none now
   };
   using State = std::optional<bool> (*)(const model::Device& device,
                                         const model::Snapshot& snapshot);
@@ -32,35 +32,36 @@ struct AlertRule {
   std::string name;
   Kind kind = Kind::kReading;
   std::string severity = "warning";
-  double seconds = 0;  // how long the condition must hold
+  double seconds = 0;  // how long the condition must hold before the alert begins
   State holds = nullptr;
-  std::string reading;    // a name of for_each_reading(), or memory_used_percent
-  bool is_below = false;  // true: the alert holds below the limit; false: above
+  std::string reading;    // name of a reading in for_each_reading(), or memory_used_percent
+  bool is_below = false;  // true: alert if the reading is below the limit; false: above
   double limit = 0, end = 0;
   std::uint64_t bytes = 0;
-  const char* words_of_kind = "";  // msgid: the condition of a machine's or a job's rule
-  const char* message = nullptr;   // msgid with {} for the index; nullptr: `words`
-  std::string words;  // the text in the settings; "": made from the reading and the limit
+  const char* words_of_kind = "";  // msgid of the condition, for rules about a machine or a job
+  const char* message = nullptr;   // msgid with {} for the device's index; nullptr: use `words`
+  std::string words;  // message from the settings; "": made from the reading and the limit
   bool is_on = true;
   bool is_changed = false;  // the settings have changed this rule
 
   [[nodiscard]] bool is_of_device() const { return kind == Kind::kState || kind == Kind::kReading; }
-  /// Whether the condition holds. nullopt: this is not known now, so an alert neither begins nor
-  /// ends.
+  /// Whether the rule's condition holds. nullopt if it is not known now: the alert then neither
+  /// begins nor ends.
   [[nodiscard]] std::optional<bool> is_broken_by(const model::Device& device,
                                                  const model::Snapshot& snapshot,
                                                  bool is_active) const;
   [[nodiscard]] std::string sentence(int index) const;
-  /// The condition as text for people: "temperature_celsius above 90, ends at 85".
+  /// Describes the condition for people: "temperature_celsius above 90, ends at 85".
   [[nodiscard]] std::string condition() const;
 };
 
 using AlertRules = std::vector<AlertRule>;
 
 [[nodiscard]] AlertRules built_in_alert_rules();
-/// Reads the table [alert_rule.NAME]. Problems are recorded in the table.
+/// Reads the table [alert_rule.NAME] of the settings. Errors are recorded in `table`.
 void read_alert_rule(const std::string& name, TomlTable& table, AlertRules& rules);
 [[nodiscard]] const AlertRule* find_rule(const AlertRules& rules, std::string_view name);
-inline constexpr std::string_view kXidRule = "xid_";  // followed by the number
+/// Prefix of the names of Xid rules, such as "xid_79".
+inline constexpr std::string_view kXidRule = "xid_";
 
 }  // namespace berth::watch

@@ -16,14 +16,15 @@ namespace {
 
 using model::Device;
 
-/// The driver never reports that an Xid is over, so its alert ends this long after the last event.
+/// The driver does not report the end of an Xid's fault. So the alert ends this long after the last
+/// event.
 constexpr std::int64_t kXidMilliseconds = std::int64_t{3600} * 1000;
 
-/// One user's processes on one device.
+/// What all processes of one user use on one device.
 struct Part {
   double bytes = 0, share = 0;
   bool is_known = true;
-  AlertOwner owner;  // the user is empty if the uid is not known
+  AlertOwner owner;  // if the uid is not known, the owner's `user` is empty
 };
 
 std::map<int, std::map<std::string, Part>> parts_of(const model::Snapshot& snapshot) {
@@ -61,7 +62,7 @@ bool is_watched(const Device& device) {
          device.kind != model::DeviceKind::kOpenCl && !key_of(device).empty();
 }
 
-/// Makes an alert about a device, without its text.
+/// Makes an alert about a device. The caller adds the message.
 Alert alert_about(const AlertRule& rule, const std::string& key, int index) {
   Alert alert;
   alert.rule = rule.name;
@@ -129,14 +130,14 @@ Alert reported_hang_alert(const AlertRule& rule, std::uint64_t job, const Report
   return alert;
 }
 
-/// Each job of a user has its own alert.
+/// Whom the alert is about: the user, or one job of the user. So each job has its own alert.
 std::string subject_of(const Alert& alert) {
   return alert.job == 0 ? alert.user : fmt::format("{}#{}", alert.user, alert.job);
 }
 
-/// How long the rule's condition must last. A device that the driver calls lost, or that did not
-/// answer the sampler in time, is certainly down, so no further wait is needed. A time from the
-/// settings always applies.
+/// How long the rule's condition must hold. A device that the driver reports as lost, or that did
+/// not answer the sampler in time, is certainly down. Then no further wait is needed, unless the
+/// settings give a time.
 double seconds_of(const AlertRule& rule, bool is_certain) {
   const bool is_usual = rule.name == "device_down" && rule.seconds == kDownSeconds;
   return is_certain && is_usual ? 0 : rule.seconds;
@@ -177,8 +178,8 @@ Alert AlertWatch::xid_alert(int code, const Known& device) const {
   return alert;
 }
 
-/// NVML and the kernel log report the same event, and a fault may repeat. All of these count as one
-/// alert.
+/// Begins alerts for Xids, or extends them. NVML and the kernel log report the same event, and a
+/// fault may repeat. All of these count as one alert.
 void AlertWatch::add_xids(const Frame& frame, Changes& changes) {
   for (const model::XidEvent& event : frame.xids) {
     const auto device = std::find_if(known_.begin(), known_.end(), [&](const auto& one) {
@@ -275,8 +276,8 @@ void AlertWatch::judge(const Frame& frame, const std::string& place, Alert&& ale
 
 void AlertWatch::add_hangs(const Frame& frame, const ReportedHangs& reported, std::set<Key>& seen,
                            Changes& changes) {
-  // A hang that `berth run` found is certain. Idle GPUs alone may have other reasons, so they must
-  // last longer.
+  // Seconds that a hang must last. A hang that `berth run` reports is certain. Idle GPUs alone may
+  // have other causes, so they must be idle for longer.
   constexpr double kEvidence = 60;
   if (!hang_->is_on) return;
   const JobHangs::Jobs jobs = hanging_.add(frame);
@@ -289,7 +290,7 @@ void AlertWatch::add_hangs(const Frame& frame, const ReportedHangs& reported, st
     if (reported.contains(id)) continue;
     Alert alert = hang_alert(*hang_, id, job);
     seen.insert({alert.rule, "", subject_of(alert)});
-    if (reported_.contains(id))  // its ranks make progress again
+    if (reported_.contains(id))  // was reported before: the ranks make progress again
       judge(frame, "", std::move(alert), false, hang_->seconds, changes);
     else if (job.is_still)
       judge(frame, "", std::move(alert), *job.is_still, hang_->seconds, changes);
@@ -344,7 +345,8 @@ AlertWatch::Changes AlertWatch::add(const Frame& frame, double longest_wait,
                 : std::nullopt,
             idle_->seconds);
   }
-  // A device that left the bus has no row. It cannot have recovered, so its alerts stay.
+  // A device that left the bus is missing in the frame. Nothing shows that it has recovered, so its
+  // alerts stay.
   for (auto device = known_.begin(); device != known_.end();) {
     const std::string& place = device->first;
     if (!there.contains(place)) {
@@ -352,7 +354,8 @@ AlertWatch::Changes AlertWatch::add(const Frame& frame, double longest_wait,
       for (const AlertRule& rule : rules_)
         if (rule.is_on) seen.insert({rule.name, place, ""});
     }
-    // The device is in the machine, but another kernel driver has bound it.
+    // If the device is in the machine but no longer watched, another kernel driver has taken it
+    // over. Forget the device.
     const bool is_left = there.contains(place) && !watched.contains(place);
     device = is_left ? known_.erase(device) : std::next(device);
   }
@@ -369,13 +372,13 @@ void AlertWatch::restore(const std::vector<Alert>& alerts) {
     Known& known = known_[one.place];
     known.key = one.device;
     known.index = one.index;
-    // An alert about a user has that user as its only owner, so collect the owners of all alerts of
-    // a device.
+    // An alert about a user has only that user as owner. So collect the owners of all alerts about
+    // the device.
     for (const AlertOwner& owner : one.owners)
       if (std::none_of(known.owners.begin(), known.owners.end(),
                        [&](const AlertOwner& other) { return other.uid == owner.uid; }))
         known.owners.push_back(owner);
-    // If the rule of an Xid has been switched off, its alert ends with the next frame.
+    // If the settings have switched off the rule of an Xid, the alert ends with the next frame.
     const AlertRule* const rule = find_rule(rules_, one.rule);
     const auto last = std::max(one.since_unix_milliseconds, one.last_unix_milliseconds);
     restored.last_unix_milliseconds = rule == nullptr || rule->is_on ? last : 0;

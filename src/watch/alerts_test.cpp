@@ -112,7 +112,7 @@ TEST_CASE("a user who holds memory and is known to be idle is reported after an 
   CHECK(after(3603).begun.empty());
   CHECK(after(9000).begun.empty());
   process.sm_percent = 0.0;
-  process.guard_percent = 40;  // the guard counted device time
+  process.guard_percent = 40;  // the guard has measured use that the driver does not show
   CHECK(after(9001).begun.empty());
   CHECK(after(20'000).begun.empty());
 }
@@ -221,7 +221,7 @@ TEST_CASE("an alert that an earlier program reported is not told again, but its 
   CHECK(second.active()[0].device == "GPU-1");
   device.health = Health::kOk;
   CHECK(second.add(frame_at(103, device)).ended.size() == 1);
-  AlertWatch third;  // the device was removed before the third program began
+  AlertWatch third;  // the device was removed before `third` was created
   third.restore(first.active());
   Frame without;
   without.seconds = 200;
@@ -282,7 +282,8 @@ TEST_CASE("an Xid is one alert, from whichever source, until an hour after the l
   CHECK(begun[0].message == "GPU 3 reported Xid 79: GPU fell off the bus");
   CHECK(begun[0].device == "GPU-1");
   CHECK(at(1, {{"0000:c3:00", 31, 0}}).begun.at(0).severity == "warning");
-  CHECK(at(2, {{"0000:d4:00", 79, 0}, {"", 79, 0}}).begun.empty());  // no such device here
+  // This machine has no device with these addresses.
+  CHECK(at(2, {{"0000:d4:00", 79, 0}, {"", 79, 0}}).begun.empty());
   CHECK(at(3000, {{"0000:c3:00", 79, 0}}).begun.empty());
   const auto ended = at(4000, {}).ended;
   REQUIRE(ended.size() == 1);
@@ -349,7 +350,7 @@ TEST_CASE("a job that waits long is an alert of the machine, and survives a rest
   CHECK(changes.ended.empty());
   CHECK(later.add(frame_at(4, gpu()), 0).ended.size() == 1);
   CHECK(later.add(frame_at(100, gpu()), 0)
-            .begun.empty());  // an alert about the machine must not count as a lost device
+            .begun.empty());  // the machine's alert does not count as a lost device
 }
 
 TEST_CASE("a sampler that makes no frames is an alert until the next frame") {
@@ -422,7 +423,7 @@ TEST_CASE("a job that has worked and stands still is reported, for as long as it
   CHECK(begun[0].hint == "berth stacks 7");
   REQUIRE(begun[0].owners.size() == 1);
   CHECK(begun[0].owners[0].uid == 1001);
-  // A restarted broker has not seen the job use a device, but has restored the alert.
+  // After a restart, the new object has not seen the job use a device, but has restored the alert.
   AlertWatch second;
   second.restore(watch.active());
   CHECK(at(second, 0).ended.empty());
@@ -478,7 +479,7 @@ TEST_CASE("a job that berth run says hangs is reported after a minute, although 
   CHECK(begun[0].message == "job 7 hangs: all ranks wait for each other");
   CHECK(begun[0].owners.at(0).uid == 1001);
   CHECK(begun[0].owners.at(0).pids == std::vector<std::int64_t>{77});
-  CHECK(begun[1].job == 8);  // it uses no device
+  CHECK(begun[1].job == 8);  // job 8 uses no device
   CHECK(at(62, true, hangs).begun.empty());
   // The ranks of one job make progress again, and the other job has ended.
   CHECK(at(63, true, {}).ended.size() == 2);

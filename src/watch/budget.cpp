@@ -6,12 +6,14 @@ namespace berth::watch {
 
 namespace {
 
-/// Seconds until the first check of the cost, and between later checks. The first period is
-/// ignored, because starting costs more and happens only once.
+/// Seconds before the first check of the cost, and between checks. The cost of the first 20 s is
+/// ignored: it is higher, because it includes the start.
 constexpr double kStart = 20, kWindow = 30;
-/// Seconds. With a longer interval, UsageMeter would not count the use of a device.
+/// Seconds between two samples. With a longer interval, UsageMeter would not count the use of a
+/// device.
 constexpr double kLongestInterval = 8;
-/// A fraction of the budget. Sampling becomes more frequent only if its cost then stays below this.
+/// Sampling becomes more frequent again only if it would then cost less than this fraction of the
+/// budget.
 constexpr double kWellBelow = 0.7;
 
 }  // namespace

@@ -7,7 +7,8 @@ using berth::watch::Budget;
 
 namespace {
 
-/// Samples for `minutes`, at a cost for each sample, and returns the stretch at the end.
+/// Simulates sampling for `minutes`, with these costs per sample. Returns the value of stretch() at
+/// the end.
 int after(Budget& budget, double& wall, double& cpu, double& driver, int minutes, double cpu_each,
           double driver_each) {
   for (const double end = wall + minutes * 60; wall < end; wall += budget.stretch()) {
@@ -22,7 +23,7 @@ int after(Budget& budget, double& wall, double& cpu, double& driver, int minutes
 
 TEST_CASE("sampling that costs little goes on every second") {
   Budget budget(1);
-  double wall = 0, cpu = 1, driver = 20;  // the start costs more
+  double wall = 0, cpu = 1, driver = 20;  // the costs of the start, which must be ignored
   CHECK(after(budget, wall, cpu, driver, 10, 0.004, 0.02) == 1);
 }
 
@@ -31,7 +32,7 @@ TEST_CASE("sampling that costs more than its budget becomes less frequent, and f
     Budget budget(1);
     double wall = 0, cpu = 0, driver = 0;
     CHECK(after(budget, wall, cpu, driver, 10, by_driver ? 0.001 : 0.05, by_driver ? 1.0 : 0.01) ==
-          4);  // 5 % of a core, or 125 ms for each of 8 devices
+          4);  // per second: 5 % of a core, or 125 ms for each of 8 devices
     CHECK(after(budget, wall, cpu, driver, 10, 0.001, 0.01) == 1);
   }
 }

@@ -1,6 +1,6 @@
-// Series are stored one after another. A token is a varint: 0 and a count (repeat the last value),
-// 1 and a count (absent values), or from 2 on a difference to the last value (zigzag, plus 1). A
-// busy GPU needs one or two bytes per value.
+// The encoding of a chunk. Series are stored one after another, as tokens. A token is a varint. 0
+// and a count: repeat the last value. 1 and a count: absent values. From 2 on: a difference to the
+// last value (zigzag, plus 1). A busy GPU needs one or two bytes per value.
 #include "watch/chunk.hpp"
 
 #include <cmath>
@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint64_t kSame = 0, kAbsent = 1;
 constexpr unsigned char kFormat = 1;
 
-/// reading = stored number × step
+/// A reading is the stored number multiplied by the step of its series.
 constexpr std::array<double, kSeriesCount> kSteps = {1, 1, 1 << 20, 1, 100, 1};
 
 void put(std::string& out, std::uint64_t number) {
@@ -40,7 +40,7 @@ std::int64_t unzigzag(std::uint64_t number) {
   return static_cast<std::int64_t>(number >> 1U) ^ -static_cast<std::int64_t>(number & 1U);
 }
 
-/// nullopt if absent or out of range.
+/// Returns the number to store; nullopt if the value is absent or out of range.
 std::optional<std::int64_t> stored(const std::optional<double>& value, double step) {
   constexpr double kMost = 1e15;
   if (!value || !(std::abs(*value / step) < kMost)) return std::nullopt;

@@ -1,5 +1,5 @@
-// A chunk of history: readings of one device at 60 times with a fixed interval, compressed. Pure.
-// decode() must expect input from damaged files.
+// A chunk of history: the readings of one device at 60 times with a fixed interval, compressed.
+// Pure. The input of decode() may be from a damaged file.
 #pragma once
 
 #include <array>
@@ -12,17 +12,17 @@
 
 namespace berth::watch {
 
-/// The readings that history keeps.
+/// The kinds of readings that the history stores.
 enum class Series : unsigned char {
   kUtilization,        // percent
   kMemoryUtilization,  // percent
-  kMemoryUsed,         // bytes, in steps of a MiB
+  kMemoryUsed,         // bytes, rounded to MiB
   kTemperature,        // degrees Celsius
-  kPower,              // milliwatts, in steps of 0.1 W
+  kPower,              // milliwatts, rounded to 0.1 W
   kClockSm,            // MHz
 };
 inline constexpr std::size_t kSeriesCount = 6;
-/// The key of the reading: "utilization_percent".
+/// Returns the name of the reading: "utilization_percent".
 [[nodiscard]] std::string_view name(Series series);
 
 using Moment = std::array<std::optional<double>, kSeriesCount>;
@@ -32,10 +32,11 @@ inline constexpr std::size_t kChunkMoments = 60;
 using Chunk = std::array<Moment, kChunkMoments>;
 
 [[nodiscard]] std::string encode(const Chunk& chunk);
-/// nullopt if the bytes are not a chunk.
+/// Decodes a chunk; nullopt if the bytes are invalid.
 [[nodiscard]] std::optional<Chunk> decode(std::string_view bytes);
 
-/// The mean of several moments. For each series, only moments with a value count.
+/// Computes the mean of several moments. Each series has its own mean, over the moments in which it
+/// has a value.
 class Mean {
  public:
   void add(const Moment& moment);

@@ -38,7 +38,7 @@ TEST_CASE("an encoded chunk is decoded unchanged") {
 }
 
 TEST_CASE("a minute of a GPU at work takes less than 700 bytes, one of an idle GPU less than 40") {
-  CHECK(encode(noisy_chunk(1)).size() < 700);  // 1 MB a day
+  CHECK(encode(noisy_chunk(1)).size() < 700);  // 700 bytes a minute are 1 MB a day
   Chunk idle;
   for (Moment& moment : idle) moment = {0, 0, 1 << 20, 33, 70'000, 300};
   CHECK(encode(idle).size() < 40);

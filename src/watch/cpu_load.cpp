@@ -14,7 +14,8 @@ std::optional<CpuTicks> parse_cpu_ticks(std::string_view text) {
     const auto number = to_number(word);
     if (!number || *number < 0) return std::nullopt;
     const auto count = static_cast<std::uint64_t>(*number);
-    // user nice system idle iowait irq softirq steal; guest time is already in user.
+    // The columns are user, nice, system, idle, iowait, irq, softirq and steal. Ignore the guest
+    // columns, because guest time is already a part of user.
     if (column == 8) break;
     ticks.all += count;
     if (column != 3 && column != 4) ticks.busy += count;

@@ -13,14 +13,14 @@ namespace berth::watch {
 struct CpuTicks {
   std::uint64_t busy = 0, all = 0;
 };
-/// From the line "cpu …" in /proc/stat; nullopt if it is invalid.
+/// Parses the line "cpu …" of /proc/stat; nullopt if it is invalid.
 [[nodiscard]] std::optional<CpuTicks> parse_cpu_ticks(std::string_view text);
 
 class CpuLoad {
  public:
-  /// The mean since the last call, in percent of all cores.
+  /// Returns the mean utilization of all cores since the last call, in percent.
   [[nodiscard]] model::Reading<double> read(const std::string& proc);
-  /// Like the function above, but for a text that was already read.
+  /// Does the same as read(), with the text of /proc/stat.
   [[nodiscard]] model::Reading<double> read_text(std::string_view text);
 
  private:

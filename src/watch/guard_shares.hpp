@@ -1,5 +1,5 @@
-// GuardShares: computes which share of a device's time a process of a guarded job had since the
-// last process list. Uses the device time that the guard counts. Pure.
+// GuardShares: computes each guarded process's share of a device's time since the last process
+// list. It uses the device time that the guard counts. Pure.
 #pragma once
 
 #include <chrono>
@@ -16,17 +16,18 @@ namespace berth::watch {
 class GuardShares {
  public:
   using Clock = std::chrono::steady_clock;
-  /// Sets guard_percent of the processes that have guard_device_seconds now and had it before.
+  /// Sets guard_percent of each process that has guard_device_seconds both now and at the last
+  /// call.
   void fill(std::vector<model::DeviceProcess>& processes, Clock::time_point now);
 
  private:
-  using Key = std::pair<int, std::pair<std::int64_t, std::uint64_t>>;  // device, pid, start
+  using Key = std::pair<int, std::pair<std::int64_t, std::uint64_t>>;  // device, pid, start time
   std::map<Key, double> seconds_;
   Clock::time_point at_{};
 };
 
-/// The share of the device's time that a process has, in percent: as the guard measured it, else as
-/// the driver reports it.
+/// The process's share of the device's time in percent. If the guard has measured it, returns that;
+/// if not, returns the driver's value.
 [[nodiscard]] std::optional<double> time_share(const model::DeviceProcess& process);
 
 }  // namespace berth::watch

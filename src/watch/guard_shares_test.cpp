@@ -12,7 +12,7 @@ TEST_CASE("the guard's share of a process is of the time between two lists, and 
   processes[0].pid = 41;
   processes[0].start_ticks = 7;
   processes[0].guard_device_seconds = 10;
-  processes[1].pid = 42;  // not guarded
+  processes[1].pid = 42;  // process 1 runs without the guard
   const GuardShares::Clock::time_point start(1000s);
   shares.fill(processes, start);
   CHECK_FALSE(processes[0].guard_percent);
@@ -20,7 +20,7 @@ TEST_CASE("the guard's share of a process is of the time between two lists, and 
   shares.fill(processes, start + 2s);
   CHECK(processes[0].guard_percent == 25.0);
   CHECK_FALSE(processes[1].guard_percent);
-  // Another process with the same pid begins at 0.
+  // The pid now belongs to another process, whose counter begins at 0.
   processes[0].start_ticks = 900;
   processes[0].guard_device_seconds = 11;
   shares.fill(processes, start + 4s);

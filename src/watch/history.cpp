@@ -24,13 +24,15 @@ using sqlite::Database;
 using sqlite::execute;
 using sqlite::Statement;
 
-/// The version of the file format. Raise it when an older Berth would misread the file.
+/// The version of the file format. Increase it if older versions of Berth would misread the file.
 constexpr int kFormat = 1;
 constexpr std::int64_t kForgetEvery = 600;  // seconds
-/// At most this many unwritten chunks are kept. Beyond this, the oldest is dropped.
+/// The most chunks that are kept until they can be written. If there are more, the oldest is
+/// dropped.
 constexpr std::size_t kMostPending = 512;
 constexpr std::int64_t kUsageStep = 60, kUsageKept = 366 * kDay;
-/// Usage rows of a minute are merged into hours when they are older than this.
+/// Usage rows that are older than this many seconds are merged: 60 rows of a minute become one row
+/// of an hour.
 constexpr std::int64_t kUsageMinutesKept = 7 * kDay;
 
 constexpr const char* kSchema =
@@ -47,7 +49,7 @@ constexpr const char* kSchema =
     "CREATE TABLE IF NOT EXISTS condition (start INTEGER NOT NULL, device TEXT NOT NULL, "
     "  what TEXT NOT NULL, amount REAL NOT NULL, PRIMARY KEY (start, device, what)) "
     "  WITHOUT ROWID;";
-/// Columns that files of older versions lack.
+/// The columns of the usage table that files of older versions lack.
 constexpr std::array<const char*, 3> kNewColumns = {"peak", "total", "asked"};
 
 constexpr const char* kAddUsage =
@@ -73,7 +75,7 @@ bool is_damage(int code) {
   return (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB;
 }
 
-/// SQLite's integrity check; false if the file is damaged.
+/// Runs SQLite's integrity check. Returns false if the file is damaged.
 bool is_sound(sqlite3* database) {
   Statement check(database, "PRAGMA quick_check(1)");
   if (!check) return !is_damage(::sqlite3_errcode(database));
@@ -85,17 +87,17 @@ std::int64_t floor_to(std::int64_t time, std::int64_t step) {
   return time - ((time % step) + step) % step;
 }
 
-/// A chunk that is not full yet.
+/// A chunk that still gets readings.
 struct Open {
   std::int64_t start = -1;
   Chunk moments;
   bool is_dirty = false;
 };
 
-/// One device at one resolution.
+/// The data of one device with one interval (tier).
 struct Lane {
   Open chunk;
-  Mean mean;                  // mean of the moment that is not complete yet
+  Mean mean;                  // mean of the interval that is not over yet
   std::int64_t mean_at = -1;  // its time
 };
 
@@ -120,12 +122,12 @@ struct History::Parts {
     std::int64_t device, start;
     std::string bytes;
   };
-  std::vector<Pending> full;  // full chunks, not written yet
+  std::vector<Pending> full;  // full chunks that are not written yet
   std::map<std::pair<std::int64_t, UsageKey>, Usage> usage;
   std::map<std::tuple<std::int64_t, std::string, std::string>, double> conditions;
   /// Times of the first frame and of the previous frame.
   std::optional<double> first_seconds, last_seconds;
-  // milliseconds of the last Xids, by device
+  // (device, Xid) → time of the last event in milliseconds
   std::map<std::pair<std::string, int>, std::int64_t> last_xids;
   std::int64_t written_at = -1, forgot_at = -1;
 
@@ -172,8 +174,8 @@ struct History::Parts {
     return watched.id == 0 ? nullptr : &watched;
   }
 
-  /// Reads a chunk that an earlier daemon has written, so that new values are added to it and none
-  /// are lost.
+  /// Reads the chunk that an earlier daemon wrote for this time. New values are added to it, so its
+  /// values are not lost.
   [[nodiscard]] Chunk stored(std::size_t tier, std::int64_t device, std::int64_t start) {
     get_chunk.bind(1, static_cast<std::int64_t>(tier));
     get_chunk.bind(2, device);
@@ -278,15 +280,16 @@ struct History::Parts {
     return add_condition.run();
   }
 
-  /// The minute in which an Xid is to be counted. nullopt if the Xid was counted already. An
-  /// earlier daemon may have counted it, because the kernel log is read from its beginning. Or NVML
-  /// and the kernel log both report it.
+  /// Returns the minute to which an Xid belongs. nullopt if it is already counted: an earlier
+  /// daemon may have counted it, because the kernel log is read from its beginning. Or NVML and the
+  /// kernel log both report it.
   std::optional<std::int64_t> minute_of(const model::XidEvent& event, const std::string& device,
                                         const Frame& frame) {
-    constexpr std::int64_t kSame = 5000;  // milliseconds
+    constexpr std::int64_t kSame = 5000;  // most milliseconds between two reports of one event
     const std::int64_t now = frame.snapshot.unix_milliseconds;
     const std::int64_t time = event.unix_milliseconds > 0 ? event.unix_milliseconds : now;
-    // Compares ages, because the clock may have been set since the first frame.
+    // Ignore events from before the first frame. Compare ages, not times, because the clock may
+    // have been set in the meantime.
     if (static_cast<double>(now - time) > (frame.seconds - *first_seconds) * 1000)
       return std::nullopt;
     const auto [last, is_first] = last_xids.try_emplace({device, event.code}, time);
@@ -295,7 +298,7 @@ struct History::Parts {
     return floor_to(floor_to(time, 1000) / 1000, kUsageStep);
   }
 
-  /// Counts the seconds of each condition of a device, and its Xids.
+  /// Counts for how many seconds each condition of a device held, and how often each Xid occurred.
   void add_conditions(const Frame& frame, std::int64_t minute) {
     constexpr double kLongestGap = 10;  // seconds
     const double seconds = last_seconds ? frame.seconds - *last_seconds : 0;
@@ -359,15 +362,15 @@ Result<History> History::open(const std::string& file,
         nullptr);
     parts->database.reset(database);
     if (database != nullptr) ::sqlite3_busy_timeout(database, 1000);
-    // Only the broker's user may read who used what. SQLite gives its other files the same
-    // permissions when it creates them.
+    // Only the broker's user may read who used what. SQLite gives its additional files the
+    // permissions of the main file.
     for (const char* suffix : {"", "-wal", "-shm"}) ::chmod((file + suffix).c_str(), 0600);
     if (code == SQLITE_OK && is_sound(database) && parts->prepare())
       return History(std::move(parts));
     const int problem = database != nullptr ? ::sqlite3_errcode(database) : code;
     const std::string why = sqlite::message(database);
     if (is_second || (!is_damage(problem) && problem != SQLITE_OK)) return unusable(file, why);
-    // Losing history is acceptable: rename the damaged file and create a new one.
+    // The file is damaged. Rename it and create a new one: losing history is acceptable.
     *parts = {};
     parts->file = file;
     const std::string aside = file + ".damaged";
@@ -397,7 +400,7 @@ void History::add(const Frame& frame, const AskedMemory& asked) {
   for (auto& [key, usage] : parts.meter.take())
     parts.usage[{floor_to(now, kUsageStep), key}].add(usage);
   if (parts.written_at < 0) parts.written_at = now;
-  // Also write if the clock was set back.
+  // Write every ten seconds, and also if the clock was set back.
   if (now - parts.written_at >= kWriteEvery || now < parts.written_at) {
     parts.written_at = now;
     parts.write();
@@ -413,7 +416,7 @@ bool History::flush() {
     for (std::size_t tier = 1; tier < kTiers.size(); ++tier) {
       Lane& lane = watched.lanes[tier];
       if (lane.mean.empty()) continue;
-      // Write the incomplete mean now; it is written again when complete.
+      // Write the mean of the interval so far. It is written again when the interval is over.
       Mean so_far = lane.mean;
       parts_->put(watched, tier, lane.mean_at, so_far.take());
     }

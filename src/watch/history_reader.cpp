@@ -17,7 +17,7 @@ namespace {
 using sqlite::Database;
 using sqlite::Statement;
 
-/// Matches an index ("0") or the prefix of a key ("GPU-3f2a").
+/// Whether one of the names is the device's index ("0") or a prefix of its key ("GPU-3f2a").
 bool is_named(const DeviceHistory& device, const std::vector<std::string>& names) {
   return names.empty() || std::any_of(names.begin(), names.end(), [&](const std::string& one) {
            return one == std::to_string(device.index) ||
@@ -81,8 +81,8 @@ std::optional<std::int64_t> HistoryReader::begin() const {
     const auto chunk = chunks.step() ? decode(chunks.text(1)) : std::nullopt;
     for (std::size_t i = 0; chunk && i < chunk->size(); ++i) {
       const std::int64_t time = chunks.number(0) + static_cast<std::int64_t>(i) * kTiers[tier].step;
-      // The time of a mean is the start of its interval, which may be before the first reading in
-      // the interval.
+      // A mean has the time at which its interval starts. The first reading may come later in this
+      // interval.
       if (has_any((*chunk)[i]) && (!first || time + kTiers[tier].step <= *first)) first = time;
     }
     chunks.reset();
@@ -133,7 +133,7 @@ std::vector<UsageRow> HistoryReader::usage(std::int64_t from, std::int64_t to) c
                 "SELECT start, device, user, job, program, held, used, known, idle, memory, "
                 "energy, peak, total, asked FROM usage WHERE start >= ? AND start < ? "
                 "ORDER BY start");
-  if (!all)  // an older version wrote it, without the last three columns
+  if (!all)  // written by an older version: without the last three columns
     all = Statement(parts_->database.get(),
                     "SELECT start, device, user, job, program, held, used, known, idle, memory, "
                     "energy, NULL, NULL, NULL FROM usage WHERE start >= ? AND start < ? "
@@ -158,7 +158,7 @@ std::vector<ConditionRow> HistoryReader::conditions(std::int64_t from, std::int6
   Statement all(parts_->database.get(),
                 "SELECT start, device, what, amount FROM condition WHERE start >= ? AND start < ? "
                 "ORDER BY start, device, what");
-  if (!all) return rows;  // written by an older version
+  if (!all) return rows;  // written by an older version, which had no such table
   all.bind(1, from);
   all.bind(2, to);
   while (all.step())

@@ -30,7 +30,7 @@ struct Folder {
   std::string path;
 };
 
-constexpr std::int64_t kStart = 1'700'000'000;  // not at the beginning of a minute
+constexpr std::int64_t kStart = 1'700'000'000;  // deliberately not the beginning of a minute
 
 Frame frame_at(std::int64_t second, double use) {
   Frame frame;
@@ -102,7 +102,7 @@ TEST_CASE("a daemon that is killed loses at most the last ten seconds, and the n
   REQUIRE(history);
   for (int second = 95; second < 130; ++second) history->add(frame_at(second, 10));
   CHECK(history->flush());
-  // Read it while the daemon still writes.
+  // The history can be read while the daemon is still writing.
   CHECK(read(folder, 1000)[0].moments.size() >= 120);
 }
 

@@ -7,7 +7,7 @@ namespace berth::watch {
 namespace {
 
 constexpr double kStep = 600, kSoon = 4 * 3600.0;
-/// A smaller change between two steps does not count as growth.
+/// Memory counts as growing only if it is more than 1 % larger than in the step before.
 constexpr double kLeastGrowth = 1.01;
 
 std::optional<double> free_bytes(const Frame& frame, int index) {

@@ -26,7 +26,7 @@ Frame frame_with(double seconds, std::uint64_t bytes) {
   return frame;
 }
 
-/// Whether a job grows in each step of ten minutes, as judged at its end.
+/// Returns for each step of ten minutes whether the job's memory grew in it.
 template <typename Memory>
 std::vector<bool> judged(Memory&& memory) {
   JobGrowth growth;

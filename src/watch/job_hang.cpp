@@ -8,16 +8,16 @@ namespace berth::watch {
 
 namespace {
 
-/// A job whose largest time share is below this has not begun its work.
+/// A job whose time share was never higher than this has not begun its work.
 constexpr double kLeastWork = 5;  // percent
-/// How long to remember a job that is on no device.
+/// Seconds for which a job without a process on a device is remembered.
 constexpr double kRemembered = 12 * 3600.0;
 
 }  // namespace
 
 JobHangs::Jobs JobHangs::add(const Frame& frame) {
   Jobs jobs;
-  std::map<std::uint64_t, double> most;  // the largest share that is known
+  std::map<std::uint64_t, double> most;  // each job's largest known time share
   std::map<std::uint64_t, bool> is_known;
   for (const model::DeviceProcess& process : frame.snapshot.processes) {
     if (!process.job) continue;

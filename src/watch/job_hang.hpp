@@ -1,5 +1,5 @@
-// JobHangs: finds jobs that have used a device, and now use none of their devices. Pure: the frames
-// carry the time.
+// JobHangs: finds jobs that have used a device before, and use none of their devices now. Pure: the
+// frames contain the time.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace berth::watch {
 
-/// A job whose ranks hang, as `berth run` found.
+/// What `berth run` reports about a job whose ranks hang.
 struct ReportedHang {
   std::string user;
   std::uint32_t uid = 0;
@@ -26,17 +26,17 @@ class JobHangs {
   struct Found {
     std::string user;
     std::optional<std::uint32_t> uid;
-    std::vector<std::int64_t> pids;  // the pids of the job's processes on devices
-    /// nullopt: not known now, or the job is not known to have used a device before.
+    std::vector<std::int64_t> pids;  // pids of the job's processes that use devices
+    /// Whether the job uses none of its devices now. nullopt: not known, or the job has never been
+    /// seen using a device.
     std::optional<bool> is_still;
   };
-  /// The key is a job. Jobs without a process on a device are not in the map.
+  /// Maps a job to what was found. Jobs without a process on a device are left out.
   using Jobs = std::map<std::uint64_t, Found>;
   Jobs add(const Frame& frame);
 
  private:
-  std::map<std::uint64_t, double>
-      worked_;  // jobs that have used a device: when they were last seen
+  std::map<std::uint64_t, double> worked_;  // jobs that have used a device → last time in a frame
 };
 
 }  // namespace berth::watch

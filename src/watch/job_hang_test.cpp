@@ -7,7 +7,8 @@ using namespace berth::watch;
 
 namespace {
 
-/// Job 7 with one process on each device, with these shares of its time.
+/// Makes a frame with job 7, which has one process on each device. `shares` has each process's
+/// share of the device's time.
 Frame frame_with(double seconds, const std::vector<model::Reading<double>>& shares) {
   Frame frame;
   frame.seconds = seconds;
@@ -33,7 +34,8 @@ std::optional<bool> stands_still(JobHangs& hangs, double seconds,
 
 TEST_CASE("a job that has worked and now uses none of its devices stands still") {
   JobHangs hangs;
-  CHECK_FALSE(stands_still(hangs, 0, {0.0, 0.0}));  // it loads its data
+  // The job has not worked yet, so it may be loading data.
+  CHECK_FALSE(stands_still(hangs, 0, {0.0, 0.0}));
   CHECK(stands_still(hangs, 1, {90.0, 0.0}) == false);
   CHECK(stands_still(hangs, 2, {0.0, 1.0}) == false);
   CHECK(stands_still(hangs, 3, {0.0, 0.0}) == true);

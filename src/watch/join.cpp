@@ -10,7 +10,8 @@ using model::Health;
 
 namespace {
 
-/// Utilization and time shares are means over different windows, so a single frame proves nothing.
+/// A utilization of 0 % must be seen in so many frames beside busy processes. One frame proves
+/// nothing, because the two values are means over different times.
 constexpr int kStuckFrames = 3;
 constexpr double kWork = 5;  // percent
 
@@ -18,8 +19,8 @@ bool is_throttle(const std::string& reason) {
   return reason.starts_with("throttle:");
 }
 
-/// The slow readings report errors, and the fast ones report throttling. Each replaces only its own
-/// health reasons.
+/// Replaces the health reasons. The slow readings contain errors, and the fast ones contain
+/// throttling. A sample replaces only the reasons that it has read.
 void join_health(const inventory::DeviceSample& sample, Device& device) {
   if (sample.has_all || sample.device.health == Health::kLost) {
     device.health = sample.device.health;

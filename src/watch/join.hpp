@@ -1,4 +1,4 @@
-// Joins samples into a snapshot, and removes readings that cannot be true. Pure.
+// Adds samples to a snapshot, and removes readings that cannot be true. Pure.
 #pragma once
 
 #include <map>
@@ -10,30 +10,31 @@
 
 namespace berth::watch {
 
-/// Identifies a device as long as it is in the machine: its uuid, else its PCI address; "" if it
-/// has neither.
+/// Identifies a device as long as it is in the machine. The key is its uuid, or its PCI address if
+/// it has no uuid, or "" if it has neither.
 [[nodiscard]] std::string key_of(const model::Device& device);
 
-/// Copies the sample's readings into `device` and keeps all other readings. A lost device loses all
-/// readings.
+/// Copies the sample's readings into `device`, which keeps its other readings. If the sample says
+/// that the device is lost, all readings are removed.
 void join(const inventory::DeviceSample& sample, model::Device& device);
 
-/// Removes the readings of a device whose last sample is so old that they are out of date.
+/// If the last sample of a device is too old, removes its readings, because they are out of date.
 void mark_silent(double age_seconds, model::Device& device);
 
-/// A lost device does not report its uuid and name any more. Copies them from the device that was
-/// at the same PCI address in the previous snapshot.
+/// Copies uuid and name to a lost device, which does not report them any more. They come from the
+/// device at the same PCI address in the previous snapshot.
 void keep_identity(const model::Snapshot& before, model::Snapshot& now);
 
-/// Stores what is needed to detect a utilization that is stuck at 0 %.
+/// Detects a utilization that is stuck at 0 %. Some drivers report 0 % although processes compute.
 class Plausibility {
  public:
-  /// Call once per frame with a new process list. A utilization that stays 0 % while the driver's
-  /// own process list shows work becomes absent.
+  /// Call this once per frame with a new process list. If the utilization stays 0 % although the
+  /// driver's process list shows work, the utilization becomes absent.
   void check(model::Snapshot& snapshot);
 
  private:
-  std::map<std::string, int> zero_beside_work_;  // number of consecutive such frames, by key_of()
+  /// key_of() → consecutive frames with 0 % beside work.
+  std::map<std::string, int> zero_beside_work_;
 };
 
 }  // namespace berth::watch

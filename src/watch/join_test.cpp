@@ -125,14 +125,15 @@ TEST_CASE("a lost device keeps the uuid and the name that it had at its PCI addr
   before.devices[1].name = "NVIDIA H100 80GB HBM3";
   now = before;
   now.devices[1].uuid.clear();
-  now.devices[1].name = "GH100 [H100 SXM5 80GB]";  // of the bus
+  now.devices[1].name = "GH100 [H100 SXM5 80GB]";  // the name from pci.ids
   now.devices[1].health = model::Health::kLost;
   keep_identity(before, now);
   CHECK(now.devices[0].uuid == "GPU-1");
   CHECK(now.devices[1].uuid == "GPU-2");
   CHECK(now.devices[1].name == "NVIDIA H100 80GB HBM3");
   now.devices[1].uuid.clear();
-  now.devices[1].health = model::Health::kOk;  // another card may be in the slot
+  // A healthy device without uuid may be another card in the same slot.
+  now.devices[1].health = model::Health::kOk;
   keep_identity(before, now);
   CHECK(now.devices[1].uuid.empty());
 }

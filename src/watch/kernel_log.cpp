@@ -29,7 +29,7 @@ bool is_hexadecimal(std::string_view text) {
   });
 }
 
-/// Whether the text is a PCI address without the function, as the driver writes it: "0000:01:00".
+/// Whether the text is a PCI address in the driver's form, without the function: "0000:01:00".
 bool is_place(std::string_view text) {
   const auto parts = split(text, ':');
   return parts.size() == 3 && parts[0].size() >= 4 && parts[0].size() <= 8 &&
@@ -37,8 +37,8 @@ bool is_place(std::string_view text) {
          std::all_of(parts.begin(), parts.end(), is_hexadecimal);
 }
 
-/// Accepts only records that the kernel wrote itself (facility 0), in the driver's format: records
-/// may also contain texts of other processes.
+/// Parses an Xid. Accepts only records of the kernel itself (facility 0) in the driver's format,
+/// because any process may write records.
 std::optional<model::XidEvent> xid_in(std::string_view text, std::int64_t priority) {
   constexpr int kMostCode = 1024, kFacilityShift = 3;
   if (priority < 0 || (priority >> kFacilityShift) != 0 || !text.starts_with(model::kXidMark))
@@ -58,7 +58,8 @@ KernelLog::KernelLog(const std::string& file, const std::string& boot_id, const 
   if (!position_.boot.empty() && position_.boot == seen.boot) seen_ = seen.last;
 }
 
-/// A record: "6,339,5140900,-;text", with its number, and microseconds since the machine started.
+/// Reads a record such as "6,339,5140900,-;text": priority, number of the record, microseconds
+/// since the machine started.
 void KernelLog::read_record(std::string_view record, std::vector<LoggedXid>& events) {
   const auto text = record.find(';');
   if (text == std::string_view::npos) return;
@@ -77,12 +78,13 @@ void KernelLog::read_record(std::string_view record, std::vector<LoggedXid>& eve
 }
 
 std::vector<LoggedXid> KernelLog::take() {
-  constexpr int kMostReads = 20'000;  // more than the kernel keeps
+  constexpr int kMostReads = 20'000;  // more records than the kernel keeps
   std::vector<LoggedXid> events;
-  std::array<char, 8192> buffer{};  // the kernel's records are shorter
+  std::array<char, 8192> buffer{};  // larger than any record of the kernel
   for (int reads = 0; file_ && reads < kMostReads; ++reads) {
     const ssize_t count = ::read(file_.get(), buffer.data(), buffer.size());
-    if (count < 0 && (errno == EPIPE || errno == EINTR)) continue;  // records were overwritten
+    // EPIPE: old records were overwritten.
+    if (count < 0 && (errno == EPIPE || errno == EINTR)) continue;
     if (count <= 0) break;
     const std::string_view records(buffer.data(), static_cast<std::size_t>(count));
     for (const std::string_view record : split(records, '\n')) read_record(record, events);

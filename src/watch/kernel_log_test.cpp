@@ -52,7 +52,7 @@ TEST_CASE("what an earlier program has read is not new, until the machine is sta
         << ",-;NVRM: Xid (PCI:0000:03:00): " << code << "\n"
         << std::flush;
   };
-  // The code of each Xid, negative if it is not new.
+  // Returns the code of each Xid; the code is negative if the Xid is not new.
   const auto read = [&](KernelLog& log) {
     std::vector<int> codes;
     for (const LoggedXid& one : log.take())
@@ -71,7 +71,7 @@ TEST_CASE("what an earlier program has read is not new, until the machine is sta
   folder.put("boot_id", "9b11\n");
   KernelLog third(file, boot, second.position());
   CHECK(read(third) == std::vector{31, 79, 79});
-  // Without the id of the boot, no message counts as old.
+  // If the boot's id cannot be read, all records count as new.
   KernelLog without(file, "/no/such/file", {"", 100});
   CHECK(read(without) == std::vector{31, 79, 79});
 }
@@ -89,7 +89,8 @@ TEST_CASE("what a process has put into the kernel log is not an Xid") {
   KernelLog reader(file);
   write("6", "a[1]: segfault at 0 error 4 in NVRM: Xid (PCI:0000:03:00): 79, pid=1[400000+1000]");
   write("6", "NVRM: Xid (PCI:[1]: segfault at 0 in x): 79");
-  write("12", "NVRM: Xid (PCI:0000:03:00): 79, pid=1");  // a process wrote it to /dev/kmsg
+  // Any process may write such a record to /dev/kmsg, with facility 1.
+  write("12", "NVRM: Xid (PCI:0000:03:00): 79, pid=1");
   write("3", "NVRM: Xid (PCI:0000:03): 79, pid=1");
   write("3", "NVRM: Xid (PCI:0): 79, pid=1");
   write("3", "NVRM: Xid (PCI:0000:03:00): 1025, pid=1");

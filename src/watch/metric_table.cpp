@@ -1,4 +1,5 @@
-// The metrics for readings and their names in each dialect. docs/watch.md lists Berth's own.
+// The metrics for readings, with their names in Berth's own dialect and in those of other
+// exporters. docs/watch.md lists Berth's own.
 #include <array>
 
 #include "watch/metrics.hpp"
@@ -9,7 +10,8 @@ namespace {
 
 constexpr double kPercent = 0.01, kMilli = 0.001, kMega = 1e6, kMiB = 1.0 / (1 << 20);
 
-/// Constant values, such as the highest clocks, are left out, because `berth ls --json` has them.
+/// Berth's own metrics. Values that never change, such as the highest clocks, are left out: `berth
+/// ls --json` shows them.
 constexpr auto kOwn = std::to_array<ReadingMetric>({
     {"memory_total_bytes", "berth_device_memory_total_bytes", "bytes", false, 1,
      "Memory of the device."},

@@ -23,11 +23,11 @@ namespace {
 
 using model::Device;
 
-/// A device's readings by name, and values derived from them.
+/// The readings of a device by name, with values that are derived from them.
 struct Values {
   const Device* device = nullptr;
   std::map<std::string_view, double> by_name;
-  std::string labels = {};  // of a partition
+  std::string labels = {};  // additional labels if this is a partition
 };
 
 Values values_of(const Device& device) {
@@ -49,8 +49,8 @@ bool is_exported(const Device& device, Dialect dialect) {
   return device.kind != model::DeviceKind::kCpu && device.kind != model::DeviceKind::kOpenCl;
 }
 
-/// Escapes a label's value: only these three characters need it, and the text is already valid
-/// UTF-8.
+/// Escapes a label's value. Only three characters need it (backslash, quote, newline), because the
+/// text is already valid UTF-8.
 std::string label_value(std::string_view value) {
   std::string out = "\"";
   for (const char c : printable(value)) {
@@ -63,7 +63,7 @@ std::string label_value(std::string_view value) {
   return out + "\"";
 }
 
-/// {a="1",b="2"}; labels with an empty value are omitted.
+/// Builds the labels {a="1",b="2"}. A label with an empty value is omitted.
 class Labels {
  public:
   Labels& add(std::string_view name, std::string_view value) {
@@ -83,7 +83,7 @@ std::string show(double value) {
   if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
   if (value == std::floor(value) && std::abs(value) < 9e15)
     return std::to_string(static_cast<std::int64_t>(value));
-  // 12 digits hide the rounding error of scaling by 0.01.
+  // 12 significant digits hide rounding errors, for example of a multiplication by 0.01.
   return fmt::format("{:.12g}", value);
 }
 
@@ -91,7 +91,7 @@ class Writer {
  public:
   explicit Writer(Exposition exposition) : open_(exposition == Exposition::kOpenMetrics) {}
 
-  /// `name` of a counter ends in "_total".
+  /// Begins a metric. The `name` of a counter must end in "_total".
   void family(std::string_view name, std::string_view unit, std::string_view type,
               std::string_view help) {
     std::string_view base = name;
@@ -124,7 +124,7 @@ std::string without_prefix(std::string_view uuid) {
   return std::string(uuid.starts_with("GPU-") ? uuid.substr(4) : uuid);
 }
 
-/// Converts "0000:81:00.0" to the form that NVML and DCGM use.
+/// Converts "0000:81:00.0" to the form with eight digits that NVML and DCGM use.
 std::string long_address(const std::string& address) {
   std::string upper = address;
   for (char& c : upper)
@@ -144,7 +144,8 @@ std::string labels_of(const Device& device, const Frame& frame, Dialect dialect)
       labels.add("uuid", without_prefix(device.uuid));
       break;
     case Dialect::kDcgm:
-      // Dashboards before 2026 read Hostname, newer ones hostname.
+      // Add the host name as Hostname and as hostname: dashboards before 2026 read the first, newer
+      // ones read the second.
       labels.add("gpu", theirs)
           .add("UUID", device.uuid)
           .add("pci_bus_id", long_address(device.pci_address))
@@ -159,7 +160,8 @@ std::string labels_of(const Device& device, const Frame& frame, Dialect dialect)
   return labels.text();
 }
 
-/// Adds the info metric of each device. Queries can join other metrics with it by uuid.
+/// Adds the info metric of each device. A query can use it to add the name of the device to other
+/// metrics, by uuid.
 void add_info(Writer& out, const Frame& frame, const std::vector<Values>& devices,
               Dialect dialect) {
   const model::Driver& driver = frame.snapshot.driver;
@@ -203,7 +205,8 @@ bool knows_throttling(const Device& device) {
          device.health != model::Health::kAsleep;
 }
 
-/// hw_slowdown is not in this list, because it also occurs alone while clocks change.
+/// Reasons that make a GPU slower. hw_slowdown is left out, because it also occurs while clocks
+/// change.
 constexpr std::array<std::string_view, 4> kSlowing = {"sw_power_cap", "sw_thermal", "hw_thermal",
                                                       "hw_power_brake"};
 
@@ -235,7 +238,8 @@ void add_states(Writer& out, const Frame& frame, const std::vector<Values>& devi
   }
 }
 
-/// Memory in use that no process accounts for. Absent if the processes or their memory are unknown.
+/// Adds the memory in use that belongs to no process. Omitted if the processes or their memory are
+/// unknown.
 void add_unattributed(Writer& out, const Frame& frame, const std::vector<Values>& devices) {
   out.family("berth_device_memory_without_process_bytes", "bytes", "gauge",
              "Memory in use that no process of the driver's list accounts for.");
@@ -263,8 +267,8 @@ void for_each_partition(const std::vector<Values>& devices, Each&& each) {
     for (const model::Partition& partition : one.device->partitions) each(*one.device, partition);
 }
 
-/// Whether a pod's device is the one with this uuid. The device's name in a ResourceSlice is the
-/// uuid in lower case. The name of a part of a device has a suffix.
+/// Whether a pod's device has this uuid. In a ResourceSlice, a device's name is its uuid in lower
+/// case, and the name of a part of a device has an additional suffix.
 bool has_uuid(const DevicePod& pod, std::string_view uuid) {
   const std::string_view device = pod.device;
   if (uuid.empty() || device.size() < uuid.size()) return false;
@@ -276,7 +280,8 @@ bool has_uuid(const DevicePod& pod, std::string_view uuid) {
   return device.size() == uuid.size() || device[uuid.size()] == '-';
 }
 
-/// The labels of the containers that have the device or partition with this uuid.
+/// Returns the Kubernetes labels (namespace, pod, container) of each container that has the device
+/// or partition with this uuid.
 std::set<std::string> pods_with(const std::vector<DevicePod>& pods, std::string_view uuid) {
   std::set<std::string> found;
   for (const DevicePod& one : pods)
@@ -306,8 +311,8 @@ void add_pods(Writer& out, const Frame& frame, const std::vector<Values>& device
   }
 }
 
-/// dcgm-exporter adds the labels of the container to the series of its device. If several
-/// containers have the device, no labels are added, because each value has only one series.
+/// Returns the labels of the container that has the device, as in dcgm-exporter. If several
+/// containers have the device, returns none: each value is exported only once.
 std::string pod_labels(const std::vector<DevicePod>& pods, std::string_view uuid) {
   const auto found = pods_with(pods, uuid);
   return found.size() == 1 ? "," + *found.begin() : "";
@@ -317,7 +322,7 @@ std::string number_or_empty(const std::optional<std::uint32_t>& number) {
   return number ? std::to_string(*number) : "";
 }
 
-/// "1g.10gb" of "MIG 1g.10gb"
+/// Returns the profile in a partition's name: "1g.10gb" for "MIG 1g.10gb".
 std::string_view profile_of(const model::Partition& partition) {
   const std::string_view name = partition.name;
   return name.starts_with("MIG ") ? name.substr(4) : name;
@@ -360,7 +365,7 @@ void add_partitions(Writer& out, const Frame& frame, const std::vector<Values>& 
       [&](const model::Partition& one) { return number(one.memory_used_bytes); });
 }
 
-/// What nvidia_gpu_exporter calls the reasons for low clocks.
+/// Berth's names of the reasons for low clocks, and those of nvidia_gpu_exporter.
 constexpr auto kReasonNames = std::to_array<std::pair<std::string_view, std::string_view>>(
     {{"idle", "gpu_idle"},
      {"applications_clocks", "applications_clocks_setting"},
@@ -371,7 +376,7 @@ constexpr auto kReasonNames = std::to_array<std::pair<std::string_view, std::str
      {"hw_thermal", "hw_thermal_slowdown"},
      {"hw_power_brake", "hw_power_brake_slowdown"}});
 
-/// NVML's number of a compute mode.
+/// Returns the number that NVML uses for the device's compute mode.
 std::optional<double> compute_mode_of(const Device& device) {
   if (device.compute_mode == "default") return 0;
   if (device.compute_mode == "exclusive process") return 3;
@@ -379,8 +384,8 @@ std::optional<double> compute_mode_of(const Device& device) {
   return std::nullopt;
 }
 
-/// The largest compute processes of each device. They are written only on request, because each new
-/// pid adds series.
+/// Adds the largest compute processes of each device. They are exported only if the user requested
+/// it, because each new pid adds a series.
 void add_compute_apps(Writer& out, const Frame& frame, const std::vector<Values>& devices,
                       std::size_t most) {
   const auto each = [&](std::string_view name, auto&& value) {
@@ -437,7 +442,8 @@ void add_nvidia_smi(Writer& out, const Frame& frame, const std::vector<Values>& 
   add("nvidia_smi_mig_mode_current", "mig.mode.current", [](const Device& device) {
     return device.mig_enabled ? std::optional<double>(*device.mig_enabled ? 1 : 0) : std::nullopt;
   });
-  // Drivers since 535 call them event reasons; dashboards read either.
+  // Export both names: since driver 535 these are "event reasons", before they were "throttle
+  // reasons". Dashboards read either.
   for (const std::string_view word : {"event", "throttle"})
     for (const auto& [reason, name] : kReasonNames)
       add(fmt::format("nvidia_smi_clocks_{}_reasons_{}", word, name),
@@ -467,7 +473,8 @@ void add_nvidia_smi(Writer& out, const Frame& frame, const std::vector<Values>& 
   for (const bool is_total : {true, false}) {
     const char* const name =
         is_total ? "nvidia_smi_mig_memory_total_bytes" : "nvidia_smi_mig_memory_used_bytes";
-    std::set<std::string> seen;  // compute instances share the memory of their GPU instance
+    // One series per GPU instance: its compute instances share the memory.
+    std::set<std::string> seen;
     out.family(name, "", "gauge", "Memory of a GPU instance.");
     for_each_partition(devices, [&](const Device& device, const model::Partition& partition) {
       const auto& bytes = is_total ? partition.memory_total_bytes : partition.memory_used_bytes;
@@ -481,14 +488,14 @@ void add_nvidia_smi(Writer& out, const Frame& frame, const std::vector<Values>& 
   }
 }
 
-/// One user's part of one device.
+/// What one user uses on one device.
 struct Part {
   double memory_bytes = 0, share = 0;
   bool has_memory = false, has_share = false;
   int processes = 0;
 };
 
-/// Omits users beyond this number, because labels must not grow without limit.
+/// The most users per device that are exported, because the number of series must be limited.
 constexpr std::size_t kMostUsers = 64;
 
 void add_users(Writer& out, const Frame& frame, const std::vector<Values>& devices) {
@@ -528,7 +535,7 @@ void add_users(Writer& out, const Frame& frame, const std::vector<Values>& devic
   });
 }
 
-/// The jobs on each device. A job without a series on a device has no process there.
+/// Adds the jobs on each device. A job without a process on a device has no series for it.
 void add_jobs(Writer& out, const Frame& frame, const std::vector<Values>& devices) {
   std::map<int, std::map<std::string, Part>> jobs;
   for (const model::DeviceProcess& process : frame.snapshot.processes) {
@@ -536,7 +543,8 @@ void add_jobs(Writer& out, const Frame& frame, const std::vector<Values>& device
     Part& part =
         jobs[process.device]
             [Labels().add("job_id", std::to_string(*process.job)).add("user", process.user).text()];
-    // If the memory of one process is unknown, the sum would be too small.
+    // If the memory of one process is unknown, the job's sum is unknown: the sum of the others
+    // would be too small.
     part.has_memory = (part.processes == 0 || part.has_memory) && process.memory_bytes;
     part.memory_bytes += static_cast<double>(process.memory_bytes.value_or(0));
     const std::optional<double> share = time_share(process);
@@ -560,7 +568,8 @@ void add_jobs(Writer& out, const Frame& frame, const std::vector<Values>& device
   });
 }
 
-/// Combines processes of one user, job and program into one series: series per pid would pile up.
+/// Adds one series for all processes with the same user, job and program. Series per pid would grow
+/// without limit.
 void add_processes(Writer& out, const Frame& frame, std::size_t most) {
   struct Group {
     double memory = 0, share = 0;
@@ -606,8 +615,8 @@ void add_processes(Writer& out, const Frame& frame, std::size_t most) {
       out.sample("berth_process_utilization_ratio", row.labels, row.group.share * 0.01);
 }
 
-/// increase() misses the first event if the series appears with it. So the counters are exported
-/// from 0, and a gauge has the time of the last event.
+/// Adds the counters of Xids. They exist with 0 before the first Xid, because increase() ignores
+/// the first value of a series. A gauge has the time of the last event.
 void add_xids(Writer& out, const Frame& frame, const std::vector<Values>& devices,
               const MetricsOptions& options) {
   if (!frame.xid_totals) return;
@@ -703,7 +712,8 @@ void add_queue(Writer& out, const QueueNumbers& queue) {
                Labels().add("job_id", std::to_string(job)).add("user", user).text(), 1);
 }
 
-/// dcgm-exporter has the memory of a MIG partition under the same names, with two more labels.
+/// Adds the MIG partitions. In dcgm-exporter, their memory has the same metric names as that of
+/// devices, and two more labels.
 std::vector<Values> with_partitions(const std::vector<Values>& devices,
                                     const std::vector<DevicePod>& pods) {
   std::vector<Values> rows;

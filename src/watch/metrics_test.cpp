@@ -136,7 +136,7 @@ TEST_CASE("a device has at most forty series") {
 
 TEST_CASE("Xids are counted from 0, once for both sources, and have the time of the last") {
   Frame frame = sample_frame();
-  // Neither NVML nor the kernel log reports Xids.
+  // Nobody reports Xids on this machine, neither NVML nor the kernel log.
   CHECK(render_metrics(frame, {}).find("xid") == std::string::npos);
   auto totals = std::make_shared<XidTotals>();
   totals->add({"0000:81:00.0", model::kXidsReported, 0}, 1000);
@@ -148,12 +148,12 @@ TEST_CASE("Xids are counted from 0, once for both sources, and have the time of 
     return render_metrics(frame, options).find(line + "\n") != std::string::npos;
   };
   CHECK(has("berth_device_xid_errors_total{" + labels + ",severity=\"critical\"} 0"));
-  totals->add({"0000:81:00.0", 79, 900}, 1000);  // before the daemon started
+  totals->add({"0000:81:00.0", 79, 900}, 1000);  // not counted, because the daemon started at 1000
   CHECK(has("berth_device_xid_errors_total{" + labels + ",severity=\"critical\"} 0"));
   CHECK(has("berth_device_xid_last_timestamp_seconds{" + labels +
             ",xid=\"79\",severity=\"critical\"} 0.9"));
   totals->add({"0000:81:00.0", 79, 5000}, 1000);
-  totals->add({"0000:81:00", 79, 5500}, 1000);  // the same event from the kernel log
+  totals->add({"0000:81:00", 79, 5500}, 1000);  // the event of the line above, from the kernel log
   totals->add({"0000:81:00", 79, 9000}, 1000);
   totals->add({"0000:99:00", 79, 9000}, 1000);
   CHECK(has("berth_device_xid_errors_total{" + labels + ",severity=\"critical\"} 2"));
@@ -174,7 +174,7 @@ TEST_CASE("each event of a source counts, whatever its time, and the larger coun
   CHECK(count() == 3);
   totals.add({"0000:81:00", 79, 15'500}, 1000);  // the kernel's clock is 10 s off
   CHECK(count() == 3);
-  totals.add({"0000:81:00.0", 79, 2000}, 1000);  // the clock was set back
+  totals.add({"0000:81:00.0", 79, 2000}, 1000);  // a new event: the clock was set back
   CHECK(count() == 4);
   for (int i = 0; i < 4; ++i) totals.add({"0000:81:00", 79, 16'000}, 1000);
   CHECK(count() == 5);
@@ -266,7 +266,8 @@ TEST_CASE("MIG partitions have series in every dialect") {
             "compute_instance_id=\"1\",profile=\"1c.3g.40gb\"} 1"));
   const std::string used = "nvidia_smi_mig_memory_used_bytes{uuid=\"abc\",gpu_instance_id=\"2\"}";
   CHECK(smi.find(used) != std::string::npos);
-  CHECK(smi.find(used) == smi.rfind(used));  // compute instances share the memory
+  // Only one series, because the compute instances share the memory.
+  CHECK(smi.find(used) == smi.rfind(used));
   options.dialect = Dialect::kDcgm;
   const std::string dcgm = render_metrics(frame, options);
   CHECK(dcgm.find("GPU_I_PROFILE=\"1c.3g.40gb\",GPU_I_ID=\"2\"} 1024\n") != std::string::npos);
@@ -283,7 +284,8 @@ TEST_CASE("containers of Kubernetes are named with their devices, by uuid or by 
   options.dialect = Dialect::kDcgm;
   const std::string labels = "namespace=\"lab\",pod=\"train\",container=\"main\"} ";
   CHECK(render_metrics(frame, options).find(labels + "29\n") != std::string::npos);
-  // Two containers have shares of one GPU. A value of the GPU then belongs to neither of them.
+  // Two containers have shares of one GPU. So a value of the whole GPU gets the labels of neither
+  // container.
   options.pods = {{"gpu-abc-s0", "lab", "a", "main"}, {"gpu-abc-s1", "lab", "b", "main"}};
   CHECK(render_metrics(frame, options).find("pod=") == std::string::npos);
   options.dialect = Dialect::kBerth;
@@ -309,7 +311,7 @@ TEST_CASE("the utilization of jobs and users is what the guard measured, where i
   Frame frame = sample_frame();
   for (model::DeviceProcess& process : frame.snapshot.processes) {
     process.job = 7;
-    process.sm_percent = 0.0;  // as the driver reports it
+    process.sm_percent = 0.0;  // the driver reports 0 %, but the guard has measured more
     process.guard_percent = 30;
   }
   MetricsOptions options;

@@ -26,8 +26,8 @@ std::optional<std::int64_t> key_of(const DeviceProcess& row) {
   return row.host_pid ? row.host_pid : row.pid;
 }
 
-/// How many files of /proc may stay open. In a recorded /proc none may, because its files are
-/// replaced, and an open file would show the old state.
+/// How many files of /proc are kept open. 0 for a recorded /proc: its files are replaced, and an
+/// open file would keep the old content.
 std::size_t most_open(const std::string& proc) {
   constexpr std::size_t kMost = 1024;
   struct statfs about = {};
@@ -48,11 +48,12 @@ ProcessCache::ProcessCache(Roots roots, bool simulated)
 std::optional<system::StatLine> ProcessCache::stat_of(std::int64_t pid) const {
   const auto text = slurp(roots_.proc + "/" + std::to_string(pid) + "/stat", 4096);
   auto stat = text ? system::parse_stat(*text) : std::nullopt;
-  if (stat) stat->name = {};  // the name would point into the freed text
+  if (stat) stat->name = {};  // clear it, because it would point into the freed text
   return stat;
 }
 
-/// An open file belongs to one process. Reading it takes a third of the time of opening it again.
+/// Reads `stat` of a process. The file stays open: it always belongs to the same process, and
+/// opening it again would take three times as long.
 std::optional<system::StatLine> ProcessCache::stat_of(Known& known) {
   if (!known.stat_file && open_ < most_open_) {
     const std::string path = roots_.proc + "/" + std::to_string(*known.row.pid) + "/stat";
@@ -64,7 +65,7 @@ std::optional<system::StatLine> ProcessCache::stat_of(Known& known) {
   const ssize_t count = ::pread(known.stat_file.get(), buffer.data(), buffer.size(), 0);
   if (count <= 0) return std::nullopt;
   auto stat = system::parse_stat({buffer.data(), static_cast<std::size_t>(count)});
-  if (stat) stat->name = {};  // the name would point into the local buffer
+  if (stat) stat->name = {};  // clear it, because it would point into the local buffer
   return stat;
 }
 
@@ -78,7 +79,7 @@ bool ProcessCache::may_be_left_out(Known& known) {
   return true;
 }
 
-/// False if the pid now belongs to another process.
+/// Reads the process again. Returns false if the pid now belongs to another process.
 bool ProcessCache::refresh(Known& known, Clock::time_point now) {
   // The pid in the folder's name is a pid of our namespace only if /proc shows our namespace.
   if (!known.row.pid || !known.row.start_ticks || translator_.view() == system::PidView::kHostProc)
@@ -89,7 +90,8 @@ bool ProcessCache::refresh(Known& known, Clock::time_point now) {
   const auto stat = stat_of(known);
   if (!stat || stat->start_ticks != known.row.start_ticks) return false;
   const std::chrono::duration<double> passed = now - known.read_at;
-  // Seconds; in less time, a CPU share from ticks of 10 ms is too inaccurate.
+  // Seconds between two reads. CPU time is counted in ticks of 10 ms, so a shorter time gives an
+  // inaccurate CPU share.
   constexpr double kShortest = 0.2;
   if (known.has_ticks && passed.count() < kShortest) return true;
   const double ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
@@ -145,7 +147,8 @@ void ProcessCache::fill(std::vector<DeviceProcess>& rows, Clock::time_point now)
 }
 
 void ProcessCache::fill_parents(std::vector<DeviceProcess>& rows) {
-  // With the host's /proc in a container, the pids of the rows are not the pids in /proc.
+  // In a container with the host's /proc, the rows' pids differ from those in /proc. So parents
+  // cannot be found.
   if (translator_.view() == system::PidView::kHostProc) return;
   std::set<Identity> listed;
   for (const DeviceProcess& row : rows)
@@ -163,8 +166,7 @@ void ProcessCache::fill_parents(std::vector<DeviceProcess>& rows) {
 std::map<std::int64_t, std::int64_t> ProcessCache::find_parents() const {
   constexpr int kDeepest = 64;
   std::map<std::int64_t, std::int64_t> parents;
-  std::map<std::int64_t, std::optional<system::StatLine>>
-      read;  // most processes share their ancestors
+  std::map<std::int64_t, std::optional<system::StatLine>> read;  // each ancestor is read only once
   const auto stat_of = [&](std::int64_t pid) {
     const auto known = read.find(pid);
     return known != read.end() ? known->second : read[pid] = this->stat_of(pid);
@@ -176,7 +178,7 @@ std::map<std::int64_t, std::int64_t> ProcessCache::find_parents() const {
       const std::int64_t ancestor = stat->parent;
       const std::uint64_t child_start = stat->start_ticks;
       stat = stat_of(ancestor);
-      // If the parent is younger than its child, its pid has been reused.
+      // A parent that is younger than its child is another process that reuses the pid.
       if (!stat || stat->start_ticks > child_start) break;
       if (!listed_.contains({ancestor, stat->start_ticks})) continue;
       parents[pid] = ancestor;

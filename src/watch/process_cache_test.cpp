@@ -23,7 +23,7 @@ struct Proc {
   [[nodiscard]] ProcessCache cache() const { return {tree.roots(), true}; }
 };
 
-/// "12<10": the parent of 12 is 10.
+/// Returns the parents as text: "12<10" means that the parent of 12 is 10.
 std::string parents(ProcessCache& cache, std::initializer_list<std::int64_t> pids) {
   std::vector<model::DeviceProcess> rows;
   for (const std::int64_t pid : pids) {
@@ -92,5 +92,5 @@ TEST_CASE("an idle process is read less often, until it works again") {
   CHECK(calls > 1);
   CHECK(calls <= 3);
   CHECK(seen > 90);
-  CHECK(percent() == 0);  // it is read again at once
+  CHECK(percent() == 0);  // no longer idle, so it is read at every call
 }

@@ -1,5 +1,5 @@
-// The newest frame's metrics, rendered once for all scrapes before the next frame. A scrape never
-// calls a driver.
+// Renders the metrics of the newest frame once; all scrapes until the next frame get the same text.
+// A scrape never calls a driver.
 #pragma once
 
 #include <array>
@@ -16,9 +16,10 @@ namespace berth::watch {
 class RenderedMetrics {
  public:
   explicit RenderedMetrics(MetricsOptions options) : options_(std::move(options)) {}
-  /// Sets the pods for later frames. Not thread-safe.
+  /// Sets the Kubernetes containers for later frames. Not thread-safe.
   void set_pods(std::vector<DevicePod> pods) { options_.pods = std::move(pods); }
-  /// Calls `queue`, if set, whenever the text is rendered. Not thread-safe.
+  /// Returns the text for this frame. Calls `queue`, if set, each time the text is rendered. Not
+  /// thread-safe.
   [[nodiscard]] std::shared_ptr<const std::string> text(
       const Frame& frame, Exposition exposition, const std::function<QueueNumbers()>& queue = {}) {
     if (options_.dialect != Dialect::kBerth) exposition = Exposition::kText;

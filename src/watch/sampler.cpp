@@ -36,14 +36,15 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr seconds kLookEvery(60);
-/// How often to take a full snapshot if a device has a problem, or if only a snapshot lists its
-/// processes (AMD, Intel).
+/// Seconds between full snapshots in two cases: a device has a problem, or the processes of a
+/// device are only in full snapshots (AMD, Intel).
 constexpr seconds kLookOften(5);
-/// How often to restart a reader child that exited, or that does not see a device that has
-/// returned.
+/// Seconds between restarts of the reader child. It is restarted if it has exited, or if it does
+/// not see a device that has returned.
 constexpr seconds kRestartEvery(10);
 constexpr milliseconds kCpuBudgetEvery(4000);
-/// A longer delay of this thread means that the process or the machine was stopped.
+/// If this thread wakes up later than planned by more than this, the process or the machine was
+/// stopped.
 constexpr milliseconds kPause(500);
 
 double seconds_of(Clock::duration duration) {
@@ -78,7 +79,7 @@ bool is_from_proc(const Device& device) {
 
 }  // namespace
 
-/// Data used only by the sampler's thread.
+/// The data and functions that only the sampler's thread uses.
 class Sampler::Work {
  public:
   Work(Sampler& sampler)
@@ -104,8 +105,8 @@ class Sampler::Work {
   }
 
  private:
-  /// Waits until `due`, and returns true if the sampler must end. Publishes a frame at once if a
-  /// device becomes silent.
+  /// Waits until `due`. Returns true if the sampler must end. If a device becomes silent during the
+  /// wait, immediately publishes a frame.
   bool wait_until(Clock::time_point due) {
     for (;;) {
       const auto until = std::min(due, next_silence());
@@ -123,8 +124,8 @@ class Sampler::Work {
 
   [[nodiscard]] milliseconds interval() const { return options_.interval * budget_.stretch(); }
 
-  /// Samples less often while sampling costs more than the budget, and then again as often as was
-  /// asked for.
+  /// Reduces the sampling rate while sampling costs more than the budget. Later increases it again,
+  /// up to the requested rate.
   void keep_budget(const Cost& cost) {
     const auto devices = static_cast<int>(
         std::count_if(snapshot_.devices.begin(), snapshot_.devices.end(), is_sampled_by_driver));
@@ -141,7 +142,7 @@ class Sampler::Work {
     return next;
   }
 
-  /// Whether the device is sampled and has answered.
+  /// Whether the device is sampled by its driver and has answered.
   static bool is_heard(const Device& device) {
     return is_sampled_by_driver(device) && device.health != Health::kLost &&
            device.health != Health::kNoAnswer;
@@ -149,7 +150,7 @@ class Sampler::Work {
 
   [[nodiscard]] model::Snapshot look(milliseconds patience) const {
     inventory::Options options;
-    options.process_details = options.process_users = false;  // ProcessCache reads them
+    options.process_details = options.process_users = false;  // ProcessCache reads these values
     options.holders = false;
     options.opencl = inventory::OpenCl::kNever;
     options.pcie_throughput = options_.pcie_throughput;
@@ -176,8 +177,8 @@ class Sampler::Work {
     if (is_other) sysfs_.emplace(sources_, snapshot_.devices);
   }
 
-  /// A full snapshot reads more than a sample. So a slow driver may answer samples in time, but not
-  /// a full snapshot.
+  /// Keeps the readings of devices that answer samples but not the full snapshot. A full snapshot
+  /// reads more, so a slow driver may answer too late.
   void keep_answers(model::Snapshot& now) const {
     for (Device& device : now.devices) {
       if (device.health != Health::kNoAnswer || !is_sampled_by_driver(device)) continue;
@@ -198,10 +199,10 @@ class Sampler::Work {
     return keys;
   }
 
-  /// Starts the child that reads the driver, if none is working.
+  /// Starts the child that reads the driver. Does nothing if the child works.
   void mind_driver() {
     std::vector<std::string> wanted;
-    bool is_missed = false;  // a device is in full snapshots, but has no samples from the child
+    bool is_missed = false;  // full snapshots have a device, but the child sends no samples of it
     for (const Device& device : snapshot_.devices) {
       if (!is_sampled_by_driver(device)) continue;
       wanted.push_back(key_of(device));
@@ -238,7 +239,8 @@ class Sampler::Work {
   void take_samples(Clock::time_point now) {
     if (!driver_) return;
     for (inventory::DeviceSample& sample : driver_->take()) {
-      // The clock may have been set meanwhile.
+      // The clock may have been set since the sample, so limit the elapsed time to a plausible
+      // range.
       const Clock::duration passed = milliseconds(unix_now() - sample.unix_milliseconds);
       const auto took = std::chrono::microseconds(sample.driver_microseconds);
       silence_.sampled(key_of(sample.device),
@@ -256,8 +258,8 @@ class Sampler::Work {
     auto totals = totals_ ? std::make_shared<XidTotals>(*totals_) : std::make_shared<XidTotals>();
     totals->has_kernel_log = kernel_log_.is_open();
     totals->log = kernel_log_.position();
-    // Only the first reading of the kernel log has older records. Later records are new, even if
-    // the clock was set back or differs from the clock of the kernel.
+    // Only the first call has records from before the start. Later records are new, even if the
+    // clock was set back or differs from the kernel's clock.
     const std::int64_t start = totals_ ? std::numeric_limits<std::int64_t>::min() : started_at_;
     for (const model::XidEvent& one : xids_) totals->add(one, start);
     for (LoggedXid& one : logged) {
@@ -290,11 +292,13 @@ class Sampler::Work {
     for (Device& device : snapshot_.devices) {
       if (key_of(device) != key_of(sample.device) || key_of(device).empty()) continue;
       join(sample, device);
-      // Samples of other vendors have no process list; keep the one from the last full snapshot.
+      // Samples of other vendors' devices have no process list. So keep the list of the last full
+      // snapshot.
       const bool is_asked =
           is_sampled_by_driver(device) && sample.no_process_list != model::Absence::kNotAsked;
       if (!is_asked) continue;
-      // If the list can't be read any more, the old rows would show processes that may have ended.
+      // If the list cannot be read any more, drop the old rows, because their processes may have
+      // ended.
       device.processes_unknown = sample.no_process_list;
       for (model::DeviceProcess& row : sample.processes) row.device = device.index;
       rows_[device.index] = std::move(sample.processes);
@@ -302,7 +306,7 @@ class Sampler::Work {
     }
   }
 
-  /// Marks the devices that have become silent. Returns true if there is one.
+  /// Marks the devices that have become silent. Returns true if there is at least one.
   bool mark_silent_devices(Clock::time_point now) {
     bool has_new = false;
     for (Device& device : snapshot_.devices) {
@@ -323,8 +327,8 @@ class Sampler::Work {
     return has_new;
   }
 
-  /// Computes how much memory no process accounts for, on devices with a new process list. Other
-  /// devices keep the value of the full snapshot.
+  /// Computes the memory that belongs to no process, for devices with a new process list. Other
+  /// devices keep the value of the last full snapshot.
   void find_unattributed() {
     std::vector<model::Unattributed> rows;
     for (const Device& device : snapshot_.devices) {
@@ -412,8 +416,9 @@ class Sampler::Work {
   Silence silence_;
   Budget budget_{seconds_of(options_.interval)};
   model::Snapshot snapshot_;
-  std::vector<std::string> notes_;                         // notes of the last full snapshot
-  std::map<int, std::vector<model::DeviceProcess>> rows_;  // the driver's lists, by device
+  std::vector<std::string> notes_;  // from the last full snapshot
+  // Device index → processes from the driver.
+  std::map<int, std::vector<model::DeviceProcess>> rows_;
   std::unique_ptr<inventory::NvmlSampler> driver_;
   std::optional<inventory::SysfsSampler> sysfs_;
   std::vector<model::XidEvent> xids_;
@@ -427,7 +432,8 @@ class Sampler::Work {
   bool lists_are_new_ = false;
   std::uint64_t number_ = 0, looks_ = 0;
   double driver_seconds_ = 0;
-  std::future<model::Snapshot> look_;  // declared last: it uses the other members
+  // Declared last, so that it ends before the members that it uses.
+  std::future<model::Snapshot> look_;
 };
 
 Sampler::Sampler(inventory::Sources sources, SamplerOptions options)

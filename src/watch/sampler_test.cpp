@@ -159,7 +159,7 @@ TEST_CASE("an Xid that an earlier program has read is in no frame, and is not co
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   std::string log;
   for (const auto& [number, code] : {std::pair{4, 31}, {5, 79}})
-    // The kernel's clock may be ahead of the other one.
+    // The kernel's clock is 60 s ahead of CLOCK_MONOTONIC here.
     log += "3," + std::to_string(number) + "," + std::to_string((now.tv_sec + 60) * 1'000'000) +
            ",-;NVRM: Xid (PCI:0000:03:00): " + std::to_string(code) + "\n";
   folder.put("dev/kmsg", log);
@@ -173,7 +173,7 @@ TEST_CASE("an Xid that an earlier program has read is in no frame, and is not co
   Sampler sampler(sources, options);
   const FramePtr frame = sampler.wait(0, 60s);
   REQUIRE(frame);
-  if (frame->number == 1) {  // later frames do not have the Xid
+  if (frame->number == 1) {  // only the first frame contains the Xid
     REQUIRE(frame->xids.size() == 1);
     CHECK(frame->xids[0].code == 79);
   }

@@ -10,11 +10,12 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr seconds kSilentAfter(2);
-/// The longest time from the initialization of the driver to the first sample, and between full
-/// snapshots.
+/// The longest time from the driver's initialization to the first sample. Without sampling, also
+/// the longest time between full snapshots.
 constexpr seconds kFirstAnswer(7);
 constexpr seconds kLongestGap(5);
-/// After each sample, this fraction of the longest gap is still remembered.
+/// With each sample, the longest gap that was seen is multiplied by this, so that it is slowly
+/// forgotten.
 constexpr double kKept = 0.95;
 
 }  // namespace

@@ -11,7 +11,7 @@ using Time = Silence::Clock::time_point;
 constexpr Time kStart = Time(1000s);
 constexpr auto kInterval = 1000ms;
 
-/// A driver that was initialized in half a second and has seen the device "0".
+/// The driver was initialized in 500 ms, and a full snapshot has the device "0".
 Silence started() {
   Silence silence(kInterval, 30s);
   silence.seen("0", kStart);
@@ -34,14 +34,14 @@ TEST_CASE("a device that hangs is silent two seconds after its last answer") {
 
 TEST_CASE("a driver that was slow all the time gets more time, but its readings show their age") {
   Silence silence = started();
-  silence.sampled("0", kStart + 1s, 1300ms);  // the first one tells
+  silence.sampled("0", kStart + 1s, 1300ms);  // one slow sample is enough to get more time
   CHECK_FALSE(silence.is_silent("0", kStart + 5s));
   for (int i = 0; i < 20; ++i) silence.sampled("0", kStart + 3s + i * 2s, 1300ms);
   const Time last = kStart + 41s;
   CHECK(silence.is_old("0", last + 2s));
   CHECK_FALSE(silence.is_silent("0", last + 3900ms));
   CHECK(silence.is_silent("0", last + 5s));
-  // The driver is fast again. After a minute it is trusted as before.
+  // After a minute of fast samples, the driver gets no more time than before.
   for (int i = 1; i <= 60; ++i) silence.sampled("0", last + i * kInterval, 3ms);
   CHECK(silence.is_silent("0", last + 60s + 2100ms));
 }
@@ -65,7 +65,7 @@ TEST_CASE("a driver that is still being initialized is not a silent device") {
   CHECK(silence.is_silent("0", kStart + 28s));
   silence.sampled("0", kStart + 21s, 3ms);
   CHECK(silence.is_silent("0", kStart + 24s));
-  // The first start showed how long a start takes.
+  // The first start took 20 s, so the second start may take that long, too.
   silence.begin(kStart + 100s);
   silence.seen("0", kStart + 100s);
   CHECK_FALSE(silence.is_silent("0", kStart + 125s));

@@ -38,7 +38,7 @@ void Statement::bind(int at, double number) {
 }
 
 void Statement::bind(int at, std::string_view bytes) {
-  // A null pointer would be bound as NULL.
+  // Use "" for empty text, because SQLite would store a null pointer as NULL.
   ::sqlite3_bind_text(statement_, at, bytes.empty() ? "" : bytes.data(),
                       static_cast<int>(bytes.size()), SQLITE_STATIC);
 }

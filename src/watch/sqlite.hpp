@@ -1,4 +1,4 @@
-// Helpers for SQLite, used for reading and for writing history.
+// Helpers for SQLite. The history uses them to read and to write.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ struct Close {
 };
 using Database = std::unique_ptr<sqlite3, Close>;
 
-/// Runs statements and ignores their rows; false if one failed.
+/// Runs SQL statements and ignores their rows. Returns false if one of them failed.
 bool execute(sqlite3* database, const std::string& sql);
-/// SQLite's message for the last error.
+/// Returns SQLite's message about the last error.
 [[nodiscard]] std::string message(sqlite3* database);
 
 class Statement {
@@ -36,23 +36,23 @@ class Statement {
   Statement& operator=(const Statement&) = delete;
   ~Statement();
 
-  /// False if the SQL could not be prepared.
+  /// False if the statement could not be prepared.
   explicit operator bool() const { return statement_ != nullptr; }
   void bind(int at, std::int64_t number);
   void bind(int at, double number);
-  void bind(int at, const std::optional<double>& number);  // nullopt: NULL
+  void bind(int at, const std::optional<double>& number);  // nullopt is stored as NULL
   /// The bytes must stay valid until the next reset().
   void bind(int at, std::string_view bytes);
   void bind_bytes(int at, std::string_view bytes);
-  /// True if there is a row.
+  /// Runs the statement up to its next row. Returns false if there are no more rows.
   bool step();
   void reset();
-  /// Steps once and ignores the row; false if it failed.
+  /// Runs the statement and ignores its row. Returns false if it failed.
   bool run();
   [[nodiscard]] std::string_view text(int column) const;
   [[nodiscard]] std::int64_t number(int column) const;
   [[nodiscard]] double real(int column) const;
-  /// nullopt: NULL.
+  /// Returns the value of a column; nullopt if it is NULL.
   [[nodiscard]] std::optional<double> maybe_real(int column) const;
 
  private:

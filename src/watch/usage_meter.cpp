@@ -11,10 +11,10 @@ namespace berth::watch {
 
 namespace {
 
-/// A longer gap between frames is not counted.
+/// Seconds. If two frames are further apart, the time between them is not counted.
 constexpr double kLongestGap = 10;
 
-/// The processes of one key on one device.
+/// All processes with the same key (user, job and program) on one device.
 struct Holder {
   double share = 0;    // percent
   double guarded = 0;  // the part of `share` that the guard measured
@@ -22,9 +22,9 @@ struct Holder {
   bool is_share_known = true, is_memory_known = true;
 };
 
-/// Some drivers report the use of the whole device for each process on it. The guard measures the
-/// time of each job. So reduces the other shares to what the guarded jobs left, and all shares
-/// together to one device.
+/// Corrects the time shares on a device. Some drivers report the use of the whole device for each
+/// process. The guard measures each job. So other processes get at most the time that guarded jobs
+/// left, and all shares together are at most the whole device.
 void fit(std::map<UsageKey, Holder>& holders) {
   double guarded = 0, others = 0;
   for (const auto& [key, holder] : holders) {
@@ -60,14 +60,15 @@ void Usage::add(const Usage& other) {
   energy_joules += other.energy_joules;
   keep_most(peak_memory_bytes, other.peak_memory_bytes);
   keep_most(device_memory_bytes, other.device_memory_bytes);
-  // A whole device is more than any part of one.
+  // 0 means that a whole device was requested, which is more than any part of one.
   if (asked_memory_bytes == 0.0 || other.asked_memory_bytes == 0.0)
     asked_memory_bytes = 0.0;
   else
     keep_most(asked_memory_bytes, other.asked_memory_bytes);
 }
 
-/// Uses the energy counter if there is one; it restarts at zero when the driver is loaded.
+/// Returns the energy since the last frame. Uses the energy counter if there is one. The counter
+/// restarts at zero when the driver is loaded.
 std::optional<double> UsageMeter::joules_of(const model::Device& device, double seconds) {
   if (const auto& counter = device.readings.energy_millijoules) {
     const auto [last, is_new] = energy_.try_emplace(key_of(device), *counter);
@@ -80,8 +81,8 @@ std::optional<double> UsageMeter::joules_of(const model::Device& device, double 
   return std::nullopt;
 }
 
-/// It is unknown whether this memory's owner uses the device. If nothing else holds the device, its
-/// energy is counted for this owner.
+/// Counts memory that belongs to no process. It is unknown whether its owner uses the device. If
+/// nobody else holds the device, all of the device's energy is counted for this owner.
 void UsageMeter::add_unaccounted(const Frame& frame, const model::Device& device, double seconds,
                                  const std::optional<double>& joules) {
   Usage& usage = usage_[{key_of(device), kNoProcess, 0, kNoProcess}];

@@ -1,5 +1,5 @@
-// What users, jobs and programs used on the devices: GPU-seconds, memory, energy, and how long they
-// held a device without using it. Pure.
+// Measures what users, jobs and programs use on devices: GPU-seconds, memory, energy, and how long
+// they held a device without using it. Pure.
 #pragma once
 
 #include <compare>
@@ -15,38 +15,38 @@ namespace berth::watch {
 
 struct UsageKey {
   std::string device;     // key_of()
-  std::string user;       // "": unknown
+  std::string user;       // user name; "": unknown
   std::uint64_t job = 0;  // 0: none
-  std::string program;    // "python3"; "": unknown
+  std::string program;    // program name, such as "python3"; "": unknown
   auto operator<=>(const UsageKey&) const = default;
 };
 
-/// User and program of memory that no process accounts for.
+/// The user name and program name for memory that belongs to no process.
 inline constexpr const char* kNoProcess = "(no process)";
 
 struct Usage {
-  double held_seconds = 0;         // time with a compute process on the device
+  double held_seconds = 0;         // time with at least one compute process on the device
   double used_seconds = 0;         // known_seconds multiplied by the time share
   double known_seconds = 0;        // the part of held_seconds in which the time share is known
   double idle_seconds = 0;         // the part of known_seconds in which the time share is 0
-  double memory_byte_seconds = 0;  // memory of processes whose memory is known
-  double energy_joules = 0;        // its part of the device's energy, by time share
-  /// The most memory that was used at one time on one device. nullopt: it was never known.
+  double memory_byte_seconds = 0;  // bytes × seconds, for processes whose memory is known
+  double energy_joules = 0;        // part of the device's energy, in proportion to the time share
+  /// The most memory that was used on one device at the same time. nullopt: never known.
   std::optional<double> peak_memory_bytes = {};
-  std::optional<double> device_memory_bytes = {};  // memory of the largest device
-  /// The memory that the job requested; 0: a whole device; nullopt: not a job of Berth, or a
-  /// history without this value.
+  std::optional<double> device_memory_bytes = {};  // total memory of the largest device
+  /// The memory that the job requested; 0: a whole device. nullopt: this is no job of Berth, or the
+  /// history is from an older version.
   std::optional<double> asked_memory_bytes = {};
   void add(const Usage& other);
 };
 
-/// The memory that each job requested on each of its devices; 0: whole devices. The key is the job.
+/// Maps a job to the memory that it requested on each of its devices; 0 means whole devices.
 using AskedMemory = std::map<std::uint64_t, std::uint64_t>;
 
 class UsageMeter {
  public:
   void add(const Frame& frame, const AskedMemory& asked = {});
-  /// What was collected since the last call.
+  /// Returns the usage since the last call of take().
   [[nodiscard]] std::map<UsageKey, Usage> take() { return std::exchange(usage_, {}); }
 
  private:
@@ -55,11 +55,12 @@ class UsageMeter {
                        const std::optional<double>& joules);
 
   std::map<UsageKey, Usage> usage_;
-  std::map<std::string, std::uint64_t> energy_;  // last counter of each device, in mJ
+  /// Last value of each device's energy counter, in mJ.
+  std::map<std::string, std::uint64_t> energy_;
   std::optional<double> last_seconds_;
 };
 
-/// The program of a command line: "python3".
+/// Returns the name of the program in a command line: "python3".
 [[nodiscard]] std::string program_of(const std::string& command);
 
 }  // namespace berth::watch

@@ -60,9 +60,9 @@ TEST_CASE("a user who holds a device without using it is idle, one with unknown 
 }
 
 TEST_CASE("the guard's times go before the driver's shares, and add up to the device") {
-  // How many seconds three users used a device during one second. The guard measures lin and zhao,
-  // but not wang. The driver reports the use of the whole device for each of them, as some drivers
-  // do.
+  // Returns for how many seconds three users used a device during one second. The guard measures
+  // lin and zhao, but not wang. The driver reports the use of the whole device (90 %) for each
+  // user, as some drivers do.
   const auto used = [](std::optional<double> lin, std::optional<double> zhao) {
     std::vector rows = {process("lin", 90.0), process("zhao", 90.0), process("wang", 90.0)};
     rows[0].guard_percent = lin;
@@ -162,7 +162,7 @@ TEST_CASE("memory without a process is held by nobody that is known, and its use
   };
   meter.add(frame(0, std::uint64_t{20} << 30U));
   meter.add(frame(1, std::uint64_t{20} << 30U));
-  meter.add(frame(2, std::uint64_t{2} << 30U));  // as much as a desktop may take
+  meter.add(frame(2, std::uint64_t{2} << 30U));  // so little that it may belong to a desktop
   const auto usage = meter.take();
   REQUIRE(usage.size() == 1);
   const auto& [key, one] = *usage.begin();

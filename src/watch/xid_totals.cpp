@@ -3,7 +3,7 @@
 namespace berth::watch {
 namespace {
 
-/// "0000:81:00" of "0000:81:00.0". The kernel log does not name the PCI function.
+/// Removes the PCI function, which the kernel log does not name: "0000:81:00" for "0000:81:00.0".
 std::string place_of(const std::string& address) {
   return address.substr(0, address.rfind('.'));
 }
@@ -20,7 +20,7 @@ void XidTotals::add(const model::XidEvent& event, std::int64_t start_unix_millis
     return;
   Seen& seen = codes[event.code];
   const std::size_t source =
-      event.device == place ? 1 : 0;  // the kernel log does not name the function
+      event.device == place ? 1 : 0;  // an address without function is from the kernel log
   if (event.unix_milliseconds >= start_unix_milliseconds) ++seen.counts.at(source);
   seen.last_unix_milliseconds = std::max(seen.last_unix_milliseconds, event.unix_milliseconds);
 }

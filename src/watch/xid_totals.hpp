@@ -1,4 +1,4 @@
-// Counts Xids. Plain values, no I/O.
+// Counts the Xids of each device. Plain values, no I/O.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 
 namespace berth::watch {
 
-/// The position up to which a program has read the kernel log.
+/// How far a process has read the kernel log.
 struct LogPosition {
-  std::string boot;        // each boot numbers its records from 0; "": not known
+  std::string boot;  // id of the boot, because each boot numbers its records from 0; "": unknown
   std::int64_t last = -1;  // number of the last record that was read; -1: none
   bool operator==(const LogPosition&) const = default;
 };
@@ -22,20 +22,21 @@ struct LogPosition {
 /// The Xids since the sampler started.
 struct XidTotals {
   struct Seen {
-    std::array<std::uint64_t, 2> counts{};    // number of Xids by source: NVML, the kernel log
-    std::int64_t last_unix_milliseconds = 0;  // may be before the start
-    /// Both sources report the same events, but each may miss some events.
+    std::array<std::uint64_t, 2> counts{};    // number of events from NVML, and from the kernel log
+    std::int64_t last_unix_milliseconds = 0;  // may be before the sampler's start
+    /// Returns the number of events. Both sources report the same events, but each may miss some.
+    /// So take the larger number.
     [[nodiscard]] std::uint64_t count() const { return std::max(counts[0], counts[1]); }
   };
-  bool has_kernel_log = false;  // the kernel log has the Xids of every device
-  LogPosition log;              // the position after the last record with an Xid
+  bool has_kernel_log = false;  // the kernel log can be read; it has the Xids of all devices
+  LogPosition log;              // position of the last record with an Xid
   /// The key is the PCI address without the function. There is an entry for every device whose Xids
-  /// are or were reported by NVML.
+  /// NVML reports, or has reported.
   std::map<std::string, std::map<int, Seen>> devices;
 
-  /// An event before the start is not counted, but its time is stored.
+  /// Adds an event. An event from before the start is not counted, but its time is stored.
   void add(const model::XidEvent& event, std::int64_t start_unix_milliseconds);
-  /// The Xids of a device; nullptr if they are not known.
+  /// Returns the Xids of a device; nullptr if it is unknown whether it had any.
   [[nodiscard]] const std::map<int, Seen>* of(const model::Device& device) const;
 };
 

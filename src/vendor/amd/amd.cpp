@@ -19,7 +19,7 @@ using model::Reading;
 constexpr std::uint64_t kMegahertz = 1'000'000;
 
 struct Topology {
-  std::vector<KfdNode> gpus;  // the GPUs in kfd's order, which is how ROCm numbers them
+  std::vector<KfdNode> gpus;  // in the order of kfd, which is also the order of ROCm's numbers
 };
 
 Topology read_topology(const Roots& roots) {
@@ -50,11 +50,12 @@ void take_topology(const Topology& topology, model::Device& device) {
     // A node with CPU cores is an integrated GPU: older kernels show the CPU and its graphics as
     // one node.
     device.memory_unified = node.cpu_cores_count != 0;
-    return;  // partitions of a card share its address; the first partition is used
+    return;  // all partitions of a card have the same address; use the first
   }
 }
 
-/// The uuid in the form of ROCm's visibility variables: "GPU-" and sixteen hexadecimal digits.
+/// Returns the uuid in the form that ROCm's visibility variables accept: "GPU-" and sixteen
+/// hexadecimal digits.
 std::string uuid_from(const std::string& unique_id) {
   const bool hexadecimal = unique_id.find_first_not_of("0123456789abcdef") == std::string::npos;
   if (unique_id.size() != 16 || !hexadecimal) return {};
@@ -84,8 +85,8 @@ void read_memory(const std::string& folder, model::Device& device) {
   auto total = sysfs::number(folder + "/mem_info_vram_total");
   auto used = sysfs::number(folder + "/mem_info_vram_used");
   if (device.memory_unified) {
-    // Add the host memory that the GPU can use. Integrated graphics has little memory of its own,
-    // reserved at boot, so programs mostly use host memory.
+    // Add the host memory that the GPU may use. Only little memory is reserved for integrated
+    // graphics at boot, so programs mostly use host memory.
     total = sum(total, sysfs::number(folder + "/mem_info_gtt_total"));
     used = sum(used, sysfs::number(folder + "/mem_info_gtt_used"));
   }
@@ -152,8 +153,8 @@ void read_clocks(const std::string& folder, model::Device& device) {
   take("/pp_dpm_mclk", readings.clock_memory_mhz, readings.clock_memory_max_mhz);
 }
 
-/// Reads the link to the host from the driver. For many cards, the bus reports the wrong link: the
-/// one from the card to its on-board switch, which always runs at full speed.
+/// Reads the speed of the PCIe link from the driver. For many cards, the PCI bus reports the link
+/// between the card's chip and its on-board switch, which always runs at full speed.
 void read_link(const std::string& folder, model::Device& device) {
   const LinkLevel link = parse_link_levels(slurp(folder + "/pp_dpm_pcie", 4096).value_or(""));
   const auto generation = link.gts ? model::pcie_generation(*link.gts) : std::nullopt;
@@ -227,8 +228,8 @@ std::vector<model::Device> read_devices(const Roots& roots,
     if (!sysfs::mark_without_driver(device, {"amdgpu"})) {
       take_topology(topology, device);
       device.minor_number = sysfs::render_minor(folder);
-      // Do not read other files of a suspended card: old kernels wake the card for that, and new
-      // ones refuse.
+      // Read no other file of a suspended card. Old kernels would wake the card, and new kernels
+      // refuse.
       if (!card.suspended) read_awake(folder, topology, card, device);
     }
     devices.push_back(std::move(device));

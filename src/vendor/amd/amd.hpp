@@ -10,13 +10,13 @@
 
 namespace berth::amd {
 
-/// Every AMD GPU in `pci`, in the same order; Device::index is not set. Reads no file of a
-/// suspended GPU; its values come from the bus and from kfd.
+/// Returns all AMD GPUs in `pci`, in the same order; Device::index is not set. No file of a
+/// suspended GPU is read: its values come from the bus and from kfd.
 [[nodiscard]] std::vector<model::Device> read_devices(const Roots& roots,
                                                       const std::vector<model::PciDevice>& pci);
 
-/// Reads only utilization and power again, by the device's address. Do not call it for a suspended
-/// device, because that would wake it.
+/// Reads utilization and power again; the device's PCI address must be set. Do not call it for a
+/// suspended device, because the call would wake it.
 void read_load(const Roots& roots, model::Device& device);
 
 }  // namespace berth::amd

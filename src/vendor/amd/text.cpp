@@ -10,7 +10,7 @@
 namespace berth::amd {
 namespace {
 
-/// Removes an unsigned number from the front of `text`; nullopt if there is none.
+/// Removes an unsigned number from the front of `text` and returns it; nullopt if there is none.
 std::optional<std::uint64_t> take_number(std::string_view& text) {
   std::uint64_t value = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -28,7 +28,7 @@ std::optional<double> take_decimal(std::string_view& text) {
   return value;
 }
 
-/// The text after "N: "; empty if the line does not describe a clock level.
+/// Returns the text after the colon in a line "N: VALUE"; empty if the line has no colon.
 std::string_view level(std::string_view line) {
   const auto colon = line.find(':');
   if (colon == std::string_view::npos) return {};
@@ -39,7 +39,8 @@ bool in_use(std::string_view line) {
   return trim(line).ends_with('*');
 }
 
-/// The number, or 0. unique_id is decimal and may use all 64 bits.
+/// Converts text to a number; 0 if it is not a number. 64 bits, because unique_id needs all of
+/// them.
 std::uint64_t number_or_zero(std::string_view text) {
   std::uint64_t value = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -53,7 +54,8 @@ ClockLevels parse_clock_levels(std::string_view text) {
   for (const std::string_view line : split(text, '\n')) {
     std::string_view rest = level(line);
     const auto mhz = take_number(rest);
-    // Some boards also write "S: 19Mhz *" for a sleeping clock. The unit is always "Mhz".
+    // A line may also be "S: 19Mhz *", which some boards write for a sleeping clock. The unit is
+    // always "Mhz".
     if (!mhz || !trim(rest).starts_with("Mhz")) continue;
     if (in_use(line)) clocks.current_mhz = mhz;
     clocks.highest_mhz = std::max(clocks.highest_mhz.value_or(0), *mhz);
@@ -92,7 +94,7 @@ ErrorCounts parse_error_counts(std::string_view text) {
 
 std::string architecture_of(std::uint64_t gfx_target_version) {
   if (gfx_target_version == 0 || gfx_target_version > 999'999) return {};
-  // In the compiler's names, the minor version and the stepping have one hexadecimal digit each.
+  // The compiler's names have one hexadecimal digit each for the minor version and the stepping.
   return fmt::format("gfx{}{:x}{:x}", gfx_target_version / 10'000, gfx_target_version / 100 % 100,
                      gfx_target_version % 100);
 }

@@ -95,7 +95,7 @@ struct CUmemPoolProps {
   unsigned char reserved[53];
 };
 static_assert(sizeof(CUmemPoolProps) == 88);
-/// Attributes 1 to 3, which are not used here, control how a pool reuses memory.
+/// A pool attribute. Attributes 1 to 3 control how a pool reuses memory; they are not needed here.
 inline constexpr int CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4;
 
 struct CUDA_ARRAY_DESCRIPTOR {
@@ -117,7 +117,7 @@ struct CUDA_ARRAY_DESCRIPTOR_v1 {
 struct CUDA_ARRAY3D_DESCRIPTOR_v1 {
   unsigned Width, Height, Depth, Format, NumChannels, Flags;
 };
-/// Arrays with these flags get no memory when they are created.
+/// Flags of arrays that get no memory at their creation; memory is mapped later.
 inline constexpr unsigned CUDA_ARRAY3D_SPARSE = 0x40, CUDA_ARRAY3D_DEFERRED_MAPPING = 0x80;
 
 inline constexpr unsigned CU_MEMORYTYPE_HOST = 1, CU_MEMORYTYPE_DEVICE = 2, CU_MEMORYTYPE_ARRAY = 3;
@@ -147,7 +147,7 @@ struct CUDA_MEMCPY2D_v1 {
   unsigned dstPitch, WidthInBytes, Height;
 };
 static_assert(sizeof(CUDA_MEMCPY2D_v1) == 96);
-/// In CUDA_MEMCPY3D_PEER, the reserved pointers are contexts.
+/// Also used as CUDA_MEMCPY3D_PEER, in which the reserved pointers are contexts.
 struct CUDA_MEMCPY3D {
   std::size_t srcXInBytes, srcY, srcZ, srcLOD;
   unsigned srcMemoryType;
@@ -188,10 +188,10 @@ struct CUDA_MEM_ALLOC_NODE_PARAMS {
 };
 static_assert(sizeof(CUDA_MEM_ALLOC_NODE_PARAMS) == 120);
 
-/// cuGraphNodeGetType: kernels, and the types that concern memory.
+/// Results of cuGraphNodeGetType: kernels, and nodes that concern memory.
 inline constexpr int CU_GRAPH_NODE_TYPE_KERNEL = 0, CU_GRAPH_NODE_TYPE_GRAPH = 4,
                      CU_GRAPH_NODE_TYPE_MEM_ALLOC = 10, CU_GRAPH_NODE_TYPE_MEM_FREE = 11;
-/// cuGraphAddNode: only the parameters of memory nodes.
+/// Parameters of cuGraphAddNode; only the members for memory nodes are declared.
 struct CUgraphNodeParams {
   int type, reserved0[3];
   union {
@@ -213,7 +213,7 @@ struct CUDA_GRAPH_INSTANTIATE_PARAMS {
 };
 static_assert(sizeof(CUDA_GRAPH_INSTANTIATE_PARAMS) == 32);
 
-/// cuDeviceGetGraphMemAttribute
+/// Attributes for cuDeviceGetGraphMemAttribute.
 inline constexpr int CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT = 0,
                      CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT = 2;
 
@@ -246,7 +246,6 @@ struct CUlaunchConfig {
 static_assert(sizeof(CUlaunchConfig) == 56);
 
 inline constexpr int CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0;
-/// cuDeviceGetAttribute: the attributes that the simulated driver supports.
 inline constexpr unsigned CU_MEM_ATTACH_GLOBAL = 1;
 enum CUmem_advise : int {
   CU_MEM_ADVISE_SET_PREFERRED_LOCATION = 3,
@@ -258,6 +257,7 @@ enum CUmem_range_attribute : int {
 };
 inline constexpr CUdevice CU_DEVICE_INVALID = -2;
 
+/// The attributes of cuDeviceGetAttribute that the simulated driver supports.
 enum CUdevice_attribute : int {
   CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 1,
   CU_DEVICE_ATTRIBUTE_WARP_SIZE = 10,

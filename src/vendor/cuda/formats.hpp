@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-/// Bytes of an array element with this CUarray_format. For packed and planar video formats, this is
-/// at least the real size.
+/// Returns the bytes of an array element with this CUarray_format. For packed and planar video
+/// formats, the result may be larger than the real size.
 inline constexpr std::uint64_t bytes_of_format(unsigned format, unsigned channels) {
   switch (format) {
     case 0x02:  // 16-bit integers
@@ -42,7 +42,8 @@ inline constexpr std::uint64_t bytes_of_format(unsigned format, unsigned channel
   }
 }
 
-/// How many bytes a CUDA_MEMCPY2D or CUDA_MEMCPY3D copies. Returns false if the product overflows.
+/// Computes how many bytes a CUDA_MEMCPY2D or CUDA_MEMCPY3D copies. Returns false if the product
+/// overflows.
 template <typename Copy>
 [[nodiscard]] constexpr bool bytes_of_copy(const Copy& copy, std::uint64_t& bytes) {
   bytes = copy.WidthInBytes;

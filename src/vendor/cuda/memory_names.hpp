@@ -1,5 +1,5 @@
-// Tells by name which functions of the driver may take device memory. A newer driver may have
-// functions that this list lacks; memory that they take is not counted.
+// Finds by their names the driver functions that may allocate device memory. A newer driver may
+// have functions that this list lacks; memory that these functions allocate is not counted.
 #pragma once
 
 #include <string.h>
@@ -9,13 +9,13 @@
 namespace berth::vendor::cuda {
 
 enum class MemoryName {
-  kNone,     // takes no device memory: it describes or frees memory, or takes host memory
-  kOthers,   // gives access to memory that another process, interface or function took
-  kHidden,   // takes memory that only NVML shows: contexts, modules, streams
+  kNone,     // allocates no device memory: describes or frees it, or allocates host memory
+  kOthers,   // gives access to memory that others (process, API, function) allocated
+  kHidden,   // allocates memory that only NVML shows: contexts, modules, streams
   kUnknown,  // not in the list
 };
 
-/// True if the name suggests that the function takes memory.
+/// Whether the function's name suggests that it allocates memory.
 inline bool may_take_memory(const char* name) {
   constexpr const char* kParts[] = {"Alloc",  "Bind",     "Consumer", "Create",   "Import",
                                     "Load",   "Map",      "Open",     "Pool",     "Instantiate",
@@ -25,7 +25,7 @@ inline bool may_take_memory(const char* name) {
   return false;
 }
 
-/// The kind of a function that the guard does not wrap.
+/// Returns the kind of a driver function that the guard does not wrap.
 inline MemoryName memory_name(const char* name) {
   struct Row {
     const char* name;

@@ -15,7 +15,8 @@ namespace {
 using model::Absence;
 using model::Reading;
 
-/// The folder "…/drm/card0" in which i915 keeps its files; "" if there is none.
+/// Returns the path of the folder ".../drm/card0", in which i915 keeps its files; "" if it does not
+/// exist.
 std::string card_folder(const std::string& folder) {
   for (const std::string& name : list_folder(folder + "/drm"))
     if (name.starts_with("card") && to_number(std::string_view(name).substr(4)))
@@ -23,8 +24,8 @@ std::string card_folder(const std::string& folder) {
   return {};
 }
 
-/// Whether the GPU is integrated. Integrated Intel graphics is device 2 on the root bus; a card is
-/// behind a bridge.
+/// Whether the GPU is integrated. Intel's integrated GPU is device 2 of the root bus. A graphics
+/// card is behind a bridge.
 bool is_integrated(const model::PciDevice& pci) {
   const auto parts = split(pci.address, ':');
   return parts.size() == 3 && parts[1] == "00";
@@ -35,7 +36,7 @@ std::string name_of(const model::PciDevice& pci) {
   return pci.name.starts_with("Intel ") ? pci.name : "Intel " + pci.name;
 }
 
-/// Reads the throttle files. There is one per cause, containing "0" or "1" (Linux
+/// Reads why clocks are limited. There is one file per cause, which contains "0" or "1" (Linux
 /// Documentation/ABI: sysfs-driver-intel-i915, sysfs-driver-intel-xe).
 void read_throttling(const std::string& status, const std::string& prefix, model::Device& device) {
   struct Cause {
@@ -61,7 +62,8 @@ void read_i915(const std::string& folder, model::Device& device) {
   const std::string card = card_folder(folder);
   if (card.empty()) return;
   model::DeviceReadings& readings = device.readings;
-  // Since Linux 5.19, there are values per GT. The older files still exist.
+  // Since Linux 5.19, there are files for each GT (a part of the GPU). Older kernels only have the
+  // files in `card`.
   const std::string gt = card + "/gt/gt0/";
   readings.clock_graphics_mhz = sysfs::either(sysfs::number(gt + "rps_cur_freq_mhz"),
                                               sysfs::number(card + "/gt_cur_freq_mhz"));
@@ -89,7 +91,8 @@ void read_xe(const std::string& folder, model::Device& device) {
   if (total != 0) readings.memory_total_bytes = total;
 }
 
-/// Reads the energy in microjoules. Channel 1 is the card, channel 2 is the package (xe).
+/// Reads the energy counter in microjoules. In xe, channel 1 is the whole card, and channel 2 is
+/// only the package.
 void read_energy(const std::string& hwmon, model::Device& device) {
   device.readings.energy_millijoules =
       sysfs::either(sysfs::scaled(hwmon + "/energy1_input", 1, 1000),

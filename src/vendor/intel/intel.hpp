@@ -10,14 +10,14 @@
 
 namespace berth::intel {
 
-/// Every Intel GPU in `pci`, in the same order; Device::index is not set. Reads no file of a
-/// suspended GPU. sysfs does not report used memory; the inventory adds the sum over DRM clients
-/// (system/drm_fdinfo.hpp).
+/// Returns all Intel GPUs in `pci`, in the same order; Device::index is not set. No file of a
+/// suspended GPU is read. sysfs does not report used memory; the inventory adds the sum over DRM
+/// clients (system/drm_fdinfo.hpp).
 [[nodiscard]] std::vector<model::Device> read_devices(const Roots& roots,
                                                       const std::vector<model::PciDevice>& pci);
 
-/// Reads the energy counter again, by the device's address; sysfs does not report utilization. Do
-/// not call it for a suspended device, because that would wake it.
+/// Reads the energy counter again; the device's PCI address must be set. sysfs does not report
+/// utilization. Do not call it for a suspended device, because the call would wake it.
 void read_load(const Roots& roots, model::Device& device);
 
 }  // namespace berth::intel

@@ -30,12 +30,13 @@ constexpr std::uint32_t nvml_struct_version(std::uint32_t version) {
   return static_cast<std::uint32_t>(sizeof(Struct)) | (version << 24U);
 }
 
-struct nvmlPciInfo_t {                                      // of nvmlDeviceGetPciInfo_v3
-  char busIdLegacy[NVML_DEVICE_PCI_BUS_ID_BUFFER_V2_SIZE];  // "%04X:%02X:%02X.0"
+struct nvmlPciInfo_t {  // the result of nvmlDeviceGetPciInfo_v3
+  /// Printf format of the text: "%04X:%02X:%02X.0".
+  char busIdLegacy[NVML_DEVICE_PCI_BUS_ID_BUFFER_V2_SIZE];
   std::uint32_t domain, bus, device;
-  std::uint32_t pciDeviceId;  // device id << 16 | vendor id
+  std::uint32_t pciDeviceId;  // device id in the upper 16 bits, vendor id in the lower 16 bits
   std::uint32_t pciSubSystemId;
-  char busId[NVML_DEVICE_PCI_BUS_ID_BUFFER_SIZE];  // "%08X:%02X:%02X.0"
+  char busId[NVML_DEVICE_PCI_BUS_ID_BUFFER_SIZE];  // printf format of the text: "%08X:%02X:%02X.0"
 };
 static_assert(sizeof(nvmlPciInfo_t) == 68);
 
@@ -56,7 +57,7 @@ struct nvmlUtilization_t {
 static_assert(sizeof(nvmlUtilization_t) == 8);
 
 struct nvmlMemory_t {
-  std::uint64_t total, free, used;  // here `used` includes reserved memory
+  std::uint64_t total, free, used;  // in this version, `used` includes reserved memory
 };
 static_assert(sizeof(nvmlMemory_t) == 24);
 
@@ -67,9 +68,9 @@ struct nvmlMemory_v2_t {
 static_assert(sizeof(nvmlMemory_v2_t) == 40 &&
               nvml_struct_version<nvmlMemory_v2_t>(2) == 0x02000028);
 
-/// Limits of a control group's memory (nvml.h of CUDA 13.5): without a version member.
+/// Memory limits of a control group, without a version member (nvml.h of CUDA 13.5).
 struct nvmlSetMemoryLimits_v1_t {
-  const char* nameSpace;  // the full path of the group in sysfs
+  const char* nameSpace;  // the full path of the control group in sysfs
   std::uint64_t softLimit, hardLimit;
 };
 static_assert(sizeof(nvmlSetMemoryLimits_v1_t) == 24);
@@ -91,16 +92,16 @@ struct nvmlProcessInfo_v1_t {
 };
 static_assert(sizeof(nvmlProcessInfo_v1_t) == 16);
 
-/// The record of the _v2 and _v3 functions.
+/// The process record that functions named _v2 and _v3 write.
 struct nvmlProcessInfo_v2_t {
   std::uint32_t pid;
   std::uint64_t usedGpuMemory;
-  std::uint32_t gpuInstanceId, computeInstanceId;  // 0xffffffff without MIG
+  std::uint32_t gpuInstanceId, computeInstanceId;  // 0xffffffff if the process does not use MIG
 };
 static_assert(sizeof(nvmlProcessInfo_v2_t) == 24);
 
-/// The record of nvmlDeviceGetRunningProcessDetailList. The _v3 functions of drivers 535.43 to
-/// 535.86 also wrote it (nvitop issue 79).
+/// The process record of nvmlDeviceGetRunningProcessDetailList. The _v3 functions of drivers 535.43
+/// to 535.86 wrote this record, too (nvitop issue 79).
 struct nvmlProcessDetail_v1_t {
   std::uint32_t pid;
   std::uint64_t usedGpuMemory;
@@ -135,7 +136,7 @@ struct nvmlProcessesUtilizationInfo_t {
 };
 static_assert(sizeof(void*) != 8 || sizeof(nvmlProcessesUtilizationInfo_t) == 24);
 
-struct nvmlTemperature_t {  // of nvmlDeviceGetTemperatureV
+struct nvmlTemperature_t {  // argument of nvmlDeviceGetTemperatureV
   std::uint32_t version;    // nvml_struct_version<nvmlTemperature_t>(1)
   nvmlTemperatureSensors_t sensorType;
   std::int32_t temperature;
@@ -177,7 +178,7 @@ static_assert(sizeof(nvmlDeviceAttributes_t) == 40);
 
 // A MIG partition is a GPU instance (memory and engines) with a compute instance inside.
 struct nvmlGpuInstancePlacement_t {
-  std::uint32_t start, size;  // memory slices of the device
+  std::uint32_t start, size;  // both are counted in memory slices of the device
 };
 static_assert(sizeof(nvmlGpuInstancePlacement_t) == 8);
 
@@ -186,7 +187,7 @@ struct nvmlGpuInstanceProfileInfo_v2_t {
   std::uint32_t id, isP2pSupported, sliceCount, instanceCount, multiprocessorCount;
   std::uint32_t copyEngineCount, decoderCount, encoderCount, jpegCount, ofaCount;
   std::uint64_t memorySizeMB;                  // MiB
-  char name[NVML_DEVICE_NAME_V2_BUFFER_SIZE];  // "MIG 1g.10gb"
+  char name[NVML_DEVICE_NAME_V2_BUFFER_SIZE];  // name of the profile, such as "MIG 1g.10gb"
 };
 static_assert(sizeof(nvmlGpuInstanceProfileInfo_v2_t) == 152);
 
@@ -203,7 +204,7 @@ struct nvmlComputeInstanceProfileInfo_t {
 };
 static_assert(sizeof(nvmlComputeInstanceProfileInfo_t) == 36);
 
-struct nvmlComputeInstanceInfo_t {  // of nvmlComputeInstanceGetInfo_v2
+struct nvmlComputeInstanceInfo_t {  // the result of nvmlComputeInstanceGetInfo_v2
   nvmlDevice_t device;
   nvmlGpuInstance_t gpuInstance;
   std::uint32_t id, profileId;
@@ -213,7 +214,7 @@ static_assert(sizeof(nvmlComputeInstanceInfo_t) == 32);
 
 struct nvmlGpuFabricInfo_t {
   std::uint8_t clusterUuid[16];
-  nvmlReturn_t status;  // result of the registration with the fabric, once it is completed
+  nvmlReturn_t status;  // the result of the fabric registration, when `state` is "completed"
   std::uint32_t cliqueId;
   std::uint8_t state;  // NVML_GPU_FABRIC_STATE_…
 };
@@ -228,14 +229,14 @@ static_assert(sizeof(nvmlGridLicenseExpiry_t) == 16);
 
 struct nvmlGridLicensableFeature_t {
   nvmlGridLicenseFeatureCode_t featureCode;
-  std::uint32_t featureState;  // nonzero: licensed
+  std::uint32_t featureState;  // nonzero: the feature has a licence
   char licenseInfo[128], productName[128];
   std::uint32_t featureEnabled;
   nvmlGridLicenseExpiry_t licenseExpiry;
 };
 static_assert(sizeof(nvmlGridLicensableFeature_t) == 284);
 
-struct nvmlGridLicensableFeatures_t {  // of nvmlDeviceGetGridLicensableFeatures_v4
+struct nvmlGridLicensableFeatures_t {  // the result of nvmlDeviceGetGridLicensableFeatures_v4
   std::int32_t isGridLicenseSupported;
   std::uint32_t licensableFeaturesCount;
   nvmlGridLicensableFeature_t gridLicensableFeatures[3];
@@ -243,7 +244,8 @@ struct nvmlGridLicensableFeatures_t {  // of nvmlDeviceGetGridLicensableFeatures
 static_assert(sizeof(nvmlGridLicensableFeatures_t) == 860);
 
 struct nvmlConfComputeSystemState_t {
-  std::uint32_t environment, ccFeature, devToolsMode;  // ccFeature 1: on
+  /// ccFeature is 1 if confidential computing is on.
+  std::uint32_t environment, ccFeature, devToolsMode;
 };
 static_assert(sizeof(nvmlConfComputeSystemState_t) == 12);
 
@@ -270,9 +272,9 @@ struct nvmlGpmMetricsGet_t {
   nvmlGpmMetric_t metrics[NVML_GPM_METRIC_MAX];
 };
 
-struct nvmlEventData_t {  // of nvmlEventSetWait_v2
+struct nvmlEventData_t {  // the result of nvmlEventSetWait_v2
   nvmlDevice_t device;
-  std::uint64_t eventType, eventData;  // eventData: the Xid
+  std::uint64_t eventType, eventData;  // for Xid events, eventData is the Xid
   std::uint32_t gpuInstanceId, computeInstanceId;
 };
 static_assert(sizeof(void*) != 8 || sizeof(nvmlEventData_t) == 32);

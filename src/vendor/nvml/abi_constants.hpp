@@ -56,8 +56,8 @@ inline constexpr std::size_t NVML_DEVICE_VBIOS_VERSION_BUFFER_SIZE = 32;
 inline constexpr std::size_t NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE = 80;
 inline constexpr std::size_t NVML_SYSTEM_NVML_VERSION_BUFFER_SIZE = 80;
 
-/// Means "not available" in 64-bit members (usedGpuMemory under WDDM and WSL) and 32-bit members
-/// (gpuInstanceId without MIG).
+/// The value "not available" of 64-bit members (usedGpuMemory under WDDM and WSL) and of 32-bit
+/// members (gpuInstanceId without MIG).
 inline constexpr std::uint64_t NVML_VALUE_NOT_AVAILABLE_64 = ~std::uint64_t{0};
 inline constexpr std::uint32_t NVML_VALUE_NOT_AVAILABLE_32 = ~std::uint32_t{0};
 
@@ -139,7 +139,7 @@ enum nvmlValueType_t : std::uint32_t {
   NVML_VALUE_TYPE_SIGNED_INT = 5,
   NVML_VALUE_TYPE_UNSIGNED_SHORT = 6,
 };
-/// Fields of nvmlDeviceGetFieldValues.
+/// Field ids for nvmlDeviceGetFieldValues.
 inline constexpr std::uint32_t NVML_FI_DEV_ECC_SBE_VOL_TOTAL = 3, NVML_FI_DEV_ECC_DBE_VOL_TOTAL = 4,
                                NVML_FI_DEV_RETIRED_PENDING = 31, NVML_FI_DEV_MEMORY_TEMP = 82,
                                NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION = 83,
@@ -151,15 +151,15 @@ inline constexpr std::uint32_t NVML_FI_DEV_ECC_SBE_VOL_TOTAL = 3, NVML_FI_DEV_EC
                                NVML_FI_DEV_REMAPPED_FAILURE = 145, NVML_FI_DEV_POWER_AVERAGE = 185,
                                NVML_FI_DEV_POWER_INSTANT = 186,
                                NVML_FI_DEV_GET_GPU_RECOVERY_ACTION = 230;
-/// Scope of a field: all links together.
+/// Scope id of a field that sums over all NVLinks.
 inline constexpr std::uint32_t NVML_ALL_LINKS = 0xffffffff;
-/// Metrics of GPM, in percent. NVML_GPM_METRIC_MAX differs between versions of the header; this is
-/// its largest value, and drivers use only the first numMetrics entries.
+/// Ids of GPM metrics, whose values are in percent. NVML_GPM_METRIC_MAX differs between versions of
+/// the header. The largest value is used here; drivers read only the first numMetrics entries.
 inline constexpr std::uint32_t NVML_GPM_METRIC_SM_UTIL = 2, NVML_GPM_METRIC_ANY_TENSOR_UTIL = 5,
                                NVML_GPM_METRIC_DRAM_BW_UTIL = 10, NVML_GPM_METRIC_MAX = 333;
 inline constexpr std::uint32_t NVML_GPM_METRICS_GET_VERSION = 1, NVML_GPM_SUPPORT_VERSION = 1;
-/// NVML defines these as plain numbers, too. Kepler and Maxwell are 2 and 3; 11 and 12 were never
-/// published.
+/// An architecture's number; also a plain integer in NVML. 2 is Kepler, and 3 is Maxwell. The
+/// numbers 11 and 12 were never published.
 using nvmlDeviceArchitecture_t = std::uint32_t;
 inline constexpr std::uint32_t NVML_DEVICE_ARCH_KEPLER = 2, NVML_DEVICE_ARCH_MAXWELL = 3,
                                NVML_DEVICE_ARCH_PASCAL = 4, NVML_DEVICE_ARCH_VOLTA = 5,
@@ -168,7 +168,7 @@ inline constexpr std::uint32_t NVML_DEVICE_ARCH_KEPLER = 2, NVML_DEVICE_ARCH_MAX
                                NVML_DEVICE_ARCH_BLACKWELL = 10, NVML_DEVICE_ARCH_RUBIN = 13,
                                NVML_DEVICE_ARCH_UNKNOWN = 0xffffffff;
 inline constexpr std::uint32_t NVML_DEVICE_MIG_DISABLE = 0, NVML_DEVICE_MIG_ENABLE = 1;
-/// Profiles of MIG are numbered below these counts; a device has only some of them.
+/// All profile ids of MIG are below these counts. A device supports only some of the profiles.
 inline constexpr std::uint32_t NVML_GPU_INSTANCE_PROFILE_COUNT = 0x11,
                                NVML_COMPUTE_INSTANCE_PROFILE_COUNT = 0x8,
                                NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED = 0;
@@ -189,7 +189,7 @@ inline constexpr std::uint8_t NVML_GPU_FABRIC_STATE_NOT_SUPPORTED = 0,
 enum nvmlGpuVirtualizationMode_t : std::uint32_t {
   NVML_GPU_VIRTUALIZATION_MODE_NONE = 0,
   NVML_GPU_VIRTUALIZATION_MODE_PASSTHROUGH = 1,
-  NVML_GPU_VIRTUALIZATION_MODE_VGPU = 2,  // this process runs in the guest
+  NVML_GPU_VIRTUALIZATION_MODE_VGPU = 2,  // this process runs in a virtual machine with a vGPU
 };
 enum nvmlGridLicenseFeatureCode_t : std::uint32_t {
   NVML_GRID_LICENSE_FEATURE_CODE_VGPU = 1,

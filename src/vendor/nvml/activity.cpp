@@ -27,7 +27,7 @@ void set_parts(model::DeviceReadings& readings, Absence why) {
 
 Reading<double> percent_of(const nvmlGpmMetric_t& metric) {
   if (metric.nvmlReturn != NVML_SUCCESS) return absence(metric.nvmlReturn);
-  // Rounding in the driver yields values slightly above 100.
+  // The driver rounds, so accept values slightly above 100 and report them as 100.
   if (!std::isfinite(metric.value) || metric.value < 0 || metric.value > 101)
     return Absence::kFailed;
   return std::min(std::round(metric.value * 100) / 100, 100.0);
@@ -55,15 +55,16 @@ Reading<std::uint64_t> rate_of(const Reading<std::uint64_t>& before,
                                const Reading<std::uint64_t>& now, double seconds) {
   if (!now) return now.why;
   if (!before || seconds <= 0) return Absence::kNeedsTwoReadings;
-  // The counter fell: the driver was reloaded, or the links were reset.
+  // The counter is lower than before, because the driver was reloaded or the links were reset.
   if (*now < *before) return Absence::kFailed;
   const double rate = static_cast<double>(*now - *before) / seconds;
   if (rate > static_cast<double>(kMostBytesPerSecond)) return Absence::kFailed;
   return Reading<std::uint64_t>(static_cast<std::uint64_t>(rate)).over(seconds);
 }
 
-/// The address of the GPU at the other end of a link; "": an NVSwitch. nullopt: anything else, or
-/// the driver does not tell. A driver without the function for types is older than NVSwitches.
+/// Returns the address of the GPU at the other end of a link; "" if an NVSwitch is there. nullopt
+/// if it is anything else, or not known. A driver without DeviceGetNvLinkRemoteDeviceType is older
+/// than NVSwitches.
 std::optional<std::string> peer_of(Look& look, std::uint32_t link) {
   nvmlIntNvLinkDeviceType_t type = NVML_NVLINK_DEVICE_TYPE_UNKNOWN;
   const nvmlReturn_t code =
@@ -88,7 +89,7 @@ void read_nvlinks(Look& look, model::Device& device) {
   readings.nvlink_links_max = number_in(field, code);
   if (readings.nvlink_links_max && *readings.nvlink_links_max > kMostLinks)
     readings.nvlink_links_max = Absence::kFailed;
-  // Without links, there is nothing to read.
+  // A GPU that reports 0 NVLinks does not support them.
   if (readings.nvlink_links_max && *readings.nvlink_links_max == 0)
     readings.nvlink_links_max = Absence::kNotSupported;
   if (!readings.nvlink_links_max) {
@@ -174,7 +175,7 @@ void Activity::read_nvlink_rates(Look& look, Look::Clock::time_point now,
   const auto before = std::exchange(counted_, {});
   for (std::size_t i = 0; i < fields.size(); ++i) {
     counted_[i] = number_in(fields[i], code);
-    if (counted_[i]) counted_[i] = *counted_[i] * 1024;  // the driver counts KiB
+    if (counted_[i]) counted_[i] = *counted_[i] * 1024;  // the driver's counter is in KiB
   }
   const double seconds = counted_at_ ? seconds_between(*counted_at_, now) : 0;
   counted_at_ = now;

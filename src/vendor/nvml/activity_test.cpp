@@ -10,7 +10,8 @@ using std::chrono::seconds;
 
 namespace {
 
-// The function table holds plain function pointers, which keep their state in these variables.
+// Functions in the table are plain pointers and cannot capture, so they keep their state in these
+// variables.
 int allocated = 0, freed = 0;
 double sm = 60;
 nvmlReturn_t sampled = NVML_SUCCESS;
@@ -51,7 +52,7 @@ nvml::Api with_gpm() {
       return NVML_ERROR_INVALID_ARGUMENT;
     get->metrics[0].nvmlReturn = get->metrics[1].nvmlReturn = NVML_SUCCESS;
     get->metrics[0].value = sm;
-    get->metrics[1].value = 100.4;  // rounded up by the driver
+    get->metrics[1].value = 100.4;  // drivers may report slightly more than 100 %
     return NVML_SUCCESS;            // the third metric has no answer
   };
   api.DeviceGetFieldValues = fields;
@@ -97,8 +98,8 @@ TEST_CASE("the activity of a chip's parts needs two samples, and says its window
     sm = 4294967295.0;
     CHECK(test.parts(1).sm_active_percent.why == Absence::kFailed);
     sm = 60;
-    // A failed sample also discards the older one, because a mean since then would cover an unknown
-    // time.
+    // If a sample fails, the older sample is discarded, too. A mean over the gap would cover an
+    // unknown time.
     sampled = NVML_ERROR_UNKNOWN;
     CHECK(test.parts(1).sm_active_percent.why == Absence::kFailed);
     sampled = NVML_SUCCESS;
@@ -162,7 +163,8 @@ TEST_CASE("active NVLinks are counted by the GPU at the other end") {
       out += "[" + peer.pci_address + "]=" + std::to_string(peer.links) + " ";
     return out;
   };
-  // An old driver cannot tell what is at the other end; it knows no NVSwitches.
+  // An old driver does not report what is at the other end of a link. It is older than NVSwitches,
+  // so every end is a GPU.
   CHECK(peers() == "[0000:81:00.0]=2 [0000:c1:00.0]=1 ");
   test.api.DeviceGetNvLinkRemoteDeviceType = [](nvmlDevice_t, std::uint32_t link,
                                                 nvmlIntNvLinkDeviceType_t* type) {

@@ -1,6 +1,6 @@
-// Driver values that only the doctor reads: states that make a GPU unusable or slow. Never changes
-// a setting. The structs are plain bytes, because they are sent through a pipe by a child process
-// whose memory a driver may have corrupted.
+// Driver values that only `berth doctor` reads: states that make a GPU unusable or slow. Never
+// changes a setting. A child process, whose memory the driver may have corrupted, sends these
+// structs through a pipe. So they are plain bytes.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +9,22 @@
 
 namespace berth::nvml {
 
-/// The result of a call; `value` is valid only with NVML_SUCCESS.
+/// The result of a driver call. `value` is valid only if `code` is NVML_SUCCESS.
 struct Answer {
   std::uint32_t code = NVML_ERROR_FUNCTION_NOT_FOUND;
   std::uint64_t value = 0;
 
   [[nodiscard]] bool ok() const { return code == NVML_SUCCESS; }
-  /// Whether the GPU or the driver does not support this.
+  /// Whether the GPU or the driver does not support this call.
   [[nodiscard]] bool has_none() const {
     return code == NVML_ERROR_NOT_SUPPORTED || code == NVML_ERROR_FUNCTION_NOT_FOUND;
   }
 };
 
 struct Details {
-  Answer domain, bus, slot;      // PCI location
+  Answer domain, bus, slot;      // numbers of the PCI address
   Answer fabric;                 // NVML_GPU_FABRIC_STATE_…
-  Answer fabric_status;          // result of the registration with the fabric
+  Answer fabric_status;          // result of the registration with the NVLink fabric
   Answer virtualization;         // NVML_GPU_VIRTUALIZATION_MODE_…
   Answer unlicensed;             // number of features that are enabled without a licence
   Answer bar1_bytes;             //
@@ -35,13 +35,14 @@ struct Details {
 };
 [[nodiscard]] Details read_details(Look& look);
 
-/// State of the driver as a whole.
+/// Confidential computing: a state of the driver, not of a device.
 struct Confidential {
   Answer on, ready;
 };
 [[nodiscard]] Confidential read_confidential(const Api& api);
 
-/// The peer-to-peer status of two devices (NVML_P2P_STATUS_…), for the worse of the two directions.
+/// Returns the peer-to-peer status of two devices (NVML_P2P_STATUS_…). If the two directions
+/// differ, returns the worse one.
 [[nodiscard]] Answer read_peer(Look& look, nvmlDevice_t other);
 
 }  // namespace berth::nvml

@@ -66,8 +66,9 @@ void read_pci(Look& look, Device& device) {
   if (pci.bus > 0xff || pci.device > 0x1f) return;
   if (pci.domain == 0 && pci.bus == 0 && pci.device == 0 && pci.pciDeviceId == 0) return;  // Jetson
   device.pci_address = fmt::format("{:04x}:{:02x}:{:02x}.0", pci.domain, pci.bus, pci.device);
-  if (pci.pciDeviceId !=
-      0) {  // the driver puts the device id into the upper half, Berth the vendor id
+  // Swap the two halves: NVML has the device id in the upper half, and pci_id has the vendor id
+  // there.
+  if (pci.pciDeviceId != 0) {
     device.pci_id = (pci.pciDeviceId << 16U) | (pci.pciDeviceId >> 16U);
   }
 }
@@ -94,8 +95,8 @@ struct Memory {
   bool unified = false;
 };
 
-// The memory reading of a GPU that has no memory of its own (GB10, Grace, Jetson). For such a GPU,
-// drivers return NOT_SUPPORTED, or SUCCESS with zeros.
+// The memory of a GPU without memory of its own (GB10, Grace, Jetson). For such a GPU, drivers
+// return NOT_SUPPORTED, or SUCCESS with zeros.
 Memory no_memory(nvmlReturn_t code) {
   const bool unified = code == NVML_SUCCESS || code == NVML_ERROR_NOT_SUPPORTED;
   const Absence why = unified ? Absence::kNotSupported : absence(code);
@@ -107,8 +108,8 @@ Reading<std::uint64_t> part_of(std::uint64_t part, const Reading<std::uint64_t>&
   return checked<std::uint64_t>(NVML_SUCCESS, part, {0, *total});
 }
 
-// Tries version 2 first, because only it separates reserved from used memory. On any error, version
-// 1 may still work.
+// Reads the memory sizes. Tries version 2 of the call first, because only that separates reserved
+// from used memory. If it fails, version 1 may still work.
 Memory read_memory(Look& look, nvmlDevice_t handle) {
   nvmlMemory_v2_t second{};
   second.version = nvml_struct_version<nvmlMemory_v2_t>(2);
@@ -121,7 +122,7 @@ Memory read_memory(Look& look, nvmlDevice_t handle) {
     return memory;
   }
   if (code2 == NVML_ERROR_NO_PERMISSION)
-    return no_memory(code2);  // MIG is enabled, so version 1 fails as well
+    return no_memory(code2);  // The GPU has MIG enabled, so version 1 of the call would fail, too.
   nvmlMemory_t first{};
   const nvmlReturn_t code1 = look(look.api.DeviceGetMemoryInfo, handle, &first);
   if (code1 == NVML_ERROR_FUNCTION_NOT_FOUND) return no_memory(code2);
@@ -203,11 +204,11 @@ void read_clocks(Look& look, model::DeviceReadings& readings) {
 }
 
 Reading<std::uint64_t> throughput(Look& look, nvmlPcieUtilCounter_t counter) {
-  std::uint32_t kilobytes = 0;  // KiB per second
+  std::uint32_t kilobytes = 0;  // in KiB per second, despite the name
   const nvmlReturn_t code =
       look(look.api.DeviceGetPcieThroughput, look.device, counter, &kilobytes);
   Reading<std::uint64_t> reading = checked<std::uint64_t>(code, kilobytes, {0, 1U << 30U});
-  constexpr double kWindow = 0.02;  // nvml.h
+  constexpr double kWindow = 0.02;  // seconds over which the driver measures (nvml.h)
   if (reading) reading = *reading * 1024;
   return reading.over(kWindow);
 }
@@ -243,8 +244,8 @@ Reading<std::uint64_t> ecc_errors(Look& look, nvmlMemoryErrorType_t type) {
   return checked<std::uint64_t>(code, count, kCount);
 }
 
-// Reads counters, which start at 0 when the driver is loaded. Without ECC, the second call is not
-// made.
+// Reads the counts of ECC errors since the driver was loaded. If the GPU has no ECC, only one call
+// is made.
 void read_ecc(Look& look, model::DeviceReadings& readings) {
   readings.ecc_uncorrected = ecc_errors(look, NVML_MEMORY_ERROR_TYPE_UNCORRECTED);
   const bool unsupported =
@@ -282,8 +283,8 @@ constexpr std::array<Bit, 9> kThrottleBits = {{
     {NVML_CLOCKS_DISPLAY_SETTING, "display_clocks"},
 }};
 
-// Sets the health. "ok" requires that at least one check ran and found nothing. A device that
-// answers none of these calls is "not checked".
+// Sets the health. It is "ok" only if at least one check ran and found nothing. If the device
+// answered none of the calls, it is "not checked".
 void judge(bool throttle_answered, Device& device) {
   const model::DeviceReadings& readings = device.readings;
   if (readings.ecc_uncorrected.value_or(0) > 0)
@@ -296,8 +297,8 @@ void judge(bool throttle_answered, Device& device) {
   if (!device.health_reasons.empty()) device.health = Health::kDegraded;
 }
 
-/// Over how many seconds nvmlDeviceGetPowerUsage averages, from nvml.h: one second since Ampere,
-/// but not on GA100 (A100, A30); below 0: not known.
+/// Returns the number of seconds over which nvmlDeviceGetPowerUsage averages (nvml.h). 0: the value
+/// is not an average, as before Ampere and on GA100 (A100, A30). Below 0: unknown.
 double power_window(const Device& device) {
   const std::string& name = device.architecture;
   const bool is_instant = name == "kepler" || name == "maxwell" || name == "pascal" ||
@@ -305,7 +306,7 @@ double power_window(const Device& device) {
   return name.empty() ? -1 : is_instant ? 0 : 1;
 }
 
-/// The average power. If the driver does not report it, the power at this moment.
+/// Returns the average power. If the driver does not report it, returns the momentary power.
 Reading<std::uint64_t> power_of(Look& look, const Device& device) {
   auto power = number<std::uint64_t>(look, look.api.DeviceGetPowerUsage, kMilliwatts);
   if (power || power.why != Absence::kNotSupported) return power.over(power_window(device));
@@ -356,8 +357,8 @@ bool read_throttle(Look& look, Device& device) {
   for (const Bit& bit : kThrottleBits) {
     if ((reasons & bit.mask) != 0) device.throttle_reasons.emplace_back(bit.name);
   }
-  // hw_slowdown alone also occurs while clocks change. So it is reported as a throttle reason, but
-  // the device still counts as healthy.
+  // hw_slowdown is also set while clocks change. So it alone is only a throttle reason, and the
+  // device still counts as healthy.
   if ((reasons & NVML_CLOCKS_HW_THERMAL) != 0)
     device.health_reasons.emplace_back("throttle:hw_thermal");
   if ((reasons & NVML_CLOCKS_HW_POWER_BRAKE) != 0) {
@@ -466,7 +467,7 @@ model::Partition partition_of(Look& look, nvmlDevice_t handle, std::uint32_t ind
 }
 
 void read_partitions(Look& look, Device& device) {
-  constexpr std::uint32_t kMost = 64;  // 7 or 8 today; a limit against invalid counts
+  constexpr std::uint32_t kMost = 64;  // devices have 7 or 8; protects against invalid counts
   if (!device.mig_enabled.value_or(false)) return;
   std::uint32_t count = 0;
   const nvmlReturn_t counted = look(look.api.DeviceGetMaxMigDeviceCount, look.device, &count);
@@ -475,7 +476,7 @@ void read_partitions(Look& look, Device& device) {
     nvmlDevice_t handle = nullptr;
     const nvmlReturn_t code =
         look(look.api.DeviceGetMigDeviceHandleByIndex, look.device, index, &handle);
-    if (code == NVML_ERROR_NOT_FOUND) continue;  // some indices are not in use
+    if (code == NVML_ERROR_NOT_FOUND) continue;  // no partition has this index
     if (code != NVML_SUCCESS || handle == nullptr) {
       device.partitions_unknown = code == NVML_SUCCESS ? model::Absence::kFailed : absence(code);
       continue;

@@ -1,4 +1,4 @@
-// One test case for each known deviation of drivers from the documentation.
+// Each test case simulates one known deviation of drivers from the documentation.
 #include "vendor/nvml/device.hpp"
 
 #include <doctest/doctest.h>
@@ -14,8 +14,8 @@ using berth::nvml::Look;
 
 namespace {
 
-// The function table holds plain function pointers, so its lambdas cannot capture. They store their
-// state in these variables.
+// Functions in the table are plain pointers and cannot capture. They keep their state in these
+// variables.
 int calls = 0;
 std::uint32_t seen_version = 0;
 
@@ -348,7 +348,7 @@ TEST_CASE(
   static Look* slow = nullptr;
   Api api = healthy();
   api.DeviceGetTemperature = [](nvmlDevice_t, nvmlTemperatureSensors_t, std::uint32_t* celsius) {
-    slow->slowest = std::chrono::hours(1);  // pretends that a call took that long
+    slow->slowest = std::chrono::hours(1);  // as if this call had taken an hour
     *celsius = 64;
     return NVML_SUCCESS;
   };
@@ -364,7 +364,7 @@ TEST_CASE(
   CHECK(*device.readings.memory_used_bytes == 10ULL << 30U);
   CHECK(*device.readings.temperature_celsius == 64);
   CHECK(device.readings.fan_percent.why == Absence::kNoAnswer);
-  CHECK(device.health == Health::kOk);  // a check ran and found nothing
+  CHECK(device.health == Health::kOk);  // at least one check ran and found nothing
 }
 
 TEST_CASE("if a driver is too slow for a device's health, the device does not answer") {
@@ -453,7 +453,7 @@ TEST_CASE("PCIe throughput blocks, so it is read only on request") {
 TEST_CASE("text from the driver is bounded, printable and never an option of ours") {
   Api api = healthy();
   api.DeviceGetName = [](nvmlDevice_t, char* out, std::uint32_t size) {
-    std::memset(out, 'x', size);  // no terminator
+    std::memset(out, 'x', size);  // the driver's text has no terminating NUL
     out[0] = '\x1b';
     return NVML_SUCCESS;
   };

@@ -31,9 +31,9 @@ Loaded load(const char* path) {
   return loaded;
 }
 
-// Whether the library itself is missing: "NAME: cannot open shared object file: No such file or
-// directory". If NAME is another library, NVML is present but one of its dependencies is missing,
-// so the installation is broken.
+// Whether NVML itself is missing. The loader then says "NAME: cannot open shared object file: No
+// such file or directory", and NAME is `path`. If NAME is another library, NVML is installed but
+// one of its dependencies is missing.
 bool is_absent(const Loaded& loaded, const std::string& path) {
   return loaded.complaint.starts_with(path + ":") &&
          loaded.complaint.find("No such file") != std::string::npos;

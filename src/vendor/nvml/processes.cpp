@@ -1,9 +1,9 @@
-// How large are the driver's records? nvmlDeviceGetComputeRunningProcesses writes 16 bytes each,
-// and _v2 and _v3 write 24. But _v3 writes 32 in drivers 535.43 to 535.86, and 16 according to one
-// report, so the driver's version does not decide it. Therefore the buffer is large enough for the
-// largest record and filled with a known byte before the call; where the changed bytes end shows
-// the size. Some drivers clear more bytes than they fill. In that case, Berth chooses the size with
-// which every record is plausible.
+// Finds out how large the driver's records are. nvmlDeviceGetComputeRunningProcesses writes 16
+// bytes each, and _v2 and _v3 write 24. But _v3 writes 32 in drivers 535.43 to 535.86, and 16
+// according to one report, so the driver's version does not decide it. Therefore the buffer is
+// large enough for the largest record, and is filled with a known byte before the call. The end of
+// the changed bytes shows the size. Some drivers clear more bytes than they fill. In that case,
+// Berth chooses the size with which every record is plausible.
 #include "vendor/nvml/processes.hpp"
 
 #include <algorithm>
@@ -24,13 +24,13 @@ namespace {
 constexpr std::size_t kSmallRecord = sizeof(nvmlProcessInfo_v1_t);
 constexpr std::size_t kUsualRecord = sizeof(nvmlProcessInfo_v2_t);
 constexpr std::array<std::size_t, 3> kStrides = {kUsualRecord, kLargestRecord,
-                                                 kSmallRecord};  // most common first
+                                                 kSmallRecord};  // the most common size first
 
-constexpr std::uint32_t kMostPid = 1U << 22U;  // PID_MAX_LIMIT of 64-bit Linux
+constexpr std::uint32_t kMostPid = 1U << 22U;  // the highest pid of 64-bit Linux (PID_MAX_LIMIT)
 constexpr std::uint32_t kMostInstances = 1024;
 constexpr std::uint32_t kFirstCapacity = 64;
 constexpr std::uint32_t kMostRecords = 1U << 17U;
-constexpr int kMostTries = 6;  // after this many retries, the list counts as unreadable
+constexpr int kMostTries = 6;  // failed attempts after which the list counts as unreadable
 
 template <typename T>
 T load(const unsigned char* at) {
@@ -95,8 +95,9 @@ List records_of(std::span<const unsigned char> buffer, std::uint32_t count) {
   return list;
 }
 
-// Reads a list. One call is enough if the list fits into the buffer, which is nearly always the
-// case. Otherwise the driver returns the needed size, but the list may have grown by the next call.
+// Reads a list of processes. One call is enough if the list fits into the buffer, as it nearly
+// always does. If it does not fit, the driver returns the needed size, but the list may have grown
+// before the next call.
 List read_list(Look& look, nvmlDevice_t handle, ListFunction function) {
   std::uint32_t capacity = kFirstCapacity;
   for (int tries = 0; tries < kMostTries; ++tries) {
@@ -132,8 +133,8 @@ std::string partition_of(const ProcessRecord& record, const model::Device& devic
   return {};
 }
 
-// Merges rows of the same process: a process that computes and draws is in two lists, with the same
-// memory in both.
+// Merges the rows of one process. A process that both computes and draws is in two lists, and both
+// show the same memory.
 void merge_same(std::vector<DeviceProcess>& rows) {
   const auto key = [](const DeviceProcess& row) {
     return std::tie(row.host_pid, row.partition_uuid);
@@ -171,8 +172,8 @@ std::optional<Absence> problem_of(const List& list) {
   return std::nullopt;
 }
 
-// Adds the rows of all three lists. Returns why the list of compute processes could not be read;
-// only this list decides whether the device is in use. Many devices lack the other lists.
+// Adds the rows of the three lists (compute, graphics, MPS). Returns why the compute list could not
+// be read: only that list decides whether the device is in use. Many devices lack the other lists.
 std::optional<Absence> read_kinds(Look& look, nvmlDevice_t handle, const model::Device& device,
                                   const std::string& partition, Processes& processes) {
   const Api& api = look.api;
@@ -204,8 +205,9 @@ std::optional<Absence> read_kinds(Look& look, nvmlDevice_t handle, const model::
   return why_not;
 }
 
-// In a container, the driver may deny access to the parent of a MIG device, but not to its
-// partitions. If one partition is unreadable, the whole result is unknown.
+// Reads the lists of a MIG device's partitions. In a container, the driver may deny access to the
+// device itself, but not to its partitions. If one partition cannot be read, the whole result is
+// unknown.
 std::optional<Absence> read_partition_lists(Look& look, const model::Device& device,
                                             Processes& processes) {
   std::optional<Absence> why_not;
@@ -226,9 +228,9 @@ struct Shares {
   std::vector<nvmlProcessUtilizationSample_t> samples;
 };
 
-// The time shares of processes since `since`. NOT_FOUND means that no process was active since
-// then. The returned count can be larger than the number of rows that the driver wrote; the other
-// rows are old or zero. So this function also compares each row with `since`.
+// Reads each process's share of the device's time after `since`. NOT_FOUND means that no process
+// was active. The returned count can be larger than the number of rows that the driver wrote, and
+// the other rows are old or zero. So each row's time is compared with `since`, too.
 Shares read_shares(Look& look, std::uint64_t since) {
   std::uint32_t capacity = 128;
   for (int tries = 0; tries < kMostTries && capacity <= kMostRecords; ++tries) {
@@ -255,14 +257,14 @@ Shares read_shares(Look& look, std::uint64_t since) {
   return {NVML_ERROR_UNKNOWN, {}};
 }
 
-// A time share as a reading. The driver adds samples of different times, so slightly more than 100
-// % is valid and shown unchanged. Much more is invalid.
+// Converts a time share to a reading. The driver adds samples of different times, so slightly more
+// than 100 % is valid and shown as it is. Much more than that is invalid.
 model::Reading<double> share(std::uint32_t percent) {
   if (percent > 200) return Absence::kFailed;
   return static_cast<double>(percent);
 }
 
-// The newest sample of a process. Samples are sorted by pid, then by time.
+// Returns the newest sample of a process. The samples are sorted by pid, then by time.
 const nvmlProcessUtilizationSample_t* newest_of(const Shares& shares, const DeviceProcess& row) {
   const auto after =
       std::upper_bound(shares.samples.begin(), shares.samples.end(), row.host_pid.value_or(0),
@@ -281,7 +283,7 @@ void add_shares(const Shares& shares, std::vector<DeviceProcess>& rows) {
       continue;
     }
     const nvmlProcessUtilizationSample_t* newest = newest_of(shares, row);
-    // The driver lists only active processes, so a process without a row used 0 %.
+    // The driver lists only active processes. A process without a sample used 0 %.
     row.sm_percent = share(newest != nullptr ? newest->smUtil : 0);
     row.encoder_percent = share(newest != nullptr ? newest->encUtil : 0);
     row.decoder_percent = share(newest != nullptr ? newest->decUtil : 0);

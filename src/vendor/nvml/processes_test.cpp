@@ -35,7 +35,8 @@ void write_record(void* out, std::size_t index, std::size_t stride, std::uint32_
   std::memcpy(static_cast<unsigned char*>(out) + index * stride, &record, stride);
 }
 
-// A list of `entries` processes: pids from 100, (i + 1) MiB each.
+// A driver function that lists `entries` processes. The pids start at 100, and process i has (i +
+// 1) MiB.
 template <std::size_t stride, std::uint32_t entries>
 nvmlReturn_t list(nvmlDevice_t, std::uint32_t* count, void* out) {
   const std::uint32_t capacity = *count;
@@ -67,7 +68,7 @@ void check_stride() {
   check_pids(read(api), 1);
   api.DeviceGetComputeRunningProcesses = list<stride, 5>;
   check_pids(read(api), 5);
-  api.DeviceGetComputeRunningProcesses = list<stride, 64>;  // exactly fills the first buffer
+  api.DeviceGetComputeRunningProcesses = list<stride, 64>;  // as many as the first buffer can hold
   check_pids(read(api), 64);
 }
 
@@ -124,7 +125,7 @@ TEST_CASE("trap 3: a list that does not fit is requested again, even if it has g
     const std::uint32_t capacity = *count;
     *count = size;
     if (capacity < size) {
-      size += 60;  // more than the reserve for growth, so the next call fails too
+      size += 60;  // grows by more than the spare room, so that the next call fails, too
       return NVML_ERROR_INSUFFICIENT_SIZE;
     }
     for (std::uint32_t i = 0; i < size; ++i)
@@ -288,7 +289,8 @@ TEST_CASE("trap 4: the newest row counts, stale and empty rows do not, and 130 p
     samples[2] = {101, since - 1, 55, 0, 0, 0};          // stale
     samples[3] = {102, since + 1, 130, 0, 0, 0};         // above the valid range
     samples[4] = {103, since + 1, 0xffffffff, 0, 0, 0};  // nonsense
-    for (int i = 5; i < 100; ++i) samples[i] = {};       // the count is always 100
+    // The driver's count is 100, but only 5 rows are real.
+    for (int i = 5; i < 100; ++i) samples[i] = {};
     *count = 100;
     return NVML_SUCCESS;
   };
@@ -354,7 +356,7 @@ TEST_CASE("a list of graphics processes does not replace that of compute process
     return NVML_ERROR_NOT_SUPPORTED;
   };
   CHECK(read(api).why_not == Absence::kNotSupported);
-  // A list that never fits its buffer.
+  // Each call reports one process more than fits into the buffer.
   api.DeviceGetComputeRunningProcesses = [](nvmlDevice_t, std::uint32_t* count,
                                             void*) -> nvmlReturn_t {
     *count += 1;

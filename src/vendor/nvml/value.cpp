@@ -29,7 +29,7 @@ model::Absence absence(nvmlReturn_t code) {
 
 std::string text_of(const char* buffer, std::size_t size) {
   std::string text = printable({buffer, strnlen(buffer, size)});
-  if (text == "N/A") text.clear();  // Jetson reports this as driver version
+  if (text == "N/A") text.clear();  // Jetson reports "N/A" as driver version
   return text;
 }
 

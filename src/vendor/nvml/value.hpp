@@ -1,5 +1,5 @@
-// Checks a driver's answer before it becomes a reading: the code can be an error, the value can be
-// a "not available" sentinel or out of range. None of these may become 0.
+// Checks a driver's answer before it becomes a reading. The return code can be an error. The value
+// can mean "not available", or be out of range. None of these may become 0.
 #pragma once
 
 #include <algorithm>
@@ -14,17 +14,18 @@
 
 namespace berth::nvml {
 
-/// Why a call with this return code gave no reading; meaningless for NVML_SUCCESS.
+/// Converts an error code of NVML to the reason why there is no reading. Do not call it for
+/// NVML_SUCCESS.
 [[nodiscard]] model::Absence absence(nvmlReturn_t code);
 
-/// The valid range of a reading; values outside it are driver errors.
+/// The valid range of a reading. A value outside is an error of the driver.
 struct Range {
   std::uint64_t least = 0;
   std::uint64_t most = 0;
 };
 inline constexpr Range kPercent{0, 100};
-inline constexpr Range kFanPercent{
-    0, 150};  // the driver's documentation says that it may be above 100
+inline constexpr Range kFanPercent{0,
+                                   150};  // fans may run above 100 %, as NVML's documentation says
 inline constexpr Range kCelsius{1, 200};
 inline constexpr Range kMilliwatts{1, 2'000'000};
 inline constexpr Range kMegahertz{1, 100'000};
@@ -34,7 +35,8 @@ inline constexpr Range kCount{0, std::uint64_t{1} << 48};
 inline constexpr Range kMillijoules{0, std::uint64_t{1} << 60};
 inline constexpr Range kMemory{1, std::uint64_t{1} << 50};
 
-/// Checks `code`, then the sentinel (all bits set), then the range (kFailed outside).
+/// Converts a value to a reading. First checks `code`. If all bits of `raw` are set, the value is
+/// not supported. If it is outside the range, the reading is kFailed.
 template <typename To, typename Raw>
 [[nodiscard]] model::Reading<To> checked(nvmlReturn_t code, Raw raw, Range range) {
   if (code != NVML_SUCCESS) return absence(code);
@@ -43,10 +45,10 @@ template <typename To, typename Raw>
   return static_cast<To>(raw);
 }
 
-/// The state of reading one device. After the device is lost, no more calls are made: each could
+/// The state while one device is read. After the device is lost, no more calls are made: each could
 /// take long, and none can succeed. A call is also skipped if it would end after `until`, assuming
-/// that it takes as long as the slowest call so far: partial values in time are better than a late
-/// scan.
+/// that it takes as long as the slowest call so far. Some values in time are better than all values
+/// too late.
 struct Look {
   using Clock = std::chrono::steady_clock;
 
@@ -57,7 +59,7 @@ struct Look {
   bool late = false;
   Clock::duration slowest{};
 
-  /// Calls a function of the table. If it is missing, returns FUNCTION_NOT_FOUND.
+  /// Calls a function of the table. Returns FUNCTION_NOT_FOUND if the library lacks the function.
   template <typename... Parameters>
   nvmlReturn_t operator()(nvmlReturn_t (*function)(Parameters...),
                           std::type_identity_t<Parameters>... arguments) {
@@ -73,10 +75,10 @@ struct Look {
   }
 };
 
-/// Printable text from a driver's buffer, which need not be terminated; "" for "N/A".
+/// Returns the printable text in a driver's buffer, which may lack a terminating NUL; "" for "N/A".
 [[nodiscard]] std::string text_of(const char* buffer, std::size_t size);
-/// Like text_of(), but "" unless the text consists only of letters, digits and '-'. This makes it
-/// safe in an environment variable.
+/// Returns the uuid in a driver's buffer; "" if it has other characters than letters, digits and
+/// '-'. So the result is safe in an environment variable.
 [[nodiscard]] std::string uuid_of(const char* buffer, std::size_t size);
 
 }  // namespace berth::nvml

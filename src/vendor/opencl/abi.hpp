@@ -1,4 +1,4 @@
-// The part of OpenCL's ABI that Berth uses. Values and layouts as in the Khronos headers
+// The part of OpenCL's ABI that Berth uses. Values and layouts come from the Khronos headers
 // (OpenCL-Headers, CL/cl.h and CL/cl_ext.h, Apache-2.0).
 #pragma once
 
@@ -33,17 +33,18 @@ constexpr std::uint32_t kDeviceName = 0x102B;
 constexpr std::uint32_t kDeviceVendor = 0x102C;
 constexpr std::uint32_t kDriverVersion = 0x102D;
 constexpr std::uint32_t kDeviceHostUnifiedMemory = 0x1035;
-constexpr std::uint32_t kDevicePciBusInfoKhr = 0x410F;  // cl_khr_pci_bus_info: PciBusInfo
-constexpr std::uint32_t kDevicePciBusIdNv = 0x4008;     // cl_nv_device_attribute_query
+constexpr std::uint32_t kDevicePciBusInfoKhr = 0x410F;  // cl_khr_pci_bus_info; returns PciBusInfo
+/// The numbers of the PCI address, in NVIDIA's extension cl_nv_device_attribute_query.
+constexpr std::uint32_t kDevicePciBusIdNv = 0x4008;
 constexpr std::uint32_t kDevicePciSlotIdNv = 0x4009;
 constexpr std::uint32_t kDevicePciDomainIdNv = 0x400A;
-constexpr std::uint32_t kDeviceTopologyAmd = 0x4037;  // cl_amd_device_attribute_query: TopologyAmd
+constexpr std::uint32_t kDeviceTopologyAmd = 0x4037;  // AMD's extension; returns TopologyAmd
 
 constexpr std::uint64_t kQueueProfilingEnable = 1U << 1;
 constexpr std::uint64_t kMemReadWrite = 1U << 0;
 constexpr std::uint64_t kMemAllocHostPtr = 1U << 4;
 constexpr std::uint64_t kMapReadWrite = 1U << 0 | 1U << 1;
-constexpr std::uint32_t kProfilingStart = 0x1282;  // nanoseconds
+constexpr std::uint32_t kProfilingStart = 0x1282;  // the time is in nanoseconds
 constexpr std::uint32_t kProfilingEnd = 0x1283;
 constexpr std::int32_t kMemObjectAllocationFailure = -4;
 constexpr std::int32_t kOutOfResources = -5;

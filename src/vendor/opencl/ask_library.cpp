@@ -1,4 +1,4 @@
-// The child's side of the pipe. It runs the vendor's code.
+// Calls the OpenCL library. This runs the vendors' code, so only a child process does it.
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -26,7 +26,7 @@ std::string loader_message() {
   return message == nullptr ? std::string() : message;
 }
 
-/// Opens a library. Returns the loader's message on failure, "" on success. The library stays open,
+/// Opens a library. Returns the loader's error message; "" on success. The library is never closed,
 /// because its threads may still run when this process exits.
 std::string open(const std::string& file, Library& library) {
   void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -39,7 +39,7 @@ std::string open(const std::string& file, Library& library) {
   return {};
 }
 
-/// The text that an info call returns, up to its first NUL.
+/// Returns the text that an info function of OpenCL writes, up to the first NUL.
 template <typename Call>
 std::string text_of(Call&& call) {
   std::array<char, kLongestText + 1> bytes{};
@@ -64,8 +64,8 @@ std::string address(std::uint32_t domain, std::uint32_t bus, std::uint32_t slot,
   return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", domain, bus, slot, function);
 }
 
-/// The PCI address of a device. Tries the standard extension, then the older ones of NVIDIA and
-/// AMD.
+/// Reads the PCI address of a device. Tries the standard extension first, then the older extensions
+/// of NVIDIA and AMD.
 std::string pci_address(const Library& library, DeviceId device) {
   PciBusInfo info{};
   if (value_of(library, device, kDevicePciBusInfoKhr, info))

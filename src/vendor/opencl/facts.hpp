@@ -1,4 +1,4 @@
-// The result of the child that calls the OpenCL library, and its encoding on the pipe.
+// What the child that calls the OpenCL library has found, and how it is encoded on the pipe.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +13,26 @@ namespace berth::opencl {
 
 struct DeviceFacts {
   std::string platform, name, vendor, driver_version;
-  std::uint64_t type = 0;  // CL_DEVICE_TYPE bits
+  std::uint64_t type = 0;  // bits such as CL_DEVICE_TYPE_GPU
   std::uint64_t memory_bytes = 0;
   std::uint32_t compute_units = 0, clock_mhz = 0;
   bool available = false, unified = false;
-  std::string pci_address;  // "" unknown
+  std::string pci_address;  // "": unknown
   DeviceId handle =
       nullptr;  // only valid in the process that called the library; encode() leaves it out
 };
 
 struct Facts {
-  bool loaded = false;  // false: `problem` is the message of the loader
+  bool loaded = false;  // false: `problem` is the error message of the loader
   std::string problem;
   std::vector<DeviceFacts> devices;
 };
 
 [[nodiscard]] std::string encode(const Facts& facts);
-/// Reads what encode() wrote; nullopt if the bytes are not a valid encoding.
+/// Decodes the bytes that encode() made; nullopt if they are invalid.
 [[nodiscard]] std::optional<Facts> decode(std::string_view bytes);
 
-/// Opens the library and reads everything. This runs a vendor's code, which may hang or crash, so
+/// Opens the library and reads all devices. This runs vendors' code, which may hang or crash. So
 /// only a child process may call it.
 [[nodiscard]] Facts ask_library(const std::string& file);
 

@@ -1,5 +1,4 @@
-// A libOpenCL for tests. It has one device, or fails in the way that the variable FAKE_OPENCL
-// names.
+// A libOpenCL for tests with one device. The variable FAKE_OPENCL makes it fail in a certain way.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +22,7 @@ static int is(const char* what) {
 }
 
 static int32_t give(const void* from, size_t bytes, size_t room, void* value, size_t* size) {
-  if (bytes > room) return -30;  // CL_INVALID_VALUE
+  if (bytes > room) return -30;  // -30 is CL_INVALID_VALUE
   memcpy(value, from, bytes);
   *size = bytes;
   return 0;
@@ -39,7 +38,7 @@ int32_t clGetPlatformIDs(uint32_t room, void** platforms, uint32_t* count) {
     for (int i = 0; i < 150; ++i) usleep(10000);
   if (is("crash")) abort();
   if (is("exit")) _exit(0);
-  if (is("none")) return -1001;  // CL_PLATFORM_NOT_FOUND_KHR
+  if (is("none")) return -1001;  // -1001 is CL_PLATFORM_NOT_FOUND_KHR
   printf("platforms print what they like\n");
   fflush(stdout);
   if (room > 0) platforms[0] = &one_platform;
@@ -49,7 +48,7 @@ int32_t clGetPlatformIDs(uint32_t room, void** platforms, uint32_t* count) {
 
 int32_t clGetPlatformInfo(void* platform, uint32_t key, size_t room, void* value, size_t* size) {
   (void)key;
-  if (platform == NULL) return -32;  // CL_INVALID_PLATFORM
+  if (platform == NULL) return -32;  // -32 is CL_INVALID_PLATFORM
   return give("Fake", 5, room, value, size);
 }
 
@@ -68,7 +67,7 @@ int32_t clGetDeviceInfo(void* device, uint32_t key, size_t room, void* value, si
   const uint32_t units = 60;
   const uint32_t yes = 1;
   const uint32_t bus[4] = {0, 0x81, 0, 0};
-  if (device == NULL) return -33;  // CL_INVALID_DEVICE
+  if (device == NULL) return -33;  // -33 is CL_INVALID_DEVICE
   switch (key) {
     case 0x1000:
       return give(&type, sizeof type, room, value, size);

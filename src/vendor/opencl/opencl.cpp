@@ -30,8 +30,8 @@ namespace {
 
 constexpr std::size_t kMostBytes = 1 << 20;
 
-/// In the scanning process: closes all descriptors except the pipe, which becomes 3; discards the
-/// output of platforms; ends if the parent dies.
+/// Isolates the child that scans the devices. Its pipe becomes descriptor 3, and all others are
+/// closed. The output of platforms is discarded. The child ends if its parent dies.
 void isolate(int pipe, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
@@ -48,8 +48,8 @@ void isolate(int pipe, pid_t parent) {
   ::syscall(SYS_close_range, 4U, ~0U, 0U);
 }
 
-/// Creates a temporary folder for files that platforms write when they start (PoCL writes to
-/// ~/.cache), so that a scan leaves no files behind; "" if none can be created.
+/// Creates a temporary folder, so that a scan leaves no files behind: platforms write files when
+/// they start (PoCL writes to ~/.cache). "" if no folder can be created.
 std::string new_cache_folder() {
   for (const std::string& place :
        {env_nonempty("TMPDIR").value_or("/tmp"), std::string("/tmp"), std::string("/dev/shm")}) {
@@ -66,12 +66,12 @@ std::string new_cache_folder() {
     for (const char* variable : {"XDG_CACHE_HOME", "POCL_CACHE_DIR"})
       ::setenv(variable, cache_folder.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
   const bool told = write_all(3, encode(ask_library(library)));
-  // Skip exit handlers: those of Berth belong to the parent process, and those of the platforms
-  // would wait for their threads.
+  // Use _exit() to skip exit handlers: those of Berth belong to the parent process, and those of
+  // the platforms would wait for their threads.
   ::_exit(told ? 0 : 1);
 }
 
-/// Signals that the process between Berth and the scan waits for or ignores.
+/// The signals that the guardian process, which starts the scan for Berth, waits for or ignores.
 sigset_t awaited_signals() {
   sigset_t all;
   ::sigemptyset(&all);
@@ -79,8 +79,9 @@ sigset_t awaited_signals() {
   return all;
 }
 
-/// A process between Berth and the scan. It removes the folder when the scan ends, when Berth asks
-/// by SIGTERM, or when Berth itself ends, also by SIGKILL or Ctrl-C. `before`: Berth's signal mask.
+/// The guardian process between Berth and the scan. It removes the temporary folder when the scan
+/// ends, when Berth sends SIGTERM, or when Berth itself ends, even by SIGKILL or Ctrl-C. `before`:
+/// Berth's signal mask.
 [[noreturn]] void be_the_guardian(int pipe, pid_t parent, const std::string& library,
                                   const std::string& cache_folder, const sigset_t& before) {
   ::signal(SIGCHLD, SIG_DFL);
@@ -112,8 +113,8 @@ sigset_t awaited_signals() {
   ::_exit(0);
 }
 
-/// Reads everything that the child writes until it closes the pipe; nullopt if patience ends
-/// before.
+/// Reads everything that the child writes before it closes the pipe. nullopt if Patience gives up
+/// first.
 std::optional<std::string> read_all(int fd, Patience& patience) {
   std::string bytes;
   std::array<char, 16384> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init)
@@ -144,8 +145,7 @@ model::Device device_of(const DeviceFacts& facts) {
   device.memory_unified = facts.unified || (facts.type & kDeviceTypeCpu) != 0;
   if (facts.memory_bytes != 0) device.readings.memory_total_bytes = facts.memory_bytes;
   if (facts.clock_mhz != 0) device.readings.clock_graphics_max_mhz = std::uint64_t{facts.clock_mhz};
-  // The platform works and reports whether the device is available. OpenCL reports nothing else
-  // about health.
+  // OpenCL reports only whether the device is available, and nothing else about its health.
   device.health = facts.available ? model::Health::kOk : model::Health::kDegraded;
   if (!facts.available) device.health_reasons.emplace_back("opencl:unavailable");
   device.note = text_n("OpenCL platform {0}, driver {1}, {2} compute unit",
@@ -161,7 +161,7 @@ Error failure(const char* id, std::string message) {
 
 Report report_of(const Facts& facts, const std::string& library) {
   Report report;
-  // A missing library is normal; a broken one is reported.
+  // A missing library is normal. A library that cannot be loaded is an error.
   const bool missing = facts.problem.find("No such file") != std::string::npos;
   if (!facts.loaded && !missing)
     report.error = failure("E0701", text("the OpenCL library {0} cannot be loaded: {1}", library,
@@ -207,8 +207,8 @@ Report Reader::finish(std::chrono::milliseconds deadline) {
   const auto facts = bytes ? decode(*bytes) : std::nullopt;
   if (facts) {
     report = report_of(*facts, library_);
-    // Without a writable folder, PoCL reports no device. This must not look like a machine without
-    // devices.
+    // PoCL reports no device if it has no folder to write to. Report an error, so that this does
+    // not look like a machine without devices.
     if (facts->loaded && report.devices.empty() && cache_folder_.empty())
       report.error = {ErrorCode::kUnavailable, "E0704",
                       text("OpenCL found no device, and it could not write its files to TMPDIR, "

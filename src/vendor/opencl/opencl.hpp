@@ -1,5 +1,6 @@
 // Reads OpenCL devices through the installed libOpenCL.so.1, in a forked child with a deadline. If
-// a platform's code hangs, crashes or prints, the scan continues, and the report contains an error.
+// a platform's code hangs, crashes or prints, the scan of the machine continues, and the report
+// contains an error.
 #pragma once
 
 #include <sys/types.h>
@@ -18,16 +19,17 @@ namespace berth::opencl {
 struct Report {
   std::vector<model::Device>
       devices;  // devices of kind kOpenCl, in the library's order; Device::index is not set
-  /// E0701: the library cannot be loaded; E0702: no answer in time; E0703: it crashed; E0704: it
-  /// found no device and no writable folder. A missing library is normal, not an error.
+  /// E0701: the library cannot be loaded. E0702: no answer in time. E0703: the child crashed.
+  /// E0704: no device was found, and there was no writable folder. A missing library is normal, and
+  /// no error.
   std::optional<Error> error;
 };
 
-/// One scan. Start it early and finish it late, so that the platforms work in parallel. Not
-/// thread-safe.
+/// Reads the devices once. Create the object early and call finish() late, so that the platforms
+/// work in parallel. Not thread-safe.
 class Reader {
  public:
-  /// `library` is a soname or path; "": nothing is read.
+  /// Starts reading. `library` is a soname or path; "": nothing is read.
   explicit Reader(std::string library);
   ~Reader();
   Reader(const Reader&) = delete;

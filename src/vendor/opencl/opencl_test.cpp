@@ -49,7 +49,7 @@ TEST_CASE("a platform that hangs is given up at the deadline") {
 }
 
 TEST_CASE("a platform that makes progress gets more time") {
-  // the platform takes longer than that, and sleeps nearly all of the time
+  // The platform needs more than 1 s, and sleeps nearly all of that time.
   const auto report = ask_fake("slow", 1s);
   CHECK(!report.error);
   CHECK(report.devices.size() == 1);
@@ -137,7 +137,7 @@ TEST_CASE("a program that is killed while it looks leaves no file and no process
     const pid_t program = ::fork();
     if (program == 0) {
       ::setpgid(0, 0);
-      ::signal(signal, SIG_DFL);  // doctest's handler would report a failure
+      ::signal(signal, SIG_DFL);  // without this, doctest's handler would report a failure
       ::setenv("TMPDIR", pattern.c_str(), 1);
       ::setenv("FAKE_OPENCL", "hang", 1);
       static_cast<void>(opencl::Reader(FAKE_OPENCL_LIBRARY).finish(1000s));
@@ -151,7 +151,7 @@ TEST_CASE("a program that is killed while it looks leaves no file and no process
     };
     CHECK(until(false));
     ::usleep(signal == SIGKILL ? 0 : 100'000);
-    // Ctrl-C reaches the whole group. SIGKILL is sent to the program alone.
+    // Ctrl-C sends SIGINT to the whole process group. SIGKILL is sent only to the program.
     ::kill(signal == SIGINT ? -program : program, signal);
     int status = 0;
     REQUIRE(::waitpid(program, &status, 0) == program);

@@ -27,7 +27,8 @@ Patience::Patience(pid_t parent, std::chrono::steady_clock::time_point start,
       until_(start + std::max(deadline - kWindow, 0ms)),
       deadline_(deadline) {}
 
-/// Reads the state of the child, or of the parent if the parent has not started the child yet.
+/// Reads the state of the scanning child. If it has not been started yet, reads the state of its
+/// parent.
 Patience::Seen Patience::look() const {
   Seen seen;
   const auto children = slurp(fmt::format("/proc/{0}/task/{0}/children", parent_));
@@ -38,7 +39,7 @@ Patience::Seen Patience::look() const {
   if (::clock_getcpuclockid(pid, &clock) != 0 || ::clock_gettime(clock, &cpu) != 0) return seen;
   seen.cpu = std::chrono::seconds(cpu.tv_sec) + std::chrono::nanoseconds(cpu.tv_nsec);
   const std::string stat = slurp(fmt::format("/proc/{}/stat", pid)).value_or("");
-  // The name is in parentheses and may contain any character.
+  // The process name in parentheses may contain any character, so search for the last ')'.
   const auto end = stat.rfind(')');
   if (end == std::string::npos) return seen;
   std::istringstream fields(stat.substr(end + 1));

@@ -1,6 +1,6 @@
-// How long Berth waits for the process that lists OpenCL devices. A process that sleeps gets the
-// deadline. On a busy machine, a process that computes, reads from the disk or waits for a core
-// gets more time.
+// How long Berth waits for the process that lists OpenCL devices. A process that sleeps gets no
+// more than the deadline. A process that computes, reads from the disk, or waits for a core of a
+// busy machine gets more time.
 #pragma once
 
 #include <sys/types.h>
@@ -12,20 +12,20 @@ namespace berth::opencl {
 
 class Patience {
  public:
-  /// `parent`: the process whose child is waited for.
+  /// `parent`: Berth waits for a child of this process.
   Patience(pid_t parent, std::chrono::steady_clock::time_point start,
            std::chrono::milliseconds deadline);
-  /// When to call renew().
+  /// The time at which to call renew().
   [[nodiscard]] std::chrono::steady_clock::time_point until() const { return until_; }
-  /// False: give up. This happens at the latest after ten times the deadline, or when the process
-  /// has used as much CPU time as the deadline.
+  /// Extends the wait; returns false to give up. Gives up at the latest after ten times the
+  /// deadline, or when the process has used as much CPU time as the deadline.
   [[nodiscard]] bool renew(std::chrono::steady_clock::time_point now);
 
  private:
   struct Seen {
     std::chrono::nanoseconds cpu{0};
     std::uint64_t major_faults = 0;  // pages that were read from the disk
-    bool runs = false;               // runs or waits for a core
+    bool runs = false;               // the process runs or waits for a core
   };
   [[nodiscard]] Seen look() const;
 

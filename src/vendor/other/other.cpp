@@ -20,7 +20,7 @@ struct Known {
   std::string_view name;
 };
 
-// TPU ids from JAX, jax/_src/hardware_utils.py, and gVisor, pkg/abi/tpu/tpu.go.
+// The PCI ids of TPUs come from JAX (jax/_src/hardware_utils.py) and gVisor (pkg/abi/tpu/tpu.go).
 constexpr std::uint16_t kGoogle = 0x1ae0;
 constexpr std::array<Known, 6> kTpus = {{
     {kGoogle, 0x0027, "TPU v2/v3"},
@@ -31,7 +31,8 @@ constexpr std::array<Known, 6> kTpus = {{
     {kGoogle, 0x006f, "TPU v6e"},
 }};
 
-// Vendors that build only accelerators: all of their display and processing devices in pci.ids.
+// A vendor that makes only accelerators: all of its display and processing devices in pci.ids are
+// accelerators.
 struct Maker {
   std::uint16_t vendor;
   std::string_view name;
@@ -57,9 +58,9 @@ constexpr std::array<Maker, 18> kMakers = {{
     {0xcabc, "Cambricon"},
 }};
 
-// Accelerators of vendors with many other products, by exact id. Sources: pci.ids (Hygon, Amazon,
-// Baidu); Huawei's Ascend driver, xsmem_modprobe_adapt.c (19e5); Linux drivers/accel/qaic (17cb);
-// pci.ids also for NPUs (1022, 8086).
+// Accelerators of vendors that also make other products, by vendor and device id. Sources: pci.ids
+// (Hygon, Amazon, Baidu; NPUs: 1022, 8086); Huawei's Ascend driver, xsmem_modprobe_adapt.c (19e5);
+// Linux drivers/accel/qaic (17cb).
 constexpr std::array<Known, 26> kAccelerators = {{
     {0x1022, 0x1502, "AMD"},           {0x1022, 0x17f0, "AMD"},
     {0x17cb, 0xa100, "Qualcomm"},      {0x19e5, 0xd100, "Huawei Ascend"},
@@ -76,7 +77,7 @@ constexpr std::array<Known, 26> kAccelerators = {{
     {0x8086, 0xad1d, "Intel"},         {0x8086, 0xb03e, "Intel"},
 }};
 
-/// The maker of an accelerator; "" if Berth does not know it.
+/// Returns the maker of an accelerator; "" if Berth does not know the device.
 std::string_view maker_of(const model::PciDevice& pci) {
   for (const Known& known : kAccelerators)
     if (known.vendor == pci.vendor && known.device == pci.device) return known.name;
@@ -91,7 +92,7 @@ std::optional<std::string_view> tpu_name(const model::PciDevice& pci) {
   return std::nullopt;
 }
 
-/// The N of "accelN"; nullopt for other names.
+/// Returns N for a name "accelN"; nullopt for other names.
 std::optional<std::uint32_t> accel_number(std::string_view name) {
   if (!name.starts_with("accel")) return std::nullopt;
   const auto number = to_number(name.substr(5));
@@ -99,7 +100,8 @@ std::optional<std::uint32_t> accel_number(std::string_view name) {
   return static_cast<std::uint32_t>(*number);
 }
 
-/// The /dev/accelN of the device, from the class folder's link to it.
+/// Returns N of the device's node /dev/accelN. A link in /sys/class/accel leads from N to the
+/// device.
 std::optional<std::uint32_t> node_of(const Roots& roots, const std::string& address) {
   const std::string folder = roots.sys + "/class/accel";
   for (const std::string& name : list_folder(folder)) {
@@ -143,8 +145,8 @@ std::vector<model::Device> read_tpus(const Roots& roots, const std::vector<model
     devices.push_back(std::move(device));
   }
   if (!devices.empty()) return devices;
-  // The nodes of the kernel's accel class are in the folder /dev/accel/. Nodes directly in /dev
-  // belong to the TPU driver.
+  // Nodes accelN directly in /dev belong to the TPU driver. The kernel's accel class has its nodes
+  // in the folder /dev/accel/.
   for (const std::string& name : list_folder(roots.dev)) {
     const auto number = accel_number(name);
     if (!number) continue;

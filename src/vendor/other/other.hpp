@@ -10,11 +10,11 @@
 
 namespace berth::other {
 
-/// TPUs by PCI id, with the device node that a program opens. In a container that hides the bus but
-/// has /dev/accelN, returns TPUs without an address.
+/// Returns TPUs, which are recognised by their PCI ids, with the device node that a program opens.
+/// In a container that hides the bus but has /dev/accelN, returns TPUs without an address.
 [[nodiscard]] std::vector<model::Device> read_tpus(const Roots& roots,
                                                    const std::vector<model::PciDevice>& pci);
-/// Accelerators that are on the bus but that Berth cannot use; the note of each explains this.
+/// Returns accelerators on the bus that Berth cannot use. The note of each device explains this.
 [[nodiscard]] std::vector<model::Device> read_unmanaged(const std::vector<model::PciDevice>& pci);
 
 }  // namespace berth::other

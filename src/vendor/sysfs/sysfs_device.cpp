@@ -19,7 +19,7 @@ std::optional<int> generation(std::optional<double> gts) {
   return gts ? model::pcie_generation(*gts) : std::nullopt;
 }
 
-/// The whole file as a signed number.
+/// Reads a file that contains one signed number.
 model::Reading<std::int64_t> signed_number(const std::string& path) {
   int problem = 0;
   const auto text = slurp(path, 64, &problem);
