@@ -8,7 +8,8 @@
 namespace berth::system {
 namespace {
 
-// With thousands of containers mountinfo is long; cgroup mounts beyond this number are ignored.
+// On a machine with thousands of containers, mountinfo is long. Cgroup mounts beyond this number
+// are ignored.
 constexpr std::size_t kMostMounts = 64;
 constexpr std::size_t kMostLevels = 64;
 
@@ -130,8 +131,8 @@ std::optional<std::uint64_t> parse_memory_limit(std::string_view text,
   const auto number = to_number(trim(text.substr(0, text.find('\n'))));
   if (!number || *number < 0) return std::nullopt;
   const auto limit = static_cast<std::uint64_t>(*number);
-  // If there is no limit, v1 shows a number near 2^63. If the machine's memory is unknown, only
-  // such numbers are ignored.
+  // v1 shows a number near 2^63 if there is no limit. If the machine's memory is unknown, only a
+  // number that large counts as "no limit".
   const std::uint64_t most = machine_bytes == 0 ? std::uint64_t{1} << 60 : machine_bytes;
   if (limit >= most) return std::nullopt;
   return limit;

@@ -16,7 +16,7 @@ struct CgroupMount {
   bool v2 = false;
   std::string root, point;
   std::vector<std::string>
-      controllers;  // for v1, from the super options ("cpu", "cpuacct"); for v2, empty
+      controllers;  // for v1, from the super options ("cpu", "cpuacct"); empty for v2
 };
 [[nodiscard]] std::vector<CgroupMount> parse_cgroup_mounts(std::string_view mountinfo);
 
@@ -29,8 +29,8 @@ struct CgroupMembership {
 [[nodiscard]] std::vector<CgroupMembership> parse_cgroup(std::string_view text);
 
 /// The folders whose limits apply to a process: its own group and every visible ancestor, innermost
-/// first. If the path is outside the mount's root (another cgroup namespace), returns only the
-/// mount point, the nearest visible group.
+/// first. A process in another cgroup namespace may have a path outside the mount's root. In that
+/// case, returns only the mount point, which is the nearest visible group.
 [[nodiscard]] std::vector<std::string> group_folders(const CgroupMount& mount,
                                                      std::string_view path);
 
@@ -46,7 +46,7 @@ struct CgroupMembership {
 /// The value for a key in memory.stat, or in similar "key value" lines.
 [[nodiscard]] std::optional<std::uint64_t> stat_value(std::string_view text, std::string_view key);
 
-/// One mount of proc_pid_mountinfo(5), as views into its line.
+/// One mount of proc_pid_mountinfo(5). The members point into the parsed line.
 struct MountLine {
   std::string_view root, point, type, super_options, device;
 };

@@ -21,7 +21,7 @@ namespace berth::system {
 
 namespace {
 
-/// Engines display ids with 12 digits, but the group names contain all 64.
+/// A full container id has 64 digits, and group names contain all of them. Engines display only 12.
 bool is_container_id(std::string_view text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
@@ -54,7 +54,8 @@ std::string container_by_prefix(std::string_view segment) {
       {"docker:", "docker"},
       {"libpod:", "podman"},
   };
-  // runc's systemd driver writes "SLICE:PREFIX:ID"; some setups use that text as a path.
+  // runc's systemd driver writes "SLICE:PREFIX:ID". Some setups use this text as the name of the
+  // group.
   if (const auto colon = segment.find(':');
       colon != std::string_view::npos && segment.substr(0, colon).ends_with(".slice"))
     segment.remove_prefix(colon + 1);
@@ -88,8 +89,8 @@ std::string system_container(std::string_view parent, std::string_view segment) 
   if (const auto name = after(segment, "systemd-nspawn@"); name && name->ends_with(".service"))
     return "nspawn " + printable(unescape(without_suffix(*name, ".service")));
   const auto machine = after(segment, "machine-");
-  // machine-qemu… is a virtual machine of libvirt. The process in this group is the emulator, which
-  // runs on the host.
+  // A group "machine-qemu…" belongs to a virtual machine of libvirt. The process in this group is
+  // the emulator, which runs on the host.
   if (parent == "machine.slice" && machine && machine->ends_with(".scope") &&
       !machine->starts_with("qemu"))
     return "nspawn " + printable(unescape(without_suffix(*machine, ".scope")));
@@ -105,7 +106,7 @@ std::string pod_of(std::string_view segment, bool below_kubepods) {
     uid = without_suffix(segment.substr(at + 4), ".slice");
   else if (below_kubepods && segment.starts_with("pod"))
     uid = segment.substr(3);
-  // 36 characters for a pod from the API server, 32 for a static pod (a hash of its file)
+  // A pod from the API server has a uid of 36 characters. A static pod has 32: a hash of its file.
   if (uid.size() != 36 && uid.size() != 32) return {};
   if (uid.find_first_not_of("0123456789abcdef-_") != std::string_view::npos) return {};
   std::string pod(uid);
@@ -153,8 +154,7 @@ PathHome home_of_path(std::string_view path) {
     const auto job = after(segment, "job_");
     if (auto container = container_of(parent, segment, below_kubepods); !container.empty()) {
       found.home.container = std::move(container);
-      if (!found.slurm)
-        found.home.unit.clear();  // units in later segments are inside the container
+      if (!found.slurm) found.home.unit.clear();  // a unit outside the container does not count
     } else if (below_slurm && job && all_digits(*job)) {
       found.home.unit = "slurm job " + std::string(*job);
       found.slurm = true;
@@ -180,8 +180,8 @@ std::optional<std::string_view> path_of_line(std::string_view line) {
 Home home_of(std::string_view cgroup_file) {
   Home home;
   bool slurm = false, unit_is_inside = true;
-  // Version 1 has one line per controller, and controllers may have different groups, so combine
-  // all lines.
+  // Version 1 has one line per controller. A process may be in different groups for different
+  // controllers, so combine all lines.
   while (!cgroup_file.empty()) {
     const auto end = cgroup_file.find('\n');
     const auto path = path_of_line(cgroup_file.substr(0, end));

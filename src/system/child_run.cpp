@@ -44,8 +44,8 @@ struct Stream {
     ::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
     return is_open = true;
   }
-  /// Reads what is available now, and keeps the first `most` bytes. Returns false if there was
-  /// nothing.
+  /// Reads the data that is available now, and keeps the first `most` bytes. Returns false if no
+  /// data was available.
   bool read_part(std::size_t most) {
     if (!is_open) return false;
     std::array<char, 16 << 10> part{};
@@ -66,8 +66,9 @@ void wait_for(const Stream& out, const Stream& err, int milliseconds) {
 }  // namespace
 
 ChildResult run_child(const ChildRun& run, const std::atomic<bool>& is_stopped) {
-  constexpr int kTurn = 20;  // milliseconds
-  // how often to read after the program's end, because a process that it started may still write
+  constexpr int kTurn = 20;  // longest time to wait for output, in milliseconds
+  // After the program's end, read at most this often. A process that the program started may still
+  // write.
   constexpr int kMostParts = 100;
   Stream out, err;
   const Descriptor input = file_with(run.input);

@@ -17,7 +17,7 @@ struct Mounts {
   std::string root_type;  // file system type of the last mount at "/", which hides earlier ones
   bool docker = false, podman = false;
   bool name_resolution =
-      false;  // the engine has mounted its own files for name resolution over those of the image
+      false;  // the engine has mounted /etc/resolv.conf or similar files over those of the image
 };
 
 Mounts mounts_of(std::string_view mountinfo) {
@@ -74,14 +74,14 @@ Container container_by_files(const ContainerView& view) {
   const std::string cgroup = view.read("/proc/self/cgroup").value_or("");
   const Mounts mounts = mounts_of(mountinfo);
   const std::string group = kind_by_group(cgroup);
-  // The kubelet mounts each pod's hosts file from its own folder, which is visible even in a
-  // private cgroup namespace.
+  // The kubelet mounts a hosts file from its own folder into each pod. This mount is visible even
+  // in a private cgroup namespace.
   if (says(mountinfo, "/kubelet/pods/")) return {"kubernetes", "/proc/self/mountinfo"};
   if (group == "kubernetes") return {group, "/proc/self/cgroup"};
 
-  // The root folder of an image that was unpacked onto a disk also contains this file. In a real
-  // container, the root is a layered file system, or the engine has mounted its own name resolution
-  // files.
+  // Docker creates /.dockerenv, but an image that was unpacked onto a disk contains it too. In a
+  // real container, the root is a layered file system, or the engine has mounted its own name
+  // resolution files.
   const bool engine_made =
       mountinfo.empty() || mounts.root_type == "overlay" || mounts.name_resolution;
   if (view.exists("/.dockerenv") && engine_made) {
@@ -94,8 +94,8 @@ Container container_by_files(const ContainerView& view) {
   if (mounts.docker) return {"docker", "/proc/self/mountinfo"};
   for (const char* socket : {"/dev/lxd/sock", "/dev/incus/sock"})
     if (view.exists(socket)) return {"lxc", socket};
-  // In a container, systemd writes the name of the container's manager to this file, as the manager
-  // gave it.
+  // In a container, systemd writes this file. It contains the name that the container's manager
+  // gave itself.
   const std::string systemd = view.read("/run/systemd/container").value_or("");
   if (std::string kind = known(trim(systemd)); !kind.empty())
     return {std::move(kind), "/run/systemd/container"};

@@ -25,8 +25,8 @@ struct Container {
 
 /// Detects a container with only those files that every user may read.
 [[nodiscard]] Container container_by_files(const ContainerView& view);
-/// Used if container_by_files() finds nothing: reads what only root can read, and variables that
-/// anyone may have set.
+/// Reads what only root can read, and variables that anyone may have set. Used if
+/// container_by_files() finds nothing.
 [[nodiscard]] Container container_by_variables(const ContainerView& view);
 
 }  // namespace berth::system

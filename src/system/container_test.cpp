@@ -49,9 +49,9 @@ TEST_CASE("containers by their mounts and groups") {
 TEST_CASE("Docker's file alone makes no container of a disk that an image was unpacked onto") {
   CHECK(kind_of({{"/.dockerenv", ""}, {"/proc/self/mountinfo", kDisk}}).empty());
   CHECK(kind_of({{"/.dockerenv", ""}, {"/proc/self/mountinfo", kLayers}}) == "docker");
-  CHECK(kind_of({{"/.dockerenv", ""}}) == "docker");  // no mounts were recorded
-  // Storage on btrfs or in plain folders shows no layers, but Docker still mounts its name
-  // resolution files.
+  CHECK(kind_of({{"/.dockerenv", ""}}) == "docker");  // this recording has no list of mounts
+  // If Docker stores images on btrfs or in plain folders, the root shows no layers. Docker still
+  // mounts its name resolution files.
   const std::string resolved =
       "40 27 254:0 /x/resolv.conf /etc/resolv.conf rw - ext4 /dev/vda rw\n";
   CHECK(kind_of({{"/.dockerenv", ""}, {"/proc/self/mountinfo", kDisk + resolved}}) == "docker");

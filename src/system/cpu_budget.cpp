@@ -39,7 +39,7 @@ std::vector<int> cpus_in(const std::string& path) {
 
 std::vector<int> affinity_of(const Roots& roots) {
   if (roots.proc == "/proc") return own_affinity();
-  // For a recorded machine, this is the affinity of the process that recorded it.
+  // For a recorded machine: the affinity of the process that made the recording.
   const std::string status = slurp(roots.proc + "/self/status").value_or("");
   for (const std::string_view line : split(status, '\n')) {
     constexpr std::string_view kKey = "Cpus_allowed_list:";
@@ -85,7 +85,8 @@ struct Limits {
   }
 
   void take_cpuset(const std::string& folder, bool v2) {
-    if (!cpuset.empty()) return;  // the innermost group has the smallest set of CPUs
+    // the innermost group, which is read first, has the smallest set of CPUs
+    if (!cpuset.empty()) return;
     cpuset = cpus_in(folder + (v2 ? "/cpuset.cpus.effective" : "/cpuset.effective_cpus"));
     if (cpuset.empty() && !v2) cpuset = cpus_in(folder + "/cpuset.cpus");
   }
@@ -132,7 +133,7 @@ Limits read_limits(const Roots& roots, const std::string& cgroup, std::uint64_t 
   limits.machine_bytes = machine_bytes;
   const std::string mountinfo = slurp(roots.proc + "/self/mountinfo", 1 << 22).value_or("");
   // Mount points are paths of the recorded machine. In a recording, they are below the folder that
-  // contains its /proc.
+  // contains the recorded /proc.
   const std::string_view proc = roots.proc;
   const std::string prefix(proc.substr(0, proc.size() - (proc.ends_with("/proc") ? 5 : 0)));
   const auto memberships = parse_cgroup(cgroup);

@@ -48,7 +48,7 @@ void read_memory_errors(const Roots& roots, model::Device& device) {
     corrected += static_cast<std::uint64_t>(*ce);
     uncorrected += static_cast<std::uint64_t>(*ue);
   }
-  if (!counted) return;  // there are no counters, so health stays "not checked"
+  if (!counted) return;  // without counters, health stays "not checked"
   device.readings.ecc_corrected = corrected;
   device.readings.ecc_uncorrected = uncorrected;
   device.health = uncorrected == 0 ? model::Health::kOk : model::Health::kDegraded;

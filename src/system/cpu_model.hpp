@@ -7,8 +7,8 @@
 namespace berth::system {
 
 struct CpuModel {
-  std::string name;         // "Intel(R) Xeon(R) Platinum 8480+", "Neoverse-V2"; "": unknown
-  std::string vendor_name;  // "Intel", "AMD", "Arm", "NVIDIA", …; "": unknown
+  std::string name;         // "Intel(R) Xeon(R) Platinum 8480+", "Neoverse-V2"; empty if unknown
+  std::string vendor_name;  // "Intel", "AMD", "Arm", "NVIDIA", …; empty if unknown
 };
 [[nodiscard]] CpuModel parse_cpu_model(std::string_view cpuinfo);
 

@@ -1,4 +1,4 @@
-// The readings of the CPU's device that change over time.
+// The values of the CPU's device that change over time.
 #pragma once
 
 #include "base/file.hpp"
@@ -7,7 +7,7 @@
 
 namespace berth::system {
 
-/// Memory, temperature, errors of the memory, and the cores that this process may use.
+/// Sets memory sizes, temperature, memory errors, and the cores that this process may use.
 void read_cpu_state(const Roots& roots, const model::Host& host, model::Device& device);
 
 }  // namespace berth::system

@@ -23,9 +23,11 @@ namespace {
 constexpr std::uint8_t kResult = BPF_REG_0, kContext = BPF_REG_6, kMajor = BPF_REG_7,
                        kMinor = BPF_REG_8, kScratch = BPF_REG_1, kUser = BPF_REG_2,
                        kGroup = BPF_REG_3;
-constexpr std::uint8_t kAtomicAdd = 0xc0;  // BPF_XADD, later called BPF_ATOMIC
+// this value was called BPF_XADD before it was renamed to BPF_ATOMIC
+constexpr std::uint8_t kAtomicAdd = 0xc0;
 
-/// Writes instructions. Numbers are compared as unsigned 32 bits, as the kernel provides them.
+/// Writes BPF instructions. They compare numbers as unsigned 32-bit values, as the kernel provides
+/// them.
 class Writer {
  public:
   void put(std::uint8_t code, std::uint8_t to, std::uint8_t from, std::int16_t offset,
@@ -44,14 +46,14 @@ class Writer {
   void load(std::uint8_t to, std::size_t offset) {
     put(BPF_LDX | BPF_MEM | BPF_W, to, kContext, static_cast<std::int16_t>(offset), 0);
   }
-  /// Writes instructions that end the program with this answer: always two, so that a jump over
-  /// them has a fixed length.
+  /// Allows or refuses the access. Always writes two instructions, so that a jump over them has a
+  /// fixed length. A refusal jumps to the code of write_refusal().
   void answer(bool allow) {
     put(BPF_ALU64 | BPF_MOV | BPF_K, kResult, 0, 0, allow ? 1 : 0);
     if (!allow) refusals_.push_back(program_.size());
     put(BPF_JMP | (allow ? BPF_EXIT : BPF_JA), 0, 0, 0, 0);
   }
-  /// Makes all jumps to a refusal lead to the next instruction.
+  /// Sets the targets of all jumps to a refusal: the next instruction.
   void refuse_here() {
     for (const std::size_t at : refusals_) {
       bpf_insn one{};
@@ -74,13 +76,13 @@ class Writer {
 };
 
 constexpr std::int16_t kAnswer = 2,
-                       kCompare = 2;  // numbers of instructions of an answer and of a comparison
+                       kCompare = 2;  // number of instructions of an answer, and of a comparison
 
 void write_exempt(Writer& writer, const model::Exempt& exempt) {
   if (exempt.uids.empty() && exempt.gids.empty()) return;
   writer.put(BPF_JMP | BPF_CALL, 0, 0, 0, BPF_FUNC_get_current_uid_gid);
   writer.put(BPF_ALU | BPF_MOV | BPF_X, kUser, kResult, 0,
-             0);  // copies the lower half and clears the upper one
+             0);  // copies the lower 32 bits (the uid) and clears the upper 32 bits
   writer.put(BPF_ALU64 | BPF_MOV | BPF_X, kGroup, kResult, 0, 0);
   writer.put(BPF_ALU64 | BPF_RSH | BPF_K, kGroup, 0, 0, 32);
   for (const std::uint32_t uid : exempt.uids) {
@@ -93,7 +95,7 @@ void write_exempt(Writer& writer, const model::Exempt& exempt) {
   }
 }
 
-/// counter[0] += 1, then refuse.
+/// Adds 1 to counter[0], then refuses the access.
 void write_refusal(Writer& writer, int counter) {
   if (counter >= 0) {
     constexpr std::int16_t kKey = -4;
@@ -104,7 +106,7 @@ void write_refusal(Writer& writer, int counter) {
                static_cast<std::uint32_t>(counter));
     writer.put(
         0, 0, 0, 0,
-        0);  // the second half of the instruction, with the upper half of the map's descriptor
+        0);  // second half of this 16-byte instruction, with the upper 32 bits of the constant
     writer.put(BPF_JMP | BPF_CALL, 0, 0, 0, BPF_FUNC_map_lookup_elem);
     writer.put(BPF_JMP | BPF_JEQ | BPF_K, kResult, 0, 2, 0);
     writer.put(BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_1, 0, 0, 1);
@@ -118,7 +120,7 @@ long bpf(bpf_cmd command, bpf_attr& attributes) {
   return ::syscall(SYS_bpf, command, &attributes, sizeof attributes);
 }
 
-/// The kernel takes pointers as 64-bit numbers.
+/// Converts a pointer to a 64-bit number, as bpf(2) requires.
 std::uint64_t address(const void* of) {
   return reinterpret_cast<std::uintptr_t>(of);
 }
@@ -150,13 +152,13 @@ bpf_prog_info info_of(int program) {
 }
 
 struct AttachedThere {
-  bool known = false;  // false: the kernel cannot list the filters
+  bool known = false;  // false if the kernel cannot list the attached filters
   std::vector<Attached> filters;
 };
 
 /// The filters that are attached to the group itself.
 AttachedThere attached_at(int group) {
-  constexpr std::size_t kMost = 64;  // BPF_CGROUP_MAX_PROGS
+  constexpr std::size_t kMost = 64;  // the kernel allows no more (BPF_CGROUP_MAX_PROGS)
   std::array<std::uint32_t, kMost> ids{};
   bpf_attr attributes{};
   attributes.query.target_fd = static_cast<std::uint32_t>(group);
@@ -193,8 +195,8 @@ std::vector<std::uint64_t> filter_program(const std::vector<model::NodeRule>& ru
   Writer writer;
   writer.put(BPF_ALU64 | BPF_MOV | BPF_X, kContext, BPF_REG_1, 0, 0);
   write_exempt(writer, exempt);
-  // Only the lower half matters, which contains the type of the device: block or character. The
-  // kind of access does not matter.
+  // The lower 16 bits of access_type contain the type of the device: block or character. The upper
+  // 16 bits contain the kind of access, which does not matter.
   writer.load(kScratch, offsetof(bpf_cgroup_dev_ctx, access_type));
   writer.put(BPF_ALU | BPF_AND | BPF_K, kScratch, 0, 0, 0xffff);
   writer.put(BPF_JMP | BPF_JEQ | BPF_K, kScratch, 0, kAnswer, BPF_DEVCG_DEV_CHAR);
@@ -207,7 +209,8 @@ std::vector<std::uint64_t> filter_program(const std::vector<model::NodeRule>& ru
     writer.answer(rule.allow);
   }
   writer.answer(true);
-  // If no rule refuses, the program ends here, because the kernel rejects unreachable instructions.
+  // If no rule refuses an access, the code for refusals is left out. The kernel rejects unreachable
+  // instructions.
   if (!writer.has_refusals()) return writer.take();
   writer.refuse_here();
   write_refusal(writer, counter);
@@ -216,7 +219,8 @@ std::vector<std::uint64_t> filter_program(const std::vector<model::NodeRule>& ru
 
 Result<DeviceFilter> DeviceFilter::load(const std::vector<model::NodeRule>& rules,
                                         const model::Exempt& exempt, std::string name) {
-  static constexpr char kLicence[] = "GPL";  // a licence that satisfies every helper function
+  // with this licence, the kernel permits every helper function
+  static constexpr char kLicence[] = "GPL";
   bpf_attr map{};
   map.map_type = BPF_MAP_TYPE_ARRAY;
   map.key_size = sizeof(std::uint32_t);
@@ -260,8 +264,7 @@ Result<bool> DeviceFilter::hold(const std::string& group) const {
     attributes.attach_bpf_fd = static_cast<std::uint32_t>(program_.get());
     attributes.attach_type = BPF_CGROUP_DEVICE;
     attributes.attach_flags = BPF_F_ALLOW_MULTI;
-    // A kernel that cannot list filters probably returns EINVAL because the filter is already
-    // attached.
+    // If the kernel cannot list filters, EINVAL probably means that the filter is already attached.
     if (bpf(BPF_PROG_ATTACH, attributes) != 0 && (there.known || errno != EINVAL))
       return unsupported("BPF_PROG_ATTACH", errno);
   }

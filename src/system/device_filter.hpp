@@ -18,7 +18,8 @@
 namespace berth::system {
 
 /// The rules as instructions for the kernel (struct bpf_insn, 8 bytes each). `counter` is a BPF map
-/// with one number that counts refusals; -1: none. Pure.
+/// with one number that counts refusals; if it is -1, refusals are not counted. This is a pure
+/// function.
 [[nodiscard]] std::vector<std::uint64_t> filter_program(const std::vector<model::NodeRule>& rules,
                                                         const model::Exempt& exempt = {},
                                                         int counter = -1);
@@ -31,7 +32,8 @@ class DeviceFilter {
                                                  const model::Exempt& exempt, std::string name);
 
   /// Attaches this filter to the group and removes others with the same name; filters of other
-  /// programs stay. Returns true if it was not attached before. Fails with kUnsupported (E0940).
+  /// programs stay. Returns true if this filter was not attached before. Fails with kUnsupported
+  /// (E0940).
   [[nodiscard]] Result<bool> hold(const std::string& group) const;
   /// How many accesses the filter has refused since it was loaded.
   [[nodiscard]] std::uint64_t refusals() const;

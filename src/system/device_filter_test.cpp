@@ -44,7 +44,7 @@ struct TestGroup {
   TestGroup& operator=(const TestGroup&) = delete;
 };
 
-/// errno of opening the node from inside the group; 0: it opened.
+/// errno of opening the node from inside the group; 0 if it could be opened.
 int opened_in(const ControlGroup& group, const std::string& node, uid_t as = 0) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -67,7 +67,8 @@ std::string node(const TemporaryTree& tree, unsigned major, unsigned minor) {
 }  // namespace
 
 TEST_CASE("rules become instructions") {
-  // Without rules, the program checks for a character device and allows in both cases.
+  // Without rules, the program only tests whether the node is a character device, and allows access
+  // in both cases.
   CHECK(filter_program({}).size() == 10);
   const auto with = [](std::size_t rules, bool minor, bool allow) {
     return filter_program(
@@ -76,11 +77,11 @@ TEST_CASE("rules become instructions") {
   };
   CHECK(with(1, false, true) == 10 + 4);
   CHECK(with(1, true, true) == 10 + 6);
-  CHECK(with(1, true, false) == 10 + 6 + 2);  // the instructions of the refusal, once
+  CHECK(with(1, true, false) == 10 + 6 + 2);  // the two instructions of a refusal exist only once
   CHECK(with(50, true, false) == 10 + 300 + 2);
   CHECK(filter_program({{false, 195}}, {}, 5).size() == 10 + 4 + 11);
   CHECK(filter_program({{false, 195}}, {{1000, 1001}, {4}}).size() == 10 + 4 + 2 + 4 + 3 * 4);
-  // Numbers above 2^31 also work.
+  // Uids above 2^31 also work.
   const auto last = filter_program({}, {{0xfffffff0U}, {}})[5];
   CHECK((last >> 32U) == 0xfffffff0U);
 }
@@ -114,7 +115,7 @@ TEST_CASE("a node that the filter denies cannot be opened from the group") {
   CHECK(filter->refusals() == 1);
   CHECK(opened_in(*test.group, mine) != EPERM);
   CHECK(opened_in(*test.group, full) == 0);
-  CHECK(opened_in(*test.group, other, 65534) != EPERM);  // this user is exempt
+  CHECK(opened_in(*test.group, other, 65534) != EPERM);  // uid 65534 is exempt
   CHECK(filter->refusals() == 1);
 }
 
@@ -137,12 +138,13 @@ TEST_CASE("a filter is kept, replaced and removed, and foreign filters stay") {
   CHECK(held(*first));
   CHECK(!held(*first));
   CHECK(opened_in(*test.group, path) == EPERM);
-  CHECK(remove_filters(folder, "berth_test") == 1);  // a removed filter is restored
+  // hold() below attaches the removed filter again
+  CHECK(remove_filters(folder, "berth_test") == 1);
   CHECK(opened_in(*test.group, path) != EPERM);
   CHECK(held(*first));
   CHECK(held(*second));
   CHECK(!held(*second));
-  CHECK(opened_in(*test.group, path) != EPERM);  // the first filter is gone
+  CHECK(opened_in(*test.group, path) != EPERM);  // hold() has removed the first filter
   CHECK(opened_in(*test.group, full) == EPERM);
   CHECK(remove_filters(folder, "berth_test") == 1);
   CHECK(remove_filters(folder, "berth_test") == 0);

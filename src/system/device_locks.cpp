@@ -16,15 +16,16 @@
 namespace berth::system {
 namespace {
 
-/// Opens a lock file. Opening another user's file with O_CREAT fails in a sticky folder
-/// (fs.protected_regular), so this tries without O_CREAT first. This user's own files must be
-/// readable by all.
+/// Opens a lock file. First tries without O_CREAT: with fs.protected_regular, O_CREAT fails for
+/// another user's file in a sticky folder. This user's own lock files must be readable by all
+/// users.
 Descriptor open_shared(const std::string& path) {
   constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
   const auto slash = path.rfind('/');
   const std::string folder = path.substr(0, slash), name = path.substr(slash + 1);
   if (::mkdir(folder.c_str(), 0777) == 0) static_cast<void>(::chmod(folder.c_str(), 01777));
-  // Another user may have put a link here that leads to a place that only root can write to.
+  // O_NOFOLLOW: another user may have put a link here that leads to a folder that only root can
+  // write to.
   const Descriptor within(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   Descriptor file(::openat(within.get(), name.c_str(), kFlags));
   if (file || errno != ENOENT) return file;
@@ -44,7 +45,7 @@ std::string lock_folder() {
 }
 
 std::string lock_file(const std::string& folder, const std::string& unit) {
-  std::string name = unit;  // the name is a uuid or an address
+  std::string name = unit;  // uuid or address of the device
   for (char& c : name)
     if (c == '/' || c == '\0') c = '_';
   return folder + "/" + name + ".lock";
@@ -61,7 +62,8 @@ std::vector<std::string> DeviceLocks::take(const std::vector<std::string>& units
   for (const std::string& unit : units) {
     Lock& mine = lock_of(unit);
     if (mine.held || !mine.file) continue;
-    // Changing the type of a lock releases it for a moment. Another broker may take it then.
+    // The second flock() makes the lock shared, and releases it for a moment. If another broker
+    // takes it then, the call fails.
     mine.held = ::flock(mine.file.get(), LOCK_EX | LOCK_NB) == 0 &&
                 ::flock(mine.file.get(), LOCK_SH | LOCK_NB) == 0;
     if (!mine.held) of_others.push_back(unit);

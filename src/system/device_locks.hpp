@@ -1,9 +1,8 @@
 // Device locks prevent the brokers of several users from leasing the same device when there is no
 // system broker. Each device has a file in a folder that every user can write to. A broker locks
 // the file exclusively before it leases the device, and then shares the lock with the lease's
-// holder (a keeper, a front or a program). So the device stays leased as long as the broker or the
-// holder lives, even if the other one is killed. The locks are advisory; root's broker ignores
-// them.
+// holder (a keeper, a front or a program). So the device stays locked as long as the broker or the
+// holder lives, even if one of them is killed. The locks are advisory; root's broker ignores them.
 #pragma once
 
 #include <sys/types.h>
@@ -20,15 +19,15 @@ namespace berth::system {
 /// The locks that a broker holds.
 class DeviceLocks {
  public:
-  /// Uses the locks in this folder, and creates the folder if it is missing. With "", it locks
-  /// nothing and sees no other brokers.
+  /// Uses the locks in this folder, and creates the folder if it is missing. If `folder` is "",
+  /// this object locks nothing and sees no other brokers.
   explicit DeviceLocks(std::string folder) : folder_(std::move(folder)) {}
 
-  /// Locks those of the units that no other broker has locked; returns the rest. A lock file that
-  /// cannot be opened does not block its device.
+  /// Locks the units that no other broker has locked. Returns the other units. If a lock file
+  /// cannot be opened, its device counts as free.
   [[nodiscard]] std::vector<std::string> take(const std::vector<std::string>& units);
-  /// Releases all locks except those of these units. For a unit without a lock of this broker,
-  /// takes a shared lock; this fails only if another broker has locked the unit exclusively.
+  /// Releases all locks except those of these units. If this broker has no lock of a unit, takes a
+  /// shared lock. That fails only if another broker has an exclusive lock of the unit.
   void keep(const std::vector<std::string>& units);
 
  private:
@@ -42,8 +41,8 @@ class DeviceLocks {
   std::map<std::string, Lock> locks_;
 };
 
-/// Shares the locks with the holder of the lease until it exits. `files` are as returned by
-/// lock_file().
+/// Takes shared locks on these files, whose paths are from lock_file(). The locks are for the
+/// holder of a lease, who keeps the descriptors until it exits.
 [[nodiscard]] std::vector<Descriptor> share_locks(const std::vector<std::string>& files);
 
 /// The folder that all brokers of this machine share.

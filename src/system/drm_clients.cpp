@@ -28,8 +28,8 @@ bool is_folder(const std::string& path) {
 std::vector<std::string> drm_descriptors(const std::string& process, Clock::time_point end) {
   const std::string folder = process + "/fd";
   std::vector<std::string> names = list_folder(folder, kMostDescriptors);
-  // A recorded machine may lack the links. Then the content of each fdinfo file shows whether it
-  // belongs to a DRM file.
+  // A recorded machine may lack the links in /proc/PID/fd. In that case, the content of each fdinfo
+  // file shows whether it belongs to a DRM file.
   if (names.empty() && !is_folder(folder))
     return list_folder(process + "/fdinfo", kMostDescriptors);
   int seen = 0;

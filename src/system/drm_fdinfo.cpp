@@ -8,7 +8,7 @@
 namespace berth::system {
 namespace {
 
-// The kernel writes about a dozen engines and regions. Any above this number are ignored.
+// The kernel writes about a dozen engines and regions. Names beyond this number are ignored.
 constexpr std::size_t kMostNames = 64;
 constexpr std::size_t kLongestName = 48;
 constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
@@ -17,8 +17,8 @@ std::uint64_t add(std::uint64_t a, std::uint64_t b) {
   return a > kMost - b ? kMost : a + b;
 }
 
-/// An amount in bytes: 1048576 for "1024 KiB". The units are from drm-usage-stats.rst. Without a
-/// unit, the amount is in bytes (or in nanoseconds or cycles).
+/// An amount in bytes: 1048576 for "1024 KiB". The units are from drm-usage-stats.rst. An amount
+/// without a unit is returned as it is: bytes, nanoseconds or cycles.
 std::optional<std::uint64_t> amount_of(std::string_view text) {
   text = trim(text);
   std::uint64_t value = 0;
@@ -38,8 +38,8 @@ std::optional<std::uint64_t> amount_of(std::string_view text) {
   return value << shift;
 }
 
-/// Adds to the amount with this name. `replace`: overwrites it, because the new number is of a
-/// better kind.
+/// Adds `amount` to the known amount with this name. With `replace`, overwrites the known amount,
+/// because the new one comes from a preferred key.
 void put(std::vector<DrmAmount>& amounts, std::string_view name, std::uint64_t amount,
          bool replace) {
   if (name.empty() || name.size() > kLongestName) return;
@@ -142,8 +142,8 @@ void add_fdinfo(DrmClient& client, const DrmFdinfo& info) {
     add_to(is_device_memory(one.name) ? client.device_bytes : client.host_bytes, one.amount);
   for (const DrmAmount& one : info.engine_ns) put(client.engine_ns, one.name, one.amount, false);
   for (const DrmAmount& one : info.cycles) put(client.cycles, one.name, one.amount, false);
-  // The cycles of the device's clock are the same in every file of the client, so they are not
-  // added.
+  // `total_cycles` is the device's clock, which is the same in every file of the client. So these
+  // values are not added up.
   for (const DrmAmount& one : info.total_cycles)
     put(client.total_cycles, one.name, one.amount, true);
   for (const auto* engines : {&info.engine_ns, &info.cycles}) {

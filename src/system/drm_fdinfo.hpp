@@ -19,15 +19,16 @@ struct DrmAmount {
   std::uint64_t amount = 0;
 };
 
-/// The text of one fdinfo file; a missing field is nullopt.
+/// The fields of one fdinfo file. A missing field is nullopt.
 struct DrmFdinfo {
-  std::string driver;       // "amdgpu", "i915", "xe"
-  std::string pci_address;  // "0000:03:00.0", lower case; "" if not on PCI or not reported
+  std::string driver;  // "amdgpu", "i915", "xe"
+  // "0000:03:00.0" in lower case; empty if the device is not on PCI or the address is not reported
+  std::string pci_address;
   std::optional<std::uint64_t> client_id;
   std::vector<DrmAmount>
       memory;  // resident bytes for each region ("vram", "local0", "gtt", "system0")
   std::vector<DrmAmount> engine_ns;  // busy nanoseconds since the file was opened
-  std::vector<DrmAmount> cycles;     // for xe: busy cycles, relative to `total_cycles`
+  std::vector<DrmAmount> cycles;  // only for xe: busy cycles; `total_cycles` has the elapsed cycles
   std::vector<DrmAmount> total_cycles;
 };
 /// Parses the text of an fdinfo file; nullopt if the descriptor is not a DRM file.
@@ -40,10 +41,12 @@ struct DrmClient {
   std::optional<std::uint64_t> device_bytes;  // memory of the device itself ("vram…", "local…")
   std::optional<std::uint64_t>
       host_bytes;  // memory of the host ("gtt", "system…", "stolen…", "cpu")
-  std::vector<DrmAmount> engine_ns, cycles, total_cycles;  // sums by engine
-  bool compute = false, graphics = false;                  // an engine of this kind was busy
+  std::vector<DrmAmount> engine_ns, cycles, total_cycles;  // sums for each engine
+  // whether a compute engine, or a graphics engine, was busy
+  bool compute = false, graphics = false;
 
-  /// How long its engines were busy. A rate needs two readings (Absence::kNeedsTwoReadings).
+  /// How long the engines of this client were busy. A rate needs two readings
+  /// (Absence::kNeedsTwoReadings).
   [[nodiscard]] std::uint64_t busy_ns() const;
 };
 
@@ -53,12 +56,12 @@ struct DrmSearch {
   /// Sorted by pid, then by device. A client that several processes share (after a fork, or by
   /// passing the descriptor) counts once, for the lowest pid.
   std::vector<DrmClient> clients;
-  bool finished = true;  // false: timed out before all processes were read
+  bool finished = true;  // false if the time limit ended the search before all processes were read
 };
-/// Skips files that the caller may not read. As root this reads every descriptor of every process,
-/// possibly millions, so there is a time limit.
+/// Skips files that the caller may not read. For root, this reads every descriptor of every
+/// process, possibly millions, so there is a time limit.
 [[nodiscard]] DrmSearch read_drm_clients(const Roots& roots, std::chrono::milliseconds limit);
-/// Like the function above, but only for these processes.
+/// Reads only these processes. Apart from that, it is like the function above.
 [[nodiscard]] DrmSearch read_drm_clients(const Roots& roots, const std::vector<std::int64_t>& pids,
                                          std::chrono::milliseconds limit);
 

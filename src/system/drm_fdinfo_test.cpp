@@ -103,7 +103,8 @@ TEST_CASE("clients are found by their links, shared ones count once, for the low
   tree.link("100/fd/0", "/dev/null");
   tree.link("100/fd/5", "/dev/dri/renderD128");
   tree.link("100/fd/6", "/dev/dri/renderD128");
-  tree.write("100/fdinfo/0", kAmdgpu);  // its link is not a DRM file, so it is not read
+  // descriptor 0 is a link to another kind of file, so its fdinfo is not read
+  tree.write("100/fdinfo/0", kAmdgpu);
   tree.write("100/fdinfo/5", kAmdgpu);
   tree.write("100/fdinfo/6", kAmdgpu);
   tree.link("200/fd/5", "/dev/dri/renderD128");

@@ -45,7 +45,7 @@ std::vector<model::PartitionNodes> partition_nodes(const std::string& proc,
   for (const model::Partition& one : device.partitions) {
     model::PartitionNodes& nodes = all.emplace_back();
     nodes.uuid = one.uuid;
-    if (!major) continue;  // the driver has no such nodes, so the device's own node is enough
+    if (!major) continue;  // without nodes for partitions, the node of the whole device is enough
     nodes.known = one.gpu_instance && one.compute_instance;
     if (!nodes.known) continue;
     const std::string instance = proc + "/driver/nvidia/capabilities/gpu" +

@@ -1,4 +1,5 @@
-// The device numbers of GPU nodes, by which the kernel's filter identifies devices.
+// Finds the device numbers of GPU nodes. The device filter in the kernel identifies devices by
+// these numbers.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 namespace berth::system {
 
 /// The nodes of every GPU that a job can get: /dev/nvidiaN, its /dev/dri/card* and renderD*, and
-/// for partitions /dev/nvidia-caps/*. Omits devices with unknown nodes.
+/// for partitions /dev/nvidia-caps/*. Devices whose nodes are unknown are left out.
 [[nodiscard]] model::GpuNodes gpu_nodes(const Roots& roots,
                                         const std::vector<model::Device>& devices);
 

@@ -50,7 +50,8 @@ TEST_CASE("nodes of NVIDIA's, AMD's and Intel's GPUs") {
   const auto nodes = gpu_nodes(tree.roots(), {gpu(0, Vendor::kNvidia, "0000:01:00.0", 5),
                                               gpu(1, Vendor::kAmd, "0000:02:00.0"),
                                               gpu(2, Vendor::kNvidia, "0000:03:00.0"), screen});
-  REQUIRE(nodes.devices.size() == 2);  // the third GPU has no number, so its node is unknown
+  // the third GPU has no minor number, so its node is unknown and it is left out
+  REQUIRE(nodes.devices.size() == 2);
   CHECK(nodes.devices[0].nodes == std::vector<NodeNumber>{{195, 5}, {226, 1}, {226, 128}});
   CHECK(nodes.devices[1].nodes == std::vector<NodeNumber>{{226, 2}, {226, 129}});
   CHECK(nodes.majors == std::vector<std::uint32_t>{195, 235});

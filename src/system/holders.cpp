@@ -1,6 +1,6 @@
 // Finds processes that have a device node open. The driver lists only processes with a context, but
 // others can hold memory too: forked workers whose parent died, programs that are exiting, servers.
-// All of these have the node open.
+// All these processes have the node open.
 #include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>

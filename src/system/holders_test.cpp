@@ -71,7 +71,7 @@ TEST_CASE("a real descriptor of our own is seen") {
   const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   REQUIRE(fd >= 0);
   bool seen = false;
-  // Use a large limit: on a busy machine, a tenth of a second is not enough for all processes.
+  // Use a long time limit: on a busy machine, a tenth of a second is not enough for all processes.
   for (const NodeHolder& one :
        find_holders(Roots{}, {"/dev/null"}, std::chrono::minutes(1)).holders)
     seen = seen || one.holder.pid == ::getpid();

@@ -23,8 +23,8 @@ bool is_this_machine(const Roots& roots) {
   return roots.proc == "/proc";
 }
 
-/// On x86 only the first record is read, because the kernel takes milliseconds to write hundreds of
-/// records. On Arm, whose cores may differ, all are read.
+/// On x86, reads only the first record: the kernel takes milliseconds to write hundreds of records.
+/// On Arm, reads all records, because the cores may differ.
 CpuModel read_cpu_model(const Roots& roots) {
   const std::string path = roots.proc + "/cpuinfo";
   const std::string start = slurp(path, 4096).value_or("");

@@ -31,7 +31,8 @@ TEST_CASE("a pod with 1.5 cores and 4 GiB runs one thread") {
   CHECK(host.cpu.quota_cores == 1.5);
   CHECK(host.cpu.cores_usable == 1);
   CHECK(host.cpu.memory_limit_bytes == 4 * kGiB);
-  // Limit 4 GiB; 3 GiB used, including 1 GiB of idle file cache.
+  // The limit is 4 GiB, and 3 GiB are used. 1 GiB of the used memory is idle file cache, so 2 GiB
+  // are available.
   CHECK(host.cpu.memory_available_bytes == 2 * kGiB);
 }
 

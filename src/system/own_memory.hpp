@@ -8,7 +8,7 @@ namespace berth::system {
 void use_one_heap();
 
 /// Frees what only the start of the program needed: unused heap memory, and the pages of code and
-/// constants of the program and its libraries, which the kernel maps again on the next use.
+/// constants of the program and its libraries, which the kernel loads again when they are needed.
 void release_startup_memory();
 
 }  // namespace berth::system

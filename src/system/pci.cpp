@@ -77,8 +77,8 @@ bool pair_of_ids(std::string_view text, std::uint16_t& first, std::uint16_t& sec
   return a && b;
 }
 
-/// Reads what decides whether a device matters, from one file, because servers have hundreds of
-/// devices.
+/// Reads the ids and the class, which decide whether a device matters. Servers have hundreds of
+/// devices, so it reads only one file for each.
 bool read_uevent(const std::string& folder, PciDevice& device) {
   const auto text = slurp(folder + "/uevent", 4096);
   if (!text) return false;
@@ -101,7 +101,8 @@ bool read_uevent(const std::string& folder, PciDevice& device) {
   return has_class && has_id;
 }
 
-/// Like read_uevent(), but from separate files, for recorded and simulated trees without uevent.
+/// Reads the same values as read_uevent() from separate files, because recorded and simulated trees
+/// have no uevent.
 bool read_single_files(const std::string& folder, PciDevice& device) {
   const auto hex = [&](const char* file) {
     const auto line = read_line(folder + file);
@@ -154,13 +155,13 @@ std::optional<double> link_speed(const std::string& path) {
 
 std::optional<int> link_width(const std::string& path) {
   const auto number = read_number(path);
-  // 0 means that there is no link; 255, that the kernel does not know.
+  // 0 means that there is no link, and 255 that the kernel does not know the width.
   if (!number || *number < 1 || *number > 32) return std::nullopt;
   return static_cast<int>(*number);
 }
 
-/// Whether the device is suspended. The kernel answers both files from memory, so reading them does
-/// not wake it.
+/// Whether the device is suspended. Reading the files does not wake the device, because the kernel
+/// answers from memory.
 bool sleeps(const std::string& folder) {
   const auto status = read_line(folder + "/power/runtime_status");
   if (status && (*status == "suspended" || *status == "suspending")) return true;
@@ -168,10 +169,10 @@ bool sleeps(const std::string& folder) {
 }
 
 /// The bridges above a device, from the target of the link `folder`:
-/// "../../../devices/pci0000:00/0000:00:01.0/0000:01:00.0" → "pci0000:00/0000:00:01.0". "" if the
-/// tree has a plain folder, as recorded ones do.
+/// "../../../devices/pci0000:00/0000:00:01.0/0000:01:00.0" → "pci0000:00/0000:00:01.0". "" if
+/// `folder` is a plain folder, as in a recording.
 std::string path_above(const std::string& folder) {
-  constexpr std::size_t kLongest = 256;  // room for 18 bridges; machines have up to 6
+  constexpr std::size_t kLongest = 256;  // enough for 18 bridges; real machines have up to 6
   std::string target;
   if (const auto link = link_target(folder)) target = printable(*link);
   const auto begin = target.find("/pci");
@@ -193,7 +194,7 @@ void read_rest(const std::string& folder, PciDevice& device) {
     device.revision = static_cast<std::uint8_t>(*revision);
   device.name = pci_name(device.vendor, device.device, device.revision).value_or("");
   if (device.suspended)
-    return;  // the link's state is in the device's registers; reading them would wake it
+    return;  // reading the state of the link from the device's registers would wake the device
   device.link_speed_gts = link_speed(folder + "/current_link_speed");
   device.link_speed_max_gts = link_speed(folder + "/max_link_speed");
   device.link_width = link_width(folder + "/current_link_width");

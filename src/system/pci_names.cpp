@@ -32,7 +32,8 @@ std::optional<std::string> name_in_table(std::string_view table, std::uint16_t v
                                          std::uint16_t device) {
   const auto digits = key_of(vendor, device);
   const std::string_view key(digits.data(), digits.size());
-  // Binary search in the text: every step moves to the start of the line that it hits.
+  // Binary search in the text. Each step picks the middle, then goes back to the start of that
+  // line.
   while (!table.empty()) {
     const std::size_t middle = table.size() / 2;
     const std::size_t before = middle == 0 ? std::string_view::npos : table.rfind('\n', middle - 1);
@@ -49,8 +50,8 @@ std::optional<std::string> name_in_table(std::string_view table, std::uint16_t v
 
 std::optional<std::string> pci_name(std::uint16_t vendor, std::uint16_t device,
                                     std::optional<std::uint8_t> revision) {
-  // The files begin with comment lines (licence and source). '#' sorts before all digits, so the
-  // lines are still in order.
+  // The files begin with comment lines (licence and source). '#' sorts before all digits, so all
+  // lines are in ascending order.
   if (vendor == 0x1002 && revision) {
     auto name = name_in_table(bytes(berth_amdgpu_names, berth_amdgpu_names_end), device, *revision);
     if (name) return name;

@@ -15,8 +15,8 @@ namespace berth::system {
     std::uint16_t vendor, std::uint16_t device,
     std::optional<std::uint8_t> revision = std::nullopt);
 
-/// Searches a given table, which has lines "VVVVDDDD name" in lower-case hexadecimal, in ascending
-/// order.
+/// Searches a table of lines "VVVVDDDD name" (vendor and device in lower-case hexadecimal), in
+/// ascending order.
 [[nodiscard]] std::optional<std::string> name_in_table(std::string_view table, std::uint16_t vendor,
                                                        std::uint16_t device);
 

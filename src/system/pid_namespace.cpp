@@ -62,8 +62,8 @@ bool folder_exists(const std::string& path) {
 PidView pid_view(const NamespaceFacts& facts) {
   if (facts.own_inode == kInitialInode) return PidView::kHost;
   if (facts.own_inode) return facts.kernel_threads ? PidView::kHostProc : PidView::kForeign;
-  // The link is missing. A kernel without PID namespaces still shows kernel threads. A recorded
-  // tree without the link is an old recording of a host.
+  // The link is missing. On a kernel without PID namespaces, /proc still shows kernel threads. A
+  // recorded tree without the link was recorded on a host by an old version.
   if (!facts.procfs) return PidView::kHost;
   return facts.kernel_threads ? PidView::kHost : PidView::kForeign;
 }

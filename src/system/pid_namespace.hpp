@@ -19,7 +19,7 @@ enum class PidView : unsigned char {
 
 /// What /proc reveals about namespaces.
 struct NamespaceFacts {
-  bool procfs = false;                     // the kernel's own /proc, not a recorded tree
+  bool procfs = false;  // whether this is the kernel's own /proc, and not a recorded tree
   std::optional<std::uint64_t> own_inode;  // inode of /proc/self/ns/pid
   bool kernel_threads = false;             // /proc/2 is a kernel thread
 };
@@ -27,8 +27,9 @@ struct NamespaceFacts {
 
 /// Where to find a process that the driver lists.
 struct LocalPid {
-  std::optional<std::int64_t> folder;  // its folder in /proc; nullopt if it is not visible
-  std::optional<std::int64_t> pid;     // its pid in this namespace
+  // name of the process's folder in /proc; nullopt if it is not visible
+  std::optional<std::int64_t> folder;
+  std::optional<std::int64_t> pid;  // pid of the process in the namespace of this process
 };
 
 class PidTranslator {

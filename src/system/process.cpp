@@ -24,7 +24,7 @@ namespace {
 
 /// USER_HZ is 100 in the kernel's ABI of every architecture with GPUs.
 constexpr double kTicksPerSecond = 100.0;
-constexpr std::size_t kFileLimit = 4096;  // the rest of longer arguments is not shown
+constexpr std::size_t kFileLimit = 4096;  // longer arguments are cut off at this size
 
 /// Reads a file of /proc/PID into `buffer`; nullopt with errno on failure.
 template <std::size_t N>
@@ -33,7 +33,8 @@ std::optional<std::string_view> read_into(std::array<char, N>& buffer, int folde
   const Descriptor file(::openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   if (!file) return std::nullopt;
   ssize_t size = -1;
-  // The kernel returns these files in a single read, so a second one to find the end is not needed.
+  // The kernel returns the whole content in one read, so a second read to detect the end is not
+  // needed.
   do size = ::read(file.get(), buffer.data(), N);
   while (size < 0 && errno == EINTR);
   if (size < 0) return std::nullopt;
@@ -73,8 +74,8 @@ ProcessReader::ProcessReader(Roots roots)
 
 std::optional<double> ProcessReader::uptime() const {
   if (!procfs_) return recorded_uptime_;
-  // /proc/uptime is not used: in LXC it shows how long the container runs, while start times count
-  // from the boot of the kernel.
+  // /proc/uptime is not used: in LXC it is the container's uptime, while start times count from the
+  // boot of the kernel.
   timespec now{};
   if (::clock_gettime(CLOCK_BOOTTIME, &now) != 0) return std::nullopt;
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
@@ -83,7 +84,8 @@ std::optional<double> ProcessReader::uptime() const {
 void ProcessReader::fill_times(model::DeviceProcess& process, std::uint64_t cpu_ticks) const {
   const auto up = uptime();
   const double started = static_cast<double>(*process.start_ticks) / kTicksPerSecond;
-  // Allow one tick: the start time is rounded down, and the clocks are read one after the other.
+  // Allow a difference of one tick: the start time is rounded down, and the clocks are read one
+  // after the other.
   if (!up || started > *up + 1 / kTicksPerSecond) {
     process.age_seconds = process.cpu_percent = model::Absence::kFailed;
     return;
@@ -127,7 +129,8 @@ void ProcessReader::fill_owner(model::DeviceProcess& process, int folder, std::u
 void ProcessReader::fill_command(model::DeviceProcess& process, int folder,
                                  std::string_view short_name) {
   // Reading the arguments takes a lock on the process's memory. A process stuck in the kernel may
-  // hold this lock forever and block every reader (ps, top). Its name can be read without the lock.
+  // hold this lock forever and block every reader (ps, top). The process's name can be read without
+  // the lock.
   if (process.state != "D") {
     std::array<char, kFileLimit> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init)
     if (const auto bytes = read_into(buffer, folder, "cmdline"))
@@ -167,8 +170,8 @@ bool ProcessReader::fill(model::DeviceProcess& process, std::int64_t pid, Depth 
     fill_owner(process, -1, about.st_uid);
     return true;
   }
-  // Open all files relative to one descriptor of the folder. The descriptor refers to the same
-  // process even if its pid is reused.
+  // Open all files of the process relative to a descriptor of its folder. The descriptor refers to
+  // the same process even if its pid is reused.
   const Descriptor folder(
       ::openat(proc_.get(), name.data(), O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
   if (!folder || ::fstat(folder.get(), &about) != 0) return false;

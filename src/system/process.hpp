@@ -1,4 +1,4 @@
-// Reads one process from /proc, as far as the caller is allowed to.
+// Reads one process from /proc, as far as the caller has permission.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@ namespace berth::system {
 
 /// How much to read. Each file of /proc/PID costs the kernel some microseconds.
 enum class Depth : unsigned char {
-  kUser,  // only uid and user, which takes one system call
+  kUser,  // reads only uid and user, which takes one system call
   kAll,
 };
 
@@ -43,7 +43,7 @@ class UserNames {
   int asked_elsewhere_ = 0;
 };
 
-/// The id for the name of a group or for a number; nullopt if there is no such group.
+/// The id of a group, given by name or by number. nullopt if there is no such group.
 [[nodiscard]] std::optional<std::uint32_t> group_id(const std::string& name);
 
 /// Fills the members of `process` that come from /proc (uid … pod) for `pid`; false if there is no
@@ -64,7 +64,7 @@ class ProcessReader {
 
   Roots roots_;
   Descriptor proc_;
-  bool procfs_ = false;  // the kernel's own /proc, not a recorded tree
+  bool procfs_ = false;  // whether this is the kernel's own /proc, and not a recorded tree
   std::optional<double> recorded_uptime_;
   UserNames users_;
   std::string last_cgroup_;  // a cache, because most processes of a job have the same cgroup text
@@ -77,20 +77,21 @@ class ProcessReader {
 /// A process that has device nodes open.
 struct NodeHolder {
   model::Holder holder;
-  std::vector<std::string> nodes;  // "/dev/nvidia0", …: ascending, each once
+  std::vector<std::string> nodes;  // "/dev/nvidia0", …: sorted, without duplicates
 };
 struct HolderSearch {
   std::vector<NodeHolder> holders;  // sorted by pid
-  bool all_readable = true;  // false: the caller may not see the descriptors of some processes
-  bool finished = true;      // false: timed out before all processes were read
+  bool all_readable = true;  // false if the caller may not see the descriptors of some processes
+  bool finished = true;  // false if the time limit ended the search before all processes were read
 };
 /// Processes with an open descriptor on a node whose path begins with one of `prefixes`
-/// ("/dev/nvidia"). Skips processes that the caller may not read. As root this reads every
+/// ("/dev/nvidia"). Skips processes that the caller may not read. For root, this reads every
 /// descriptor of every process, possibly millions, so there is a time limit.
 [[nodiscard]] HolderSearch find_holders(const Roots& roots,
                                         const std::vector<std::string>& prefixes,
                                         std::chrono::milliseconds limit);
-/// Like find_holders(), but for one prefix, and limited to a tenth of a second.
+/// Finds the processes that have nodes with this prefix open, as find_holders() does, within a
+/// tenth of a second.
 [[nodiscard]] std::vector<model::Holder> device_holders(const Roots& roots,
                                                         const std::string& dev_prefix);
 

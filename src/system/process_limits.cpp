@@ -24,7 +24,8 @@ std::optional<int> nice_of(pid_t process) {
 
 /// The value after a key such as "SigIgn:" in /proc/PID/status.
 std::string_view field_of(std::string_view status, std::string_view name) {
-  // The first line is the name of the process, so every other field has a newline before it.
+  // The name of the process is in the first line and may look like a field. Every real field has a
+  // newline before it.
   const auto at = status.find("\n" + std::string(name));
   if (at == std::string_view::npos) return {};
   const std::string_view rest = status.substr(at + 1 + name.size());
@@ -50,7 +51,7 @@ void read_status(const std::string& folder, model::Limits& into) {
 }
 
 bool set_oom_score_adj(int wanted) {
-  // Do not set the value that is already set, because this could fail for lack of permission.
+  // If the value is already set, do not write it again, because writing may need a permission.
   if (read_number("/proc/self/oom_score_adj") == wanted) return true;
   const Descriptor file(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
   const std::string words = std::to_string(wanted);

@@ -7,8 +7,8 @@
 
 namespace berth::system {
 
-/// The limits of a process; 0 is this process. Empty if they cannot be read: the process is gone,
-/// or it belongs to another user and this process does not run as root.
+/// The limits of a process; 0 is this process. Empty if they cannot be read. Causes: the process
+/// has exited, or it belongs to another user and this process does not run as root.
 [[nodiscard]] model::Limits limits_of(pid_t process);
 
 /// Sets the resource limits, nice value and oom_score_adj of this process. If one cannot be set,

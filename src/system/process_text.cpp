@@ -9,7 +9,7 @@ namespace berth::system {
 
 namespace {
 
-/// Removes and returns the first word of `text`; "" at the end.
+/// Removes and returns the first word of `text`. Returns "" if `text` has no more words.
 std::string_view next_word(std::string_view& text) {
   const auto first = text.find_first_not_of(" \t\n");
   if (first == std::string_view::npos) return text = {};
@@ -38,8 +38,8 @@ std::optional<std::string_view> value_of(std::string_view line, std::string_view
 }  // namespace
 
 std::optional<StatLine> parse_stat(std::string_view text) {
-  // The name is in parentheses and may itself contain parentheses. No later field does, so the last
-  // one ends the name.
+  // The name is in parentheses and may itself contain parentheses. The fields after it contain
+  // none, so the last ")" ends the name.
   const auto open = text.find('(');
   const auto close = text.rfind(')');
   if (open == std::string_view::npos || close == std::string_view::npos || close < open)
@@ -78,8 +78,8 @@ StatusText parse_status(std::string_view text) {
   StatusText status;
   while (!text.empty()) {
     const auto end = text.find('\n');
-    // The kernel escapes newlines in Name:, so no process can forge a line. A line without a
-    // newline is truncated.
+    // The kernel escapes newlines in the field Name:, so no process can forge a line. A last line
+    // without a newline is truncated, so it is skipped.
     if (end == std::string_view::npos) break;
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(end + 1);

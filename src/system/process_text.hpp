@@ -18,7 +18,7 @@ struct StatLine {
   char state = '?';
   std::int64_t parent = 0;
   std::uint64_t flags = 0;
-  std::uint64_t cpu_ticks = 0;  // user and system
+  std::uint64_t cpu_ticks = 0;  // user time and system time
   std::uint64_t threads = 0;
   std::uint64_t start_ticks = 0;
   std::uint64_t virtual_bytes = 0;
@@ -37,9 +37,9 @@ struct StatLine {
 /// Fields of /proc/PID/status that are not in stat.
 struct StatusText {
   std::optional<std::uint32_t> uid;        // the effective uid
-  std::optional<std::uint64_t> rss_bytes;  // absent for kernel threads and zombies
+  std::optional<std::uint64_t> rss_bytes;  // kernel threads and zombies have none
   std::vector<std::int64_t>
-      namespace_pids;  // pids from NSpid: from the namespace of this /proc to the innermost
+      namespace_pids;  // NSpid: the pid in each namespace, from that of this /proc inward
 };
 [[nodiscard]] StatusText parse_status(std::string_view text);
 

@@ -29,8 +29,8 @@ Error unusable(const std::string& path, int problem) {
 /// Fails unless the folder exists and only this user can write to it.
 Status check_private(const std::string& path, const std::string& choose) {
   struct stat status = {};
-  // Use lstat: in a shared temporary folder, the path may be another user's link, which must not be
-  // followed.
+  // Use lstat(), which does not follow a link. In a shared temporary folder, the path may be
+  // another user's link.
   if (::lstat(path.c_str(), &status) != 0) return unusable(path, errno);
   const std::string shown = printable(path);
   if (!S_ISDIR(status.st_mode))
@@ -39,7 +39,7 @@ Status check_private(const std::string& path, const std::string& choose) {
     return unusable(path, text("it belongs to another user (uid {})", status.st_uid),
                     "ls -ld " + shown);
   if ((status.st_mode & 022) == 0) return Done{};
-  // A folder with the sticky bit is meant to be shared.
+  // A folder with the sticky bit, such as /tmp, is meant to be shared.
   const bool shared = (status.st_mode & S_ISVTX) != 0;
   return unusable(path, text("others can write to it"),
                   shared ? choose + shown + "/berth" : "chmod go-w " + shown);
@@ -50,7 +50,8 @@ bool is_folder(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/// The path in a variable; "" if it is relative, because after a cd it would mean another folder.
+/// The path in a variable. Returns "" for a relative path, because after a cd it would mean another
+/// folder.
 std::string absolute(const char* name) {
   const std::string path = env_nonempty(name).value_or("");
   return path.substr(0, 1) == "/" ? path : "";
@@ -110,8 +111,8 @@ std::chrono::milliseconds system_broker_expected_for() {
     return milliseconds(0);
   const milliseconds away((now.tv_sec - status.st_mtim.tv_sec) * 1000 +
                           (now.tv_nsec - status.st_mtim.tv_nsec) / 1'000'000);
-  // After more than 20 s, the broker is not expected to return. A time in the future means that the
-  // clock was changed.
+  // If the broker has been away for more than 20 s, it is not expected to return. A time in the
+  // future means that the clock was changed.
   return away < -kRestart || away > kRestart ? milliseconds(0)
                                              : std::min(kRestart, kRestart - away);
 }

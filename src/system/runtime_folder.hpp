@@ -10,19 +10,19 @@
 
 namespace berth::system {
 
-/// The folder for sockets and jobs: BERTH_RUNTIME_DIR, else $XDG_RUNTIME_DIR/berth, else
-/// /run/user/UID/berth, else this user's folder in the temporary directory; always absolute. Fails
-/// with kUnavailable (E0514) if BERTH_RUNTIME_DIR is relative; a relative XDG_RUNTIME_DIR or TMPDIR
-/// is ignored.
+/// The folder for sockets and jobs, always absolute. Uses the first of these that is set or exists:
+/// BERTH_RUNTIME_DIR, $XDG_RUNTIME_DIR/berth, /run/user/UID/berth, this user's folder in the
+/// temporary directory. Ignores a relative XDG_RUNTIME_DIR or TMPDIR. Fails with kUnavailable
+/// (E0514) if BERTH_RUNTIME_DIR or BERTH_STATE_DIR is relative.
 [[nodiscard]] Result<std::string> runtime_folder();
-/// The folder for files that outlive the session: BERTH_STATE_DIR, else
-/// $XDG_STATE_HOME/berth/HOSTNAME, else ~/.local/state/berth/HOSTNAME. HOSTNAME is needed because
-/// machines may share a home but not a queue. Relative paths are ignored.
+/// The folder for files that outlive the session. Uses the first of these that is set:
+/// BERTH_STATE_DIR, $XDG_STATE_HOME/berth/HOSTNAME, ~/.local/state/berth/HOSTNAME. Machines may
+/// share a home folder but not a queue, so the path contains HOSTNAME. Relative paths are ignored.
 [[nodiscard]] std::string state_folder();
 
 /// Creates a folder that only this user can write to, or checks an existing one. Sets `made` if it
-/// created the folder. Fails with kUnavailable (E0514). `choose`: for the error's hint, the start
-/// of a command that chooses another folder.
+/// created the folder. Fails with kUnavailable (E0514). `choose` is the start of a command that
+/// chooses another folder; the error's hint shows it.
 [[nodiscard]] Status make_private_folder(const std::string& path, bool& made,
                                          const std::string& choose = "export BERTH_RUNTIME_DIR=");
 

@@ -48,7 +48,7 @@ Spawned spawn(const Start& start) {
   ::posix_spawnattr_setflags(
       &attributes, static_cast<short>(session | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
   Spawned spawned;
-  // posix_spawnp takes char* const[] for historical reasons, but does not change the strings.
+  // For historical reasons, posix_spawnp() takes char* const[]. It does not change the strings.
   spawned.problem = ::posix_spawnp(&spawned.pid, start.program.c_str(), &actions, &attributes,
                                    const_cast<char* const*>(words.data()),
                                    const_cast<char* const*>(variables.data()));

@@ -7,22 +7,23 @@
 
 namespace berth::system {
 
-/// How to start another program of Berth so that it does not depend on the caller's state. The
+/// How to start another program of Berth. The program does not depend on the caller's state. The
 /// program gets this process's environment, only these descriptors, and default signal handling.
 struct Start {
   std::string program;  // a path, or a name that is looked up in PATH
   std::vector<std::string> words;
   std::vector<std::string> variables =
-      {};  // "NAME=value": added to this program's variables, or replaces one of them
+      {};  // "NAME=value": adds a variable to those of this process, or replaces one of them
   int out = -1, err = -1;  // descriptors that become 1 and 2
-  int in = -1;             // descriptor that becomes 0; -1: an empty stdin
-  int more = -1;           // becomes 3
-  bool is_daemon = false;  // start it in its own session, in the root folder
+  int in = -1;             // descriptor that becomes 0; -1: stdin is empty
+  int more = -1;           // descriptor that becomes 3; -1: none
+  // start the program in its own session, with the root folder as working directory
+  bool is_daemon = false;
 };
 
 struct Spawned {
   pid_t pid = -1;
-  int problem = 0;  // an errno if the start failed
+  int problem = 0;  // errno if the start failed
 };
 
 Spawned spawn(const Start& start);

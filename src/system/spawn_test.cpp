@@ -52,7 +52,7 @@ TEST_CASE("a spawned process inherits only the caller's variables") {
   ::sigaddset(&term, SIGTERM);
   ::pthread_sigmask(SIG_BLOCK, &term, &before);
   const auto interrupt = ::signal(SIGINT, SIG_IGN);
-  const Descriptor kept(::open("/dev/null", O_RDONLY));  // not close-on-exec
+  const Descriptor kept(::open("/dev/null", O_RDONLY));  // without O_CLOEXEC
   const Said open = said_by("ls /proc/$$/fd; pwd", true);
   const Said interrupted = said_by("kill -INT $$; echo alive", false);
   const Said ended = said_by("kill -TERM $$; echo alive", false);

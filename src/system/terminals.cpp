@@ -16,8 +16,8 @@ namespace {
 
 constexpr unsigned kPtsFirst = 136, kPtsLast = 143, kConsoles = 4, kSerial = 64;
 
-/// The terminal in field 7 of /proc/PID/stat, where major and minor are packed as proc(5)
-/// describes.
+/// The terminal in field 7 of /proc/PID/stat. This number contains major and minor, packed as
+/// proc(5) describes.
 std::string terminal_in(std::string_view stat, const std::string& dev) {
   const auto close = stat.rfind(')');
   if (close == std::string_view::npos) return {};

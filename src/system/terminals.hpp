@@ -17,7 +17,7 @@ namespace berth::system {
 inline constexpr const char* kUtmp = "/run/utmp";
 
 /// Writes a sentence to a terminal. Never blocks: skips a terminal that accepts no data now, or
-/// that belongs to another user. Returns true if it was written.
+/// that belongs to another user. Returns true if the sentence was written.
 bool tell_terminal(const std::string& path, std::uint32_t owner, std::string_view sentence);
 
 }  // namespace berth::system

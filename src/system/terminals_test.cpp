@@ -28,7 +28,7 @@ std::string entry(short kind, const char* user, const char* line) {
 
 TEST_CASE("a process's terminal and those of its user's logins") {
   const TemporaryTree tree;
-  // 136:3 packed: minor bits 0-7 and 20-31, major bits 8-19.
+  // The device 136:3 as one number: bits 0-7 and 20-31 are the minor, bits 8-19 the major.
   tree.put("proc/77/stat", "77 (a) b) S 1 77 77 " + std::to_string((136 << 8) | 3) + " 77 0 0");
   tree.put("proc/78/stat", "78 (x) S 1 78 78 " + std::to_string((4 << 8) | 2) + " 78");
   tree.put("proc/79/stat", "79 (daemon) S 1 79 79 0 -1");

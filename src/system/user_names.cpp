@@ -15,8 +15,8 @@ namespace berth::system {
 namespace {
 
 constexpr std::size_t kPasswdLimit = 4U << 20U;
-/// A directory service may need a network round trip per query, so the number of queries is
-/// limited, for machines with many unknown users.
+/// A directory service may need a network round trip for each query. On a machine with many unknown
+/// users, only this number of queries is made.
 constexpr int kMostQuestions = 64;
 
 std::string ask_c_library(std::uint32_t uid) {
@@ -32,7 +32,8 @@ std::string ask_c_library(std::uint32_t uid) {
 }  // namespace
 
 std::optional<std::uint32_t> group_id(const std::string& name) {
-  std::vector<char> buffer(1U << 16U);  // a large group, for example all students, has many members
+  // the entry of a large group is long, because it names all members
+  std::vector<char> buffer(1U << 16U);
   group entry{};
   group* found = nullptr;
   int problem = ERANGE;
@@ -51,7 +52,7 @@ const std::string& UserNames::of(std::uint32_t uid) {
   if (known != known_.end()) return known->second;
   if (!passwd_) passwd_ = slurp(etc_ + "/passwd", kPasswdLimit).value_or("");
   std::string name = user_in_passwd(*passwd_, uid);
-  // Look into the file first, because the C library would load every name service module.
+  // Read /etc/passwd first, because the C library would load every name service module.
   if (name.empty() && etc_ == "/etc" && ++asked_elsewhere_ <= kMostQuestions)
     name = ask_c_library(uid);
   if (name.empty()) name = std::to_string(uid);

@@ -38,11 +38,11 @@ std::string without_zeros(std::string_view bytes) {
   return out;
 }
 
-/// A text in lower case with single spaces, without escape sequences and mail quote marks. `lines`
-/// maps positions in it to line numbers.
+/// A text in lower case with single spaces, without escape sequences and mail quote marks.
+/// line_at() returns the line number for a position in it.
 struct Folded {
   std::string text;
-  std::vector<std::size_t> lines;  // start of each line in `text`
+  std::vector<std::size_t> lines;  // position in `text` at which each line starts
 
   [[nodiscard]] int line_at(std::size_t at) const {
     return static_cast<int>(std::upper_bound(lines.begin(), lines.end(), at) - lines.begin());
@@ -73,12 +73,12 @@ Folded fold(std::string_view given) {
   return folded;
 }
 
-/// Finds the parts of `words`, which "*" separates, one after the other in `text`. Returns the
-/// position of the first part, or npos.
+/// `words` has parts separated by "*". Searches `text` for these parts in order, each close to the
+/// previous one. Returns the position of the first part, or npos.
 std::size_t find_parts(std::string_view text, std::string_view words) {
   const auto parts = split(words, '*');
   std::size_t from = 0;
-  // Limits the run time when the first part is very frequent.
+  // Limits the run time for a text in which the first part is very frequent.
   for (int tries = 0; tries < 1000; ++tries) {
     const std::size_t first = text.find(parts.front(), from);
     if (first == std::string_view::npos) return first;
@@ -154,8 +154,8 @@ std::vector<Recognised> read_error_text(std::string_view bytes, int lines_before
     else
       found.push_back(std::move(one));
   }
-  // NCCL allocates its buffers through CUDA. If that allocation fails, memory is the problem, and
-  // the NCCL message would mislead.
+  // NCCL allocates its buffers through CUDA. If CUDA was out of memory, that is the cause, and
+  // NCCL's own message would mislead.
   if (folded.text.find("cuda failure 'out of memory'") != std::string::npos ||
       folded.text.find("cuda failure 2 'out of memory'") != std::string::npos)
     std::erase_if(found, [](const Recognised& one) { return one.name == "nccl"; });

@@ -29,21 +29,21 @@ struct Signature {
 struct Recognised {
   std::string name;
   int line = 0;      // line number in the text, from 1
-  std::string text;  // the line, printable
+  std::string text;  // text of the line, with control characters replaced
   int strength = 0;
   std::vector<std::string> rules;
-  std::string means;       // translated
-  double asked_bytes = 0;  // requested memory; 0: the message does not state it
+  std::string means;       // translated explanation
+  double asked_bytes = 0;  // requested memory in bytes; 0 if the message does not state it
 };
 
-/// Whether `message.rules` contains `rule`, for example "DRV05", or a prefix of it such as "DRV*".
+/// Whether `message.rules` contains `rule` ("DRV05"), or a pattern that matches it ("DRV*").
 [[nodiscard]] bool speaks_of(const Recognised& message, std::string_view rule);
 
 constexpr std::size_t kMostErrorText = 4 << 20;
 
 /// The known messages in `bytes`, each once, at its first occurrence. Messages that state their
-/// cause come first; apart from that, the order is that of the lines. Reads only the last 4 MiB.
-/// Line numbers start after `lines_before`.
+/// cause come first; apart from that, messages are sorted by line. Reads only the last 4 MiB. Line
+/// numbers start after `lines_before`.
 [[nodiscard]] std::vector<Recognised> read_error_text(std::string_view bytes, int lines_before = 0);
 
 }  // namespace berth::doctor

@@ -110,7 +110,7 @@ TEST_CASE("every row of the table is well formed") {
     CHECK(seen.insert(row.words).second);
     CHECK((row.strength == 1 || row.strength == 2));
     for (const char c : std::string_view(row.words)) CHECK_FALSE((c >= 'A' && c <= 'Z'));
-    // The words of a row must be recognized as this row's message.
+    // The text in a row's `words` must be recognized as the message of this row.
     std::string text = row.words;
     std::replace(text.begin(), text.end(), '*', ' ');
     const auto found = names(text);

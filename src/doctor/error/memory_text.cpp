@@ -82,7 +82,7 @@ MemoryText read_memory_text(std::string_view text) {
     sentence += "; " + berth::text("other processes held {:.1f} GiB (berth ps shows them)",
                                    others / 1073741824.0);
   const auto unused = amount_before(text, " is reserved by pytorch but unallocated");
-  // PYTORCH_CUDA_ALLOC_CONF has no effect on Intel GPUs.
+  // Do not suggest PYTORCH_CUDA_ALLOC_CONF for Intel GPUs, because it has no effect on them.
   const bool is_xpu = text.find("xpu out of memory") != std::string_view::npos;
   if (unused && unused->bytes >= asked->bytes && !is_xpu)
     sentence +=

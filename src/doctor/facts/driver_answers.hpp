@@ -1,5 +1,5 @@
-// What NVIDIA's library answered in a child process with a deadline. A static scan does not start
-// this process: every fact here is then unreadable with error 0.
+// Answers of NVIDIA's library to calls in a child process, which has a deadline. A static scan does
+// not start the child process, so every fact here is then unreadable with error 0.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +56,7 @@ namespace berth::doctor {
   /* confidential computing; absent: off */                                            \
   FACT(bool, cc_ready, msgid("confidential computing"))
 
-/// The same list for the facts that NVML reports once for the whole driver.
+/// The facts that NVML reports once for the whole driver, with rows as in BERTH_GPU_FACTS.
 #define BERTH_DRIVER_FACTS(FACT)                                                              \
   /* Berth's error id if the library does not answer at all ("E0302": it cannot be loaded) */ \
   FACT(std::string, failure, msgid("why the driver does not answer"))                         \

@@ -23,10 +23,10 @@ struct DriverFiles {
   /// The folders that the loader searches: those of LD_LIBRARY_PATH and /etc/ld.so.conf.d, and its
   /// defaults.
   Fact<std::vector<std::string>> folders;
-  Fact<std::vector<LibraryFile>> cuda;          // libcuda.so.1
-  Fact<std::vector<LibraryFile>> nvml;          // libnvidia-ml.so.1
-  Fact<std::vector<LibraryFile>> level_zero;    // libze_loader.so.1
-  Fact<std::vector<LibraryFile>> intel_driver;  // libze_intel_gpu.so.1
+  Fact<std::vector<LibraryFile>> cuda;          // files called libcuda.so.1
+  Fact<std::vector<LibraryFile>> nvml;          // files called libnvidia-ml.so.1
+  Fact<std::vector<LibraryFile>> level_zero;    // files called libze_loader.so.1
+  Fact<std::vector<LibraryFile>> intel_driver;  // files called libze_intel_gpu.so.1
   /// libze_intel_gpu_legacy1.so.1, from the packages for GPUs that the main packages no longer
   /// support.
   Fact<std::vector<LibraryFile>> intel_legacy;

@@ -78,7 +78,8 @@ class Fact {
   void doubt(const Unreadable& why) {
     if (!why_) why_ = why;
   }
-  /// Calls doubt() with the error of `source`, a fact from which this one was computed.
+  /// This fact was computed from `source`. If some of `source` could not be read, calls doubt()
+  /// with its error.
   template <typename U>
   void doubt(const Fact<U>& source) {
     if (source.why_) doubt(*source.why_);

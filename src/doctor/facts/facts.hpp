@@ -1,6 +1,6 @@
-// Facts: everything that the doctor knows about a machine and a target. They are collected once and
-// then stay constant. Paths are those that the target sees, even if the files were read from
-// another tree.
+// Facts: everything that the doctor knows about a machine and a target (the program to diagnose).
+// They are collected once and then stay constant. Paths are those that the target sees, even if the
+// files were read from another tree.
 #pragma once
 
 #include "doctor/facts/container.hpp"

@@ -24,7 +24,7 @@ struct GpuNode {
 
 struct GpuNodes {
   Fact<std::vector<GpuNode>> nvidia;  // /dev/nvidia*: nvidiactl, nvidia0, nvidia-uvm, …
-  Fact<std::vector<GpuNode>> render;  // /dev/dri/renderD*
+  Fact<std::vector<GpuNode>> render;  // render nodes: /dev/dri/renderD*
   Fact<std::vector<GpuNode>> tegra;   // on a Jetson: /dev/nvhost-gpu, /dev/nvmap, …
   Fact<GpuNode> kfd, dxg;
   /// /dev/char/195:*, the links that systemd and runc use to find NVIDIA's nodes.
@@ -32,7 +32,7 @@ struct GpuNodes {
 
   /// The NVIDIA node with this path.
   [[nodiscard]] Fact<GpuNode> nvidia_node(std::string_view path) const;
-  /// /dev/nvidia0, /dev/nvidia1, …
+  /// The nodes of NVIDIA's GPUs: /dev/nvidia0, /dev/nvidia1, …
   [[nodiscard]] Fact<std::vector<GpuNode>> nvidia_gpus() const;
 };
 

@@ -14,15 +14,17 @@ namespace berth::doctor {
 struct LinkedLibrary {
   std::string name;       // "libcublas.so.12"
   std::string needed_by;  // path of the file that needs it
-  std::string package;    // the package that contains that file: "torch", "onnxruntime-gpu", "cupy"
-  std::string wheel;      // the NVIDIA folder in sys.path with this library; "" none
+  // the package that contains the file `needed_by`: "torch", "onnxruntime-gpu", "cupy"
+  std::string package;
+  std::string wheel;  // the NVIDIA folder in sys.path with this library; empty if there is none
 };
 /// A symbol that a file needs, but that the library chosen by the loader does not define.
 struct MissingSymbol {
   std::string symbol, wanted_by, library;
-  std::string taken;   // the library that the loader chooses
-  std::string by;      // why the loader chooses it: "LD_LIBRARY_PATH"
-  std::string should;  // another library with the same name that defines the symbol; "" none
+  std::string taken;  // the library that the loader chooses
+  std::string by;     // why the loader chooses it: "LD_LIBRARY_PATH"
+  // another library with the same name that defines the symbol; empty if there is none
+  std::string should;
 };
 /// A symbol version that a file needs and the chosen library lacks: "GLIBCXX_3.4.32" of
 /// libstdc++.so.6.
@@ -39,7 +41,7 @@ struct WantedSymbol {
 struct PackageCode {
   std::string package, file;
   std::vector<std::string> sass;
-  std::string ptx;  // the lowest capability that has PTX code; "" none
+  std::string ptx;  // the lowest capability that has PTX code; empty if there is none
 };
 
 /// A package's file that requires an executable stack.
@@ -55,20 +57,20 @@ struct ImportFacts {
   Fact<std::vector<MissingSymbol>> symbols;
   /// PyTorch's own libraries that other packages link to: "libtorch_cuda_cu.so".
   Fact<std::vector<LinkedLibrary>> torch_links;
-  /// Never known. Unreadable if a file is compiled against PyTorch and its content could not be
-  /// read, so `symbols` may be incomplete; otherwise absent.
+  /// This fact never has a value. It is unreadable if the content of a file compiled against
+  /// PyTorch could not be read, so that `symbols` may be incomplete. Otherwise it is absent.
   Fact<bool> torch_extensions;
   /// CPU libraries in packages that do not have the matching GPU library: "_scatter_cpu.so" without
   /// "_scatter_cuda.so".
   Fact<std::vector<std::string>> processor_halves;
-  /// c10 symbols needed by packages that are compiled against PyTorch.
+  /// Symbols of PyTorch's library c10 that packages compiled against PyTorch need.
   Fact<std::vector<WantedSymbol>> torch_symbols;
   Fact<std::vector<MissingVersion>> versions;
-  /// GPU code in packages other than PyTorch; files with unknown targets are left out.
+  /// GPU code in packages other than PyTorch. Files whose target GPUs are unknown are left out.
   Fact<std::vector<PackageCode>> codes;
   Fact<std::vector<StackFile>> executable_stacks;
-  /// The newest symbol version in libc.so.6: "2.41". Without that file, the version that belongs to
-  /// the system's release.
+  /// The newest symbol version in libc.so.6: "2.41". If libc.so.6 is missing, the version that
+  /// belongs to the system's release.
   Fact<std::string> libc;
 };
 

@@ -11,10 +11,11 @@ namespace berth::doctor {
 
 /// A library that a program opens by name, and the file that the loader chooses for it.
 struct FoundLibrary {
-  std::string name;      // "libcuda.so.1"
-  std::string path;      // the file that the loader chooses
-  std::string resolved;  // after resolving links: "/usr/lib/x86_64-linux-gnu/libcuda.so.570.124.06"
-  std::string version;   // after ".so." in the resolved name; "" none
+  std::string name;  // "libcuda.so.1"
+  std::string path;  // the file that the loader chooses
+  // path with all links resolved: "/usr/lib/x86_64-linux-gnu/libcuda.so.570.124.06"
+  std::string resolved;
+  std::string version;  // the version after ".so." in the resolved name; empty if there is none
   std::string by;  // how the loader finds it, in words: "LD_LIBRARY_PATH", "the loader's cache", …
   /// The file is empty: the loader reports "file too short" and stops.
   bool is_empty = false;
@@ -28,7 +29,7 @@ struct FoundLibrary {
 };
 
 struct LibraryFacts {
-  Fact<FoundLibrary> cuda;  // libcuda.so.1; absent: not in the loader's folders
+  Fact<FoundLibrary> cuda;  // libcuda.so.1; absent: it is not in the loader's folders
   Fact<FoundLibrary> nvml;  // libnvidia-ml.so.1
   bool by_nix = false;      // the program is from Nix, whose loader ignores the system's folders
 };

@@ -18,16 +18,16 @@ struct Node {
   gid_t gid = 0;
   unsigned major = 0, minor = 0;  // devices
   std::uint64_t size = 0;
-  /// The file is really empty. False for a file in a bundle whose content was not recorded.
+  /// Whether the file is really empty. False for a file in a bundle whose content was not recorded.
   bool is_empty = false;
-  std::int64_t modified = 0;  // seconds since 1970
-  std::int64_t changed = 0;   // ctime: when it was created or its metadata changed; 0 unknown
+  std::int64_t modified = 0;  // time of the last change of the content, in seconds since 1970
+  std::int64_t changed = 0;   // ctime: when it was created or its metadata changed; 0 if unknown
   /// For devices: the errno that open(O_RDWR) would return; 0: allowed; nullopt: not checked.
   std::optional<int> open_error;
 };
 
-/// What a bundle's side table contains about one path: properties that plain files cannot
-/// represent.
+/// Properties of one path that plain files cannot represent. A bundle stores them in a separate
+/// table.
 struct Special {
   std::optional<Node> node;
   int error = 0;  // if not 0: the errno that every access to the path returns

@@ -15,8 +15,8 @@ namespace berth::doctor {
 /// The nvidia.ko file of one kernel.
 struct ModuleFile {
   std::string kernel, path;
-  Fact<bool> is_signed;             // unreadable: the file is compressed
-  Fact<std::int64_t> changed = {};  // when it was installed, in seconds since 1970
+  Fact<bool> is_signed;  // whether the file has a signature; unreadable if it is compressed
+  Fact<std::int64_t> changed = {};  // when the file was installed, in seconds since 1970
 };
 /// A driver library that has its version in the file name: libcuda.so.570.124.06.
 struct DriverLibrary {
@@ -35,7 +35,7 @@ struct BuildLog {
   std::string path;  // "/var/lib/dkms/nvidia/535.129.03/build/make.log"
   std::vector<std::string> lines;
   std::string
-      compiler;  // compiler of the running kernel: "gcc-12 (Ubuntu 12.3.0) 12.3.0"; "" unknown
+      compiler;  // the running kernel's compiler: "gcc-12 (Ubuntu 12.3.0) 12.3.0"; empty if unknown
 };
 
 /// A package whose installation dpkg has not finished.
@@ -48,11 +48,12 @@ struct UnfinishedPackage {
 struct NvidiaFacts {
   Fact<std::string> module_version;  // version of the loaded module
   Fact<bool> open_module;            // whether the loaded module is NVIDIA's open-source module
-  Fact<std::map<std::string, std::string>> parameters;  // /proc/driver/nvidia/params
+  // module parameters from /proc/driver/nvidia/params
+  Fact<std::map<std::string, std::string>> parameters;
   /// Module files of all kernels. Absent: the machine has no folders of modules, as in a container.
   Fact<std::vector<ModuleFile>> modules_on_disk;
   Fact<std::vector<std::string>> kernels_on_disk;
-  Fact<std::string> source;  // "/usr/src/nvidia-535.129.03", for DKMS
+  Fact<std::string> source;  // folder of the source code for DKMS: "/usr/src/nvidia-535.129.03"
   /// MODULE_VARIANT of /etc/nvidia/kernel.conf, which NVIDIA's and negativo17's packages use:
   /// "kernel" or "kernel-open". Absent: no such file; RPM Fusion has none.
   Fact<std::string> module_variant;
@@ -60,7 +61,7 @@ struct NvidiaFacts {
   Fact<BuildLog> build_log;
   Fact<std::vector<ModprobeLine>> modprobe;
   Fact<std::string> remover;  // path of a udev rule that removes NVIDIA functions from the PCI bus
-  /// In the library folders of distributions and of NVIDIA's installer.
+  /// The driver's libraries in the folders of distributions and of NVIDIA's installer.
   Fact<std::vector<DriverLibrary>> libraries;
   Fact<std::string>
       library_version;  // version of the libnvidia-ml.so.1 that the loader would choose
@@ -72,11 +73,12 @@ struct NvidiaFacts {
   Fact<std::multimap<std::string, unsigned>> majors;
   Fact<std::vector<std::string>> imex_channels;  // names in /dev/nvidia-caps-imex-channels
   Fact<bool> modprobe_helper;        // nvidia-modprobe exists and is allowed to create nodes
-  Fact<std::string> fabric_manager;  // installed version; "" unknown
+  Fact<std::string> fabric_manager;  // installed version; empty if unknown
   Fact<std::string> gridd;           // path of the vGPU driver's daemon: "/usr/bin/nvidia-gridd"
   Fact<std::string>
       reboot_wanted_by;  // packages that request a reboot; absent: no Debian package requests one
-  /// Driver and kernel packages that dpkg has not finished. Absent: there is no dpkg list.
+  /// Driver and kernel packages that dpkg has not finished installing. Absent: there is no dpkg
+  /// list.
   Fact<std::vector<UnfinishedPackage>> unfinished;
   Fact<bool> akmods;       // akmods is installed; it builds modules at the first boot of a kernel
   Fact<Node> mps_control;  // the control pipe of MPS, in the folder that variables name or in the

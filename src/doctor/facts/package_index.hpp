@@ -30,8 +30,8 @@ struct PackageIndex {
   /// True if all configured indices have only PyTorch builds. tags() then returns the names of the
   /// builds.
   [[nodiscard]] bool has_torch_alone() const;
-  /// If has_torch_alone(), and the main index has all builds of PyTorch: its address, "…/whl".
-  /// Otherwise "".
+  /// The address of the main index, "…/whl", if has_torch_alone() and this index has all builds of
+  /// PyTorch. Otherwise "".
   [[nodiscard]] std::string all_of_torch() const;
   /// The last component of each index's address. For PyTorch's indices and their mirrors, this is
   /// the name of a build: "cu124".
@@ -42,7 +42,7 @@ struct PackageIndex {
 };
 
 struct CondaChannels {
-  std::vector<std::string> channels;  // as configured; empty: none
+  std::vector<std::string> channels;  // the configured channels; empty if there are none
   std::string from;
 };
 
@@ -54,7 +54,8 @@ struct PackageSources {
   [[nodiscard]] const PackageIndex& of(const PythonFacts& python) const;
 };
 
-/// Parses an address and removes users, passwords and tokens from it; `from` is where it was found.
+/// Parses an address, and removes users, passwords and tokens from it. `from` names the file or
+/// variable that has the address.
 [[nodiscard]] IndexAddress index_address(std::string_view text, const std::string& from);
 
 }  // namespace berth::doctor

@@ -11,15 +11,15 @@
 namespace berth::doctor {
 
 struct ProbedDevice {
-  int index = 0;     // the framework's index
-  std::string name;  // "" unknown
+  int index = 0;     // the device's index in the framework
+  std::string name;  // empty if unknown
   bool ran = false;
   std::string message;  // the error message of the failure
 };
 
 enum class ProbeState : unsigned char {
   kRan,          // ran a kernel on every visible device
-  kFailed,       // failed on a device, or before using the first one
+  kFailed,       // failed on a device, or before it used any device
   kNoDevice,     // built for GPUs, but finds none
   kCpuBuild,     // built without GPU support, so there is nothing to probe
   kNotImported,  // `import` failed
@@ -31,8 +31,8 @@ enum class ProbeState : unsigned char {
 [[nodiscard]] std::string_view name(ProbeState state);
 
 struct ProbeAnswer {
-  std::string framework;  // its import name: "torch"
-  std::string version;    // "" unknown
+  std::string framework;  // name of the Python module: "torch"
+  std::string version;    // empty if unknown
   ProbeState state = ProbeState::kNotReached;
   std::string message;  // why no kernel ran
   std::vector<ProbedDevice> devices;

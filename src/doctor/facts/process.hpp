@@ -30,10 +30,11 @@ struct Identity {
 /// Free space of a folder to which programs write. If the folder does not exist, the values are
 /// those of its nearest existing parent.
 struct DiskSpace {
-  std::string path;                         // "/home/ada"
-  std::string what;                         // the variable that names the folder: "HOME", "TMPDIR"
-  std::uint64_t free_bytes = 0;             // space available to this user
-  std::optional<std::uint64_t> free_files;  // nullopt: the file system has no limit on files
+  std::string path;              // "/home/ada"
+  std::string what;              // the variable that names the folder: "HOME", "TMPDIR"
+  std::uint64_t free_bytes = 0;  // space available to this user
+  // free inodes; nullopt if the file system has no limit on files
+  std::optional<std::uint64_t> free_files;
 };
 
 /// The facts of a process that have one value. Each row has a type, a name, and a message for

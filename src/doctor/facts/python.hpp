@@ -49,7 +49,7 @@ struct TorchBuild {
 struct CudaLibrary {
   std::string name;     // "libcudnn.so.9"
   std::string folder;   //
-  std::string version;  // the version after ".so." in the link's target: "9.22.0"; "" unknown
+  std::string version;  // the version after ".so." in the link's target: "9.22.0"; empty if unknown
   enum class From : unsigned char { kVariable, kWheel, kConda, kSystem } from = From::kSystem;
 
   [[nodiscard]] std::string path() const { return folder + "/" + name; }
@@ -59,7 +59,7 @@ struct CudaLibrary {
 struct TorchCode {
   std::string file;
   std::vector<std::string> sass;
-  std::string ptx;  // the lowest capability that has PTX code; "" none
+  std::string ptx;  // the lowest capability that has PTX code; empty if there is none
 };
 
 /// The pip in PATH, if it installs packages for another Python than that of the target.
@@ -68,12 +68,12 @@ struct OtherPip {
   std::string interpreter;  // the interpreter in the script's first line
   std::string version;      // version of that Python: "3.8"
   std::vector<std::string>
-      frameworks;  // frameworks that are installed for that Python, but not for the target's
+      frameworks;  // frameworks that are installed for that Python, but not for the target's Python
 };
 
 /// A copy of an OpenMP runtime: GNU's, or the one that Intel and LLVM share.
 struct OpenMp {
-  std::string path;  // links resolved
+  std::string path;  // path with all links resolved
   bool gnu = false;
 };
 
@@ -87,19 +87,20 @@ struct LostEnvironment {
 struct PythonFacts {
   Fact<std::string> interpreter;  // path of the interpreter; absent: no Python
   Fact<std::string> version;      // "3.11"
-  std::string release;            // "3.11.2"; "3.11" if its files do not have the rest
+  std::string release;            // "3.11.2", or "3.11" if its files do not have the patch number
   std::string prefix;             // folder of the environment or the installation
   std::string base;  // the installation from which a venv was created; otherwise equal to `prefix`
   bool is_venv = false, is_conda = false, has_uv = false;
   bool is_externally_managed =
       false;                          // managed by the distribution, so pip would refuse to install
-  Fact<std::string> machine;          // "x86_64", "aarch64"
+  Fact<std::string> machine;          // CPU architecture: "x86_64", "aarch64"
   Fact<std::vector<PathEntry>> path;  // entries of sys.path, without the standard library
-  Fact<std::vector<Distribution>> distributions;  // in the order of sys.path
-  Fact<std::vector<CondaPackage>> conda;          // absent: no conda environment
+  Fact<std::vector<Distribution>> distributions;  // all distributions, in the order of sys.path
+  Fact<std::vector<CondaPackage>> conda;  // packages of conda; absent: this is no conda environment
   Fact<TorchBuild> torch;
-  Fact<TorchCode> torch_code;                      // read only if the release does not determine it
-  Fact<std::vector<std::string>> torch_modules;    // "_C.cpython-312-x86_64-linux-gnu.so"
+  Fact<TorchCode> torch_code;  // read only if the release does not determine the capabilities
+  // extension modules: "_C.cpython-312-x86_64-linux-gnu.so"
+  Fact<std::vector<std::string>> torch_modules;
   Fact<std::vector<std::string>> torch_libraries;  // names in torch/lib
   Fact<std::vector<CudaLibrary>>
       libraries;  // CUDA libraries in wheels, in conda and in the loader's folders
@@ -107,7 +108,8 @@ struct PythonFacts {
   /// The cuDNN libraries that the RECORD file of their wheel names: "libcudnn.so.9". Absent: there
   /// is no RECORD.
   Fact<std::vector<std::string>> cudnn_listed;
-  Fact<std::vector<std::string>> bitsandbytes;  // "libbitsandbytes_cuda124.so"
+  // libraries of bitsandbytes: "libbitsandbytes_cuda124.so"
+  Fact<std::vector<std::string>> bitsandbytes;
   /// Path of a file with exactly the name libcudart.so, in a folder that a variable names or in the
   /// toolkit's default folder.
   Fact<std::string> bitsandbytes_runtime;
@@ -124,13 +126,13 @@ struct PythonFacts {
   /// The first distribution with this name in sys.path, which is the one that Python imports.
   [[nodiscard]] Fact<Distribution> distribution(std::string_view name) const;
   /// True if torch is one of PyTorch's own builds, from its wheel index or its conda channel
-  /// ("py3.7_cuda10.1.243_cudnn7.6.3_0"). The release then determines the contents.
+  /// ("py3.7_cuda10.1.243_cudnn7.6.3_0"). The release then determines what the build contains.
   [[nodiscard]] bool has_pytorchs_own_build() const;
 };
 
 /// The default PATH of a shell.
 inline constexpr const char* kUsualPath = "/usr/local/bin:/usr/bin:/bin";
-/// All facts are unreadable: a Python may exist, but it is unknown which one.
+/// Python facts that are all unreadable: a Python may exist, but it is unknown which one.
 [[nodiscard]] PythonFacts unreadable_python(const Unreadable& why);
 
 }  // namespace berth::doctor

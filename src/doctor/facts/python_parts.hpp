@@ -21,11 +21,11 @@ struct NotebookKernel {
 
 /// NVIDIA's OpenCL library, and the ICD files, which tell OpenCL loaders the name of this library.
 struct OpenClFiles {
-  std::string library;                  // the system's libnvidia-opencl.so.1; "" none
-  std::vector<std::string> icds;        // files for NVIDIA in /etc/OpenCL/vendors
-  bool conda_loader = false;            // the environment contains conda's OpenCL loader
+  std::string library;            // the system's libnvidia-opencl.so.1; empty if there is none
+  std::vector<std::string> icds;  // files for NVIDIA in /etc/OpenCL/vendors
+  bool conda_loader = false;      // the environment contains conda's OpenCL loader
   std::vector<std::string> conda_icds;  // all files in the environment's own ICD folder
-  std::string program;                  // a program in PATH that uses OpenCL; "" none
+  std::string program;  // a program in PATH that uses OpenCL; empty if there is none
 };
 
 struct PythonParts {
@@ -42,7 +42,8 @@ struct PythonParts {
   Fact<std::string> ninja;
   Fact<std::vector<NotebookKernel>> kernels;
   Fact<OpenClFiles> opencl;
-  Fact<bool> amdsmi;  // whether AMD's module can be imported, as a package or through PYTHONPATH
+  // whether AMD's module amdsmi can be imported, as a package or through PYTHONPATH
+  Fact<bool> amdsmi;
 };
 
 }  // namespace berth::doctor

@@ -14,12 +14,12 @@ namespace berth::doctor {
 struct Toolkit {
   enum class From : unsigned char { kConda, kWheel, kVariable, kSystem } from = From::kSystem;
   std::string folder;
-  std::string version;  // "12.5.82"; "" unknown
+  std::string version;  // "12.5.82"; empty if unknown
 };
 
-/// The C compiler named by CC, otherwise gcc in PATH.
+/// The C compiler that CC names. If CC is not set, the gcc in PATH.
 struct HostCompiler {
-  std::string path;  // links resolved
+  std::string path;  // path with all links resolved
   int gcc = 0;       // major version of GCC; 0: unknown, or the compiler is not GCC
 };
 
@@ -44,7 +44,7 @@ struct ToolchainFacts {
   Fact<Toolkit> building;
   /// Absent: there is no nvcc, or the user or the distribution chose its host compiler.
   Fact<CompilerLimit> nvcc;
-  Fact<HeaderClash> clash;  // absent: none
+  Fact<HeaderClash> clash;  // absent: no function clashes
   /// The toolkit of the ptxas in PATH.
   Fact<Toolkit> ptxas;
   /// Other copies of ptxas: in wheels, conda, /usr/local/cuda*, and the folder in XLA_FLAGS.

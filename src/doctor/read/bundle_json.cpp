@@ -11,7 +11,8 @@ namespace {
 
 using nlohmann::json;
 
-// These functions visit all facts, to read or write a document or to mark them "not requested".
+// These functions call `visit` for every fact. They are used to read or write a document, and to
+// mark facts as "not requested".
 #define BERTH_VISIT(type, key, words) visit(#key, facts.key);
 template <typename Gpu, typename Visit>
 void each_fact_of_gpu(Gpu& facts, Visit&& visit) {

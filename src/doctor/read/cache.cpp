@@ -56,7 +56,8 @@ LoaderCache parse_loader_cache(std::string_view bytes) {
     // Upper half of hwcap. It is not 0 for variants that need a newer CPU.
     const auto special = word_at(table, at + 20);
     if (!flags || !name || !file || !special) break;
-    // Skip these variants, because the target's CPU is unknown.
+    // Skip libraries for other architectures, and variants for newer CPUs: the target's CPU is
+    // unknown.
     if (!is_ours(*flags) || *special != 0) continue;
     std::string key = text_at(table, *name);
     std::string value = text_at(table, *file);

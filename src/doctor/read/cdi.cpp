@@ -32,7 +32,8 @@ void take(const Tree& tree, std::string_view key, std::string_view value, bool& 
     spec.uvm_major = static_cast<unsigned>(to_number(value).value_or(0));
   const bool host = key == "hostPath" || key == "path";
   if (!host || !value.starts_with('/')) return;
-  // `path` is a program of the host in a hook, and the device in a device node. Both must exist.
+  // In a hook, `path` is a program of the host. In a device node, it is the device. Both must
+  // exist.
   if (const auto at = value.find("libcuda.so."); at != std::string_view::npos && key == "hostPath")
     if (const auto version = value.substr(at + 11); version.find('.') != std::string_view::npos)
       spec.driver_version = version;

@@ -25,8 +25,8 @@ namespace berth::doctor {
 
 namespace {
 
-/// The doctor waits this long for the mounts to answer, and does not access those that take longer.
-/// Programs that use such a mount have to wait too.
+/// The doctor waits this long for mounts to respond, and does not access mounts that take longer.
+/// Programs that access such a mount also have to wait.
 constexpr std::chrono::milliseconds kMountsDeadline{1500};
 
 bool a_gpu_sleeps(const Tree& tree) {
@@ -98,8 +98,8 @@ Result<Sources> of_process(std::int64_t pid, Depth depth) {
   auto process = other_process(pid);
   if (!process) return std::move(process).error();
   Sources sources = this_machine(depth);
-  // A process in a container has other files, but the same kernel. The container may hide
-  // parts of /proc and /sys, so they are read from Berth's own mounts.
+  // A process in a container has other files, but the same kernel. The container may hide parts of
+  // /proc and /sys, so these two are read from Berth's own mounts.
   if (Tree own(process->root); !process->same_files && own.exists("/")) {
     for (std::string& one : process->silent) own.silence(std::move(one));
     own.mount("/proc", "/proc");
@@ -124,7 +124,8 @@ class Parts {
                                        bool from_end = false) const {
     const Unreadable not_recorded{name, 0};
     if (folder_) {
-      // Read the document through a Tree, which does not block if it is a FIFO or a device.
+      // Read the document through a Tree, which does not block even if the path is a FIFO or a
+      // device.
       auto text =
           from_end ? folder_->read_end("/" + name, limit) : folder_->read("/" + name, limit);
       if (text.is_absent()) return not_recorded;

@@ -17,7 +17,7 @@ struct Sources {
   Fact<std::string> kernel_log;  // the newest part of the log, at most 4 MiB
   DriverAnswers driver;
   ProcessFacts process;
-  std::string python;  // path of the target's interpreter in `tree`; "" none
+  std::string python;  // path of the target's interpreter in `tree`; empty if there is none
   RequestFacts request;
   bool recorded = false;  // from a bundle, which has packages but rarely programs
 };

@@ -36,7 +36,7 @@ namespace berth::doctor {
 [[nodiscard]] ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environment,
                                           const PythonFacts& python);
 
-/// Which driver libraries `program` would load. "": any program in the tree.
+/// Which driver libraries `program` would load. If `program` is "", uses any program in the tree.
 [[nodiscard]] LibraryFacts collect_libraries(const Tree& tree, const Fact<Environment>& environment,
                                              const std::string& program);
 
@@ -77,14 +77,14 @@ namespace berth::doctor {
                                                  const std::string& program);
 
 /// The interpreter to use if no option names one: from VIRTUAL_ENV, CONDA_PREFIX, or python3 in
-/// PATH; "" none.
+/// PATH; empty if there is none.
 [[nodiscard]] std::string default_python(const Tree& tree, const Fact<Environment>& environment);
-/// The error if some places in which default_python() searches are unreadable. A Python may then
-/// exist although none was found.
+/// If a folder in which default_python() searches is unreadable: the error, because a Python may be
+/// in this folder.
 [[nodiscard]] std::optional<Unreadable> why_not_searched(const Tree& tree,
                                                          const Fact<Environment>& environment);
-/// Returns `program` if it is a Python, or the Python of the active environment if `program`
-/// belongs to that environment. Otherwise returns "".
+/// If `program` is a Python, returns `program`. If it belongs to the active environment, returns
+/// the Python of that environment. In all other cases, returns "".
 [[nodiscard]] std::string python_of_program(const Tree& tree, const Fact<Environment>& environment,
                                             const std::string& program);
 /// An active environment whose folder or Python is missing; absent if there is none.
@@ -97,7 +97,8 @@ namespace berth::doctor {
 /// Names of the conda environments whose folders are found.
 [[nodiscard]] std::vector<std::string> conda_names(const Tree& tree,
                                                    const Fact<Environment>& environment);
-/// Path of the Python in a conda environment, which is given by name or folder; "" none.
+/// Path of the Python in a conda environment, which is given by name or folder; empty if there is
+/// none.
 [[nodiscard]] std::string conda_python(const Tree& tree, const Fact<Environment>& environment,
                                        const std::string& name);
 [[nodiscard]] PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environment,

@@ -83,7 +83,7 @@ class Resolver {
     return node && node->type == NodeType::kFile && (node->mode & 0111) != 0;
   }
 
-  /// The path of a command, searched for as a shell does; "" not found.
+  /// The path of a command, searched for as a shell does; empty if not found.
   [[nodiscard]] std::string find(const std::string& word) const {
     if (word.find('/') != std::string::npos)
       return is_program(absolute(word)) ? absolute(word) : "";
@@ -132,7 +132,8 @@ class Resolver {
     if (wrapper.name == "sudo" || wrapper.name == "systemd-run")
       note(text("{} changes the user and variables; this is not taken into account", wrapper.name));
     if (wrapper.loose) {
-      // Not all options are known: they may change the folder, and the command may start elsewhere.
+      // Not all options of this wrapper are known. An unknown option may change the working
+      // directory.
       is_sure_ = false;
       auto next = first_command(words, 1, wrapper.with_value);
       if (next && !next->front().empty()) take_variables(words, *next);
@@ -156,7 +157,7 @@ class Resolver {
     LauncherVariables variables = launcher_variables({words.begin(), end});
     if (const std::string program = find(next.front());
         variables.drops_others && !program.empty()) {
-      next.front() = program;  // found in the PATH that the options remove below
+      next.front() = program;  // the path of the program, because the options remove PATH below
       std::erase_if(target_.environment,
                     [](const auto& one) { return !one.first.starts_with("SLURM_"); });
     }
@@ -168,7 +169,7 @@ class Resolver {
   }
 
   static Words rest(const Words& words, std::size_t from) {
-    if (from >= words.size()) return {""};  // resolve() then reports that no command follows
+    if (from >= words.size()) return {""};  // "" makes resolve() report that no command follows
     return {words.begin() + static_cast<std::ptrdiff_t>(from), words.end()};
   }
 
@@ -199,7 +200,8 @@ class Resolver {
       } else if ((word == "-C" || word == "--chdir") && i + 1 < words.size()) {
         folder_ = absolute(words[++i]);
       } else if (word.starts_with("-S") || word == "--split-string") {
-        // The rest of a script's first line arrives as one argument of env; -S splits it.
+        // In a "#!" line, env receives the rest of the line as one argument; -S splits it into
+        // words.
         std::string line = word.starts_with("-S") ? word.substr(2) : "";
         if (trim(line).empty() && i + 1 < words.size()) line = words[++i];
         const auto commands = source::shell_commands(line);
@@ -293,7 +295,8 @@ class Resolver {
     return rest(words, i);
   }
 
-  /// Returns the command that a script's first line starts. Other files run directly.
+  /// If the file is a script, returns the command that its first line starts. Other files are the
+  /// final program.
   Result<Words> behind_file(const std::string& shim, const Words& words) {
     Environment here = target_.environment;
     here.insert_or_assign("PWD", folder_);
@@ -365,8 +368,8 @@ class Resolver {
          shell_word(target_.python) + " -m pip install " + shell_word(printable(package))});
   }
 
-  /// Returns the error if it is certain. If a skipped option may have changed the folder or the
-  /// variables, adds only a note.
+  /// Returns `error`, unless a skipped option may have changed the folder or the variables. In that
+  /// case, only adds a note with its message.
   Status unsure(Error error) {
     if (is_sure_) return error;
     note(error.message);

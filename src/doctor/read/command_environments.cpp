@@ -17,7 +17,7 @@ std::string parent(const std::string& path) {
   return slash == std::string::npos || slash == 0 ? "" : path.substr(0, slash);
 }
 
-/// The nearest folder that contains `name`: `folder` or one of its parents; "" none.
+/// The nearest folder that contains `name`: `folder` or one of its parents; empty if there is none.
 std::string folder_with(const Tree& tree, std::string folder, const std::string& name) {
   for (int up = 0; up < 64 && !folder.empty(); ++up, folder = parent(folder))
     if (tree.exists(folder + "/" + name)) return folder;
@@ -101,7 +101,7 @@ ProjectEnvironment project_environment(const Tree& tree, const Environment& envi
       return {python->substr(0, python->rfind("/bin/")), false};
   }
   // In a project, only uv ignores the active environment. Outside a project, all tools use the
-  // active one. If there is none, uv then uses the .venv in a parent folder.
+  // active one. Without an active one, uv uses the .venv in a parent folder.
   const std::string active = variable(environment, "VIRTUAL_ENV");
   const bool takes_active = tool != "uv" || project.empty();
   if (takes_active && !active.empty()) return {active, false};

@@ -9,7 +9,7 @@
 namespace berth::doctor {
 
 struct ProjectEnvironment {
-  std::string prefix;  // "" not found
+  std::string prefix;  // folder of the environment; empty if none was found
   bool is_conda = false;
 };
 

@@ -115,7 +115,8 @@ ShellWords parse_shell_words(const Words& words) {
       continue;
     }
     if (word.find('c') != std::string::npos) seen.is_text = true;
-    if (word.find_first_of("oO") != std::string::npos) ++i;  // "-euo pipefail"
+    // o and O take the next word as their value: "-euo pipefail"
+    if (word.find_first_of("oO") != std::string::npos) ++i;
   }
   return seen;
 }

@@ -11,7 +11,8 @@
 namespace berth::doctor {
 
 struct LauncherVariables {
-  /// In the order of the command line; nullopt unsets the variable.
+  /// Variables in the order of the command line. The value nullopt means that the variable is
+  /// unset.
   std::vector<std::pair<std::string, std::optional<std::string>>> set;
   /// Removes all variables except the scheduler's own (srun --export=NONE).
   bool drops_others = false;
@@ -23,8 +24,8 @@ struct LauncherVariables {
 
 /// The arguments of "uv run …".
 struct UvRun {
-  std::string project;    // --project, --directory
-  std::string directory;  // --directory
+  std::string project;    // folder from --project or --directory
+  std::string directory;  // working directory from --directory
   std::string python;     // --python
   bool no_project = false;
   bool isolated = false;

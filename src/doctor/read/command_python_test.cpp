@@ -68,7 +68,8 @@ TEST_CASE("a missing script or module is an error with a hint") {
   CHECK(machine.resolve({"python3", "-m", "torch.utils.bench"}));
   CHECK(machine.resolve({"python3", "-m", "pack"}));
   CHECK(machine.resolve({"python3", "trian.py"}).error().id == "E0822");
-  CHECK(machine.resolve({"python3", "/work"}).error().id == "E0822");  // no __main__.py
+  // the folder has no __main__.py
+  CHECK(machine.resolve({"python3", "/work"}).error().id == "E0822");
   CHECK(machine.resolve({"python3", "-m", "torch.utils.none"}).error().id == "E0822");
   CHECK(machine.resolve({"python3", "-m", "nosuch"}).error().hint ==
         "/usr/bin/python3 -m pip install nosuch");

@@ -183,7 +183,7 @@ TEST_CASE("a shell script is read for the command that starts a Python") {
   CHECK(target->environment.at("CUDA_VISIBLE_DEVICES") == "1");
   CHECK(target->environment.at("OMP_NUM_THREADS") == "4");
   CHECK(target->files == Words{"/work/job.sh", "/work/train.py"});
-  CHECK(target->notes.size() == 1);  // the module
+  CHECK(target->notes.size() == 1);  // about "module load", which was not followed
   CHECK(machine.resolve({"bash", "-c", "cd /; python3 -c 1"})->python == "/usr/bin/python3");
   CHECK(machine.resolve({"bash", "-c", "echo hello"})->python.empty());
 }

@@ -15,8 +15,9 @@ bool is_name_letter(char c) {
   return c == '_' || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-/// Moves the variable's name, which follows a "$", from the start of `word` to `name`. `other` is
-/// the value to use if the variable is empty. Returns false if this is not a plain name.
+/// `word` starts after a "$". Moves the variable's name from its start to `name`. `other` becomes
+/// the text after ":-", which replaces an empty variable. Returns false if `name` is not a plain
+/// name.
 bool take_name(std::string_view& word, std::string_view& name, std::string_view& other) {
   if (!word.starts_with('{')) {
     std::size_t end = 0;

@@ -29,8 +29,8 @@ template <typename Names>
 /// The name in an assignment: "NAME" of "NAME=value"; "" if it is not an assignment.
 [[nodiscard]] std::string_view assigned_name(std::string_view word);
 
-/// Replaces "$NAME", "${NAME}", "${NAME:-other}", and "$1" by the second word of `given` ("$0" is
-/// the first). nullopt if the word contains other expansions, whose value is unknown.
+/// Replaces "$NAME", "${NAME}" and "${NAME:-other}". "$1" becomes the second word of `given`, "$0"
+/// the first. Returns nullopt if the word contains other expansions, whose value is unknown.
 [[nodiscard]] std::optional<std::string> expanded_word(
     std::string_view word, const std::vector<std::string>& given,
     const std::function<std::string(std::string_view)>& variable);

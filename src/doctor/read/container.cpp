@@ -74,7 +74,8 @@ Fact<std::map<std::string, std::string>> container_packages(const Tree& tree) {
       if (at == std::string::npos || paragraph.find(" config-files\n") != std::string::npos)
         continue;
       std::string version = paragraph.substr(at + 10, paragraph.find('\n', at + 10) - at - 10);
-      found[name] = version.substr(version.find(':') + 1);  // without its epoch
+      // removes the epoch: "5:28.0" becomes "28.0"
+      found[name] = version.substr(version.find(':') + 1);
     }
     return found;
   });

@@ -99,7 +99,7 @@ std::vector<std::string> find_libdevice(const Tree& tree, const Fact<Environment
   std::vector<std::string> found;
   for (const std::string& folder : toolkits(tree, environment, facts))
     if (tree.exists(folder + "/nvvm/libdevice/libdevice.10.bc")) found.push_back(folder);
-  // The wheels of JAX also contain libdevice. Other packages than JAX may not find it there.
+  // JAX's wheels also contain libdevice. Packages other than JAX may not find libdevice there.
   for (const PathEntry& entry : facts.path.value_or({}))
     for (const char* own : {"/jaxlib/cuda", "/jax_plugins/xla_cuda12/cuda"})
       if (tree.exists(entry.folder + own + "/nvvm/libdevice/libdevice.10.bc"))

@@ -14,7 +14,7 @@ namespace berth::doctor {
 
 class CudaInit {
  public:
-  /// Starts the call in a child process and returns at once.
+  /// Starts the call in a child process and does not wait for it.
   explicit CudaInit(const std::string& library = "libcuda.so.1");
   /// Kills the child if it is still running.
   ~CudaInit();

@@ -14,8 +14,8 @@
 namespace berth::doctor {
 namespace {
 
-/// Free space of the file system of `path`, or of its nearest existing parent. nullopt if it is
-/// read-only, or small on purpose.
+/// Free space of the file system of `path`, or of its nearest existing parent. nullopt if the file
+/// system is read-only, or small on purpose.
 std::optional<DiskSpace> disk_space_at(const Tree& tree, std::string path, const char* what,
                                        bool is_root) {
   struct statvfs about {};

@@ -110,8 +110,8 @@ DriverFiles collect_driver_files(const Tree& tree, const ProcessFacts& process) 
   files.level_zero = find(tree, files.folders, "libze_loader.so.1");
   files.intel_driver = find(tree, files.folders, "libze_intel_gpu.so.1");
   files.intel_legacy = find(tree, files.folders, "libze_intel_gpu_legacy1.so.1");
-  // The adapter's name depends on the release of oneAPI: since 2024.2, it belongs to Unified
-  // Runtime, before that to the Plugin Interface.
+  // The name depends on the release of oneAPI. Since 2024.2, the adapter is part of Unified
+  // Runtime. Before that, it was part of the Plugin Interface.
   files.sycl_adapter = find(tree, files.folders, "libur_adapter_level_zero.so.0");
   if (files.sycl_adapter && files.sycl_adapter->empty())
     files.sycl_adapter = find(tree, files.folders, "libpi_level_zero.so");

@@ -24,15 +24,17 @@ struct NeededVersions {
 
 struct Elf {
   bool is_64 = true;
-  std::uint16_t machine = 0;  // EM_X86_64 is 62, EM_AARCH64 is 183
-  std::string interpreter;    // path of the loader, for a program; "" for a library
+  // CPU architecture: 62 is x86-64 (EM_X86_64), 183 is AArch64 (EM_AARCH64)
+  std::uint16_t machine = 0;
+  std::string interpreter;  // path of the loader, for a program; "" for a library
   std::string soname;
   std::vector<std::string> needed;
   std::string rpath,
-      runpath;  // as written, separated by colons; a runpath overrides the rpath, which is then ""
+      runpath;  // folders separated by colons; if there is a runpath, the rpath is empty
   bool has_runpath = false;
-  bool no_default_folders = false;  // DF_1_NODEFLIB
-  bool executable_stack = false;    // the object requires an executable stack
+  // the loader must not search its default folders (DF_1_NODEFLIB)
+  bool no_default_folders = false;
+  bool executable_stack = false;  // the object requires an executable stack
   std::vector<NeededVersions> needed_versions;
   std::vector<std::string> defined_versions;
 };
@@ -44,7 +46,7 @@ struct Elf {
 /// table.
 [[nodiscard]] std::optional<bool> defines_symbol(const ReadAt& read, std::string_view name);
 /// Undefined, non-weak symbols that start with one of `beginnings`. Checks at most the first 32,768
-/// symbols; returns none if the object has no hash table.
+/// symbols; returns no symbols if the object has no hash table.
 [[nodiscard]] std::vector<std::string> undefined_symbols(
     const ReadAt& read, std::span<const std::string_view> beginnings);
 

@@ -23,7 +23,7 @@ void put(std::string& file, T value) {
 }
 
 struct Code {
-  std::uint16_t kind;  // 1 PTX, 2 SASS
+  std::uint16_t kind;  // 1: PTX; 2: SASS
   std::uint32_t capability;
   std::uint32_t header_size = 64;
 };

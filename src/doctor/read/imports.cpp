@@ -52,7 +52,7 @@ bool begins(std::string_view name, std::span<const std::string_view> beginnings)
 /// A file that Python loads when a package is imported or first uses the GPU.
 struct Root {
   std::string file;
-  std::string package;    // as in LinkedLibrary
+  std::string package;    // the package that contains the file: "torch", "cupy"
   bool of_torch = false;  // the file is compiled against PyTorch
 };
 
@@ -98,7 +98,7 @@ bool is_no_extension(std::string_view folder) {
          std::find(kNames.begin(), kNames.end(), folder) != kNames.end();
 }
 
-/// Whether PyTorch's build tools create files with such a name:
+/// Whether PyTorch's build tools create files with names like these:
 /// "_C.cpython-310-x86_64-linux-gnu.so", "_C.abi3.so", "_ext.so", "_scatter_cuda.so".
 bool is_extension_file(std::string_view name) {
   return name.ends_with(".so") &&
@@ -147,8 +147,8 @@ std::vector<std::string> processor_halves_in(const Tree& tree, const std::string
   return found;
 }
 
-/// The file that bitsandbytes loads: it has one for each CUDA version, and loads the one for
-/// PyTorch's version.
+/// The file that bitsandbytes loads. bitsandbytes has one file for each CUDA version, and loads the
+/// one for PyTorch's version.
 std::string bitsandbytes_file(const PythonFacts& python) {
   if (!python.torch || !python.torch->cuda) return "";
   return "libbitsandbytes_cuda" + tag_of_cuda(*python.torch->cuda).substr(2) + ".so";

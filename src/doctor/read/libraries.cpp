@@ -53,7 +53,7 @@ Fact<FoundLibrary> of_nix(const Tree& tree, const Fact<Environment>& environment
   return {};
 }
 
-/// Path of a dynamically linked program that nearly every system has; "" none.
+/// Path of a dynamically linked program that nearly every system has; empty if there is none.
 std::string any_program(const Tree& tree) {
   for (const char* path : {"/bin/sh", "/usr/bin/env", "/bin/ls", "/bin/bash"})
     if (tree.exists(path)) return path;
@@ -96,8 +96,7 @@ LibraryFacts collect_libraries(const Tree& tree, const Fact<Environment>& enviro
     facts = look_up_drivers(tree, environment, program);
     return Fact(true);
   });
-  // If a folder could not be read, the loader may find another file there, which would come first
-  // or be the only one.
+  // A folder that could not be read may contain another file, which the loader would find first.
   facts.cuda.doubt(seen);
   facts.nvml.doubt(seen);
   facts.cuda.doubt(environment);

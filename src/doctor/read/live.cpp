@@ -30,7 +30,7 @@ Fact<T> known(const std::optional<T>& value, const char* what) {
   return value ? Fact<T>(*value) : Fact<T>(Unreadable{what, 0});
 }
 
-/// NVML's error code, which is one of the device's health reasons: 15 for "nvml:15".
+/// The NVML error code among the device's health reasons: 15 for "nvml:15".
 Fact<int> error_of(const Device& device) {
   for (const std::string& reason : device.health_reasons)
     if (reason.starts_with("nvml:"))
@@ -50,8 +50,8 @@ Fact<bool> silence_of(const Device& device, const model::Driver& driver) {
   return true;
 }
 
-/// Berth's error id if the library gives no answers at all. Errors that other rules report are left
-/// out, and those of a starting driver, which may answer later.
+/// Berth's error id if the library gives no answers at all. Leaves out errors that other rules
+/// report. Also leaves out errors of a driver that is starting, because it may answer later.
 Fact<std::string> failure_of(const model::Driver& driver) {
   if (driver.error_id == "E0307") return Unreadable{driver.message, 0};
   constexpr auto kOthers = std::to_array<std::string_view>({"E0301", "E0304", "E0305", "E0313"});
@@ -83,7 +83,8 @@ GpuAnswer answer_of(const Device& device) {
   gpu.compute_mode = named(device.compute_mode, "compute_mode");
   gpu.persistence = known(device.persistence_mode, "persistence");
   gpu.mig_enabled = known(device.mig_enabled, "mig_enabled");
-  // Use these lists only if the GPU answered. Otherwise an empty list proves nothing.
+  // Use the lists of instances and throttle reasons only if the GPU answered. Otherwise an empty
+  // list proves nothing.
   if (answered(device)) {
     std::vector<std::string> instances;
     for (const model::Partition& part : device.partitions) instances.push_back(part.uuid);
@@ -128,8 +129,8 @@ DriverAnswers answers_from(const model::Snapshot& snapshot) {
     if (device.vendor != model::Vendor::kNvidia || !device.managed) continue;
     GpuAnswer gpu = answer_of(device);
     gpu.silent = silence_of(device, snapshot.driver);
-    // The sum is known only if the memory of every process is known. It is unknown for other users'
-    // processes and if the driver does not report it.
+    // The sum is known only if the memory of every process is known. The memory of other users'
+    // processes is unknown, and so is memory that the driver does not report.
     std::uint64_t sum = 0;
     bool known = true;
     for (const model::DeviceProcess& one : snapshot.processes) {
@@ -176,7 +177,7 @@ Fact<std::string> licence_of(const nvml::Details& details) {
       });
 }
 
-/// The locked clock, which NVML does not report. It is inferred from application clocks that differ
+/// The locked clock. NVML does not report it, so it is inferred from application clocks that differ
 /// from the default.
 Fact<std::uint64_t> lock_of(const nvml::Details& details) {
   const auto now = fact_of<std::uint64_t>(details.clock_application, "clock_graphics_locked_mhz");
@@ -250,8 +251,8 @@ DriverAnswers ask_driver(bool gpu_sleeps) {
   // Many users start the doctor because the driver hangs, so a longer deadline would only delay the
   // report.
   options.initialisation_deadline = std::chrono::milliseconds(2000);
-  // Longer than when devices are only listed, because the doctor calls a GPU faulty if it does not
-  // answer.
+  // This deadline is longer than the one for listing devices, because the doctor reports a GPU
+  // without an answer as faulty.
   options.device_deadline = std::chrono::milliseconds(1500);
   DriverAnswers answers = answers_from(inventory::observe(sources, options));
   if (!gpu_sleeps) add_details(details.finish(std::chrono::milliseconds(2500)), answers);

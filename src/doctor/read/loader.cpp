@@ -96,8 +96,8 @@ Fact<Elf> Loader::read(const std::string& path) const {
 
 bool Loader::try_file(const std::string& path, FoundBy by, LoadedObject& into) const {
   auto elf = read(path);
-  // At an empty file, the loader reports "file too short" and stops. In a bundle, an empty file is
-  // a library without recorded content, unless the side table marks it as empty.
+  // If a file is empty, the loader reports "file too short" and stops. In a bundle, an empty file
+  // may only mean that its content was not recorded; `is_empty` is then false.
   if (!elf && !elf.is_unreadable()) {
     const auto node = tree_.node(tree_.resolve(path).value_or(path));
     Elf unknown;
@@ -200,7 +200,8 @@ int Loader::add(const std::string& name, int by, FoundBy preload) {
   // A file that is already loaded under another name is the same object.
   for (std::size_t i = 0; i < objects_.size(); ++i)
     if (objects_[i].path == object.path) return static_cast<int>(i);
-  if (preload == FoundBy::kPreload && object.is_empty) return -1;  // glibc ignores it
+  // glibc ignores an empty preloaded file
+  if (preload == FoundBy::kPreload && object.is_empty) return -1;
   if (preload == FoundBy::kPreload) object.by = preload;
   objects_.push_back(std::move(object));
   return static_cast<int>(objects_.size()) - 1;

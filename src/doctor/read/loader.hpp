@@ -16,7 +16,7 @@
 namespace berth::doctor {
 
 enum class FoundBy : unsigned char {
-  kPath,  // the name contains a slash
+  kPath,  // found by its path, because the name contains a slash
   kRpath,
   kLibraryPath,
   kRunpath,
@@ -30,8 +30,8 @@ enum class FoundBy : unsigned char {
 [[nodiscard]] std::string words_for(FoundBy by);
 
 struct LoadedObject {
-  std::string name;  // as requested
-  std::string path;  // path in the tree; "" not found
+  std::string name;  // the name as requested
+  std::string path;  // path in the tree; empty if not found
   FoundBy by = FoundBy::kPath;
   int loader = -1;        // index of the object that needs it; -1: the program, or preloaded
   bool is_empty = false;  // the file is empty, so the search ends here and loading fails

@@ -138,8 +138,8 @@ bool in_container(const Tree& tree) {
   return false;
 }
 
-/// The file of the firmware setting that turns the GPU off, which ASUS laptops have. asusctl and
-/// supergfxctl change it, and it also applies to other operating systems.
+/// ASUS laptops have a firmware setting that turns the GPU off, also for other operating systems.
+/// asusctl and supergfxctl change it. Returns the path of its file if it is active.
 Fact<std::string> read_switched_off(const Tree& tree) {
   for (const char* path :
        {"/sys/class/firmware-attributes/asus-armoury/attributes/dgpu_disable/current_value",

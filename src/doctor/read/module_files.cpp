@@ -1,5 +1,5 @@
-// Finds nvidia.ko for each installed kernel, in the list modules.dep. Without an entry there
-// (depmod did not run), searches the usual folders.
+// Finds nvidia.ko for each installed kernel, in the list modules.dep. If modules.dep has no entry
+// because depmod did not run, searches the usual folders.
 #include <algorithm>
 #include <array>
 
@@ -54,7 +54,7 @@ std::string from_folders(const Tree& tree, const std::string& folder) {
   return "";
 }
 
-/// Whether a folder's name is a release of the driver or of the kernel. The folder above also
+/// Whether a folder's name is a release of the driver or of the kernel. The parent folder also
 /// contains links and build folders.
 bool is_release(std::string_view name) {
   return !name.empty() && name.front() >= '0' && name.front() <= '9';
@@ -74,8 +74,8 @@ void add_built(const Tree& tree, std::vector<ModuleFile>& found) {
   }
 }
 
-/// Log files of module builds that may be for this kernel. In DKMS's logs, the first line names the
-/// kernel; akmods has it in the file's name.
+/// Log files of module builds that may be for this kernel. DKMS writes the kernel's name into the
+/// first line of a log. akmods writes it into the file's name.
 std::vector<std::string> build_logs(const Tree& tree, const std::string& kernel) {
   std::vector<std::string> found;
   const std::string dkms = "/var/lib/dkms", akmods = "/var/cache/akmods";

@@ -13,8 +13,8 @@ namespace {
 /// A unit with its drop-in files. Later settings override earlier ones.
 struct Unit {
   OllamaService service;
-  std::vector<std::string> files;   // EnvironmentFile=: "-/etc/default/ollama"
-  std::vector<std::string> passed;  // PassEnvironment=
+  std::vector<std::string> files;   // paths in EnvironmentFile=: "-/etc/default/ollama"
+  std::vector<std::string> passed;  // variables in PassEnvironment=
 };
 
 /// Parses Environment="A=1" "B=2 3" C=4 in systemd's syntax.
@@ -64,7 +64,7 @@ void read_environment_file(const std::string& text, const std::string& file,
 }
 
 /// Adds the variables in the unit's environment files, which override those in the unit. Files that
-/// do not belong to Ollama are not read: variables in them are unknown.
+/// do not belong to Ollama are not read, so their variables stay unknown.
 Fact<OllamaService> with_borrowed(const Tree& tree, Unit unit) {
   std::optional<Unreadable> unknown;
   for (const std::string& named : unit.files) {
@@ -82,8 +82,8 @@ Fact<OllamaService> with_borrowed(const Tree& tree, Unit unit) {
   return service;
 }
 
-/// The server's permissions according to the unit's files. For most settings the last line counts,
-/// but groups add up.
+/// The server's permissions according to the unit's files. For most settings, the last line counts.
+/// For groups, all lines count.
 struct UnitRights {
   std::string user, groups;
   OllamaService::Setting locked;
@@ -129,7 +129,7 @@ bool is_in_groups(const Tree& tree, const std::string& user) {
       if (trim(member) == user) return true;
     return false;
   }
-  return true;  // there is no such group, or it is not readable
+  return true;  // the group is missing or unreadable, so membership is unknown
 }
 
 void judge_rights(const Tree& tree, const UnitRights& rights, OllamaService& service) {

@@ -78,7 +78,7 @@ class StartedAs {
     if (executed.empty()) return "";
     for (const std::string& name : names())
       if (tree_.resolve(name).value_or("") == executed) return name;
-    // If no name leads to it, the files that the process has loaded show its environment.
+    // If none of these names leads to the executed file, the loaded files show the environment.
     const std::string maps = slurp(folder_ + "/maps", 8 << 20).value_or("");
     for (const std::string_view line : split(maps, '\n')) {
       const std::string prefix =

@@ -88,7 +88,8 @@ void read_pip_file(const Tree& tree, const std::string& path, PackageIndex& inde
     if (text.is_unreadable()) index.main = text.why();
     return;
   }
-  // pip's [install] section overrides its [global] section, even if it comes first in the file.
+  // pip's [install] section overrides its [global] section, even if [install] comes first in the
+  // file.
   for (const char* wanted : {"[global]", "[install]"})
     each_setting(*text,
                  [&](const std::string& section, const std::string& key, const std::string& value) {
@@ -224,7 +225,7 @@ PackageIndex read_uv(const Tree& tree, const Fact<Environment>& environment) {
   return index;
 }
 
-/// The channels in lines "  - name" after "channels:", or in a list in brackets after it.
+/// The channels after "channels:", either in lines "  - name" or in a list in brackets.
 std::vector<std::string> channels_in(std::string_view text) {
   std::vector<std::string> channels;
   bool inside = false;

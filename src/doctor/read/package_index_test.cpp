@@ -124,7 +124,7 @@ TEST_CASE("a bundle records that there is a private index, but not its address")
             "https://github.com/…/x-1.0-cp310-cp310-linux_x86_64.whl"},
            {"https://download.pytorch.org/whl/cu126", "https://download.pytorch.org/whl/cu126"}})
     CHECK(without_hosts(url) == told);
-  // A recording has the address of a mirror only redacted. It still counts as a mirror.
+  // In a recording, the address of a mirror is redacted. It still counts as a mirror.
   system::TemporaryTree files;
   files.put("etc/pip.conf",
             redacted_package_settings("[global]\nindex-url = https://pypi.acme.corp/simple\n"));
@@ -134,7 +134,7 @@ TEST_CASE("a bundle records that there is a private index, but not its address")
 TEST_CASE("unreadable or malformed settings do no harm") {
   system::TemporaryTree files;
   files.put("etc/pip.conf/x", "");         // unreadable, so the main index is unknown
-  CHECK(read(files, {}).pip.is_mirror());  // and must not be assumed to be PyPI
+  CHECK(read(files, {}).pip.is_mirror());  // an unknown index must not be assumed to be PyPI
   for (const char* text : {"[", "[global", "=\n=", "index-url", "[global]\nindex-url =\n",
                            "[[index]]\nurl=\"", "channels:", "channels: [", "\n\n   \n"}) {
     files.put("named", text);

@@ -76,7 +76,8 @@ Fact<AerCounts> read_errors(const Tree& tree, const std::string& folder) {
     for (const std::string_view line : split(*text, '\n')) {
       const auto blank = line.find(' ');
       if (blank == std::string_view::npos || line.starts_with("TOTAL_")) continue;
-      // Probing for a device that does not exist causes these errors, even on healthy machines.
+      // During bus enumeration, probing for a missing device causes these errors, even on healthy
+      // machines.
       if (!correctable && (line.starts_with("UnsupReq") || line.starts_with("ACSViol"))) continue;
       const auto value = to_number(trim(line.substr(blank)));
       if (value && *value > 0)
@@ -118,7 +119,7 @@ Fact<bool> redirects(const Tree& tree, const std::string& folder) {
   if (!config) return {};
   if (config->size() <= 256)
     return Unreadable{folder + "/config",
-                      EPERM};  // other users than root get only the first part of the file
+                      EPERM};  // users other than root can only read the first part of the file
   const auto word = [&](std::size_t at) -> std::uint32_t {
     std::uint32_t value = 0;
     for (std::size_t i = 0; i < 4 && at + i < config->size(); ++i)

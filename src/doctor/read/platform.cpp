@@ -233,7 +233,7 @@ void look_at_xla(const Tree& tree, const ProcessFacts& process, NamedPaths& name
     if (!flag.starts_with(kOption)) continue;
     const std::string folder(flag.substr(kOption.size()));
     named.xla_folder = folder;
-    // The meaning of a relative path depends on the program's working directory.
+    // A relative path depends on the working directory of the program, which is unknown.
     named.xla_libdevice = folder.starts_with('/')
                               ? there(tree, folder + "/nvvm/libdevice/libdevice.10.bc")
                               : Fact<bool>(Unreadable{folder, 0});

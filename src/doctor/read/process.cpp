@@ -101,7 +101,7 @@ void read_processes_limit(const std::string& process, const std::string& viewer,
     const std::int64_t left = *most - now.value_or(0);
     if (least >= 0 && left >= least) continue;
     least = std::max<std::int64_t>(left, 0);
-    // Processes that already run in the cgroup count against its limit.
+    // The remaining number of processes: pids.max minus pids.current.
     facts.cgroup_processes_limit = static_cast<std::uint64_t>(least);
   }
 }

@@ -76,7 +76,7 @@ Fact<OllamaFiles> collect_ollama(const Tree& tree) {
     const auto names = tree.list(files.folder, 500);
     if (names.is_unreadable()) return names.why();
     files.libraries = names.value_or({});
-    // In 0.4 to 0.5.7, each backend was a program in its own folder.
+    // In Ollama 0.4 to 0.5.7, each backend was a program in its own folder.
     const auto runners = tree.list(files.folder + "/runners", 100);
     if (runners.is_unreadable()) return runners.why();
     for (const std::string& name : runners.value_or({}))

@@ -33,7 +33,7 @@ TEST_CASE("a service has the variables of its files and those that systemd passe
   const auto& variables = service->variables;
   CHECK(variables.at("OLLAMA_FLASH_ATTENTION").value == "1");
   CHECK(variables.at("OLLAMA_FLASH_ATTENTION").file == "/etc/default/ollama");
-  /// the value in the environment file, not in the unit
+  /// The value in the environment file overrides the value in the unit.
   CHECK(variables.at("OLLAMA_KEEP_ALIVE").value == "-1");
   CHECK(variables.at("OLLAMA_MODELS").is_passed);
   // Environment files of other programs are not read, so it is unknown whether they set a variable.

@@ -39,8 +39,8 @@ Names chosen_versions(const Tree& tree, const Fact<Environment>& environment,
   return versions_in(tree.read(root + "/version", 4096).value_or(""));
 }
 
-/// The newest installed version that `name` abbreviates: "3.12.1" for "3.12" or "python-3.12"; ""
-/// none.
+/// The newest installed version that `name` abbreviates: "3.12.1" for "3.12" or "python-3.12";
+/// empty if there is none.
 std::string installed(const Tree& tree, const std::string& root, std::string name) {
   if (tree.exists(root + "/versions/" + name)) return name;
   if (name.starts_with("python-")) return installed(tree, root, name.substr(7));

@@ -15,7 +15,7 @@ namespace berth::doctor {
 /// `version`.
 [[nodiscard]] std::string behind_shim(const Tree& tree, const Fact<Environment>& environment,
                                       const std::string& path);
-/// The newest installed version that has the shim's program; "" none.
+/// The newest installed version that has the shim's program; empty if there is none.
 [[nodiscard]] std::string version_behind_shim(const Tree& tree, const std::string& shim);
 
 }  // namespace berth::doctor

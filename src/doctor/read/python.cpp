@@ -73,7 +73,7 @@ class PathBuilder {
   void add(const std::string& folder, PathOrigin origin) {
     if (folder.empty() || path_.size() >= 200) return;
     const Fact<Node> node = tree_.node(folder);
-    // Python skips unreadable folders. Its own folders stay in the list, so that a later read
+    // Python skips unreadable folders. Python's own folders stay in the list, so that a later read
     // reports the error.
     if (node.is_absent() || (!node && origin != PathOrigin::kOwn)) return;
     // Add each folder once, by its real path: in a venv, lib64 is a link to lib.
@@ -96,7 +96,7 @@ class PathBuilder {
 
   void add_prefix(const std::string& prefix, const std::string& version) {
     const std::string python = "/lib/python" + version;
-    if (prefix == "/usr") {  // Debian's layout
+    if (prefix == "/usr") {  // Debian uses dist-packages
       add_site("/usr/local" + python + "/dist-packages", PathOrigin::kOwn);
       add_site("/usr/lib/python3/dist-packages", PathOrigin::kOwn);
       add_site("/usr" + python + "/dist-packages", PathOrigin::kOwn);
@@ -260,7 +260,8 @@ std::string default_python(const Tree& tree, const Fact<Environment>& environmen
         folder.starts_with('/') && tree.exists(python) &&
         library_version(tree, parent(std::string(folder))) == "2.7")
       return python;
-  // A recorded machine may have packages but no interpreter. Their folders are enough.
+  // A recorded machine may have packages but no interpreter. The folders of the packages are
+  // enough.
   for (const char* prefix : {"/opt/venv", "/opt/conda", "/usr/local", "/usr"})
     if (!library_version(tree, prefix).empty()) return std::string(prefix) + "/bin/python3";
   return "";

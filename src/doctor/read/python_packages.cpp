@@ -90,7 +90,7 @@ Fact<std::vector<CondaPackage>> read_conda(const Tree& tree, const std::string& 
   const std::string folder = prefix + "/conda-meta";
   return tree.list(folder).map([&](const std::vector<std::string>& names) {
     std::vector<CondaPackage> found;
-    for (const std::string& file : names) {  // NAME-VERSION-BUILD.json
+    for (const std::string& file : names) {  // files are called NAME-VERSION-BUILD.json
       if (!file.ends_with(".json")) continue;
       const std::string stem = file.substr(0, file.size() - 5);
       const std::size_t build = stem.rfind('-');
@@ -209,7 +209,7 @@ Fact<std::vector<std::string>> read_bitsandbytes(const Tree& tree, const PythonF
   return binaries;
 }
 
-/// Searches as releases before 0.38 did: in every folder that any variable names.
+/// Searches every folder that any variable names, as bitsandbytes before 0.38 did.
 Fact<std::string> read_bitsandbytes_runtime(const Tree& tree, const Fact<Environment>& environment,
                                             const PythonFacts& facts) {
   if (!facts.bitsandbytes) return {};
@@ -224,7 +224,7 @@ Fact<std::string> read_bitsandbytes_runtime(const Tree& tree, const Fact<Environ
   return {};
 }
 
-/// Since 0.3, each backend is a library of its own.
+/// Since llama-cpp-python 0.3, each backend is a separate library.
 Fact<std::vector<std::string>> read_llama_cpp(const Tree& tree, const PythonFacts& facts) {
   const auto package = facts.distribution("llama-cpp-python");
   if (package.is_unreadable()) return package.why();
@@ -235,7 +235,7 @@ Fact<std::vector<std::string>> read_llama_cpp(const Tree& tree, const PythonFact
   return names ? names : Unreadable{folder, ENOENT};
 }
 
-/// Before 0.3, a single library links to its backend.
+/// Before llama-cpp-python 0.3, a single library links to its backend.
 Fact<std::vector<std::string>> read_llama_cpp_links(const Tree& tree, const PythonFacts& facts) {
   const auto package = facts.distribution("llama-cpp-python");
   if (package.is_unreadable()) return package.why();

@@ -115,7 +115,7 @@ Fact<std::string> find_ninja(const Tree& tree, const Fact<Environment>& environm
     if (const std::string file = std::string(folder) + "/ninja";
         folder.starts_with('/') && tree.exists(file))
       return file;
-  // If the tree has no programs, they were not recorded, so none is reported as missing.
+  // If the tree has no programs, they were not recorded. A missing ninja then proves nothing.
   if (tree.exists("/bin/sh") || tree.exists("/usr/bin/env")) return {};
   return Unreadable{"ninja", 0};
 }

@@ -56,7 +56,7 @@ def probe_torch():
     api = getattr(torch, kind)
     count = api.device_count()
     if not count:
-        api.init()  # raises the reason
+        api.init()  # raises an exception with the cause
     on_each(count, api.get_device_name,
             lambda i: (torch.ones(1, device="%s:%d" % (kind, i)) + 1).item())
 
@@ -106,7 +106,7 @@ def probe_jax():
     import jax.numpy as jnp
     devices = [one for one in jax.devices() if one.platform != "cpu"]
     if not devices:
-        devices = list(jax.devices("gpu"))  # raises the reason
+        devices = list(jax.devices("gpu"))  # raises an exception with the cause
     on_each(len(devices), lambda i: devices[i].device_kind,
             lambda i: (jax.device_put(jnp.ones(1, jnp.float32), devices[i]) + 1)[0])
 

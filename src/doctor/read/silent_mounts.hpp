@@ -13,8 +13,8 @@
 
 namespace berth::doctor {
 
-/// The mounts that a server or a user process provides (NFS, FUSE and similar); those can hang.
-/// Mounts of one device form a group.
+/// The mounts that a server or a user process provides (NFS, FUSE and similar). Such mounts can
+/// hang. Mounts of one device form a group.
 [[nodiscard]] std::vector<std::vector<std::string>> served_mounts(const std::string& mountinfo);
 
 class MountsAsked {

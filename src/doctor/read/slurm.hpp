@@ -7,8 +7,7 @@
 
 namespace berth::doctor {
 
-/// The folder that contains gres_gpu.so, from the list of those that packages and builds use; "" if
-/// not found.
+/// Searches the folders that packages and builds use for the one with gres_gpu.so; "" if not found.
 [[nodiscard]] std::string slurm_plugin_folder(const Tree& tree);
 
 }  // namespace berth::doctor

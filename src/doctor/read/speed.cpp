@@ -42,7 +42,8 @@ Fact<std::vector<SlowDevice>> collect_slow_devices(const Tree& tree,
                                                    const Fact<Environment>& environment,
                                                    const Fact<std::string>& host_name) {
   Fact<std::vector<SlowDevice>> out;
-  // If one of these is unreadable, the folder with this user's results is unknown.
+  // The folder with this user's results depends on the environment and the host name. If one of
+  // them is unreadable, this folder is unknown.
   out.doubt(environment);
   out.doubt(host_name);
   std::vector<SlowDevice> slow;

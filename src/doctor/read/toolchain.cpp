@@ -14,7 +14,7 @@
 namespace berth::doctor {
 namespace {
 
-/// The path of the first program named `name` in PATH; "" none.
+/// The path of the first program named `name` in PATH; empty if there is none.
 std::string program(const Tree& tree, const Fact<Environment>& environment, std::string_view name) {
   if (name.starts_with('/')) return tree.exists(std::string(name)) ? std::string(name) : "";
   std::string path = variable(environment, "PATH");
@@ -143,8 +143,8 @@ Fact<std::vector<std::string>> other_ptxas(const Tree& tree, const Fact<Environm
   for (const std::string& folder : folders)
     if (folder.starts_with('/') && tree.exists(folder + "/bin/ptxas"))
       found.push_back(folder + "/bin/ptxas");
-  // Without any program in the tree, programs were not recorded. The interpreter also counts: if it
-  // exists, the programs in its folder were recorded.
+  // If the tree has no programs, they were not recorded. The interpreter also counts: if it exists,
+  // the programs in its folder were recorded.
   if (found.empty() && !tree.exists("/bin/sh") && !tree.exists("/usr/bin/env") &&
       !tree.exists(python.prefix + "/bin/python3"))
     return Unreadable{"ptxas", 0};
@@ -209,8 +209,8 @@ Fact<HeaderClash> header_clash(const Tree& tree, const Fact<Environment>& enviro
   return {};
 }
 
-/// GCC's major version: 13 for "x86_64-linux-gnu-gcc-13". Without a number in the name, from the
-/// folders lib/gcc/TRIPLE/VERSION next to its bin folder, if they agree.
+/// GCC's major version: 13 for "x86_64-linux-gnu-gcc-13". If the name has no number, reads it from
+/// the folders lib/gcc/TRIPLE/VERSION next to the bin folder, if they agree.
 int version_of_gcc(const Tree& tree, const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
   if (name.find("gcc") == std::string::npos && name.find("g++") == std::string::npos) return 0;
@@ -288,8 +288,7 @@ Fact<bool> any_compiler(const Tree& tree, const Fact<Environment>& environment) 
       if (const auto file = tree.node(std::string(folder) + "/" + name); file.is_unreadable())
         return file.why();
   }
-  // Without any program in the tree, programs were not recorded, so a missing compiler proves
-  // nothing.
+  // If the tree has no programs, they were not recorded. A missing compiler then proves nothing.
   if (tree.exists("/bin/sh") || tree.exists("/usr/bin/env")) return false;
   return Unreadable{"gcc", 0};
 }
@@ -334,8 +333,8 @@ std::vector<std::string> cached(const Tree& tree, const std::string& name) {
 
 Fact<bool> links_cuda(const Tree& tree, const Fact<Environment>& environment,
                       const std::vector<std::string>& libraries) {
-  // Without a cache and a linker, the linker's files were not recorded, so a missing file proves
-  // nothing.
+  // If there is neither a loader cache nor a linker, the linker's files were not recorded. A
+  // missing file then proves nothing.
   if (!tree.exists("/etc/ld.so.cache") && program(tree, environment, "ld").empty())
     return Unreadable{"/etc/ld.so.cache", 0};
   std::vector<std::string> folders{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",

@@ -38,8 +38,8 @@ std::optional<std::string> redacted_file(std::string_view path, std::string_view
   if (const Kept* row = find_kept(kept_of_system(), path)) return row->keep(text);
   if (of_kernel) return std::nullopt;
   if (const Kept* row = find_kept(kept_of_programs(), path)) return row->keep(text);
-  // Keep two kinds of files that their content identifies: of a script, the first line; of an ELF
-  // file, the mark.
+  // Keep only the part of a file that shows its type: the first line of a script, or the magic
+  // number of an ELF file.
   if (text.starts_with("#!")) return std::string(text.substr(0, text.find('\n'))) + "\n";
   if (text ==
       "\x7f"

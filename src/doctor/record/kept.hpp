@@ -16,7 +16,8 @@ struct Kept {
   std::string_view files;  // "*" stands for a name or a part of it, "**" for any text
   /// what to keep of the content; nullopt: the file is left out
   std::optional<std::string> (*keep)(std::string_view text);
-  /// If this is set, the row is for paths for which it returns true, and `files` is not used.
+  /// If this function is set, the row applies to the paths for which it returns true, and `files`
+  /// is not used.
   bool (*is_one)(std::string_view path) = nullptr;
 };
 
@@ -26,7 +27,7 @@ std::optional<std::string> kept(std::string_view text) {
   return Function(text);
 }
 
-/// The lines for which `keep` returns true. It gets each line without the blanks around it.
+/// The lines for which `keep` returns true. `keep` gets each line without the blanks around it.
 template <typename Keep>
 std::string lines_of(std::string_view text, Keep keep) {
   std::string redacted;

@@ -99,8 +99,8 @@ class Writer {
       machine_.files.put_file(at, FileTree::Content());
   }
 
-  /// Whether this is no ELF file and it was read without gaps: completely, or up to its reader's
-  /// limit.
+  /// Whether this is no ELF file, and was read without gaps: either completely, or up to the
+  /// reader's limit.
   [[nodiscard]] static bool is_text(const Recording::File& file) {
     return file.parts.size() == 1 && file.parts.begin()->first == 0 &&
            file.parts.begin()->second.size() == file.size && (file.size <= 4 || !is_library(file));
@@ -229,7 +229,7 @@ class Writer {
   Redaction& redaction_;
   const ShareablePaths& paths_;
   Known known_;
-  std::map<std::string, std::string> links_;  // paths and targets are redacted
+  std::map<std::string, std::string> links_;  // from the link's path to its target, both redacted
   std::set<std::string> whole_;
   std::vector<std::string> omitted_;
   std::string failed_;

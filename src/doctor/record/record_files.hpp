@@ -8,8 +8,8 @@
 
 namespace berth::doctor {
 
-/// Checks a path for a bundle. If it ends in ".machine", it is a file, which must not exist.
-/// Otherwise it is a folder, which must not exist or be empty. Fails with E0804, like
+/// Checks a path for a bundle. A path that ends in ".machine" is a file, which must not exist. Any
+/// other path is a folder, which must not exist or must be empty. Fails with E0804, like
 /// write_record().
 [[nodiscard]] Status check_record_path(const std::string& path);
 [[nodiscard]] Status write_record(const RecordedMachine& machine, const std::string& path);

@@ -40,8 +40,8 @@ bool is_address_with_colons(std::string_view word) {
          word.find_first_not_of("0123456789abcdefABCDEF:[]%") == word.npos;
 }
 
-/// Whether the word is the address of a host: "10.0.0.7:1234", "gpu7.corp.example", "//fs/x". These
-/// are four numbers, or words with dots that are not the name of a file.
+/// Whether the word is the address of a host: "10.0.0.7:1234", "gpu7.corp.example", "//fs/x". An
+/// address is four numbers, or words with dots that are not the name of a file.
 bool is_address(std::string_view word) {
   if (word.starts_with("//") || is_address_with_colons(word)) return true;
   word = word.substr(0, word.find(':'));
@@ -110,7 +110,8 @@ std::string redacted_value(std::string_view name, const std::string& value) {
   for (std::size_t at = 0; at < value.size();) {
     const std::size_t end = std::min(value.find_first_of(" ,;=", at), value.size());
     const std::string_view word = std::string_view(value).substr(at, end - at);
-    const bool is_path = is_kept_whole && word.starts_with('/');  // "/opt/python@3.12/bin"
+    // a path may contain "@": "/opt/python@3.12/bin"
+    const bool is_path = is_kept_whole && word.starts_with('/');
     if (is_address(word) || word.starts_with("-D") || (!is_known && !is_everybodys(word)) ||
         (!is_path && word.find('@') != word.npos))
       return "…";
@@ -120,7 +121,7 @@ std::string redacted_value(std::string_view name, const std::string& value) {
 }
 
 /// Replaces the name of the program before a pid: "python3[4711]: segfault …" → "…[4711]: segfault
-/// …". In "traps: python3[4711] general …" too.
+/// …". Also replaces it in "traps: python3[4711] general …".
 std::string without_word_before_pid(std::string_view line) {
   for (auto at = line.find('['); at != std::string_view::npos; at = line.find('[', at + 1)) {
     const auto end = line.find_first_not_of("0123456789", at + 1);

@@ -26,7 +26,7 @@ class Redaction {
   /// which are names of users. Also replaces GPU uuids, serial numbers of boards and disks, and MAC
   /// addresses.
   [[nodiscard]] std::string apply(std::string_view text);
-  /// Replaces names in the paths of binary data. The replacements have equal length, so that
+  /// Replaces names in paths inside binary data. The replacements have equal length, so that
   /// offsets stay valid.
   [[nodiscard]] std::string apply_in_place(std::string_view bytes);
   /// One line for each replacement, with the count and without the private name: "HOST: 4 times".
@@ -50,7 +50,7 @@ class Redaction {
 
   std::map<std::string, Name, std::less<>> names_;
   int users_ = 0, hosts_ = 0, devices_ = 0;
-  /// for GPU uuids: the digits that followed each prefix
+  /// for each prefix of a GPU uuid: the digits that followed the prefix so far
   std::map<std::string, std::string> digits_;
   std::map<std::string, std::string> serials_;  // serial numbers of boards
   std::map<std::string, std::string> units_;    // replacements of MAC addresses and disk ids

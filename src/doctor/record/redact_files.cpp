@@ -22,7 +22,7 @@ namespace {
 bool is_engine_word(std::string_view word) {
   if (word.find("://") != std::string_view::npos) return false;
   if (is_common(word)) return true;
-  /// both sides must be common: "native.cgroupdriver=systemd"
+  /// both sides of "=" must be common: "native.cgroupdriver=systemd"
   const std::size_t equals = word.find('=');
   return equals != std::string_view::npos && is_common(word.substr(0, equals)) &&
          is_common(word.substr(equals + 1));
@@ -115,7 +115,7 @@ std::string device_specification(std::string_view text) {
 std::string without_address(std::string_view line) {
   const std::size_t mark = std::min(line.find('@'), line.find("://"));
   if (mark == std::string_view::npos) return std::string(line);
-  // In "name @ address", keep the name. Without a name, the whole word is the address.
+  // In "name @ address", keep the name. If there is no name, the whole word is the address.
   const std::size_t begin = line.find_last_of(" \t", mark) + 1;
   const bool is_name =
       line[mark] == '@' && line.substr(begin, mark - begin).find_first_of(":/") == line.npos;
@@ -125,7 +125,7 @@ std::string without_address(std::string_view line) {
 std::string package_metadata(std::string_view text) {
   std::string redacted;
   for (std::string_view line : split(text, '\n')) {
-    if (trim(line).empty()) break;  // the description follows the empty line
+    if (trim(line).empty()) break;  // metadata ends at an empty line, and the description follows
     const std::string_view key = line.substr(0, std::min(line.find(':'), line.size()));
     if (!share::has(share::metadata_keys(), key)) continue;
     redacted += without_address(line) + "\n";
@@ -133,10 +133,10 @@ std::string package_metadata(std::string_view text) {
   return redacted;
 }
 
-/// What rules need of a server's variable: the value of CUDA_VISIBLE_DEVICES; for some other
-/// variables only that they are set; "" for the rest. A name that begins with OLLAMA_ may only
-/// contain capital letters, digits and "_", because a line of a multi-line value could look like a
-/// variable.
+/// Keeps what rules need of a server's variable. For CUDA_VISIBLE_DEVICES, that is the value. For
+/// some others, it is only that they are set. Returns "" for the rest. A name that begins with
+/// OLLAMA_ may only contain capital letters, digits and "_", because a line of a multi-line value
+/// could look like a variable.
 std::string ollamas_variable(std::string_view setting) {
   const std::size_t equals = std::min(setting.find('='), setting.size());
   const std::string_view name = trim(setting.substr(0, equals));
@@ -172,8 +172,8 @@ std::string ollamas_variables(std::string_view words) {
   return kept;
 }
 
-/// Keeps the permissions in a unit that rules read. The name of an account other than Ollama's own
-/// is private.
+/// Keeps a permission of a unit if rules read it. The name of an account other than Ollama's own is
+/// private.
 std::string ollamas_right(std::string_view key, std::string_view value) {
   const std::string begin = std::string(key) + "=";
   if (key == "User") return begin + std::string(redacted_service_user(value)) + "\n";
@@ -188,8 +188,8 @@ std::string ollamas_right(std::string_view key, std::string_view value) {
   return "";
 }
 
-/// What rules need of a unit: variables in `Environment="OLLAMA_VULKAN=1" "TOKEN=…"`, permissions,
-/// and whether it names environment files.
+/// Keeps what rules need of a unit: variables in `Environment="OLLAMA_VULKAN=1" "TOKEN=…"`,
+/// permissions, and whether the unit names environment files.
 std::string ollamas_settings(std::string_view text) {
   std::string redacted;
   for (const std::string& joined : joined_lines(text, false)) {
@@ -258,21 +258,21 @@ std::string toolkit_version(std::string_view text) {
   return redacted.dump() + "\n";
 }
 
-/// Keeps the file name of the address from which a wheel was installed. It shows for which versions
-/// the wheel was built.
+/// Keeps the file name of the address from which a wheel was installed. The file name shows for
+/// which versions the wheel was built.
 std::string wheel_address(std::string_view text) {
   const auto document = nlohmann::json::parse(text, nullptr, false);
   nlohmann::json redacted = nlohmann::json::object();
   if (document.is_object() && document.contains("url") && document["url"].is_string()) {
     const std::string url = document["url"].get<std::string>();
-    // The name is empty for "file:" without a slash.
+    // For "file:" without a slash, the name is empty.
     const std::string name = url.substr(std::min(url.rfind('/'), url.size()));
     redacted["url"] = url.starts_with("file:") ? "file:///…" + name : without_hosts(url);
   }
   return redacted.dump() + "\n";
 }
 
-/// Redacts NCCL's settings in the same way as variables of these names.
+/// Redacts NCCL's settings in the same way as environment variables with the same names.
 std::string nccl_settings(std::string_view text) {
   std::string redacted;
   for (const std::string_view line : split(text, '\n')) {
@@ -298,7 +298,8 @@ std::string environment_settings(std::string_view text) {
   });
 }
 
-/// What a package's build file contains about the build, without the name of the build machine.
+/// Keeps what a package's build file contains about the build, except the name of the build
+/// machine.
 std::string package_build(std::string_view text) {
   const auto document = nlohmann::json::parse(text, nullptr, false);
   if (document.is_object()) {

@@ -22,7 +22,7 @@ bool is_plain(std::string_view word) {
          share::has(share::index_words(), word);
 }
 
-/// Whether this public host has a path for each user, so that the path is private.
+/// Whether this public host has a folder for each user. The path in an address is then private.
 bool is_of_people(std::string_view host) {
   constexpr auto kHosts = std::to_array<std::string_view>(
       {"conda.anaconda.org", "github.com", "huggingface.co", "storage.googleapis.com"});
@@ -43,8 +43,8 @@ bool is_of_build(std::string_view part) {
          (!part.empty() && part[0] > '9' && is_plain(part));
 }
 
-/// Replaces a private host and path: "https://index-host/…/cu126". Rules need to know that an index
-/// is configured, for which builds it is, and whether these are nightly builds.
+/// Replaces a private host and path: "https://index-host/…/cu126". The rest of the address still
+/// shows which builds the index has, and whether they are nightly builds.
 std::string without_host(const std::string& url) {
   const std::size_t host = url.find("://") + 3;
   const std::size_t end = std::min(url.find('/', host), url.size());

@@ -16,7 +16,7 @@ constexpr std::size_t kLongestName = 64;
 constexpr auto kNobody =
     std::to_array<std::string_view>({"root", "nobody", "localhost", "user", "home", "..", "."});
 // Names of accounts and hosts that are also names of systems, packages or folders. Replacing them
-// everywhere would change the facts.
+// everywhere would change other recorded facts.
 constexpr auto kWords = std::to_array<std::string_view>(
     {"admin",   "alma",   "amazon", "amd",    "arch",    "backup", "bin",      "centos",  "compute",
      "conda",   "core",   "cuda",   "data",   "debian",  "dev",    "develop",  "docker",  "driver",
@@ -102,13 +102,14 @@ std::size_t address_at(std::string_view text) {
 /// What the start of a path shows about its next component.
 struct Place {
   enum class Names { kAnything, kPerson, kMachine } names = Names::kAnything;
-  std::string_view initials;  // "d" in /home/d/dave
+  std::string_view initials;  // folder between home and the user's name: "d" in /home/d/dave
   bool has_blanks = false;    // the name may contain spaces: "/mnt/c/Users/Ada Lovelace"
-  bool is_below = false;      // it is not the first component of the path
+  bool is_below = false;      // the component is not the first one of the path
   bool of_system = false;     // the path begins with /usr, /etc or similar
 
-  /// The Place of the component after `part`; this object is the Place of `part`. `is_first`:
-  /// `part` is the first component of an absolute path; `is_word`: no slash precedes `part`.
+  /// Returns the Place of the component after `part`; this object is the Place of `part`.
+  /// `is_first`: `part` is the first component of an absolute path. `is_word`: no slash precedes
+  /// `part`.
   [[nodiscard]] Place below(std::string_view part, bool is_first, bool is_word) const {
     Place next = *this;
     next.is_below = true;
@@ -129,8 +130,8 @@ struct Place {
     return next;
   }
   [[nodiscard]] bool is_for_name(std::string_view part) const {
-    // A part with a leading dot is not a user: in "/srv/x/home/.config", "home" may be the home
-    // folder.
+    // A component with a leading dot is not a user: in "/srv/x/home/.config", "home" may be the
+    // home folder.
     if (names == Names::kAnything || !names_somebody(part) || part.starts_with('.')) return false;
     return initials.empty() || (part.starts_with(initials) && part.size() > 2 &&
                                 !part.starts_with("lib") && !is_one_of(part, kWords));
@@ -215,7 +216,7 @@ std::string Redaction::without_known(std::string_view part, bool is_below, bool 
     const bool is_host = names_.find(name)->second.is_host;
     const bool goes_on = end + 1 < part.size() && part[end] == '.' && in_word(part[end + 1]);
     const std::size_t mark = part.find('@', end);
-    if (is_host && goes_on && (!is_below || is_folder)) {  // also replaces the domain
+    if (is_host && goes_on && (!is_below || is_folder)) {  // replaces the host's domain too
       while (end < part.size() && (in_word(part[end]) || part[end] == '-' ||
                                    (part[end] == '.' && end + 1 < part.size())))
         ++end;
@@ -272,8 +273,8 @@ std::string Redaction::apply_in_place(std::string_view bytes) {
     const bool is_known = out[end] == '/' && !known_at(part, 0, false).empty() &&
                           known_at(part, 0, false).size() == part.size();
     if ((!is_home || part.starts_with('.')) && !is_known) continue;
-    // The length must stay the same, because offsets are fixed. "/home/user1//lib" is the same
-    // folder as "/home/user1/lib".
+    // The length must stay the same, because other data refers to offsets. "/home/user1//lib" is
+    // the same folder as "/home/user1/lib".
     std::string by = replaced(part, false);
     if (by.size() > part.size()) by = std::string(part.size(), 'x');
     by.resize(part.size(), '/');

@@ -451,7 +451,7 @@ std::string redacted_hosts(std::string_view text, std::string_view own) {
     bool is_wanted = false;
     for (const std::string_view word : split(row, ' ')) {
       if (word.empty()) continue;
-      if (kept.empty()) {  // only loopback addresses are kept
+      if (kept.empty()) {  // the first word is the address; only loopback addresses are kept
         const bool is_here = word.starts_with("127.") || word == "::1";
         kept = is_here ? word : "192.0.2.1";
         continue;
@@ -484,7 +484,7 @@ std::string redacted_loader_cache(std::string_view bytes,
   const auto each = [&](auto see) {
     for (std::size_t at = 0; at < redacted.size();) {
       const std::size_t end = std::min(redacted.find('\0', at), redacted.size());
-      // Skips the binary table before the names.
+      // Skips the binary table that precedes the names.
       if (end - at > 3 && std::all_of(redacted.begin() + static_cast<std::ptrdiff_t>(at),
                                       redacted.begin() + static_cast<std::ptrdiff_t>(end),
                                       [](char c) { return c >= ' ' && c <= '~'; }))
@@ -500,8 +500,8 @@ std::string redacted_loader_cache(std::string_view bytes,
   each([&](std::size_t at, std::size_t end) {
     const std::string word = redacted.substr(at, end - at);
     if (at < 0x30 || word.starts_with("glibc-ld.so.cache") || word.starts_with("ld.so-")) return;
-    // A name may be stored as the end of another path. If such a path is removed, its end must
-    // stay.
+    // The cache may store a name as the end of another path. If this path is removed, the name at
+    // its end must stay.
     const std::size_t kept = names.contains(last(word)) ? last(word).size() : 0;
     if (word[0] == '/' ? !matters(word) : kept == 0)
       std::fill(redacted.begin() + static_cast<std::ptrdiff_t>(at),

@@ -47,8 +47,8 @@ bool is_ordered(std::string_view folder) {
                      [&](std::string_view end) { return folder.ends_with(end); });
 }
 
-/// The words in a name that rules search for, each with "-" before it. They stay in the
-/// replacement.
+/// The words in a name that rules search for, each with "-" before it. The name that replaces this
+/// one contains them too.
 std::string asked_words(std::string_view name) {
   std::string found;
   for (const char* word :
@@ -123,7 +123,8 @@ bool is_common(std::string_view name) {
       if (!is_path_word(word)) return false;
       digits = 0;
     } else if (std::isdigit(static_cast<unsigned char>(name[at])) != 0) {
-      if (++digits > 8) return false;  // a long number is a serial number or an address
+      // a number of more than 8 digits is a serial number or an address
+      if (++digits > 8) return false;
       ++at;
     } else if (std::string_view("._-+:@~/").find(name[at]) != std::string_view::npos) {
       digits = 0;

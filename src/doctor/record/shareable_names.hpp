@@ -17,7 +17,7 @@ namespace berth::doctor {
 [[nodiscard]] bool is_common(std::string_view name);
 
 /// Maps the names in a folder to their replacements; names without a row are omitted. `interfaces`
-/// are names of network interfaces in variables; these are kept.
+/// are the network interfaces that variables name; their names are kept.
 [[nodiscard]] std::map<std::string, std::string> shareable_names(
     const std::string& folder, const std::vector<std::string>& names,
     std::string_view interfaces = "");
@@ -33,11 +33,11 @@ class ShareablePaths {
   [[nodiscard]] std::string shareable(const std::string& path) const;
   /// The names of a folder's entries in the bundle, sorted.
   [[nodiscard]] std::vector<std::string> names_in(const std::string& folder) const;
-  /// Whether a file or folder in a list is included: its name is common, or something in it was
-  /// read.
+  /// Whether a list of folders or files may keep this path: its name is common, or something in it
+  /// was read.
   [[nodiscard]] bool matters(const std::string& path) const;
-  /// Whether a folder is omitted: nothing in it was read, and only a list of folders or its parent
-  /// names it.
+  /// Whether a folder is omitted: nothing in it was read. Only a list of folders or its parent
+  /// folder names it.
   [[nodiscard]] bool is_omitted(const std::string& folder) const;
   [[nodiscard]] bool was_seen(const std::string& path) const;
   /// The number of names that were replaced or omitted.
@@ -52,7 +52,7 @@ class ShareablePaths {
   const Recording& seen_;
   std::string words_;
   std::map<std::string, std::map<std::string, std::string>, std::less<>> folders_;
-  std::set<std::string, std::less<>> hidden_;  // paths; everything below them is hidden too
+  std::set<std::string, std::less<>> hidden_;  // hidden paths; everything below them is hidden too
   std::set<std::string, std::less<>> listed_;  // folders in ld.so.conf and *.pth files
   std::size_t hidden_names_ = 0;
 };

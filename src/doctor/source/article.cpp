@@ -1,6 +1,6 @@
-// Finds and reads the code in an article or an answer: in fences, indented, numbered, or without
-// any mark. Each block counts as a file of its own, but the imports of a Python block also apply to
-// the Python blocks after it.
+// Finds and reads the code in an article or an answer: in fenced, indented or numbered blocks, or
+// between lines of prose. Each block counts as a file of its own, but the imports of a Python block
+// also apply to the Python blocks after it.
 #include <algorithm>
 #include <cctype>
 #include <optional>
@@ -16,8 +16,9 @@ namespace berth::doctor::source {
 namespace {
 
 constexpr std::size_t kMostBlocks = 100;
-constexpr int kMostTries = 6;       // how deeply a block may be split at invalid lines
-constexpr int kMostUnanswered = 2;  // a parser that gives no answer may take 10 s
+constexpr int kMostTries = 6;  // how often a block may be split in two at an invalid line
+// stop using the parser after two blocks without an answer, because each may take 10 s
+constexpr int kMostUnanswered = 2;
 
 bool begins_with_any(std::string_view text, std::span<const std::string_view> words) {
   return std::any_of(words.begin(), words.end(),
@@ -112,7 +113,7 @@ bool looks_like_python(std::string_view line) {
   if (word.empty())
     return begins_with_any(text, std::span<const std::string_view>({")", "]", "}"}));
   if (rest.starts_with(','))
-    return contains(rest, " = ");  // an assignment to several names: "x, y = f()"
+    return contains(rest, " = ");  // is an assignment to several names: "x, y = f()"
   constexpr std::string_view follows[] = {"=", "+=", "-=", "*=", "(", "["};
   const bool call = rest.starts_with('(') && text[word.size()] == '(';
   return call || (begins_with_any(rest, follows) && !rest.starts_with('('));
@@ -295,7 +296,7 @@ bool lost_indentation(const CodeBlock& block) {
 /// an empty line ends that block.
 class Indentation {
  public:
-  /// The depth of the next line.
+  /// The indentation depth of the next line.
   std::size_t of(std::string_view line) {
     const std::string_view word = word_of(line);
     if (line.empty()) {
@@ -389,7 +390,7 @@ class Blocks {
 
  private:
   void add(int number, std::string line) {
-    while (line.starts_with("> ")) line.erase(0, 2);  // quoted text
+    while (line.starts_with("> ")) line.erase(0, 2);  // removes the marks of quoted text
     const std::string_view text = trim(line);
     const std::size_t marks = text.starts_with("```") || text.starts_with("~~~")
                                   ? std::min(text.find_first_not_of(text.front()), text.size())

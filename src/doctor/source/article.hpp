@@ -16,8 +16,8 @@ struct CodeBlock {
   std::vector<std::pair<int, std::string>> lines;  // pairs of line number in the article, and code
 };
 
-/// The code in the text, without line numbers and prompts. If Python code lost its indentation, it
-/// is guessed from keywords.
+/// The code in the text, without line numbers and prompts. If Python code lost its indentation, the
+/// indentation is guessed from keywords.
 std::vector<CodeBlock> code_blocks(std::string_view text);
 
 Marks article_marks(std::string_view text, const std::string& python, std::string* no_tree);

@@ -64,8 +64,8 @@ void directive(Batch& batch, int line, std::string_view option) {
 }
 
 /// Whether the script starts several processes: "srun -n 4 …", or several lines with
-/// "CUDA_VISIBLE_DEVICES=1 python … &". With an exported list, or with srun for one task, it starts
-/// one.
+/// "CUDA_VISIBLE_DEVICES=1 python … &". A script that exports the list once, or uses srun for one
+/// task, starts only one.
 bool starts_several(std::string_view rest) {
   int chosen = 0;
   for (const Command& command : shell_commands(rest)) {
@@ -185,7 +185,7 @@ void build_marks(Marks& marks, const Command& command, bool has_device) {
 
 void environment_marks(CommandMarks& commands, Marks& marks, const Command& words) {
   std::vector<std::pair<std::string, std::string>> pairs;
-  std::string rest;  // the rest of a list that was split at a space
+  std::string rest;  // the rest of a GPU list that contains a space
   if (words.words.size() > 2 && !contains(words.words[1], "=")) {
     pairs.emplace_back(words.words[1], words.words[2]);
     for (std::size_t i = 3; i < words.words.size(); ++i) pairs[0].second += " " + words.words[i];
@@ -262,7 +262,8 @@ class Stages {
   void run(int line, std::string_view text, bool builds) {
     // A command such as "nvidia-smi || true" cannot make the build fail, so it is not reported.
     builds = builds && !contains(text, "||");
-    bool has_device = false;  // RUN --device=nvidia.com/gpu=all: BuildKit passes a CDI device
+    // whether --device gives the command a GPU; BuildKit passes it as a CDI device
+    bool has_device = false;
     for (Command& command : commands_of(text, line)) {
       while (!command.words.empty() && command.words[0].starts_with("--")) {
         has_device = has_device || command.words[0].starts_with("--device=");
@@ -276,7 +277,8 @@ class Stages {
 
  private:
   void from(int line, const std::vector<std::string>& words) {
-    // Keep the settings of this stage by its name: they apply to stages that are based on it.
+    // Keep the settings under the name of this stage, because stages that are based on it inherit
+    // them.
     if (!stage_.empty()) paths_[stage_] = commands_.library_paths();
     commands_.finish();
     std::string image;
@@ -323,7 +325,7 @@ std::string here_word(std::string_view instruction) {
   const std::size_t at = instruction.find("<<");
   const bool can =
       lower(instruction.substr(0, 3)) == "run" || lower(instruction.substr(0, 4)) == "copy";
-  // In $((1<<N)), << is a shift operator.
+  // In $((1<<N)), << is a shift operator and starts no here-document.
   if (at == std::string_view::npos || !can || instruction.find("((") < at) return "";
   std::string_view word = instruction.substr(at + 2);
   if (word.starts_with('-')) word.remove_prefix(1);

@@ -49,8 +49,8 @@ bool feed(Descriptor& pipe, std::string_view& rest) {
   return !rest.empty();
 }
 
-/// Sends the input, and reads the output until the child closes it. Returns nullopt on an error, if
-/// the output is too large, or after the time limit; only then is `late` true.
+/// Sends the input, and reads the output until the child closes it. Returns nullopt on an error, or
+/// if the output is too large. After the time limit, returns nullopt and sets `late`.
 std::optional<std::string> converse(Descriptor& to, const Descriptor& from, std::string_view rest,
                                     std::chrono::seconds most, bool& late) {
   std::string answer;
@@ -76,7 +76,7 @@ std::optional<std::string> ask_interpreter(const std::string& python, const std:
                                            bool& late) {
   std::array<int, 2> in{};
   std::array<int, 2> out{};
-  // A socket and not a pipe, because send() to a socket can suppress SIGPIPE.
+  // Use a socket instead of a pipe, because send() to a socket can suppress SIGPIPE.
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in.data()) != 0) return std::nullopt;
   Descriptor theirs(in[0]);
   Descriptor to(in[1]);
@@ -90,7 +90,8 @@ std::optional<std::string> ask_interpreter(const std::string& python, const std:
   theirs.reset();
   writing.reset();
   auto answer = converse(to, from, input, most, late);
-  // A child that has closed its output has finished its work, but may never exit.
+  // A child that has closed its output has finished its work, but may not exit. Wait up to a
+  // second, then kill it.
   constexpr int kStep = 5, kLongest = 1000;  // milliseconds
   int status = 0;
   pid_t ended = 0;

@@ -66,7 +66,7 @@ std::string_view near_one(std::string_view word, std::span<const std::string_vie
 
 std::string misspelt_variable(std::string_view name) {
   const std::string_view meant = near_one(name, kVariables);
-  // The names must have the same first part, because a variable such as MUSA_VISIBLE_DEVICES
+  // Both names must have the same first part, because a variable such as MUSA_VISIBLE_DEVICES
   // belongs to another vendor.
   const bool same_maker = name.substr(0, name.find('_')) == meant.substr(0, meant.find('_'));
   return same_maker ? std::string(meant) : "";

@@ -1,5 +1,5 @@
 // Reads a notebook. Its code cells become one Python text, without the lines that begin with `!` or
-// `%`. These are read as commands.
+// `%`. Those lines are read as commands.
 #include <algorithm>
 #include <cctype>
 #include <utility>
@@ -17,7 +17,7 @@ using nlohmann::json;
 
 struct Place {
   int cell = 0;  // number of the code cell, from 1
-  int line = 0;  // in the cell
+  int line = 0;  // line number in the cell
   int file = 1;  // line number in the file
   std::string code;
 };
@@ -155,7 +155,8 @@ class NotebookMarks {
       marks_.push_back(std::move(mark));
     for (Mark& mark : marks_)
       if (mark.what == "library_path_too_late") mark.what = "library_path_in_notebook";
-    // Not a mistake: programs that the notebook starts with "!" inherit the variable.
+    // Setting this variable late is no mistake if the notebook starts programs with "!", because
+    // they inherit it.
     if (runs_programs_)
       std::erase_if(marks_,
                     [](const Mark& mark) { return mark.what == "library_path_in_notebook"; });
@@ -225,7 +226,8 @@ class NotebookMarks {
     runs_programs_ = ran || runs;
     if (whole.starts_with("%%") || !is_first) return "";
     if (const std::string same = as_python(whole); !same.empty()) return blanks + same;
-    if (runs && whole.starts_with('!')) return blanks + "subprocess.run(_)";  // inherits variables
+    // a program that inherits the variables
+    if (runs && whole.starts_with('!')) return blanks + "subprocess.run(_)";
     return assigns_escape(word) ? std::string(code.substr(0, code.find('='))) + "= None"
                                 : blanks + "pass";
   }
@@ -291,8 +293,7 @@ class NotebookMarks {
     cell_.clear();
   }
 
-  /// A Python statement with the effect of a magic, which takes the place of the magic; "" if there
-  /// is none.
+  /// The Python statement that replaces a magic and has the same effect; "" if there is none.
   static std::string as_python(std::string_view word) {
     for (const std::string_view magic : {"%env ", "%set_env "}) {
       if (!word.starts_with(magic)) continue;
@@ -308,7 +309,7 @@ class NotebookMarks {
     return "";
   }
 
-  /// The value as a Python string literal.
+  /// Returns the value as a Python string literal.
   static std::string text_of(std::string_view value) {
     return json(std::string(value)).dump(-1, ' ', true, json::error_handler_t::replace);
   }

@@ -12,7 +12,7 @@ namespace berth::doctor::source {
 
 struct Pair {
   const char* what;
-  int line;  // line number of the mark
+  int line;  // number of the line in which the mark is expected
   const char* wrong;
   const char* right;
 };

@@ -37,7 +37,7 @@ std::string_view cuda_major(std::string_view text) {
 
 /// Whether these releases are compatible. Each torchvision release needs a certain PyTorch (0.16
 /// needs 2.1, 0.14 needs 1.13): https://pytorch.org/get-started/previous-versions/. torchaudio has
-/// PyTorch's numbers, before 2.0 with a leading 0.
+/// the same release number as PyTorch; before 2.0, with a leading 0.
 bool goes_together(std::string_view package, const Release& torch, const Release& other) {
   if (package == "torchvision")
     return other.major == 0 && other.minor == torch.minor + (torch.major == 1 ? 1 : 15);

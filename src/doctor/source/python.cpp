@@ -137,8 +137,8 @@ Marks python_lines(std::string_view text) {
 
 Marks python_marks(std::string_view code, const std::string& python, std::string* no_tree,
                    int* bad_line) {
-  // Both interpreters together have ten seconds. If the first one hangs, the second has half of
-  // them.
+  // Both interpreters together have ten seconds. If the first one hangs, five seconds remain for
+  // the second.
   using std::chrono::seconds;
   const bool alone = python == "python3";
   bool late = false;

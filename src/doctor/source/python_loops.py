@@ -45,7 +45,8 @@ def backward_of(call, assigned):
     if method(call) not in ("backward", "manual_backward"):
         return None
     receiver = call.func.value
-    # "loss" in loss.backward(x) is assigned in the loop; "engine" in engine.backward(loss) is not.
+    # In loss.backward(x), the loop assigns to "loss", so it is the loss. In engine.backward(loss), the loop does not
+    # assign to "engine".
     if not call.args or plain_loss(receiver) and root(receiver) in assigned:
         return receiver
     return call.args[0]
@@ -63,7 +64,8 @@ def each_step(source):
                 if isinstance(parent, LOOPS):
                     assigned.setdefault(parent, set()).add(name.id)
     losses = {}  # loop → names of the losses on which it calls backward()
-    summed = set()  # all names in the losses: a sum on which backward() is called keeps its graphs on purpose
+    # all names in the losses; a sum among them keeps its graphs on purpose, because backward() is called on it
+    summed = set()
     for call in backwards:
         loop = loop_of(call)
         loss = backward_of(call, assigned.get(loop, ()))
@@ -92,7 +94,8 @@ def kept_values(source):
         if isinstance(node.op, ast.Add) and isinstance(node.target, (ast.Name, ast.Attribute, ast.Subscript)):
             for value in node.value.elts if isinstance(node.value, ast.List) else [node.value]:
                 yield node, node.target, value
-    for node in source.all(ast.Assign):  # such as "running = running + loss", "seen = seen + [loss]"
+    # assignments that add to a variable: "running = running + loss", "seen = seen + [loss]"
+    for node in source.all(ast.Assign):
         target, value = node.targets[0], node.value
         if isinstance(target, (ast.Name, ast.Attribute, ast.Subscript)) and isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
             for one, other in ((value.left, value.right), (value.right, value.left)):
@@ -118,7 +121,9 @@ def summed_losses(source, losses, summed, assigned):
         return
     kept = [(node, keeper, plain_loss(value)) for node, keeper, value in kept_values(source)]
     sums = {id(node) for node, _, _ in kept}
-    resets, numbers = set(), set()  # (name, id of an enclosing node) for each name that is set or cleared; `numbers`: set to a value without a graph
+    # resets: (name, id of an enclosing node) for each name that is set or cleared; numbers: the same, for names set to
+    # a value without a graph
+    resets, numbers = set(), set()
     for node in source.all(ast.Assign):
         for target in node.targets if id(node) not in sums else ():
             if isinstance(target, (ast.Name, ast.Attribute, ast.Subscript)):

@@ -4,7 +4,7 @@
 def main():
     if sys.version_info < (3, 9):
         sys.exit(3)  # older versions have other syntax trees; berth then uses another interpreter
-    gc.disable()  # saves time: the syntax tree is needed until the end
+    gc.disable()  # saves time: nothing can be freed, because the syntax tree is needed until the end
     looks = [plain_calls, assignments, unread_settings, apex, half_without_scaler, empty_cache, visible_devices,
              library_path, forks, handlers, each_step, distributed, timings, workers, batches, current_device, prunes,
              dropped_moves, device_counts, ranks, cuda_in_workers, settings_and_commands]

@@ -51,7 +51,8 @@ class Source:
                 if isinstance(target, ast.Name):
                     self.assigned.setdefault(target.id, []).append(node.value)
         self.values = self.single_values()
-        # "env = os.environ" is another name for the environment; os.environ.copy() is not
+        # After "env = os.environ", `env` is another name for the environment. After "env = os.environ.copy()", it is
+        # not.
         for name, value in self.values.items():
             if isinstance(value, ast.Attribute) and self.dotted(value) == "os.environ":
                 self.names[name] = "os.environ"
@@ -260,7 +261,7 @@ def plain_calls(source):
         if name == "torch.cuda.set_device" and given is not None and cpu_device(source, given):
             source.mark(call, "set_device_cpu")
         elif name == "torch.cuda.amp.autocast":
-            # The new function takes the device type first, and the other arguments in another order.
+            # The new function takes the device type as its first argument, and the other arguments in another order.
             source.mark(call, "old_autocast", arguments(call, ("enabled", "dtype", "cache_enabled")))
         elif name == "torch.cuda.amp.GradScaler":
             source.mark(call, "old_grad_scaler", arguments(call, ()))
@@ -290,7 +291,7 @@ def attributes_set(source):
 
 
 def claims_less_memory(said):
-    """Whether a comment says that the line saves GPU memory: "to save GPU memory", "节省显存". "faster, but needs more memory" does not."""
+    """Whether a comment says that the line saves GPU memory: "to save GPU memory", "节省显存". The comment "faster, but needs more memory" does not count."""
     costs = r"(more|extra|additional|higher)[^.]{0,20}(memory|vram)|(更多|额外|增加)[^。]{0,8}[内显]存|[内显]存[^。]{0,8}(更多|增加|变大)"
     return bool(re.search(r"memory|vram|\boom\b|内存|显存", said)) and not re.search(costs, said)
 

@@ -5,7 +5,7 @@ STARTS = {"torch.cuda." + name for name in (
     "init current_device get_device_name get_device_properties get_device_capability mem_get_info synchronize "
     "set_device").split()}
 ASKS = {"torch.cuda.is_available", "torch.cuda.device_count"}
-# Calls of other frameworks that initialize CUDA, which reads the variable only at that time.
+# Calls of other frameworks that initialize CUDA. CUDA reads CUDA_VISIBLE_DEVICES only when it is initialized.
 OTHER_STARTS = {"tensorflow." + name for name in (
     "constant Variable zeros ones eye fill linspace convert_to_tensor Session compat.v1.Session InteractiveSession "
     "config.list_physical_devices config.list_logical_devices config.get_visible_devices "
@@ -28,7 +28,7 @@ STARTS_CHILD = re.compile(
 BUILTINS = set(dir(builtins))
 POOLED = ("map", "imap", "imap_unordered", "map_async", "starmap", "starmap_async", "apply", "apply_async", "submit")
 CONDITIONS = (ast.If, ast.IfExp, ast.BoolOp, ast.Try, ast.ExceptHandler, ast.Match, ast.comprehension) + LOOPS
-MOST_BRANCHES = 200  # limit for one scope; people write fewer
+MOST_BRANCHES = 200  # limit for one scope; real programs have fewer
 LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
@@ -118,7 +118,7 @@ def with_calls(source, found):
               if len(functions) == 1 and not functions[0].decorator_list}
     meant = {id(node): node for node in found}
     pairs, new = [(node, node) for node in found], found
-    for _ in range(4):  # the depth of nested calls that is examined
+    for _ in range(4):  # calls are followed to a depth of four functions
         more = []
         for scope, nodes in by_scope(new).items():
             name = single.get(scope)
@@ -228,8 +228,7 @@ def forks(source):
     if "spawn" in source.text or "forkserver" in source.text or sys.version_info >= (3, 14):
         return
     starts = [call for call, name in source.calls if starts_cuda(source, call, name)]
-    # These calls initialize CUDA only if there is a GPU. They count only if the code of the child
-    # mentions CUDA.
+    # These calls initialize CUDA only if there is a GPU. They count only if the child process's code mentions CUDA.
     likely = [call for call, _ in source.calls if method(call) == "to" and call.args and may_name_cuda(source, call.args[0])]
     functions = {one.name: one for one in source.all(ast.FunctionDef)}
 
@@ -293,7 +292,7 @@ def moved_to_the_processor(handler):
 def passes_any_cuda(test, error):
     """The text that the condition searches for, such as "CUDA", if it accepts every error of CUDA; otherwise None.
 
-    `"CUDA" in str(e) and tries < 3` accepts every error. With `and "out of memory" in str(e)`, it would not."""
+    `"CUDA" in str(e) and tries < 3` accepts every error. With `and "out of memory" in str(e)`, it would accept only one error."""
     if isinstance(test, ast.BoolOp):
         found = [passes_any_cuda(one, error) for one in test.values]
         narrow = isinstance(test.op, ast.And) and any(
@@ -394,7 +393,7 @@ def distributed(source):
             source.mark(call, "loader_without_sampler", "", wraps[0].lineno)
 
 
-WAITS = ("synchronize", "item", "cpu", "tolist", "numpy")  # methods that wait for the GPU
+WAITS = ("synchronize", "item", "cpu", "tolist", "numpy")  # methods that wait until the GPU has finished its work
 
 
 def timings(source):

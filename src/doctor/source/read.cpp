@@ -29,8 +29,8 @@ Error refused(const std::string& path, const std::string& why) {
                  "file, or an article: berth doctor train.py"))};
 }
 
-/// The error for a folder. The hint is --venv for an environment; otherwise it names the Python
-/// files in the folder.
+/// The error for a folder. For an environment, the hint is --venv. For other folders, the hint
+/// names the Python files in the folder.
 Error a_folder(const std::string& path) {
   const std::string shown = shell_word(printable(path));
   const bool is_venv = ::access((path + "/pyvenv.cfg").c_str(), F_OK) == 0;
@@ -78,7 +78,7 @@ Kind kind_by_name(std::string_view path) {
 }
 
 Result<std::string> bytes_of(const std::string& path) {
-  // Opens without blocking, because open() would wait for the writer of a FIFO.
+  // Open with O_NONBLOCK. Otherwise, open() of a FIFO would wait for a writer.
   const bool is_input = path == "-";
   const Descriptor file(is_input
                             ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
@@ -122,7 +122,8 @@ Marks marks_of(Kind kind, std::string_view bytes, const std::string& python, std
   return {};
 }
 
-/// Adds the text of its line to every mark, and removes marks that are beyond the end of the file.
+/// Adds to every mark the text of the mark's line. Removes marks that are beyond the end of the
+/// file.
 void add_code(std::vector<Mark>& marks, std::string_view bytes) {
   const auto lines = split(bytes, '\n');
   std::erase_if(marks, [&](const Mark& mark) {
@@ -150,7 +151,7 @@ Kind kind_of(std::string_view path, std::string_view bytes) {
 }
 
 Source read_bytes(std::string path, Kind kind, std::string_view bytes, const std::string& python) {
-  if (bytes.starts_with("\xef\xbb\xbf")) bytes.remove_prefix(3);  // byte order mark
+  if (bytes.starts_with("\xef\xbb\xbf")) bytes.remove_prefix(3);  // removes the byte order mark
   Source source{std::move(path), kind, {}, {}};
   source.marks = marks_of(kind, bytes, python, &source.no_tree);
   add_code(source.marks, bytes);
@@ -166,7 +167,7 @@ Result<Source> read(const std::string& path, const std::string& python) {
   if (kind == Kind::kUnknown)
     return refused(path, std::string(tr("not a kind of file that the doctor reads")));
   if (auto text = from_utf16(*bytes)) {
-    if (kind != Kind::kRequirements)  // UTF-16 is common only in these files
+    if (kind != Kind::kRequirements)  // UTF-16 is common only in requirements files
       return refused(path, std::string(tr("it is UTF-16: save it as UTF-8")));
     *bytes = *std::move(text);
   }

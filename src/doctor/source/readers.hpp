@@ -1,4 +1,5 @@
-// The readers that read_bytes() calls. Except for articles, they return marks without `code`.
+// The readers that read_bytes() calls. They return marks without `code`, except the reader of
+// articles.
 #pragma once
 
 #include <chrono>
@@ -14,7 +15,8 @@ namespace berth::doctor::source {
 using Marks = std::vector<Mark>;
 
 /// Uses the syntax tree that `python` returns. If there is none, uses line patterns and sets
-/// `no_tree` to the reason. `bad_line` becomes the line of a syntax error; 0: none or unknown.
+/// `no_tree` to the reason. `bad_line` becomes the line of a syntax error, or 0 if there is none or
+/// it is unknown.
 Marks python_marks(std::string_view code, const std::string& python, std::string* no_tree,
                    int* bad_line = nullptr);
 /// Reads the code cells of a notebook, with their `!` and `%` lines.
@@ -36,9 +38,9 @@ std::optional<std::string> ask_interpreter(const std::string& python, const std:
 struct Line {
   int number = 0;
   std::size_t indent = 0;
-  std::string_view text;  // trimmed, without comment
+  std::string_view text;  // the line without comment and surrounding blanks
 };
-/// The lines that are not empty after comments (from `#` on) are removed.
+/// Removes comments (from `#` on), and returns the lines that are then not empty.
 std::vector<Line> lines_of(std::string_view text);
 
 std::string lower(std::string_view text);

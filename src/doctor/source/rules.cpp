@@ -63,7 +63,8 @@ Finding finding_of(const Source& source, const Mark& mark, const Row& row) {
   finding.id = row.id;
   finding.layer = model::Layer::kSource;
   finding.severity = row.severity;
-  finding.confidence = model::Confidence::kLow;  // no public case has confirmed these rules yet
+  // no public report confirms these rules yet, so confidence is low
+  finding.confidence = model::Confidence::kLow;
   finding.title = text(row.title, mark.value, mark.other);
   finding.evidence.push_back(mark.code);
   if (!mark.where.empty()) finding.evidence.push_back(mark.where);
@@ -84,7 +85,7 @@ model::Diagnosis diagnose(const std::vector<Source>& sources,
                           const std::vector<std::string>& only) {
   model::Diagnosis diagnosis;
   std::map<std::string, std::string> unseen;  // rule id → why it could not be checked
-  // Keys: ids of the rules for files of these kinds; value: whether the rule has a finding.
+  // key: id of a rule for files of these kinds; value: whether the rule has a finding
   std::map<std::string, bool> found;
   for (const Source& source : sources) {
     for (const Row& row : rows()) {

@@ -1,4 +1,4 @@
-// Tests that rules also find the mistakes of source_test.cpp if they are written in other ways.
+// Tests that rules also find the mistakes of source_test.cpp in code that is written differently.
 #include "doctor/source/pairs.hpp"
 
 namespace berth::doctor::source::shapes_test {

@@ -222,7 +222,7 @@ bool is_for_old_pythons(std::string_view requirement) {
   const std::size_t three = rest.find("3.");
   const auto minor = three == std::string_view::npos ? std::optional<std::size_t>(0)  // Python 2
                                                      : listed_number(rest.substr(three + 2));
-  constexpr std::size_t kOldest = 9;  // still supported
+  constexpr std::size_t kOldest = 9;  // Python 3.9 is the oldest supported version
   return minor && *minor <= kOldest;
 }
 
@@ -304,8 +304,8 @@ namespace {
 /// Packages that the PyTorch project publishes in its own index.
 constexpr std::string_view kOfTorch[] = {"torch", "torchvision", "torchaudio", "torchcodec"};
 
-/// Two commands that replace one command with a second index: "pip install torch --index-url URL &&
-/// pip install numpy". "" if all packages are PyTorch's, or if the packages cannot be separated.
+/// Splits a command that uses a second index into two commands: "pip install torch --index-url URL
+/// && pip install numpy". "" if all packages are PyTorch's, or if the packages cannot be separated.
 std::string split_by_index(const std::vector<std::string>& words, std::size_t from) {
   constexpr std::string_view kOption = "--extra-index-url";
   constexpr std::string_view kOfBoth[] = {"-U",       "--upgrade",     "-q", "--quiet", "--user",
@@ -379,8 +379,8 @@ bool CommandMarks::foreign_setting(const Command& command) {
   const std::string& next = words[first + 1];
   const bool before =
       assigned(name).empty() && name.find('=') == std::string::npos && next.starts_with('=');
-  // "NAME= 0" sets NAME to "" and runs the command "0". "NAME= python" is not reported: it may hide
-  // all GPUs on purpose.
+  // "NAME= 0" sets NAME to "" and runs the command "0". "NAME= python" is not reported, because an
+  // empty NAME may be intended, to hide all GPUs.
   const bool behind = name.ends_with('=') && listed_number(next).has_value();
   if (!before && !behind) return false;
   std::string value = behind ? next : next.substr(1);

@@ -14,7 +14,7 @@ namespace berth::doctor::source {
 
 struct Command {
   int line = 0;
-  std::vector<std::string> words;  // without quotes
+  std::vector<std::string> words;  // words of the command, without quotes
 };
 
 /// Handles quotes, comments, continued lines and here-documents. `$(…)` counts as another command.
@@ -73,11 +73,11 @@ class CommandMarks {
   bool wheels_ = false;
 };
 
-/// "NAME=VALUE" if the commands only set a GPU variable, in a shell that exits afterwards;
-/// otherwise "".
+/// If the commands only set a GPU variable, and their shell exits afterwards: "NAME=VALUE".
+/// Otherwise "".
 std::string lone_export(std::span<const Command> commands);
-/// The setting that was probably meant: "CUDA_VISIBLE_DEVICES=0,1" for "0, 1"; "NAME=…" if it is
-/// unknown.
+/// The setting that was probably meant: "CUDA_VISIBLE_DEVICES=0,1" for "0, 1". "NAME=…" if the
+/// intended value is unknown.
 std::string setting_meant(const std::string& setting);
 
 /// Adds a mark for a misleading requirement such as "tensorflow-gpu==2.9". `is_command`: the
@@ -87,8 +87,8 @@ void requirement_mark(Marks& marks, int line, std::string_view requirement,
 /// Whether the address is that of PyTorch's wheels for one build.
 bool is_wheel_index(std::string_view url);
 /// Whether a requirement selects a build of PyTorch in its index: "torch==2.5.1+cu121", or
-/// "torch==2.5.1". For the second one, pip prefers 2.5.1+cu121 in this index to 2.5.1 on PyPI,
-/// because it sorts higher.
+/// "torch==2.5.1". For "torch==2.5.1", pip prefers 2.5.1+cu121 in this index to 2.5.1 on PyPI,
+/// because 2.5.1+cu121 sorts higher.
 bool names_torch_build(std::string_view requirement);
 /// The build in the address of an index of PyTorch's wheels: "cu121".
 std::string wheel_tag(std::string_view url);

@@ -16,10 +16,10 @@ namespace berth::doctor::source {
 enum class Kind {
   kPython,
   kNotebook,
-  kShell,  // and batch scripts
+  kShell,  // shell scripts and batch scripts
   kDockerfile,
   kRequirements,
-  kYaml,     // environment.yml, compose.yaml, Kubernetes
+  kYaml,     // environment.yml, compose.yaml, or a Kubernetes manifest
   kArticle,  // Markdown, or other pasted text that contains code
   kUnknown,
 };
@@ -27,9 +27,9 @@ enum class Kind {
 /// A place in a file about which a rule has a finding.
 struct Mark {
   int line = 0;
-  std::string what;        // which kind of mark: Row::what, such as "set_device_cpu"
-  std::string value;       // the value shown in the sentence of the rule's row
-  int other = 0;           // number of another line that the sentence mentions; 0 none
+  std::string what;        // kind of the mark, such as "set_device_cpu" (Row::what)
+  std::string value;       // the value that the rule's sentence shows
+  int other = 0;           // number of another line that the sentence mentions; 0 if there is none
   std::string code = {};   // the text of the line, trimmed and printable
   std::string where = {};  // additional location: "code cell 3, line 2"
   std::string meant = {};  // what the user probably meant, such as a corrected GPU list
@@ -39,7 +39,7 @@ struct Source {
   std::string path;
   Kind kind = Kind::kUnknown;
   std::vector<Mark> marks;
-  /// Why there is no syntax tree of the Python code; "" if there is one. Without it, only clear
+  /// Why there is no syntax tree of the Python code; "" if there is one. Without a tree, only clear
   /// cases are found.
   std::string no_tree;
 };
@@ -52,8 +52,8 @@ struct Row {
   model::Severity severity;
   const char* seen;     // what the line does, for the list of rules
   const char* title;    // msgid
-  const char* command;  // a command to paste, or text to write instead; "" none
-  const char* says;     // msgid; "" if the command is clear
+  const char* command;  // a command to paste, or text to write instead; empty if there is none
+  const char* says;     // msgid of an explanation; "" if the command needs none
   /// Kinds of files in which the mark can occur, as letters of "pnsdry": python, notebook, shell,
   /// docker, requirements, yaml.
   const char* kinds;
@@ -61,18 +61,20 @@ struct Row {
 
 [[nodiscard]] std::span<const Row> rows();
 
-/// The kind of a file, according to its name, or else to its first bytes.
+/// The kind of a file according to its name. If the name does not show the kind, the first bytes
+/// do.
 [[nodiscard]] Kind kind_of(std::string_view path, std::string_view bytes);
 
 /// Reads a file; "-" is standard input. `python`, a path or a name in PATH, only parses Python
 /// code. Fails with kInvalidArgument: E0807 if the file is missing, not a regular file, unreadable,
 /// too large, or of unknown kind; E0860 if it is an article without code.
 [[nodiscard]] Result<Source> read(const std::string& path, const std::string& python = "python3");
-/// Like read(), for the content of a file in memory.
+/// Reads the content of a file that is already in memory.
 [[nodiscard]] Source read_bytes(std::string path, Kind kind, std::string_view bytes,
                                 const std::string& python = "python3");
 
-/// Findings, sorted by file and line. `only` has the ids of the rules to run; empty: all.
+/// Findings, sorted by file and line. `only` has the ids of the rules to run; if it is empty, all
+/// rules run.
 [[nodiscard]] model::Diagnosis diagnose(const std::vector<Source>& sources,
                                         const std::vector<std::string>& only = {});
 

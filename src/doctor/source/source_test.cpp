@@ -487,8 +487,8 @@ std::string marks_of_cells(const std::vector<std::string>& cells) {
 
 TEST_CASE("a notebook's own spellings do not hide the rest of it") {
   const std::string wrong = "torch.cuda.set_device('cpu')";
-  // In this order: the first cell of a Colab notebook, a command over two lines, a magic between
-  // statements, pip without "!".
+  // In this order: the first cell of a Colab notebook, a command on two lines, a magic between
+  // Python statements, pip without "!".
   CHECK(marks_of_cells({"gpu_info = !nvidia-smi\\ngpu_info = '\\\\n'.join(gpu_info)",
                         "!pip install \\\\\\n  torch", "n = %env A\\nif n:\\n  %time f()\\n",
                         "pip install torch", "?torch", "import torch\\n" + wrong}) ==
@@ -528,14 +528,14 @@ TEST_CASE("the code of an article is taken out of its text") {
   CHECK(code_of("Text.\n```python\n  x = 1\n    y = 2\n```\nmore\n```c++\nint x;\n```\n") ==
         "3:x = 1\n4:  y = 2\n");
   CHECK(code_of("~~~~sh\n~~~\nls\n~~~~\nls is a command\n") == "2:~~~\n3:ls\n");
-  // Line numbers before each line of code, and line numbers on lines of their own.
+  // Line numbers before each line of code, and line numbers that are on separate lines.
   CHECK(code_of("```\n1 import torch\n2 if a:\n3     b()\n```\n") ==
         "2:import torch\n3:if a:\n4:    b()\n");
   CHECK(code_of("import torch\nx = 1\n1\n2\n3\n\nThe end.\n") ==
         "1:import torch\n2:x = 1\n3:\n4:\n5:\n");
   // If an article shows only the first line of a function, "pass" is added.
   CHECK(code_of("```python\n@a\ndef f():\n```\n") == "2:@a\n3:def f():\n3:    pass\n");
-  // Without consecutive numbers, these are not line numbers.
+  // Numbers that are not consecutive are not line numbers.
   CHECK(code_of("```python\n1 + 2\n7\n```\n") == "2:1 + 2\n3:7\n");
   // Prose is not code, even if it begins with a word of Python.
   CHECK(code_of("If you want to import it: wait.\nfor example\n1. pick one\n").empty());

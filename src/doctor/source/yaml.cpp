@@ -48,7 +48,7 @@ std::string_view unquoted(std::string_view word) {
   return quoted ? word.substr(1, word.size() - 2) : word;
 }
 
-/// The items of "[a, b]".
+/// The items of a list in brackets: "[a, b]".
 std::vector<std::string_view> flow_items(std::string_view list) {
   std::vector<std::string_view> items;
   if (!list.starts_with('[') || !list.ends_with(']')) return items;
@@ -175,7 +175,7 @@ void compose_marks(Marks& marks, const Lines& lines) {
 struct GpuLines {
   int limit = 0;
   int request = 0;
-  int node = 0;  // a node selector, affinity or toleration; it provides no GPU
+  int node = 0;  // line of a node selector, affinity or toleration, which provides no GPU
 };
 
 /// The name of the section that contains a line: "limits" for a line below `limits:`, and for
@@ -200,7 +200,7 @@ GpuLines gpu_lines(std::span<const Line> document) {
   for (std::size_t i = 0; i < document.size(); ++i) {
     if (!contains_any(document[i].text, names)) continue;
     const std::string_view section = section_of(document, i);
-    int unused = 1;  // not recorded: other places, such as annotations, have no effect
+    int unused = 1;  // for lines in other sections, such as annotations, which have no effect
     int& line = section == "limits"                             ? found.limit
                 : section == "requests"                         ? found.request
                 : section == "nodeSelector" || section == "key" ? found.node
@@ -268,7 +268,7 @@ void kubernetes_marks(Marks& marks, std::span<const Line> document) {
 
 Marks yaml_marks(std::string_view text) {
   Marks marks;
-  if (contains(text, "{{")) return marks;  // a template, whose values are unknown
+  if (contains(text, "{{")) return marks;  // the file is a template, whose values are unknown
   const Lines lines = lines_of(text);
   const auto top = [&](std::string_view name) {
     return std::any_of(lines.begin(), lines.end(), [&](const Line& line) {

@@ -9,11 +9,11 @@
 
 namespace berth::doctor {
 
-/// The bytes as a string in quotes: "abc\x00".
+/// The bytes as a quoted string with escapes: "abc\x00".
 [[nodiscard]] std::string in_quotes(std::string_view bytes);
 /// Reverses in_quotes() at the start of `text`. `rest` becomes the text after the closing quote.
 [[nodiscard]] std::optional<std::string> unquoted(std::string_view text, std::string_view& rest);
-/// The bytes as pairs of digits: "de 10".
+/// The bytes as pairs of hex digits: "de 10".
 [[nodiscard]] std::string hex(std::string_view bytes);
 [[nodiscard]] std::optional<std::string> from_hex(std::string_view text);
 [[nodiscard]] std::string base64(std::string_view bytes);

@@ -10,11 +10,12 @@
 namespace berth::doctor {
 namespace {
 
-constexpr int kMostLinks = 40;  // as in Linux
+constexpr int kMostLinks = 40;  // Linux has the same limit
 
-/// Pushes the components of a path onto the stack `left`, so that the first component is on top.
+/// Pushes the components of a path onto the stack `left`, the last component first, so that the
+/// first one is on top.
 void push_parts(std::string_view path, std::vector<std::string>& left) {
-  // A path that ends in "/" must be a folder, as if it ended in "/.".
+  // A path that ends in "/" must lead to a folder. "." at its end checks this.
   if (path.ends_with('/')) left.emplace_back(".");
   const auto parts = split(path, '/');
   for (auto part = parts.rbegin(); part != parts.rend(); ++part)
@@ -88,7 +89,7 @@ FileTree::Found FileTree::find(std::string_view path, bool follow) const {
   return found;
 }
 
-/// The folder for the last component of `path`. Creates missing folders.
+/// The folder that contains the last component of `path`. Creates missing folders.
 FileTree::Place FileTree::place(std::string_view path) {
   std::vector<Entry*> way{&root_};
   std::vector<std::string> left;

@@ -43,24 +43,25 @@ class FileTree {
   struct Entry {
     NodeType type = NodeType::kFolder;  // kFolder, kFile or kLink
     mode_t mode = 0755;
-    int layer = 0;                                                     // the layer that created it
-    std::string target;                                                // target of a link
-    Content content;                                                   // content of a file
+    int layer = 0;       // the layer that created this entry
+    std::string target;  // target of a link
+    Content content;     // content of a file
     std::map<std::string, std::unique_ptr<Entry>, std::less<>> below;  // entries of a folder
   };
 
   struct Found {
     const Entry* entry = nullptr;
     std::string path;  // path after links were resolved
-    int error = 0;     // errno if there is no entry
+    int error = 0;     // errno that says why there is no entry
   };
 
-  /// `follow`: a link at the end of the path is also resolved.
+  /// `follow`: whether a link at the end of the path is resolved too.
   [[nodiscard]] Found find(std::string_view path, bool follow = true) const;
 
   /// These functions add an entry and return it. They resolve links except at the end of the path,
   /// and create missing folders. An entry of an earlier layer is replaced. They return nullptr if a
-  /// file is in the way, or if the current layer already has another entry at the path.
+  /// component of the path is a file, or if the current layer already has another entry at the
+  /// path.
   Entry* put_file(std::string_view path, Content content, mode_t mode = 0644);
   Entry* put_link(std::string_view path, std::string target);
   Entry* make_folder(std::string_view path);

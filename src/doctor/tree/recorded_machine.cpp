@@ -22,14 +22,15 @@ using nlohmann::json;
 constexpr std::string_view kFirstLine = "berth recorded machine 1";
 constexpr std::size_t kMostBytes = 32 << 20;
 constexpr std::size_t kMostEntries = 1 << 19;
-constexpr std::size_t kMostSpecialBytes = 16 << 20;  // total length of their paths
+// total length of the paths of device nodes and unreadable paths
+constexpr std::size_t kMostSpecialBytes = 16 << 20;
 constexpr int kMostBases = 8;
 constexpr std::array<std::string_view, 7> kParts{"environment",  "kernel.log", "driver.json",
                                                  "process.json", "probe.json", "expect.json",
                                                  "redacted.txt"};
 
-/// A machine that is built up from files: the changes of each file are applied to the result of its
-/// base.
+/// A machine that is described by several files. A file names its base; its changes apply to the
+/// machine that the base describes.
 struct Layers {
   RecordedMachine machine;
   std::size_t special_bytes = 0;
@@ -65,8 +66,8 @@ void change(json& base, const json& by, int depth = 0) {
   }
 }
 
-/// Whether the document is nested more deeply than any recorded document. Parsing it could overflow
-/// the stack.
+/// Whether the document is nested more deeply than any recorded document. Parsing such a document
+/// could overflow the stack.
 bool is_too_deep(std::string_view document) {
   int depth = 0;
   bool in_word = false;
@@ -179,8 +180,8 @@ class Reader {
     return Done{};
   }
 
-  /// The text of the following lines that are indented by at least `indent`, without this
-  /// indentation.
+  /// The text of the next lines, as long as they are indented by at least `indent`. This
+  /// indentation is removed.
   std::string block(std::size_t indent) {
     std::string text;
     std::size_t empty = 0;
@@ -199,8 +200,8 @@ class Reader {
     return text;
   }
 
-  /// Parses the content of an entry: "= line"; "|" and a block; "|-" and a block without its last
-  /// newline. Without any of these, the content is empty.
+  /// Parses the content of an entry. "= " precedes one line. "|" precedes a block; with "|-", the
+  /// block's last newline does not belong to it. If there is none of these, the content is empty.
   std::optional<std::string> content(std::string_view rest, std::size_t indent) {
     if (rest.empty()) return "";
     if (rest.starts_with("= \"")) {
@@ -292,8 +293,8 @@ class Reader {
     return file_or_node(path, rest, indent);
   }
 
-  /// Handles a heading, which names a folder. Creates the folder if nothing is below the heading.
-  /// Files below it create the folder too, device nodes do not.
+  /// Handles a heading, which names a folder. If nothing is below the heading, creates the folder.
+  /// Files below it also create it, but device nodes do not.
   Status heading() {
     for (std::size_t next = at_ + 1; next < lines_.size(); ++next) {
       const std::string_view words = trim(lines_[next]);
@@ -329,7 +330,7 @@ class Reader {
     return Done{};
   }
 
-  /// Parses "hex SIZE" and rows "OFFSET: bytes". Bytes that are in no row are zero.
+  /// Parses "hex SIZE" and rows "OFFSET: bytes". Bytes that no row contains are zero.
   std::optional<FileTree::Content> bytes(std::string_view rest, std::size_t indent) {
     const bool is_hex = rest.starts_with("hex");
     const auto size = size_in(rest.substr(rest.find(' ') + 1), 10);
@@ -371,8 +372,8 @@ class Reader {
     return Done{};
   }
 
-  /// Parses one attribute of a node. Returns false if it is unknown. The first attribute of a
-  /// device has its major and minor number.
+  /// Parses one attribute of a node. Returns false if the attribute is unknown. For a device, the
+  /// first attribute is the major and minor number.
   static bool is_told(Node& node, std::string_view word, std::size_t place) {
     const bool is_device = node.type == NodeType::kCharacter || node.type == NodeType::kBlock;
     if (word == "empty") return node.is_empty = true;
@@ -410,7 +411,7 @@ class Reader {
     std::string path = path_in(line, folder, rest);
     if (path.empty() || !rest.empty()) return wrong(text("{} is not a path", printable(line)));
     while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-    // A missing path is not an error: another base may have removed it.
+    // If the path does not exist, that is no error, because another base may have removed it.
     static_cast<void>(machine().files.remove(path));
     auto& specials = machine().specials;
     for (auto row = specials.lower_bound(path); row != specials.end();) {
@@ -427,7 +428,8 @@ class Reader {
   Layers& layers_;
   int depth_;
   bool is_first_ = true;
-  std::string folder_;  // folder of the last heading, with the final "/"; empty: none
+  // folder of the last heading, with the final "/"; empty before the first heading
+  std::string folder_;
   std::string block_;
 };
 

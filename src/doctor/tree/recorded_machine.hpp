@@ -18,8 +18,8 @@ struct RecordedMachine {
   std::map<std::string, std::string> parts;  // other parts: "environment", "driver.json", …
 };
 
-/// Parses the text of a file. `origin` is the file's path: a base ("like = NAME") is the file
-/// NAME.machine in the same folder. Fails with E0802, which names the file and the line.
+/// Parses the text of a file. `origin` is the path of the file. "like = NAME" makes NAME.machine in
+/// the same folder the base of this machine. Fails with E0802, which names the file and the line.
 [[nodiscard]] Result<RecordedMachine> parse_machine(std::string_view text,
                                                     const std::string& origin);
 [[nodiscard]] Result<RecordedMachine> read_machine(const std::string& path);

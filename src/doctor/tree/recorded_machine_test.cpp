@@ -27,7 +27,7 @@ Tree tree_of(const std::string& text) {
   return tree;
 }
 
-/// The line number in the error; 0: no error.
+/// The line number in the error; 0 if there is no error.
 int wrong_line(const std::string& text) {
   const auto machine = parse_machine(kHead + text, "x.machine");
   if (machine) return 0;

@@ -52,7 +52,8 @@ std::string block(std::string_view text, std::string_view indent) {
   return out;
 }
 
-/// What to write after the name of a part or of a text file; nullopt if the content is binary.
+/// The text that follows the name of a part or of a text file. Returns nullopt if the content is
+/// binary.
 std::optional<std::string> text_of(const std::string& text, std::string_view indent) {
   if (text.empty()) return "\n";
   const bool is_line = text.find('\n') + 1 == text.size();
@@ -67,12 +68,14 @@ std::optional<std::string> text_of(const std::string& text, std::string_view ind
   if (is_line && text.size() == 1) return " = \"\\n\"\n";
   if (text.find('\n') == std::string::npos && text.size() <= kLongestLine)
     return " = " + in_quotes(text) + "\n";
-  // "|" keeps the final newline. With "|-", a text that ends in empty lines would lose one of them.
+  // With "|", the final newline is kept. With "|-", a text that ends in empty lines would lose one
+  // of them.
   if (text.ends_with('\n')) return " |\n" + block(text, indent);
   return " |-\n" + block(text, indent);
 }
 
-/// Rows of 16 bytes as hex, or of 48 bytes as base64. Rows of zero bytes are left out.
+/// Writes rows of 16 bytes as hex, or of 48 bytes as base64. Rows that contain only zero bytes are
+/// left out.
 std::string binary(const FileTree::Content& content, std::string_view indent) {
   const bool is_hex = content.size() <= kMostHex;
   const std::size_t width = is_hex ? 16 : 48;
@@ -96,7 +99,7 @@ bool is_dense(const FileTree::Content& content) {
   return next == content.size();
 }
 
-/// What to write after the name of an entry.
+/// The text that follows the name of an entry and describes the entry.
 std::string told(const FileTree::Entry& entry, std::string_view indent) {
   if (entry.type == NodeType::kLink)
     return " -> " +

@@ -1,5 +1,5 @@
-// A Recording collects everything that is read from a tree. A bundle is made from it, so it
-// contains only what the rules needed.
+// A Recording collects everything that is read from a tree. A bundle is made from a Recording, so
+// it contains only what the rules needed.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Recording {
   std::map<std::string, std::vector<std::string>>
       folders;                      // folders that were listed, with the names of their entries
   std::set<std::string> looked_at;  // folders whose attributes were read
-  std::map<std::string, std::string> links;  // path → target
+  std::map<std::string, std::string> links;  // from a link's path to its target
   std::map<std::string, Special> specials;
 };
 

@@ -46,8 +46,8 @@ Descriptor open_inside(int folder, const std::string& path, int flags) {
   open_how how = {};
   how.flags = static_cast<unsigned>(flags);
   how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
-  // The kernel returns EAGAIN for a path with ".." whenever any file on the machine is being
-  // renamed.
+  // The kernel may return EAGAIN for a path with ".." while any file on the machine is being
+  // renamed, so try again.
   constexpr int kTries = 200;
   int fd = -1;
   for (int i = 0; i < kTries && fd < 0; ++i) {
@@ -125,8 +125,8 @@ void Tree::mount(const std::string& path, const std::string& folder) {
       {path + "/", Descriptor(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC))});
 }
 
-/// Each component is compared before a link in it is read, so readlink() never accesses a silenced
-/// path.
+/// A silenced path is on a file server that does not respond. Each component is compared with these
+/// paths before a link in it is read, so readlink() never blocks.
 bool Tree::is_silent(const std::string& path) const {
   if (silent_.empty()) return false;
   constexpr int kMostLinks = 40;
@@ -191,8 +191,8 @@ Descriptor Tree::open(const std::string& path, int flags, int& error) const {
   error = refused_with(path);
   if (error != 0) return {};
   flags |= O_CLOEXEC;
-  // Do not wait for the writer of a FIFO or the carrier of a terminal. openat2() rejects both flags
-  // together with O_PATH.
+  // O_NONBLOCK avoids waiting for the writer of a FIFO or the carrier of a terminal. openat2()
+  // rejects these two flags together with O_PATH.
   if ((flags & O_PATH) == 0) flags |= O_NONBLOCK | O_NOCTTY;
   Descriptor fd;
   const auto mount = std::find_if(mounts_.begin(), mounts_.end(),
@@ -406,11 +406,11 @@ void Tree::note(const std::string& path, const Node& node) const {
     recording_->folders[path];
     recording_->looked_at.insert(path);
   } else if (node.type == NodeType::kFile) {
-    // If the file was read, its size is the length of what was read, because the kernel's own files
-    // have size 0.
+    // The kernel's own files have size 0. So if the file was read, the length of what was read is
+    // used as its size.
     if (Recording::File& file = recording_->files[path]; file.parts.empty()) file.size = node.size;
-    // In a bundle, an empty file may be one without recorded content. A library that is really
-    // empty needs a row.
+    // In a bundle, an empty file may be a file without recorded content. A library that is really
+    // empty is therefore marked in the bundle's table of special files.
     if (node.is_empty && path.find(".so") != std::string::npos)
       recording_->specials[path].node = node;
   } else if (Special& row = recording_->specials[path]; !row.node || node.open_error)
@@ -459,8 +459,8 @@ Fact<std::int64_t> Tree::changed(const std::string& path) const {
   const auto about = node(real);
   if (about.is_unreadable()) return about.why();
   if (!about || about->changed == 0) return {};
-  // In a recording, only files with a row have their original ctime. Others have the ctime of their
-  // copy.
+  // In a recording, only files with an entry in the table of special files have their original
+  // ctime. For other files, it is the ctime of the copy.
   if (!is_this_machine() && special(real) == nullptr) return {};
   if (recording_) recording_->specials[real].node = *about;
   return about->changed;

@@ -50,8 +50,8 @@ class Tree {
   /// machine its own /sys.
   void mount(const std::string& path, const std::string& folder);
 
-  /// From now on, all accesses to `path` and to paths below it fail with ETIMEDOUT. Its file server
-  /// does not respond, so a real access would block.
+  /// From now on, all accesses to `path` and to paths below it fail with ETIMEDOUT. The file server
+  /// of `path` does not respond, so a real access would block.
   void silence(std::string path) {
     while (path.size() > 1 && path.back() == '/') path.pop_back();
     silent_.push_back(std::move(path));
@@ -65,7 +65,7 @@ class Tree {
   [[nodiscard]] Fact<std::string> read_end(const std::string& path, std::size_t limit) const;
   /// The first line of a plain file, without surrounding blanks.
   [[nodiscard]] Fact<std::string> line(const std::string& path) const;
-  /// The names in a folder, sorted, at most `most`, without "." and "..".
+  /// At most `most` names in a folder, sorted, without "." and "..".
   [[nodiscard]] Fact<std::vector<std::string>> list(const std::string& path,
                                                     std::size_t most = 20'000) const;
   /// Opens a plain file, to read parts of it.
@@ -77,8 +77,8 @@ class Tree {
   /// Properties of the file at `path`, after links are resolved. `try_open`: for a device, also
   /// whether the kernel would permit opening it. The device is not opened.
   [[nodiscard]] Fact<Node> node(const std::string& path, bool try_open = false) const;
-  /// The ctime, in seconds since 1970. In a recording, only those ctimes exist that were requested
-  /// when it was made; others are absent.
+  /// The ctime, in seconds since 1970. A recording contains only the ctimes that were requested
+  /// when it was made. Other ctimes are absent.
   [[nodiscard]] Fact<std::int64_t> changed(const std::string& path) const;
   [[nodiscard]] bool exists(const std::string& path) const { return node(path).has_value(); }
 
@@ -129,18 +129,19 @@ class Tree {
   [[nodiscard]] const Special* special(const std::string& path) const;
 
   struct Mount {
-    std::string path;  // ends in "/"
+    std::string path;  // path of the mount point, with a final "/"
     Descriptor folder;
   };
 
   struct KernelFiles {
     std::string_view folder;
-    std::optional<bool> is_there;  // checked once
+    // whether the folder has entries, so that it is mounted; empty if not checked yet
+    std::optional<bool> is_there;
   };
 
   std::string root_;
   Descriptor folder_;
-  std::shared_ptr<const FileTree> files_;  // for trees in memory, instead of folder_
+  std::shared_ptr<const FileTree> files_;  // used for trees in memory, instead of folder_
   std::vector<Mount> mounts_;
   std::vector<std::string> silent_;
   std::map<std::string, Special, std::less<>> specials_;

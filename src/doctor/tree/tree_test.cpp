@@ -129,7 +129,7 @@ TEST_CASE("a refused folder makes a list partial, and an absence unknown") {
 TEST_CASE("without the kernel's own files nothing of the kernel is called absent") {
   const TemporaryTree folder;
   folder.put("etc/os-release", "ID=debian\n");
-  folder.folder("proc");  // nothing is mounted here, as in a chroot
+  folder.folder("proc");  // nothing is mounted on /proc, as in a chroot
   const Tree tree(folder.path);
   CHECK(tree.list("/sys/bus/pci/devices").is_unreadable());
   CHECK(tree.list("/sys/bus/pci/devices").why().where == "/sys");
