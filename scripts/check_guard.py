@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compares the names of the CUDA driver's functions with the guard's tables. A function whose name suggests that it takes device memory is
-either wrapped (preload/cuda/hooks.inc) or listed with the reason why not (src/vendor/cuda/memory_names.inc).
+"""Compares the names of the CUDA driver's functions with the guard's tables. If a function's name suggests that it allocates device memory, the guard must
+wrap it (preload/cuda/hooks.inc), or a table must list the reason why not (src/vendor/cuda/memory_names.inc).
 
 usage: check_guard.py                        the names of simulator/cuda_functions.txt, from the headers of CUDA 13.5
        check_guard.py --libcuda libcuda.so.1 those that a driver exports; `berth guard check` does the same without a source tree"""
@@ -10,7 +10,7 @@ import check_symbols
 import checking
 
 KINDS = ("kNone", "kOthers", "kHidden")
-# These functions allocate memory themselves, and not through another function that is wrapped.
+# Functions that allocate, free or report memory directly, and not by calling another wrapped function.
 MUST_BE_WRAPPED = """cuMemAlloc cuMemAlloc_v2 cuMemAllocPitch cuMemAllocPitch_v2 cuMemAllocManaged cuMemAllocAsync cuMemAllocAsync_ptsz
 cuMemAllocFromPoolAsync cuMemAllocFromPoolAsync_ptsz cuMemCreate cuArrayCreate cuArrayCreate_v2 cuArray3DCreate cuArray3DCreate_v2
 cuMipmappedArrayCreate cuGraphInstantiate cuGraphInstantiate_v2 cuGraphInstantiateWithFlags cuGraphInstantiateWithParams
@@ -26,7 +26,7 @@ def read(root, name):
 
 
 def parts(root):
-    """The parts of names that suggest memory."""
+    """The words in a function's name that suggest device memory."""
     found = re.search(r"kParts\[\] = \{(.*?)\};", read(root, "src/vendor/cuda/memory_names.hpp"), re.S)
     return re.findall(r'"(\w+)"', found[1])
 

@@ -15,7 +15,7 @@ JSON = "base/json.hpp"  # the only file that includes nlohmann/json, so it is as
 
 
 def allowed_rooms(page: str) -> dict[str, set[str]]:
-    """The rooms that each room may use, from the table. The words "floors below" and "all below" in it mean every room of a lower floor."""
+    """The rooms that each room may use, from the table. In the table, "floors below" and "all below" mean every room of a lower floor."""
     rows = [(int(floor), room, uses) for floor, room, uses in ROW.findall(page)]
     table = {}
     for floor, room, uses in rows:
@@ -38,7 +38,7 @@ def order_problems(page: str):
 
 
 def room_of(path: str, table) -> str | None:
-    """The room of a file such as "vendor/nvml/abi.hpp": the longest name in the table that is a prefix of its folder."""
+    """The room of a file such as "vendor/nvml/abi.hpp": the longest room name in the table with which the file's folder begins."""
     rooms = [room for room in table if path.startswith(room + "/")]
     return max(rooms, key=len, default=None)
 

@@ -61,7 +61,7 @@ def rows_of(value):
 
 
 def used_messages(root: pathlib.Path) -> tuple[dict, set]:
-    """The messages as {msgid: (singular or None, place)}, and all string literals."""
+    """Returns the messages as {msgid: (singular or None, place)}, and the set of all string literals."""
     wanted, literals = {}, set()
     for path in sources(root):
         code = COMMENT.sub("", path.read_text())
@@ -94,7 +94,7 @@ def table_messages(berth: str) -> dict:
 def placeholders(sentence: str) -> collections.Counter:
     plain = sentence.replace("{{", "").replace("}}", "")
     found = PLACEHOLDER.findall(plain)
-    # In fmt, "{}" means the same as placeholders numbered in order. A translation may number them to change the order.
+    # fmt numbers "{}" placeholders from 0. A translation may use explicit numbers, such as "{1}", to change their order.
     return collections.Counter(re.sub(r"^\{\d+", "{", p) for p in found)
 
 

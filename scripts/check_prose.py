@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Checks the rules of docs/writing.md: no line of prose over 160 characters, no table cell over 120, no docstring over 25 lines, no word of
-the list below, no comment that begins with "it" or lacks a noun, and no commit subject over 72 characters. Also that the paths and links
-that pages name exist, that a file defines the names which a page says it has ("`src/cli/queue.cpp` (`body_of`)"), and that the table "Which
-files to change" of CONTRIBUTING.md names tests as files, not as folders."""
+"""Checks the rules of docs/writing.md: no line of prose over 160 characters, no table cell over 120, no docstring over 25 lines, no word of the list below,
+no comment that begins with "it" or lacks a noun, no commit subject over 72 characters. Paths and links in pages must exist. A file must define the names
+that a page attributes to it ("`src/cli/queue.cpp` (`body_of`)"). The table "Which files to change" in CONTRIBUTING.md must name test files, not folders."""
 import ast
 import io
 import pathlib
@@ -18,7 +17,7 @@ GENERATED = {"docs/cli.md"}
 SOURCES = {".hpp", ".cpp", ".h", ".c", ".py", ".sh", ".js", ".cmake", ".txt"}
 HELD = ("cmake", "dashboard", "examples", "fuzz", "include", "preload", "python", "scripts", "simulator", "src", "tests")
 NOUNS = ("include", "preload", "python", "scripts", "simulator", "src")  # where a comment must not begin with a pronoun
-# The subjects of older commits are not checked.
+# Commits before this time are not checked.
 SUBJECTS_SINCE = "2026-11-24T03:00:00Z"
 
 # Forbidden words, and what to write instead.
@@ -47,7 +46,7 @@ WORDS = {
     r"left in peace": "left alone",
     r"thereof|wherein|whereby|whence|hitherto|henceforth|thereupon": "plain words",
 }
-# Forbidden in messages, in addition to WORDS. po/zh_CN/ has all messages.
+# Also forbidden in messages. po/zh_CN/ contains all messages.
 MESSAGE_WORDS = {
     r"mend(?:s|ed|ing)?": "fix",
     r"left over": "still set, remaining",
@@ -61,11 +60,12 @@ MESSAGE_WORDS = {
 }
 FORBIDDEN = [(re.compile(rf"(?<![\w-])(?:{word})(?![\w-])", re.I), instead) for word, instead in WORDS.items()]
 FORBIDDEN_IN_MESSAGES = FORBIDDEN + [(re.compile(rf"(?<![\w-]){word}(?![\w-])", re.I), instead) for word, instead in MESSAGE_WORDS.items()]
-ANY_FORBIDDEN = re.compile(rf"(?<![\w-])(?:{'|'.join(WORDS)})(?![\w-])", re.I)  # one search shows whether a file has any forbidden word
-# A comment of its own lines that begins with "it" or "whether it" does not say what it is about. "Whether it is known" needs no noun.
+# a fast search that shows whether a line-by-line search is needed
+ANY_FORBIDDEN = re.compile(rf"(?<![\w-])(?:{'|'.join(WORDS)})(?![\w-])", re.I)
+# Matches a full-line comment that begins with "it" or "whether it", and so does not name its subject. "Whether it is known" is allowed.
 BEGINS_WITH_IT = re.compile(r"\s*(?:///?|#) (?:(?:whether|what|how|when|why|where) )?(?:it|they|its|their)\b"
                             r"(?! (?:is|was) (?:un)?(?:known|certain|clear))", re.I)
-# A sentence of a comment that ends with a possessive ("the pids are the host's.") or begins with "the same" or "those of" lacks a noun.
+# Matches a sentence that lacks a noun: it ends with a possessive ("the pids are the host's."), or begins with "the same as" or "those of".
 LACKS_A_NOUN = re.compile(r"\b\w+'s\.(?= |$)|(?:^|\. )(?:The same (?:as|for|in|with)|Those of|That of)\b[^.]*")
 CELL_BORDER = re.compile(r"(?<!\\)\|")
 WEB_ADDRESS = re.compile(r"https?://\S+")
@@ -120,7 +120,7 @@ def path_problems(root, name, page):
 
 
 def defines(code, name):
-    """Whether the source has a definition or declaration of the name, and not only a use."""
+    """Whether the source defines or declares the name. A mere use does not count."""
     declared = r"(?:(?:\w+ )*const(?:expr)? .*, |.*[\w>\]&*] +[*&]?(?:\w+::)*)?(?<!return )(?<!else )(?<!co_await )"
     pattern = re.compile(rf"(?!//|# )(?:set\(|{declared}){name}(?![\w.])\s*(?:[({{=;,:\[]|\s|$)")
     return any(pattern.match(line.strip()) for line in code.splitlines())
@@ -213,7 +213,7 @@ def message_problems(name, catalogue):
 
 
 def subject_problems(log):
-    """Problems in lines of the form `commit subject`, which git log writes."""
+    """Yields problems in commit subjects. Each line of `log` has the form `commit subject`."""
     for line in log.splitlines():
         commit, _, subject = line.partition(" ")
         if len(subject) > SUBJECT:

@@ -22,7 +22,7 @@ PAGES = ("README.md", "README.zh-CN.md", "CONTRIBUTING.md", "benchmarks/README.m
 
 
 def commands_in(page: str):
-    """The command lines that start with berth or ./dev, in shell blocks and in the text."""
+    """Yields the command lines in shell blocks and in the text that start with berth or ./dev."""
     for language, block in FENCE.findall(page):
         if language in ("", "sh", "shell", "console", "bash"):
             for line in block.replace("\\\n", " ").splitlines():
@@ -34,7 +34,7 @@ def commands_in(page: str):
 
 def words_of(line: str) -> list[str]:
     """The words of the first command of a line, without its comment."""
-    line = re.split(r"\s{3,}", line)[0]  # the text after several spaces is a description
+    line = re.split(r"\s{3,}", line)[0]  # text after three or more spaces is a description, not a part of the command
     words = shlex.split(line.replace("…", "x"), comments=True)
     cut = next((i for i, word in enumerate(words) if word in ("|", ">", ">>", "2>", "&&", ";", "&", "<")), len(words))
     return words[:cut]

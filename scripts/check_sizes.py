@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Limits the length of files and functions: header 300 lines, C++ source 1000, script 600, function 70. From 250, 500 and 60 lines on,
-look for a second idea in the file; a single idea stays in one file."""
+"""Checks the length of files and functions. A header has at most 300 lines, a C++ source 1000, a script 600, a function 70. If a header is longer than 250
+lines, a source than 500, or a function than 60, check whether it contains two separate topics."""
 import ast
 import re
 

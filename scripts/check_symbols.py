@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """Checks the symbols of the built programs and libraries.
 
-`berth`, libberth and the simulated libnvidia-ml.so.1 need only glibc. libberth exports what its header declares. The simulated
-libnvidia-ml.so.1 exports exactly the functions of the driver's library (data/nvml_functions.txt). So neither adds or hides a symbol
-in a program that loads it. The guard exports the driver's functions and dlsym. Its layer for OpenCL exports two functions. Both need
-nothing newer than glibc 2.17."""
+`berth`, libberth and the simulated libnvidia-ml.so.1 need only glibc. libberth exports only the functions in its header. The simulated libnvidia-ml.so.1
+exports exactly the functions of NVIDIA's library (data/nvml_functions.txt). So a program that loads one of them gets no unexpected symbols. The guard
+exports the driver's functions and dlsym, and the guard's OpenCL layer exports two functions. The guard and this layer need no glibc newer than 2.17."""
 import re
 import shutil
 import subprocess

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Help pages, man page, completion scripts, docs/cli.md and docs/exit-codes.md match the verb table, every example in the table can be
-parsed, and verbs and options follow the naming rules (docs/writing.md)."""
+"""Checks that help pages, man page, completion scripts, docs/cli.md and docs/exit-codes.md agree with the verb table. Examples in the table must be valid
+commands. Verbs and options must follow the naming rules (docs/writing.md)."""
 import json
 import re
 import shlex
@@ -27,7 +27,7 @@ def missing_words(page: str, words, where: str):
 
 
 def command_problems(words: list[str], table) -> list[str]:
-    """The problems of an example command line `berth …`, according to the verb table; [] if there are none."""
+    """Returns the errors in an example command line `berth …`, compared with the verb table."""
     if len(words) == 1 or words[1].startswith("-"):
         verb = next((v for v in table["verbs"] if v["name"] == ""), {"options": [], "takes_command": False})
         rest = words[1:]

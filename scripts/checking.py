@@ -1,6 +1,6 @@
-"""Shared by the check_*.py scripts: options, the self-test that runs first, and the output of problems.
+"""Code that the check_*.py scripts share: options, the self-test that runs first, and the output of problems.
 
-Exit codes: 0 nothing found, 1 problems (one per line), 77 the check cannot run here (and says why)."""
+Exit codes: 0: no problems. 1: problems, one per line. 77: the check cannot run here; the output says why."""
 import argparse
 import contextlib
 import pathlib
@@ -28,7 +28,7 @@ def tree(files: dict[str, str]):
 
 
 def main(doc: str, check, self_test, options=()) -> None:
-    """Runs self_test(), which proves that the check can fail, then prints the problems that check(arguments) yields."""
+    """First runs self_test(), which proves that the check can find problems. Then prints the problems that check(arguments) yields."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=pathlib.Path, default=ROOT, help="the source tree")
     parser.add_argument("--berth", help="the program, where the check asks it")

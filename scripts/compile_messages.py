@@ -15,7 +15,7 @@ def literal(text: str) -> str:
         char = chr(byte)
         if char in '"\\':
             out.append("\\" + char)
-        elif 32 <= byte < 127 and char != "?":  # '?' is escaped, because two of them could begin a trigraph
+        elif 32 <= byte < 127 and char != "?":  # escape '?', because "??" may begin a trigraph in C++
             out.append(char)
         else:
             out.append(f"\\{byte:03o}")

@@ -2,7 +2,7 @@
 """Runs everything that needs a real GPU, in under nine minutes: ./dev gpu. Needs build/release (./dev build), bash and this Python's
 standard library; uses PyTorch if installed. Writes benchmarks/results/gpu-DATE.json.
 
-Exit codes: 0 all checks passed (or were skipped with a reason, without a GPU), 1 a check failed.
+Exit codes: 0: all checks passed, or there is no GPU and the output says why checks were skipped. 1: a check failed.
 """
 import argparse
 import datetime
@@ -120,7 +120,7 @@ def check_python(record):
 def check_bench(record, is_simulated):
     """Checks every benchmark case of every GPU: its result is right, and it reaches less than 100 % of the published peak."""
     gpus = [str(device["index"]) for device in berth_json("ls")["devices"] if device["kind"] == "gpu"]
-    gpus = gpus[:1] if is_simulated else gpus  # equal GPUs give equal results, and each takes half a minute
+    gpus = gpus[:1] if is_simulated else gpus  # all simulated GPUs are equal, and each takes half a minute, so test only one
     done = output(BERTH, "bench", "--device", ",".join(gpus), "--json", seconds=300)
     document = json.loads(done.stdout or '{"results": [], "skipped": [{"reason": "no answer"}]}')
     for one in document["skipped"]:
@@ -164,7 +164,7 @@ def check_holder(record):
 
 
 def check_no_orphans(record):
-    """Checks that after SIGKILL of `berth run`, its program no longer uses the GPU."""
+    """Kills `berth run` with SIGKILL, and checks that its program no longer uses the GPU."""
     front = subprocess.Popen([BERTH, "run", "--devices", "0", "--", sys.executable, HOLDER, "256"], stdout=subprocess.PIPE,
                              stderr=subprocess.DEVNULL, text=True)
     said = front.stdout.readline().strip()
@@ -196,7 +196,7 @@ def costs(record):
 
 
 def why_not(allow_simulated) -> str | None:
-    """The reason why no check can run on this machine; None if there is none."""
+    """The reason why no check can run on this machine, or None if checks can run."""
     if not BERTH.exists():
         return "build/release/berth is missing: ./dev build"
     listed = berth_json("ls")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""gpu_holder.py MIB: allocates some MiB of GPU memory and keeps it until the program is ended. Uses only the CUDA driver (no framework).
-Prints "ready", or why the allocation failed."""
+"""gpu_holder.py MIB: allocates MIB mebibytes of GPU memory and keeps them until it is ended. Uses only the CUDA driver and no framework. Prints "ready", or
+why the allocation failed."""
 import ctypes
 import sys
 import time

@@ -1,10 +1,10 @@
-"""Compares `berth ls --json` with nvidia-smi: constant values must be equal; changing ones must lie between readings of nvidia-smi before
-and after, with a tolerance."""
+"""Compares `berth ls --json` with nvidia-smi. Constant values must be equal. A value that changes must lie between nvidia-smi's values from before and
+after, with a tolerance."""
 import csv
 import io
 import subprocess
 
-# Rows: nvidia-smi's query, Berth's key, factor to convert to Berth's unit, tolerance in both directions (absolute, in Berth's unit).
+# EQUAL: nvidia-smi's name, Berth's name. MOVING: also the factor from nvidia-smi's unit to Berth's, and the tolerance in Berth's unit.
 EQUAL = (("name", "name"), ("uuid", "uuid"))
 MOVING = (
     ("memory.total", "memory_total_bytes", 2**20, 1 * 2**20),
@@ -29,7 +29,7 @@ def from_nvidia_smi() -> list[dict]:
 
 
 def number(text):
-    """The number; None for nvidia-smi's [N/A], [Not Supported] or similar."""
+    """Converts the text to a number. None if nvidia-smi reports no value, such as [N/A] or [Not Supported]."""
     try:
         return float(text)
     except (TypeError, ValueError):

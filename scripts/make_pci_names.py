@@ -4,16 +4,15 @@
 usage: scripts/make_pci_names.py PCI_IDS > data/pci_names.txt
        scripts/make_pci_names.py --amdgpu AMDGPU_IDS > data/amdgpu_names.txt
 
-PCI_IDS is pci.ids of the PCI ID Project (https://pci-ids.ucw.cz/; Debian: /usr/share/misc/pci.ids). AMDGPU_IDS is
-data/amdgpu.ids of libdrm (https://gitlab.freedesktop.org/mesa/drm; Debian: /usr/share/libdrm/amdgpu.ids), which tells AMD's
-products apart by revision, where pci.ids names several at once. The tables are kept in the repository, so that a build is the same
-everywhere; run this again to take newer ones.
+PCI_IDS is pci.ids of the PCI ID Project (https://pci-ids.ucw.cz/; Debian: /usr/share/misc/pci.ids). AMDGPU_IDS is data/amdgpu.ids of libdrm
+(https://gitlab.freedesktop.org/mesa/drm; Debian: /usr/share/libdrm/amdgpu.ids), which names AMD's products by device and revision; in pci.ids, several
+products share one line. The tables are kept in the repository, so that a build is the same everywhere. Run this script again to update them.
 """
 import re
 import sys
 
-# Names of a vendor's devices that are neither GPUs nor accelerators. Berth looks up only devices with a suitable PCI class, so lines that
-# are not needed only take space.
+# Names of devices that are neither GPUs nor accelerators. Berth only looks up devices whose PCI class is suitable, so a surplus line does
+# no harm except for its size.
 NOT_A_DEVICE = re.compile(
     r"audio|sound|modem|usb|ucsi|bridge|smbus|\bide\b|sata|ahci|raid|ethernet|network|nvme|ssd|storage|firewire"
     r"|memory (controller|hub)|host (controller|interface)|root (port|complex)|pci-?e? |\bisa\b|\blpc\b|nforce|mcp\d+ "
@@ -23,7 +22,8 @@ NOT_A_DEVICE = re.compile(
 INTEL_DEVICE = re.compile(
     r"graphics|\barc\b|\biris\b|\bgpu\b|data center gpu|ponte vecchio|battlemage|lunar lake.*npu|\bnpu\b|neural|\bvpu\b"
     r"|\bdg[12]\b|\bgt\d", re.IGNORECASE)
-# For these vendors, every line that NOT_A_DEVICE does not match is an accelerator, unless EXACT has a pattern for the vendor; see docs/devices.md.
+# A device of these vendors is an accelerator if NOT_A_DEVICE does not match its name, and EXACT has no other pattern for the vendor
+# (docs/devices.md).
 ACCELERATORS = {
     "1ae0", "1d0f", "1d94", "1d95", "1da3", "1de0", "1e36", "1e3e", "1e52", "1e60", "1ed2", "1ed5", "9999", "cabc",
 }
@@ -56,7 +56,7 @@ def for_people(vendor, name):
 
 
 def amdgpu_table(path):
-    """The table for AMD. Its lines are "DDDD00RR name": device and revision, while the other table has vendor and device."""
+    """Prints the table for AMD. Its lines are "DDDD00RR name", with device id and revision. (Lines of the other table begin with vendor and device.)"""
     lines = {}
     for line in open(path, encoding="utf-8"):
         match = re.match(r"([0-9A-Fa-f]{4}),\s*([0-9A-Fa-f]{2}),\s*(\S.*)", line)

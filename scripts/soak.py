@@ -39,7 +39,7 @@ def labelled_tests(only):
 
 
 def under_thread_sanitizer():
-    """Runs the broker's tests with the sanitizer's build; any sanitizer report of any process is a failure."""
+    """Runs the broker's tests with programs that were built with the thread sanitizer. A test fails if the sanitizer reports an error in any process."""
     berth = ROOT / "build/tsan/berth"
     commands = {f"unit tests of {room}": [ROOT / f"build/tsan/src/{room}/test_{room}"] for room in ("broker", "run", "serve")}
     commands |= {test: [sys.executable, ROOT / f"tests/broker/{test}.py", berth]
@@ -50,8 +50,9 @@ def under_thread_sanitizer():
         print(f"thread sanitizer: {name}", flush=True)
         start = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
-            pathlib.Path(folder).chmod(0o777)  # so that processes of other users can access it
-            # die_after_fork=0, because the process that reads NVIDIA's driver is forked from a process with threads and then starts threads itself.
+            pathlib.Path(folder).chmod(0o777)  # the test starts processes of other users, which write here too
+            # die_after_fork=0, because Berth reads NVIDIA's driver in a forked process that starts threads. The sanitizer would end such a
+            # process.
             variables = dict(os.environ, LC_ALL="C.UTF-8", TSAN_OPTIONS=f"die_after_fork=0 log_path={folder}/report")
             done = subprocess.run(command, cwd=ROOT, env=variables, timeout=LIMIT_SECONDS, stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Sums up a run of the tests: test_summary.py FIRST [ALONE], files that `ctest --output-junit` has written.
 
-ALONE has the tests that failed in FIRST, run again one after another. If a test passes then, its result depends on how busy the machine is. Such a
-test does not fail the run, but it is listed with the output of its failure, so that it gets fixed."""
+ALONE contains the results of a second run of the tests that failed in FIRST, one test after another. If a test passes then, its result depends on the
+machine's load. That test does not fail the run, but is listed with the output of its failure, so that it gets fixed."""
 import pathlib
 import sys
 import xml.etree.ElementTree as xml

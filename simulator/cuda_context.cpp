@@ -15,7 +15,7 @@ constexpr int kDepth = 32;
 __thread CUcontext g_stack[kDepth];
 __thread int g_depth = 0;
 constinit CUctx_st g_primary[wire::kCudaDevices] = {};
-constinit berth::wire::AddressTable<char> g_contexts;  // non-primary contexts
+constinit berth::wire::AddressTable<char> g_contexts;  // contexts that are not primary contexts
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct Locked {
@@ -29,8 +29,8 @@ std::uint64_t key_of(CUcontext context) {
   return reinterpret_cast<std::uintptr_t>(context);
 }
 
-/// The device memory that one context takes: none, unless BERTH_SIM_CUDA_CONTEXT sets a number of
-/// bytes.
+/// The bytes of device memory that each context takes: the number in BERTH_SIM_CUDA_CONTEXT, or 0
+/// if it is not set.
 std::uint64_t cost_of_context() {
   const char* given = getenv("BERTH_SIM_CUDA_CONTEXT");  // NOLINT(concurrency-mt-unsafe)
   return given == nullptr ? 0 : berth::wire::detail::number_at(given);

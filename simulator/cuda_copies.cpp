@@ -1,5 +1,5 @@
-// Copies and fills of the simulated CUDA driver. They move real bytes, and keep the device busy for
-// as long as a PCIe link would take.
+// Copies and fills of the simulated CUDA driver. They copy real bytes, and the device is busy for
+// as long as the transfer over a PCIe link would take.
 #include <string.h>
 
 #include "simulator/cuda_core.hpp"

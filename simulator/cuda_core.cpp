@@ -14,12 +14,12 @@ constinit wire::CudaShared* g_shared = nullptr;
 constinit wire::CudaProcess* g_self = nullptr;
 constinit int g_devices = 0;
 constinit std::uint32_t g_numbers[wire::kCudaDevices] =
-    {};  // for each visible device in CUDA's order: its number in the shared state
+    {};  // for each visible device, in CUDA's order: the device's number in the shared memory
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 constinit bool g_watches_forks = false;
 
-/// Runs in a forked child. As with the real driver, the child must not use what its parent
-/// initialised.
+/// Runs in a forked child. The child must initialise the driver again, because a real driver also
+/// refuses to work in a forked child.
 void after_fork() {
   g_self = nullptr;
 }
@@ -65,7 +65,8 @@ void choose_visible(const std::uint32_t* all, int count) {
   }
 }
 
-/// Lists the devices: the fastest first, unless CUDA_DEVICE_ORDER says otherwise.
+/// Lists the devices in CUDA's order: the fastest first, or by PCI address if CUDA_DEVICE_ORDER
+/// says so.
 void list_devices() {
   std::uint32_t all[wire::kCudaDevices];
   int count = 0;
@@ -120,8 +121,8 @@ void read_group(char* into) {
   }
 }
 
-/// Returns this process's entry in the shared table. If it has none yet, takes a free entry or that
-/// of a dead process.
+/// Returns this process's entry in the shared table. If it has no entry yet, takes a free one, or
+/// the entry of a dead process.
 wire::CudaProcess* take_place() {
   const std::int64_t pid = getpid();
   const std::uint64_t start = berth::wire::stat_of(pid).start;

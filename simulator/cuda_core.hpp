@@ -1,12 +1,12 @@
-// Internals of the simulated CUDA driver. The rules of nvml_core.hpp apply: only libc, no
-// exceptions, no output.
+// Internals of the simulated CUDA driver. As in nvml_core.hpp, the code may use only libc, and must
+// not throw exceptions or print.
 #pragma once
 
 #include "vendor/cuda/abi.hpp"
 #include "wire/sim_cuda.hpp"
 #include "wire/sim_state.hpp"
 
-/// Handles are addresses of these objects. Handles of contexts are checked before use.
+/// A handle is the address of an object of these types. Context handles are checked before use.
 struct CUctx_st {
   CUdevice device;
   std::uint32_t uses;  // how often a primary context was retained; 1 for other contexts
@@ -16,7 +16,8 @@ struct CUctx_st {
 struct CUstream_st {
   CUcontext context;
   std::uint32_t flags;
-  CUgraph capturing;  // the graph into which calls on this stream are captured; nullptr: none
+  // the graph that records calls on this stream; nullptr: the stream is not capturing
+  CUgraph capturing;
   int priority;
 };
 
@@ -26,8 +27,8 @@ namespace wire = berth::wire::sim;
 
 #define CUDA(name) extern "C" __attribute__((visibility("default"))) CUresult name
 
-/// CUDA_ALIAS exports a second function that jumps to the first one. The two need different
-/// addresses, as in NVIDIA's library.
+/// CUDA_ALIAS exports a second function that jumps to the first one. Both need an address of their
+/// own, because they also have different addresses in NVIDIA's library.
 #if defined(__x86_64__)
 #define CUDA_JUMP "jmp "
 #else
@@ -56,11 +57,11 @@ namespace wire = berth::wire::sim;
 [[nodiscard]] std::uint32_t number_of(CUdevice device);
 [[nodiscard]] std::uint32_t cuda_version();
 
-/// This thread's context; nullptr: none.
+/// This thread's current context; nullptr if it has none.
 [[nodiscard]] CUcontext current_context();
 [[nodiscard]] bool is_context(CUcontext context);
 
-/// Memory must be freed by the function for its kind.
+/// Kinds of memory. Each kind must be freed by its own function.
 enum class Kind : std::uint32_t {
   kLinear,
   kManaged,
@@ -72,12 +73,14 @@ enum class Kind : std::uint32_t {
   kGraph
 };
 struct Allocation {
-  std::uint64_t bytes;  // bytes charged to the device; for kMapped, the handle of the memory
+  // bytes charged to the device; if `kind` is kMapped: the handle of the mapped memory
+  std::uint64_t bytes;
   CUdevice device;
   Kind kind;
   CUcontext context;  // nullptr: belongs to no context
   std::uint32_t references;
-  bool foreign = false;      // not charged to the device here, so freeing it gives nothing back
+  // true: this process was not charged for the memory, so freeing it gives nothing back
+  bool foreign = false;
   std::uint64_t mapped = 0;  // size of a mapping
   // For managed memory: the devices that the program named in cuMemAdvise.
   CUdevice preferred = CU_DEVICE_INVALID, accessed = CU_DEVICE_INVALID;
@@ -89,19 +92,20 @@ void drop_memory_of(CUcontext context);
 /// Reserves an address range without memory. Returns 0 if no range is left.
 [[nodiscard]] std::uint64_t take_range(std::uint64_t bytes);
 void drop_range(std::uint64_t address, std::uint64_t bytes);
-/// Records memory that is not charged; false if there is no room for it.
+/// Records memory for which this process is not charged. Returns false if the table is full.
 [[nodiscard]] bool keep_foreign(std::uint64_t address, const Allocation& allocation);
 /// Finds the allocation of this kind at the address, and copies its record to `found`. Returns
 /// false if there is none.
 [[nodiscard]] bool find_memory(std::uint64_t address, Kind kind, Allocation& found);
-/// Like find_memory(), but also removes the record.
+/// Does the same as find_memory(), and removes the record.
 [[nodiscard]] bool forget_memory(std::uint64_t address, Kind kind, Allocation& found);
 void forget_all_of_graphs(CUdevice device);
-/// Frees memory that a graph allocated; false if the address is not such memory.
+/// Frees memory that a graph allocated. Returns false if no graph allocated memory at this address.
 [[nodiscard]] bool free_graph_memory(std::uint64_t address);
-/// Drops all memory of the device's graphs, because its primary context is gone.
+/// Frees the memory of all graphs on the device. Called when the device's primary context is
+/// destroyed.
 void drop_graph_memory(CUdevice device);
-/// While a stream captures, allocations and frees on it become nodes of its graph.
+/// Adds an allocation or a free to the graph, because the stream is capturing.
 [[nodiscard]] CUresult capture_allocation(CUgraph graph, CUdeviceptr* out, std::size_t bytes,
                                           CUdevice device);
 [[nodiscard]] CUresult capture_free(CUgraph graph, CUdeviceptr address);
@@ -112,7 +116,8 @@ void drop_graph_memory(CUdevice device);
 }
 /// Adds the duration of a captured call to the graph.
 void capture(CUgraph graph, std::uint64_t nanoseconds);
-/// Sends work to the stream's device, or into the graph that the stream captures.
+/// Sends work to the stream's device. If the stream is capturing, adds the work to its graph
+/// instead.
 [[nodiscard]] CUresult send(CUstream stream, std::uint64_t nanoseconds);
 [[nodiscard]] std::uint64_t duration_of(CUfunction function);
 /// Sends work of this duration to a device, for this process.

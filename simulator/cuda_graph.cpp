@@ -1,6 +1,7 @@
 // Graphs of the simulated CUDA driver. A graph has a total duration, which a launch sends to the
-// device as work, and a list of nodes. Memory of its allocation nodes is taken at launch, in pages.
-// Freed memory stays reserved for other graphs until cuDeviceGraphMemTrim.
+// device as work, and a list of nodes. A launch takes the memory of the allocation nodes, in units
+// of 2 MiB. Freed memory stays reserved for other graphs until the program calls
+// cuDeviceGraphMemTrim.
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -23,7 +24,7 @@ struct CUgraph_st {
 struct CUgraphExec_st {
   CUgraph graph;
   std::uint64_t nanoseconds;
-  std::size_t nodes;  // number of nodes at instantiation; the graph may grow later
+  std::size_t nodes;  // number of nodes at instantiation; `graph` may get more nodes later
   unsigned long long flags;
 };
 
@@ -31,8 +32,7 @@ namespace {
 
 constexpr std::uint64_t kPage = 2U << 20U;
 
-/// How much memory this process's graphs use and reserve on each device, and the highest values so
-/// far.
+/// How many bytes this process's graphs use and reserve on each device, now and at most so far.
 struct GraphMemory {
   std::uint64_t used, used_high, reserved, reserved_high;
 };
@@ -46,7 +46,8 @@ struct Locked {
   Locked& operator=(const Locked&) = delete;
 };
 
-/// The start of CUDA_KERNEL_NODE_PARAMS: in every version, its first member is the function.
+/// The start of CUDA_KERNEL_NODE_PARAMS. The function is the first member in every version of the
+/// struct.
 struct KernelNode {
   CUfunction function;
 };
@@ -76,7 +77,7 @@ bool is_live(CUdeviceptr address) {
   return find_memory(address, Kind::kGraph, found);
 }
 
-/// Callers of this and of the functions below must hold the lock.
+/// The lock must be held when this function or one of the functions below is called.
 bool free_live(CUdeviceptr address) {
   Allocation gone = {};
   if (!forget_memory(address, Kind::kGraph, gone)) return false;
@@ -141,8 +142,8 @@ CUresult reserve(const CUgraphExec_st& exec) {
   return CUDA_SUCCESS;
 }
 
-/// Drops one reference; the last one frees the graph. Addresses at which there still is memory stay
-/// valid.
+/// Removes one reference, and frees the graph if it was the last. An address range stays reserved
+/// while there is still memory in it.
 void drop_use(CUgraph graph) {
   if (--graph->uses > 0) return;
   for (CUgraphNode node = graph->first; node != nullptr;) {

@@ -1,5 +1,6 @@
-// Memory of the simulated CUDA driver. Addresses are in one reserved range, so that programs can
-// copy to and from them. Used memory is counted where all processes see it.
+// Memory of the simulated CUDA driver. Device addresses are valid addresses of the host, so that
+// programs can copy to and from them. The used bytes are counted in memory that all processes
+// share.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,8 @@ constexpr int kClasses = 48;
 
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 constinit berth::wire::AddressTable<Allocation> g_allocations;
-constinit berth::wire::AddressTable<std::uint64_t> g_ranges;  // reserved address → size
+// the size of each reserved address range, by its address
+constinit berth::wire::AddressTable<std::uint64_t> g_ranges;
 struct Free {
   std::uint64_t* address;
   std::size_t count, room;
@@ -129,7 +131,7 @@ CUresult allocate(CUdeviceptr* out, std::uint64_t bytes, Kind kind, Place place,
   return CUDA_SUCCESS;
 }
 
-/// Allocates managed memory in host memory, because it does not fit on the device.
+/// Allocates managed memory from the host's memory. Called if the device has too little memory.
 CUresult allocate_on_host(CUdeviceptr* out, std::uint64_t bytes) {
   const Place place = here();
   const Locked lock;
@@ -151,7 +153,7 @@ CUresult allocate_nothing(CUdeviceptr* out, Kind kind, Place place) {
   return CUDA_SUCCESS;
 }
 
-/// Like allocate(), for the functions from before CUDA 3.2, whose addresses have 32 bits.
+/// Does the same as allocate() for functions from before CUDA 3.2, whose addresses have 32 bits.
 CUresult allocate_low(CUdeviceptr_v1* out, std::uint64_t bytes) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   CUdeviceptr address = 0;
@@ -217,8 +219,8 @@ CUresult create_array(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR& d, unsigned l
 CUdevice device_of_pool(CUmemoryPool pool) {
   return static_cast<CUdevice>(reinterpret_cast<std::uintptr_t>(pool) >> 4U) - 1;
 }
-/// The attributes that programs set, shared by all pools of a device. They are stored, but have no
-/// effect.
+/// The memory pool attributes that programs set. All pools of a device share them. They are stored,
+/// but have no effect.
 struct PoolAttributes {
   int reuse[3] = {1, 1, 1};
   std::uint64_t threshold = 0;
@@ -538,7 +540,7 @@ CUDA(cuMemMap)
              ? CUDA_SUCCESS
              : CUDA_ERROR_OUT_OF_MEMORY;
 }
-/// One call may remove several adjacent mappings.
+/// One call may unmap several mappings that are next to each other.
 CUDA(cuMemUnmap)(CUdeviceptr address, std::size_t bytes) {
   NEED_DRIVER();
   for (CUdeviceptr at = address; at == address || at < address + bytes;) {

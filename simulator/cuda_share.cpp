@@ -1,5 +1,5 @@
-// Memory of the simulated CUDA driver that another process or another interface (such as Vulkan)
-// has allocated. Only its creator is charged for it. Each process has its own address range, so the
+// Simulated CUDA memory that was allocated by another process, or by another API such as Vulkan.
+// Only the process that created it is charged for it. Each process has its own addresses, so the
 // contents are not shared.
 #include <fcntl.h>
 #include <stdint.h>
@@ -19,7 +19,7 @@ struct CUextMemory_st {
 
 namespace {
 
-constexpr std::uint64_t kTicket = 0x45524148534e5242;  // "BRNSHARE"
+constexpr std::uint64_t kTicket = 0x45524148534e5242;  // the bytes "BRNSHARE" as a number
 constexpr int kFileDescriptor = 1;                     // the handle type for file descriptors
 
 /// The content of a handle that is exported to other processes.
@@ -38,7 +38,8 @@ Ticket ticket_for(std::uint64_t address, const Allocation& memory) {
           0};
 }
 
-/// The CUdevice of a device number; -1 if the device is not visible to this process.
+/// Converts a device number of the shared memory to a CUdevice. Returns -1 if the device is not
+/// visible to this process.
 CUdevice device_numbered(std::uint32_t number) {
   for (CUdevice device = 0; device < device_count(); ++device)
     if (number_of(device) == number) return device;

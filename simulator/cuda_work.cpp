@@ -1,6 +1,6 @@
-// Work of the simulated CUDA driver: streams, events, modules and kernels. A kernel whose
-// name ends with a duration ("step_2ms", "k_500us") keeps its device busy that long, others 10 µs.
-// The work of a process on one device runs in order.
+// Work of the simulated CUDA driver: streams, events, modules and kernels. If a kernel's name ends
+// with a duration ("step_2ms", "k_500us"), the kernel takes that long. Other kernels take 10 µs.
+// The work of one process on a device runs in order.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,8 @@ struct CUmod_st {
 };
 struct CUevent_st {
   CUdevice device;
-  std::uint64_t mark, when;  // when: the time at which the mark was reached; 0: not known yet
+  // position in the queue's ring of marks; time at which the work was done, or 0: not known yet
+  std::uint64_t mark, when;
   bool recorded;
 };
 
@@ -44,8 +45,8 @@ wire::CudaQueue& queue_of(CUdevice device) {
   return self().queue[number_of(device)];
 }
 
-/// The time at which the event's work was done; 0 if it is not done yet. Call it with both locks
-/// held.
+/// The time at which the event's work was done, or 0 if it is not done yet. g_lock and the lock of
+/// the shared memory must be held.
 std::uint64_t when_done(CUevent_st& event) {
   if (event.when != 0) return event.when;
   const wire::CudaQueue& queue = queue_of(event.device);
@@ -60,8 +61,8 @@ void nap(std::uint64_t nanoseconds) {
   clock_nanosleep(CLOCK_MONOTONIC, 0, &t, nullptr);
 }
 
-/// Waits until left() returns 0. left() returns how many nanoseconds of this process's work are
-/// still to be done first. It is called with the lock of all processes held.
+/// Waits until left() returns 0. left() returns how many nanoseconds of this process's work must
+/// still be done before. The lock of the shared memory is held during the call.
 template <typename Left>
 void wait_until(CUdevice device, Left left) {
   const std::uint32_t number = number_of(device);
@@ -142,7 +143,7 @@ CUresult attribute_of(int* value, int attribute, CUfunction function) {
   return CUDA_SUCCESS;
 }
 
-/// The default streams have this thread's context, no flags and no priority.
+/// A default stream has this thread's current context, no flags, and priority 0.
 CUstream_st properties_of(CUstream stream) {
   return is_stream(stream) ? *stream : CUstream_st{current_context(), 0, nullptr, 0};
 }
@@ -446,7 +447,7 @@ CUDA(cuLaunchHostFunc)(CUstream, void (*function)(void*), void* data) {
   return CUDA_SUCCESS;
 }
 CUDA_ALIAS(cuLaunchHostFunc_ptsz, cuLaunchHostFunc);
-/// The last parameter says how to wait, which makes no difference here.
+/// The last parameter selects how to wait, which makes no difference in the simulator.
 CUDA(cuLaunchHostFunc_v2)(CUstream stream, void (*function)(void*), void* data, unsigned) {
   return cuLaunchHostFunc(stream, function, data);
 }

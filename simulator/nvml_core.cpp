@@ -164,7 +164,7 @@ wire::Partition partition_of(std::uint32_t device, std::uint32_t position) {
   out.slices = out.compute_slices = profile.slices;
   out.multiprocessors = profile.multiprocessors;
   memcpy(out.profile, profile.name, sizeof(out.profile));
-  // As with the real driver, the uuid also depends on the device and the instance.
+  // The UUID depends on the device and on the instance, as in the real driver.
   std::uint64_t hash = 0;
   for (const char* at = d.uuid; *at != '\0'; ++at)
     hash = wire::mix(hash, static_cast<unsigned char>(*at));

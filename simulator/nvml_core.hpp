@@ -31,8 +31,8 @@ inline constexpr std::uint32_t kFirstMade = 0x1000;
 
 /// What a call requires of a device.
 struct Ask {
-  std::uint32_t ability = wire::kAbilities;  // a device without this ability returns NOT_SUPPORTED;
-                                             // kAbilities: none is required
+  // a device without this ability returns NOT_SUPPORTED; kAbilities: no ability is required
+  std::uint32_t ability = wire::kAbilities;
   bool identity =
       false;  // the value comes from the driver's memory, so the call also works on a hung device
   bool partitions = false;  // the call is also allowed for a MIG device
@@ -78,15 +78,15 @@ class Call {
   if (!call.ok()) return call.result()
 
 [[nodiscard]] const wire::View& view();
-/// The partitions that programs made; nullptr if the machine has none.
+/// The shared table of partitions that programs made; nullptr if programs cannot make any.
 [[nodiscard]] wire::MigShared* mig_region();
-/// Whether a GPU instance at this place exists and has a compute instance.
+/// Whether there is a GPU instance at this index of the table, and it has a compute instance.
 [[nodiscard]] bool is_made(std::uint32_t device, std::uint32_t place);
-/// The memory in which programs of the simulation share their use of CUDA; nullptr if CUDA is not
+/// The shared memory with the CUDA use of all programs in the simulation. nullptr if CUDA is not
 /// simulated.
 [[nodiscard]] wire::CudaShared* cuda_region();
-/// Calls visit(pid, bytes) for each program that uses CUDA on this device. Such programs use whole
-/// devices and no partitions.
+/// Calls visit(pid, bytes) for each program that uses CUDA on this device. They use the whole
+/// device, never a MIG partition.
 template <typename Visit>
 void for_cuda_users(std::uint32_t device, Visit visit) {
   wire::CudaShared* region = cuda_region();
@@ -125,7 +125,7 @@ void for_cuda_shares(std::uint32_t device, Visit visit) {
   wire::work_until(*region, device, now);
   return wire::cuda_utilization(region->device[device].samples, now);
 }
-/// Nanoseconds since `berth sim` started, or the fixed time that an option sets.
+/// Nanoseconds since `berth sim` started. If an option sets a fixed time: that time.
 [[nodiscard]] std::uint64_t now();
 void sleep_for(std::uint64_t nanoseconds);
 /// Never returns: blocks until the process ends.

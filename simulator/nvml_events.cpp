@@ -8,8 +8,10 @@
 
 struct nvmlEventSet_st {
   std::uint64_t wanted[berth::wire::sim::kMaxDevices];
-  std::uint64_t registered[berth::wire::sim::kMaxDevices];  // as in Shared::xid_order
-  std::uint64_t delivered;  // one bit for each fault in the state, set if it was reported
+  // when the set was registered for each device, as a number from Shared::xid_order
+  std::uint64_t registered[berth::wire::sim::kMaxDevices];
+  // one bit for each fault in the state; 1: this set has reported the fault
+  std::uint64_t delivered;
 };
 static_assert(berth::wire::sim::kMaxFaults <= 64);
 
@@ -25,7 +27,7 @@ struct Next {
   std::uint64_t time = 0;
 };
 
-/// The next number of Shared::xid_order; 0 without a shared region.
+/// Increments Shared::xid_order and returns it. Returns 0 if there is no shared memory.
 std::uint64_t next_number() {
   wire::Shared* const shared = view().shared();
   return shared == nullptr ? 0 : __atomic_add_fetch(&shared->xid_order, 1, __ATOMIC_SEQ_CST);

@@ -18,7 +18,7 @@ bool has_gpm(const wire::Device& device) {
   return device.architecture >= NVML_DEVICE_ARCH_HOPPER && device.mig_enabled == 0;
 }
 
-/// The mean utilization at the two samples, times `part`, in percent.
+/// The mean of the utilization at both samples, in percent, times the factor `part`.
 double mean_of(const nvmlGpmSample_st& from, const nvmlGpmSample_st& to, double part) {
   const wire::Moment a(view(), from.device, from.time), b(view(), to.device, to.time);
   return (a.utilization() + b.utilization()) / 2.0 * part;

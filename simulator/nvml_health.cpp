@@ -37,7 +37,8 @@ std::uint64_t ecc_errors(const wire::Moment& at, nvmlMemoryErrorType_t type) {
   return fault != nullptr && type == NVML_MEMORY_ERROR_TYPE_UNCORRECTED ? fault->value : 0;
 }
 
-/// A field of nvmlDeviceGetFieldValues as an unsigned number; false if the device does not have it.
+/// Reads a field of nvmlDeviceGetFieldValues as an unsigned number. Returns false if the device
+/// does not have the field.
 bool field(const Call& call, std::uint32_t id, std::uint32_t scope, std::uint64_t* value) {
   const wire::Moment at = call.moment();
   const wire::Device& d = call.device();

@@ -41,7 +41,8 @@ nvmlReturn_t fill_attributes(const Call& call, nvmlDeviceAttributes_t* out, std:
   return NVML_SUCCESS;
 }
 
-/// Sets the bits for a kernel list ("0-3,8"). CPUs beyond the last word of `set` are ignored.
+/// Sets the bits of the CPUs in a list of the kernel's form ("0-3,8"). CPUs that do not fit in
+/// `words` are ignored.
 void set_processors(const char* list, std::uint32_t words, unsigned long* set) {
   constexpr unsigned long kBits = 8 * sizeof(unsigned long);
   memset(set, 0, words * sizeof(unsigned long));
@@ -162,7 +163,7 @@ NVML(nvmlDeviceGetPciInfo)(nvmlDevice_t device, nvmlPciInfo_v2_t* info) {
   info->domain = d.pci_domain;
   info->bus = d.pci_bus;
   info->device = d.pci_slot;
-  info->pciDeviceId = d.pci_id;  // the first version of the struct has no further members
+  info->pciDeviceId = d.pci_id;  // version 1 of the struct ends here
   return NVML_SUCCESS;
 }
 NVML(nvmlDeviceGetPciInfoExt)(nvmlDevice_t device, nvmlPciInfoExt_t* info) {
@@ -296,7 +297,7 @@ NVML(nvmlDeviceGetNvLinkRemotePciInfo_v2)
   if (link >= call.device().nvlinks) return NVML_ERROR_INVALID_ARGUMENT;
   const std::int32_t to = call.device().nvlink_to;
   if (to >= 0) return give_pci(view().device(static_cast<std::uint32_t>(to)), pci);
-  wire::Device nvswitch{};  // a DGX has six NVSwitches; these addresses are invented
+  wire::Device nvswitch{};  // a DGX has six NVSwitches; their addresses here are invented
   nvswitch.pci_bus = 0xc0 + link % 6;
   nvswitch.pci_id = 0x1af110deU;
   return give_pci(nvswitch, pci);
@@ -306,6 +307,6 @@ NVML(nvmlDeviceGetNvLinkVersion)(nvmlDevice_t device, std::uint32_t link, std::u
   if (call.device().nvlinks == 0) return NVML_ERROR_NOT_SUPPORTED;
   if (link >= call.device().nvlinks) return NVML_ERROR_INVALID_ARGUMENT;
   const std::uint32_t architecture =
-      call.device().architecture;  // each generation of GPUs has its own version of NVLink
+      call.device().architecture;  // the version of NVLink follows from the GPU's architecture
   return give(architecture >= 10 ? 5 : architecture == 9 ? 4 : architecture == 7 ? 3 : 2, version);
 }

@@ -15,8 +15,8 @@ bool is_folder(const char* path) {
   return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/// Returns NVML_SUCCESS if the call may name this device and this control group, otherwise the
-/// error.
+/// Returns NVML_SUCCESS if limits are possible for this device and this control group. If not,
+/// returns the error.
 nvmlReturn_t check(const Call& call, const char* group) {
   if (call.on_partition() || cuda_region() == nullptr || call.number() >= wire::kCudaDevices)
     return NVML_ERROR_NOT_SUPPORTED;
@@ -25,9 +25,9 @@ nvmlReturn_t check(const Call& call, const char* group) {
   return is_folder(group) ? NVML_SUCCESS : NVML_ERROR_OPERATING_SYSTEM;
 }
 
-/// Returns the entry of the group's limit. If there is none and `make` is true, returns a free
-/// entry. Returns nullptr if there is no such entry. Entries of removed groups become free. Call it
-/// with the lock held.
+/// Returns the entry with the group's limit. If there is none and `make` is true, returns a free
+/// entry; nullptr if there is none of these. Frees the entries of control groups that no longer
+/// exist. The lock must be held.
 wire::CudaLimit* place_of(std::uint32_t device, const char* group, bool make) {
   wire::CudaLimit* free_one = nullptr;
   for (wire::CudaLimit& limit : cuda_region()->limit) {

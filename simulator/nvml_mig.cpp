@@ -1,6 +1,7 @@
 // MIG: profiles of a device, and partitions that programs make on it. A partition is a GPU instance
-// with one compute instance, which takes all of it. The memory of `berth sim` holds them
-// (wire/sim_mig.hpp), so they outlive the program that made them, as on a real GPU.
+// with one compute instance, which takes the whole GPU instance. Partitions are stored in the
+// shared memory of `berth sim` (wire/sim_mig.hpp), so they outlive the program that made them, like
+// the partitions of a real GPU.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 
 using namespace berth::simulator;
 
-/// Handles are addresses in tables, like the handles of devices.
+/// A handle is the address of an object in a table, as for devices.
 struct nvmlGpuInstance_st {
   std::uint32_t unused;
 };
@@ -83,7 +84,8 @@ class InstanceCall {
   nvmlReturn_t result_ = NVML_SUCCESS;
 };
 
-/// NVML_SUCCESS if a program may change or list instances on the device now, otherwise the error.
+/// Returns NVML_SUCCESS if programs can change or list instances on the device now. If not, returns
+/// the error.
 nvmlReturn_t check(const Call& call) {
   if (!call.ok()) return call.result();
   if (call.device().profile_count == 0 || call.device().mig_enabled == 0 || mig_region() == nullptr)
@@ -117,8 +119,8 @@ bool is_free(const Call& call, std::uint32_t start, std::uint32_t size) {
   return true;
 }
 
-/// Returns the smallest free id. As in the output of `nvidia-smi mig -lgi`, ids start at 0 for 7g,
-/// at 1 for 4g and 3g, at 3 for 2g, and at 7 for 1g.
+/// Returns the smallest free id. The first id for each size is 0 for 7g, 1 for 4g and 3g, 3 for 2g,
+/// and 7 for 1g. `nvidia-smi mig -lgi` shows the same ids.
 std::uint32_t next_id(const Call& call, std::uint32_t slices) {
   const wire::MigInstance* all = instances_of(call);
   std::uint32_t id = slices >= 5 ? 0 : slices >= 3 ? 1 : slices == 2 ? 3 : 7;

@@ -1,5 +1,5 @@
 // Processes on a device. The record size depends on the function and the driver version
-// (docs/simulator.md); many tools handle it wrongly.
+// (docs/simulator.md); many tools use a wrong size.
 #include <string.h>
 
 #include "simulator/nvml_core.hpp"
@@ -50,9 +50,9 @@ void for_programs(const Call& call, std::uint32_t use, Visit visit) {
   if ((use & wire::kCompute) != 0 && !call.on_partition()) for_cuda_users(call.number(), visit);
 }
 
-/// Writes a list as NVML does. If there is too little space, returns INSUFFICIENT_SIZE and the
-/// needed count, and the program has to call again. A record is the first `bytes` bytes of the
-/// longest version.
+/// Writes a process list. If the program's array is too small, returns INSUFFICIENT_SIZE and the
+/// needed count. Then the program has to call again. All record versions begin alike, so the first
+/// `bytes` bytes of the longest version are written.
 nvmlReturn_t list(const Call& call, std::uint32_t use, std::uint32_t* count, void* records,
                   std::size_t bytes) {
   if (!call.ok()) return call.result();
@@ -70,8 +70,8 @@ nvmlReturn_t list(const Call& call, std::uint32_t use, std::uint32_t* count, voi
     memcpy(into, &record, bytes);
     into += bytes;
   });
-  // Processes that started after the count are left out. If processes have ended since, the list is
-  // shorter.
+  // Processes that started after they were counted are left out. If some have ended since, the list
+  // is shorter.
   auto* const end = static_cast<unsigned char*>(records) + there * bytes;
   for_programs(call, use, [&](std::int64_t pid, std::uint64_t used) {
     if (into == end) return;
@@ -97,8 +97,8 @@ std::uint64_t sampled_at(const Call& call) {
          call.now() / 1000 / kPeriod * kPeriod;
 }
 
-/// Calls visit(pid, percent) for each process that used the device in the newest sample period:
-/// those of the machine file, and programs of the simulated CUDA.
+/// Calls visit(pid, percent) for each process that used the device in the newest sample period.
+/// These are processes of the machine file and programs that use the simulated CUDA.
 template <typename Visit>
 void for_busy(const Call& call, Visit visit) {
   for_users(call, ~0U, [&](std::uint32_t, const wire::Process& process) {
@@ -153,7 +153,7 @@ NVML(nvmlDeviceGetProcessUtilization)
   const std::uint64_t time = sampled_at(call);
   if (*count == 0 || (samples != nullptr && time <= since)) return NVML_ERROR_NOT_FOUND;
   if (samples == nullptr || room < *count) return NVML_ERROR_INSUFFICIENT_SIZE;
-  // Processes that became busy after the count are left out.
+  // Processes that became busy after they were counted are left out.
   std::uint32_t n = 0;
   for_busy(call, [&](std::int64_t pid, std::uint32_t share) {
     if (n < *count)

@@ -1,5 +1,5 @@
-// Readings that change: memory, utilization, clocks, power, temperature, errors. wire/sim_load.hpp
-// computes all of them.
+// Values that change over time: memory, utilization, clocks, power, temperature, errors.
+// wire/sim_load.hpp computes them.
 #include "simulator/nvml_core.hpp"
 #include "simulator/nvml_structs.hpp"
 
@@ -35,7 +35,7 @@ Memory memory_of(const Call& call) {
 constexpr Ask kMemory{wire::k_memory, false, true};
 constexpr std::uint32_t kSamplePeriodUs = wire::kSamplePeriod / 1000;
 
-/// Utilization in percent of an engine that no simulated process uses.
+/// Returns 0 % for an engine, such as the video encoder, that no simulated process uses.
 nvmlReturn_t give_engine(std::uint32_t* percent, std::uint32_t* period) {
   *period = kSamplePeriodUs;
   return give(0, percent);
@@ -92,7 +92,7 @@ NVML(nvmlDeviceGetConfComputeMemSizeInfo)
 NVML(nvmlDeviceGetUtilizationRates)(nvmlDevice_t device, nvmlUtilization_t* percent) {
   ENTER(nvmlDeviceGetUtilizationRates, device, percent != nullptr, needs(wire::k_utilization));
   if (call.device().mig_enabled != 0)
-    return NVML_ERROR_NOT_SUPPORTED;  // only GPM measures partitions
+    return NVML_ERROR_NOT_SUPPORTED;  // with MIG enabled, NVML reports utilization only through GPM
   const wire::Moment at = call.moment();
   const std::uint32_t sum = at.utilization() + cuda_utilization(call.number());
   const std::uint32_t load = sum < 100 ? sum : 100;

@@ -74,7 +74,8 @@ NVML(nvmlSystemGetConfComputeGpusReadyState)(std::uint32_t* ready) {
   return NVML_SUCCESS;
 }
 
-/// Since Ampere, GPUs remap rows instead of retiring pages.
+/// Turing and older GPUs retire memory pages. Ampere and newer GPUs remap rows instead, so they do
+/// not support this function.
 NVML(nvmlDeviceGetRetiredPagesPendingStatus)(nvmlDevice_t device, nvmlEnableState_t* pending) {
   ENTER(nvmlDeviceGetRetiredPagesPendingStatus, device, pending != nullptr,
         Ask{wire::k_ecc, false, false});

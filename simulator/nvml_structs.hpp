@@ -1,13 +1,12 @@
-// Structs that only the simulator fills, for tools that read more than Berth does. Source: nvml.h
-// of API version 13, as shown by the ctypes classes of nvidia-ml-py 13.615.
+// Structs that only the simulator fills, for tools that read more than Berth does. Source: the
+// ctypes classes of nvidia-ml-py 13.615, which copy nvml.h of API version 13.
 #pragma once
 
 #include "vendor/nvml/abi.hpp"
 
 // NOLINTBEGIN(readability-identifier-naming)
 
-struct nvmlPciInfo_v2_t {  // in the first version of the function, the struct ends before
-                           // pciSubSystemId
+struct nvmlPciInfo_v2_t {  // version 1 has no pciSubSystemId
   char busId[16];
   std::uint32_t domain, bus, device, pciDeviceId, pciSubSystemId;
 };

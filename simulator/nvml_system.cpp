@@ -12,7 +12,8 @@ struct Named {
   nvmlReturn_t code;
   const char* text;
 };
-// Berth's own texts. They may differ from NVIDIA's, because programs compare the codes.
+// These texts are Berth's own and may differ from NVIDIA's texts, because programs compare only the
+// error codes.
 constexpr Named kErrors[] = {
     {NVML_SUCCESS, "Success"},
     {NVML_ERROR_UNINITIALIZED, "Uninitialized"},
@@ -41,7 +42,7 @@ nvmlReturn_t look_up(Function function, bool arguments_ok, nvmlDevice_t* into, T
     if (device.vendor != wire::kNvidia || !test(device)) continue;
     touch(i);
     const Call found(function, handle_of(i), true,
-                     kIdentity);  // the driver returns no handle for a lost device
+                     kIdentity);  // if the device is lost, return an error as the driver does
     if (!found.ok()) return found.result();
     *into = handle_of(i);
     return NVML_SUCCESS;
@@ -69,7 +70,7 @@ nvmlReturn_t count_devices(Function function, std::uint32_t* count) {
   return NVML_SUCCESS;
 }
 
-/// The simulated process with this pid; nullptr if the driver does not know it.
+/// The simulated process with this pid; nullptr if no running process has it.
 const wire::Process* process_of(std::uint32_t pid) {
   for (std::uint32_t i = 0; i < view().state().processes; ++i)
     if (view().process(i).pid == pid && !view().is_gone(i)) return &view().process(i);

@@ -1,6 +1,6 @@
-// A process that `berth sim` puts on a simulated GPU. It shows the arguments of a plausible
-// program, does nothing, and exits when the other end of descriptor 3 is closed, which happens
-// whenever `berth sim` ends.
+// A process that `berth sim` puts on a simulated GPU. It shows the arguments of a plausible program
+// and does nothing. It exits when the other end of descriptor 3 is closed, which always happens
+// when `berth sim` ends.
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>

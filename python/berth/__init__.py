@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, List
 
-if TYPE_CHECKING:  # only for type checkers; at run time, names are looked up when they are first used
+if TYPE_CHECKING:  # for type checkers only; at run time, __getattr__() imports each name at its first use
     from . import dask as dask, joblib as joblib, keras as keras, ray as ray, torch as torch
     from .errors import (
         BerthError as BerthError, InvalidRequest as InvalidRequest, NoDevice as NoDevice, NotFound as NotFound,
@@ -79,14 +79,14 @@ _WHERE = {
     "diagnosis": ("doctor", "Diagnosis", "Finding"),
     "planning": ("Estimate", "plan"),
 }
-_MODULES = ("dask", "joblib", "keras", "ray", "torch")  # modules of this package; those named dask, joblib and torch import the package with the same name
+_MODULES = ("dask", "joblib", "keras", "ray", "torch")  # modules of this package; berth.dask, for example, imports the package `dask`
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = sorted(_MODULE_OF)
 __version__ = "0.1.0"
 
 
-if not TYPE_CHECKING:  # hidden from type checkers, which must report names that are not listed above
+if not TYPE_CHECKING:  # type checkers do not see this function, so that they report names that are not imported above
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
             return importlib.import_module(f".{name}", __name__)

@@ -1,4 +1,4 @@
-"""Runs `berth ls` for `python -m berth ls`. This also works if the folder of installed programs is not in PATH."""
+"""Makes `python -m berth ls` run the program `berth ls`, even if the folder where pip installed the program is not in PATH."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Calls CUDA's driver and NVRTC by ctypes: the first visible GPU, a stream of its own and more streams. Loaded at the first use of berth.kernel or berth.empty.
+"""Calls the CUDA driver and NVRTC by ctypes. Uses the first visible GPU with one stream of its own, and more streams on request. Loaded at the first use of
+berth.kernel or berth.empty.
 
 These calls have been tested only with the simulated driver and with a substitute for NVRTC, not on a GPU.
 """
@@ -59,7 +60,7 @@ def _opened(path: str, functions: Dict[str, Sequence[Any]]) -> ctypes.CDLL:
 
 
 def _nvrtc_files(driver_major: int) -> List[str]:
-    """Paths where NVRTC may be: those of the toolkit and of this Python's wheels. The newest one that the driver can load comes first."""
+    """Paths where NVRTC may be: those of the CUDA toolkit and of this Python's wheels. The newest version that the driver supports comes first."""
     named = os.environ.get("BERTH_NVRTC_LIBRARY")
     if named:
         return [named]
@@ -74,7 +75,7 @@ def _nvrtc_files(driver_major: int) -> List[str]:
 
 
 class Queue:
-    """An additional stream of the device. It is created without flags, so synchronous copies (cuMemcpyHtoD) also wait for it."""
+    """An additional stream of the device. Created without flags, so a synchronous copy (cuMemcpyHtoD) waits for the work in it."""
 
     __slots__ = ("device", "handle")
 
@@ -145,15 +146,14 @@ class Memory:
         return int(self._argument.value)
 
     def map(self, wait: bool) -> None:
-        raise NotImplementedError  # this process has no address for such memory
+        raise NotImplementedError  # the host has no address for GPU memory
 
     def launched(self) -> None:
-        """Must be called before a kernel in the device's own stream uses the memory."""
+        """Call this before a kernel in the device's own stream uses the memory."""
         self.use_in(None)
 
     def use_in(self, queue: Optional[Queue]) -> None:
-        """Must be called before work in `queue` (None: the device's own stream) uses the memory. Makes that work wait for earlier work in another
-        stream."""
+        """Call this before work in `queue` uses the memory. That work then waits for earlier work in another stream. None means the device's own stream."""
         if self._block.queue is not queue:
             self.device.order(self._block.queue, queue)
             self._block.queue = queue
@@ -191,7 +191,7 @@ class Memory:
 
 
 class Event:
-    """A launched kernel, with the same methods as OpenCL's Event."""
+    """A launched kernel or a started copy. Has the same methods as Event in _opencl.py."""
 
     __slots__ = ("_device", "_start", "_end", "_kept")
 
@@ -226,7 +226,7 @@ class Event:
 
     @property
     def seconds(self) -> float:
-        """How long the kernel ran, measured by the device's clock. Waits until it is done."""
+        """Duration of the kernel, measured by the device. Waits until the kernel is done."""
         self.wait()
         milliseconds = c_float()
         with self._device:
@@ -235,7 +235,7 @@ class Event:
 
 
 class Function:
-    """A compiled kernel. It keeps its arguments, so only one thread at a time may set them and launch it."""
+    """A compiled kernel. The arguments are stored in this object, so only one thread at a time may set them and launch the kernel."""
 
     def __init__(self, device: "CudaDevice", module: c_void_p, name: str) -> None:
         self._device, self._module, self._handle = device, module, c_void_p()
@@ -270,7 +270,7 @@ class Function:
 
 
 class CudaDevice:
-    """The first visible GPU, with the primary context that frameworks use too. `with device:` makes it the current one."""
+    """The first visible GPU, with its primary context, which frameworks also use. `with device:` makes that context current."""
 
     backend = "cuda"
     is_cpu = False
@@ -375,7 +375,7 @@ class CudaDevice:
         raise NoDevice(text("NVRTC, CUDA's compiler, is not installed"), "E0581", _INSTALL)
 
     def _architecture(self) -> str:
-        """The architecture to compile for: machine code (sm_…) if NVRTC knows this GPU, otherwise PTX (compute_…), which the driver compiles."""
+        """The architecture to compile for. If NVRTC knows this GPU: machine code (sm_…). If not: PTX (compute_…), which the driver compiles."""
         count = c_int()
         if self._nvrtc.nvrtcGetNumSupportedArchs(byref(count)) or not 0 < count.value < 1000:
             return f"compute_{self._capability}"

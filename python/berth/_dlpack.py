@@ -51,7 +51,7 @@ _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("
 _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _python))
 _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", _python))
 
-_exported: Dict[int, Any] = {}  # the objects that each exported tensor needs until its consumer frees the tensor
+_exported: Dict[int, Any] = {}  # what each exported tensor refers to; an entry is removed when the tensor's consumer frees the tensor
 
 
 class HostData(NamedTuple):
@@ -59,7 +59,7 @@ class HostData(NamedTuple):
     nbytes: int
     shape: Tuple[int, ...]
     dtype: str
-    owner: Any  # keeps the memory alive
+    owner: Any  # the object that owns the memory, which must stay alive
 
 
 def device_of(x: Any) -> Optional[str]:
@@ -80,7 +80,7 @@ def is_on_first_gpu(x: Any) -> bool:
 
 
 def from_cuda_interface(found: Any, owner: Any) -> HostData:
-    """The array that a `__cuda_array_interface__` describes."""
+    """Converts a `__cuda_array_interface__` to a description of the array."""
     kind, size = found["typestr"][1:2], int(found["typestr"][2:])
     dtype = BY_CODE.get(("iuf".find(kind), 8 * size))
     shape = tuple(int(one) for one in found["shape"])
@@ -108,7 +108,7 @@ def bytes_of(address: int, nbytes: int) -> bytes:
 
 
 def copy(to: int, address: int, nbytes: int) -> None:
-    """Copies memory of the host."""
+    """Copies `nbytes` bytes from one address of the host to another."""
     ctypes.memmove(to, address, nbytes)
 
 
@@ -139,7 +139,7 @@ def _delete(managed: Any) -> None:
 
 
 def _drop(capsule: int) -> None:
-    """Frees a tensor that no consumer has taken. A consumer that takes the tensor renames the capsule."""
+    """Called when a capsule is freed. Frees the tensor if no consumer has taken it. (A consumer renames the capsule.)"""
     if _is_valid(capsule, _NAME):
         _exported.pop(_pointer(capsule, _NAME), None)
 
@@ -149,7 +149,7 @@ _DROP = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_drop)
 
 
 def capsule_of(address: int, shape: Tuple[int, ...], dtype: str, owner: Any, device: int = CPU) -> Any:
-    """Makes a capsule for memory of the host, or of the first GPU. `owner` stays alive until the consumer frees the tensor."""
+    """Makes a capsule for memory of the host or of the first GPU. `owner` is kept alive until the consumer frees the tensor."""
     (code, bits), _, _ = DTYPES[dtype]
     sizes = (ctypes.c_int64 * max(len(shape), 1))(*shape)
     managed = _Managed(_Tensor(address, _Device(device, 0), len(shape), _DType(code, bits, 1), sizes, None, 0), None, _DELETE)

@@ -1,4 +1,4 @@
-"""Calls libberth by ctypes. It returns JSON documents; its errors become exceptions here."""
+"""Calls libberth by ctypes. Its functions return JSON documents. Their errors are raised as exceptions of this package."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def _hint() -> str:
     if os.environ.get("BERTH_LIBRARY"):
         return "unset BERTH_LIBRARY"
     tree = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    if os.path.exists(os.path.join(tree, "src", "library")):  # the source tree
+    if os.path.exists(os.path.join(tree, "src", "library")):  # the package runs from the source tree
         built = os.path.join(tree, "build", "release")
         return f"{tree}/dev build && export BERTH_LIBRARY={built}/libberth.so BERTH_PROGRAM={built}/berth"
     return f"pip uninstall berth && {_MENDS}" if _other_berth() else _MENDS
 
 
 def without_binaries() -> str:
-    """A hint for an installation without the library or the program, such as a pure Python wheel: how to fix it, and what works without
-    them."""
+    """The hint for an installation that lacks libberth or the program, such as a pure Python wheel. It tells how to fix this, and what works
+    nevertheless."""
     return text("{}; fit_batch, split_step, accumulate, retry and is_oom work without it", _hint())
 
 
@@ -61,7 +61,7 @@ def _loaded() -> ctypes.CDLL:
     for path in _candidates():
         try:
             found = ctypes.CDLL(path)
-            found.berth_abi  # a library without this symbol is not libberth
+            found.berth_abi  # AttributeError if the library is not libberth
             return found
         except (OSError, AttributeError) as why:
             if problem is None or os.path.exists(path):
@@ -76,7 +76,7 @@ def _loaded() -> ctypes.CDLL:
 
 @functools.lru_cache(maxsize=None)
 def library() -> ctypes.CDLL:
-    """The library. It is loaded at the first use, so that `import berth` is fast."""
+    """Returns libberth. It is loaded at the first call, so that `import berth` is fast."""
     found = _loaded()
     found.berth_abi.restype = ctypes.c_int
     if found.berth_abi() != ABI:
@@ -97,7 +97,7 @@ def library() -> ctypes.CDLL:
 
 
 def _program() -> Optional[str]:
-    """The program in the interpreter's folder, where pip installs it. None lets the library search for it."""
+    """The path of the program in the interpreter's folder, where pip installs it. If None is returned, libberth searches for the program."""
     for folder in (os.path.dirname(sys.executable), os.path.join(sys.prefix, "bin")):
         path = os.path.join(folder, "berth")
         if os.access(path, os.X_OK) and not _is_script(path):
@@ -106,7 +106,7 @@ def _program() -> Optional[str]:
 
 
 def _is_script(path: str) -> bool:
-    """Whether the file is a script. Berth's program is not a script, but that of PyPI's other `berth` is."""
+    """Whether the file is a script. Berth's program is a binary, and the program of PyPI's other `berth` is a script."""
     try:
         with open(path, "rb") as file:
             return file.read(2) == b"#!"
@@ -115,7 +115,7 @@ def _is_script(path: str) -> bool:
 
 
 def version() -> str:
-    """The version of the library, such as "0.1.0"."""
+    """The version of libberth, such as "0.1.0"."""
     return str(library().berth_version().decode())
 
 
@@ -140,9 +140,9 @@ def document(*words: str) -> Dict[str, Any]:
     Raises
     ------
     BerthError
-        The program's own error.
+        The program reported an error.
     """
-    if is_chinese():  # the default is English
+    if is_chinese():  # English is the default of the program
         words += ("--lang", "zh")
     argv = (ctypes.c_char_p * (len(words) + 1))(*map(os.fsencode, words), None)
     pointer = ctypes.c_void_p()

@@ -21,8 +21,8 @@ class DeviceOutOfMemory(BerthError, MemoryError):
 
 
 class PoolStatistics(NamedTuple):
-    """The memory of arrays that exist, the memory that the pool keeps for later arrays, how often the driver was asked for memory, and how many
-    arrays reused memory of the pool."""
+    """Bytes of arrays that exist; bytes that the pool keeps for later arrays; number of allocations by the driver; number of arrays that reused memory of
+    the pool."""
 
     used_bytes: int
     free_bytes: int

@@ -35,8 +35,8 @@ _NAMES = {-4: "CL_MEM_OBJECT_ALLOCATION_FAILURE", -5: "CL_OUT_OF_RESOURCES", -6:
           -1001: "CL_PLATFORM_NOT_FOUND_KHR"}
 _OUT_OF_MEMORY = (-4, -6, -61)
 
-# Function name: result, parameters. A result of type c_int32 is the error code. Other functions have a pointer to the error code as their
-# last parameter.
+# Each entry: function name, result type, parameter types. If the result is c_int32, it is the error code. Other functions write the error
+# code to their last parameter.
 _FUNCTIONS: List[Tuple[str, Any, Sequence[Any]]] = [
     ("clGetPlatformIDs", c_int32, [c_uint32, c_void_p, POINTER(c_uint32)]),
     ("clGetDeviceIDs", c_int32, [c_void_p, c_uint64, c_uint32, c_void_p, POINTER(c_uint32)]),
@@ -72,7 +72,7 @@ _FUNCTIONS: List[Tuple[str, Any, Sequence[Any]]] = [
 
 
 def failed(call: str, code: int) -> BerthError:
-    """The exception for a failed call of the driver."""
+    """Returns the exception for an OpenCL call that failed."""
     said = text("{} failed: {}", call, _NAMES.get(code, code))
     return DeviceOutOfMemory(said, hint="berth ps") if code in _OUT_OF_MEMORY else BerthError(said, "E0585", "berth doctor")
 
@@ -89,7 +89,7 @@ def _library() -> ctypes.CDLL:
     return library
 
 
-_serials = itertools.count(1)  # the handle of freed memory may be reused, but its serial number is not
+_serials = itertools.count(1)  # each allocation gets its own number, because OpenCL may use the handle of freed memory again
 _opened: List["OpenClDevice"] = []
 
 
@@ -134,8 +134,8 @@ class HostMemory:
 
 
 class _Block:
-    """A buffer of the device. For a CPU device, it is also memory of this process, at `address`; other devices have no address. Its owner releases
-    it. A `__del__` would not be safe: if block and owner are in one reference cycle, it could run after the block has gone back to the pool."""
+    """A buffer of the device. If the device is a CPU, the buffer is memory of this process at `address`; if not, `address` is None. The object that owns
+    the block must call release(). A `__del__` here would be wrong: the garbage collector could call it after the block was given back to the pool."""
 
     __slots__ = ("device", "size", "handle", "address", "pointer", "launched", "queue", "_host", "_argument")
 
@@ -158,7 +158,7 @@ class _Block:
         if problem.value:
             raise failed("clCreateBuffer", problem.value)
         self._argument = c_void_p(self.handle)
-        self.pointer = byref(self._argument)  # the pointer to pass as a kernel's argument
+        self.pointer = byref(self._argument)  # the pointer that clSetKernelArg needs
 
     def release(self) -> None:
         if self.launched and self.address is not None:  # the memory in this process is freed next, so wait for the kernels
@@ -167,7 +167,7 @@ class _Block:
 
 
 class Memory:
-    """Memory of the device, from its pool."""
+    """An array's memory on the device, taken from the device's pool."""
 
     __slots__ = ("device", "nbytes", "mapped", "serial", "address", "pointer", "_block")
 
@@ -184,7 +184,7 @@ class Memory:
             self.unmap()
         block, pool = self._block, self.device.pool
         free = pool.free.get(block.size)
-        if free is not None and len(free) * block.size < MOST_KEPT:  # the code of Pool.give_back(), without the cost of a call
+        if free is not None and len(free) * block.size < MOST_KEPT:  # a copy of Pool.give_back(), to avoid a function call
             free.append(block)
         else:
             pool.give_back(block)
@@ -194,12 +194,12 @@ class Memory:
         return self._block.handle
 
     def launched(self) -> None:
-        """Must be called before a kernel in the device's own queue uses the memory."""
+        """Call this before a kernel in the device's own queue uses the memory."""
         self._block.launched = True
         self.use_in(None)
 
     def use_in(self, queue: Optional[Queue]) -> None:
-        """Must be called before work in `queue` (None: the device's own) uses the memory. Makes that work wait for earlier work in another queue."""
+        """Call this before work in `queue` uses the memory. That work then waits for earlier work in another queue. None means the device's own queue."""
         block = self._block
         if block.queue is not queue:
             self.device.order(block.queue, queue)
@@ -209,7 +209,7 @@ class Memory:
             self.serial = next(_serials)  # a new number, so that the next launch in the device's own queue calls launched()
 
     def start_copy(self, call: str, address: int, queue: Optional[Queue], kept: Any) -> "Event":
-        """Starts clEnqueueWriteBuffer or clEnqueueReadBuffer with memory of the host at `address`."""
+        """Starts a copy with clEnqueueWriteBuffer or clEnqueueReadBuffer. `address` is in host memory."""
         shared = self.mapped
         if shared:
             self.unmap()
@@ -249,7 +249,7 @@ class Memory:
             self.device.queue, self.handle, 1, 0, self.nbytes, address, 0, None, None))
 
     def map(self, wait: bool) -> None:
-        """Lets the host use the memory at `address`. A launch ends this, because a kernel then uses the memory."""
+        """Maps the memory, so that the host may access it at `address`. A launch unmaps it, because then a kernel may use it."""
         problem = c_int32()
         self.use_in(None)
         self.device.cl.clEnqueueMapBuffer(self.device.queue, self.handle, int(wait), _MAP_READ_WRITE, 0, max(self.nbytes, 1), 0, None, None,
@@ -287,7 +287,7 @@ _FLUSH = ctypes.CFUNCTYPE(c_int32, c_void_p)
 
 
 def _launcher() -> Callable[[int], int]:
-    """The function that launches a kernel: one call of libberth, or without libberth several calls of the OpenCL library, which take longer."""
+    """Returns the function that launches a kernel. With libberth, that is one call. Without it, it is two calls by ctypes, which take longer."""
     try:
         run = library().berth_opencl_launch_run
     except (BerthError, AttributeError):
@@ -297,7 +297,7 @@ def _launcher() -> Callable[[int], int]:
 
 
 class Event:
-    """A launched kernel. `wait()` returns when it has finished, and `seconds()` is how long it ran on the device."""
+    """A launched kernel or a started copy. `wait()` waits until it is done. `seconds` is its duration on the device."""
 
     __slots__ = ("_device", "_handle", "_kept")
 
@@ -329,7 +329,7 @@ class Event:
 
     @property
     def seconds(self) -> float:
-        """How long the kernel ran, measured by the device's clock. Waits until it is done."""
+        """Duration of the kernel, measured by the device. Waits until the kernel is done."""
         self.wait()
         times = [c_uint64(), c_uint64()]
         for key, one in zip((_PROFILING_START, _PROFILING_END), times):
@@ -338,7 +338,7 @@ class Event:
 
 
 class Function:
-    """A compiled kernel. It keeps its arguments, so only one thread at a time may set them and launch it."""
+    """A compiled kernel. The arguments are stored in this object, so only one thread at a time may set them and launch the kernel."""
 
     def __init__(self, device: "OpenClDevice", program: int, name: str) -> None:
         problem = c_int32()
@@ -402,7 +402,7 @@ class Function:
         return event
 
     def _launch_shared(self, memories: Sequence[Memory]) -> Event:
-        """Launches the kernel with arrays that the host has mapped. They are mapped again after the kernel."""
+        """Launches the kernel although some of its arrays may be mapped: unmaps them, and maps them again after the kernel."""
         self._device.refuse_fork()
         shared = [one for one in memories if one.mapped]
         for one in shared:
@@ -416,8 +416,8 @@ class Function:
 
 
 class OpenClDevice:
-    """The first GPU of the OpenCL platforms; if there is none, the first other device, such as PoCL's CPU. If the job's GPUs are hidden,
-    only a CPU."""
+    """The first GPU of all OpenCL platforms. If there is none, the first other device, such as PoCL's CPU. If CUDA_VISIBLE_DEVICES hides all GPUs, only a
+    CPU is used."""
 
     backend = "opencl"
 
@@ -504,7 +504,7 @@ class OpenClDevice:
                 kind = int.from_bytes(self._info(device, _DEVICE_TYPE), "little")
                 if any(self._info(device, _DEVICE_AVAILABLE)):
                     found.append((device, kind))
-        # No environment variable hides GPUs from OpenCL. So if the job's GPUs are hidden, skip them here.
+        # OpenCL ignores variables that hide GPUs, such as CUDA_VISIBLE_DEVICES. So if it hides all GPUs, skip them here.
         if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
             found = [one for one in found if one[1] & _DEVICE_TYPE_CPU]
         if not found:
@@ -536,7 +536,7 @@ class OpenClDevice:
         """Takes memory from the pool. The memory is not cleared."""
         pool = self.pool
         try:
-            block = pool.free[1 << (nbytes - 1 | LEAST_POOLED - 1).bit_length()].pop()  # the code of Pool.take(), without the cost of a call
+            block = pool.free[1 << (nbytes - 1 | LEAST_POOLED - 1).bit_length()].pop()  # a copy of Pool.take(), to avoid a function call
             pool.reuses += 1
         except (KeyError, IndexError):
             block = pool.take(nbytes)

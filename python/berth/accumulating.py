@@ -1,4 +1,4 @@
-"""Splits a batch into parts whose gradients add up to those of the whole."""
+"""Splits a batch into parts whose gradients add up to the gradients of the whole batch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["accumulate"]
 
 
 def accumulate(batch: Any, parts: int, *, count: Optional[Count] = None, model: Any = None, over: str = "all", group: Any = None) -> List[Part]:
-    """Splits a batch into a fixed number of parts, for a training loop of your own that steps after the last part.
+    """Splits a batch into a fixed number of parts. For training loops that call the optimizer's step after the last part.
 
     `part.share(loss)` weights the loss of a part, so that the gradients add up to those of the whole batch. docs/python-memory.md has more.
 
@@ -22,11 +22,11 @@ def accumulate(batch: Any, parts: int, *, count: Optional[Count] = None, model: 
     batch, parts : tensor, array, sequence, or a container of them; int
         The batch is split along the first axis, into at least 1 part, and never into more parts than there are items.
     count : callable, optional
-        Takes a part's data and returns the number of items over which the loss of this part is averaged. Without it, all items count.
+        Takes a part's data and returns over how many items the loss of this part is averaged. If it is not given, all items count.
     model : torch.nn.Module, optional
         A SplitWarning names its layers and hooks that see only parts. DistributedDataParallel exchanges gradients only at the last part.
     over : {"all", "rank"}
-        The mean over the items of all ranks, or the mean of the ranks' means, as DistributedDataParallel computes it.
+        "all": the loss is the mean over the items of all ranks. "rank": it is the mean of the ranks' means, which is what DistributedDataParallel computes.
 
     Examples
     --------
@@ -42,8 +42,8 @@ def accumulate(batch: Any, parts: int, *, count: Optional[Count] = None, model: 
         return divided(batch, positive("parts", parts), count)
     group = getattr(model, "process_group", None) if group is None else group
     together = agreement(group) if model is not None and hasattr(model, "no_sync") else Agreement()
-    # A part that contains only padding has no mean and adds nothing, so it is left out. At least one part is kept, because other ranks wait
-    # for this rank's last part.
+    # If a part contains only padding, its loss has no mean and adds nothing, so leave the part out. Keep at least one part, because the
+    # other ranks wait for this rank's last part.
     all_parts = weighed(together.each(pieces), together, over)
     some = [part for part in all_parts if part.items] or all_parts[:1]
     if len(some) > 1 and hasattr(model, "named_modules"):

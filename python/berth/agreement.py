@@ -1,6 +1,6 @@
 """Decisions that all ranks of a job make together.
 
-If a rank repeated a step alone, the other ranks would wait forever in a collective call that it never makes.
+If one rank repeated a step alone, the other ranks would wait forever for this rank in a collective call.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _INTERRUPTED = 10  # sent by a rank that failed in the middle of its step
 
 
 class RankFailed(BerthError):
-    """Another rank of the job failed for a reason other than memory, or in the middle of its step. This rank cannot continue alone."""
+    """Another rank failed for a reason other than memory, or in the middle of its step. This rank cannot continue without that rank."""
 
     may_try_again = False
 
@@ -61,7 +61,7 @@ class Agreement:
         return self._together(value, "SUM")
 
     def each(self, own: Callable[[], Result]) -> Result:
-        """Runs `own` in each rank. If it fails in one rank, the others get a message and raise RankFailed, so that they do not wait forever."""
+        """Runs `own` in each rank. If it fails in one rank, the other ranks raise RankFailed, so that they do not wait forever."""
         if self.ranks == 1:
             return own()
         try:
@@ -79,8 +79,8 @@ class Agreement:
 
 
 def agreement(group: Optional[Any] = None) -> Agreement:
-    """An agreement of the ranks of torch.distributed, if it is initialised. With `group=False`, or without ranks, the agreement contains
-    only this process."""
+    """Returns an Agreement of all ranks of torch.distributed. If `group` is False, or torch.distributed is not initialised, it contains only this
+    process."""
     distributed = getattr(sys.modules.get("torch"), "distributed", None)
     if group is False or distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return Agreement()

@@ -20,7 +20,7 @@ from .sizes import number
 
 __all__ = ["DoesNotFit", "find_batch", "fit_batch"]
 
-if TYPE_CHECKING:  # for the types of the arguments other than the size; type checkers bring typing_extensions along
+if TYPE_CHECKING:  # these types describe the arguments after the size; typing_extensions is part of every type checker
     from typing_extensions import Concatenate, ParamSpec
     Rest = ParamSpec("Rest")
 Given = TypeVar("Given", covariant=True)
@@ -37,14 +37,14 @@ class DoesNotFit(BerthError, MemoryError):
 
 if TYPE_CHECKING:
     class Fitted(Protocol[Rest, Given]):
-        """A function that gets its batch size from `fit_batch`, called with its other arguments."""
+        """The wrapper that `fit_batch` returns for a function. Callers omit the size."""
 
         batch_size: Optional[int]
 
         def __call__(self, *args: Rest.args, **named: Rest.kwargs) -> Given: ...
 
     class FittedMethod(Protocol[Owner, Rest, Given]):
-        """A method that gets its batch size from `fit_batch`; the size comes after `self`."""
+        """The wrapper that `fit_batch` returns for a method whose size is the first argument after `self`. Callers omit the size."""
 
         batch_size: Optional[int]
 
@@ -53,7 +53,8 @@ if TYPE_CHECKING:
         def __get__(self, owner: Owner, kind: Any = None) -> Fitted[Rest, Given]: ...
 
     class FittedAnyhow(Protocol[Given]):
-        """For functions whose size is another parameter called batch_size. The types of the other arguments are not checked."""
+        """The wrapper for a function whose size is not the first argument, but another one called batch_size. Types of the other arguments are not
+        checked."""
 
         batch_size: Optional[int]
 
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
         def __get__(self, owner: Any, kind: Any = None) -> "FittedAnyhow[Given]": ...
 
     class Fits(Protocol):
-        """The result of `fit_batch(start=…)`, which is called with the function."""
+        """The decorator that `fit_batch(start=…)` returns."""
 
         @overload
         def __call__(self, function: Callable[Concatenate[int, Rest], Given]) -> Fitted[Rest, Given]: ...  # type: ignore[overload-overlap]
@@ -73,7 +74,8 @@ if TYPE_CHECKING:
 
 
 class _Sizes:
-    """The sizes that fitted last: one for a plain function, or one for each object of a method. The objects are not kept alive."""
+    """The last sizes that fitted: one size for a function, or one for each object on which a method is called. Only weak references to the objects are
+    kept."""
 
     def __init__(self, method: bool) -> None:
         self._method = method
@@ -117,20 +119,20 @@ def fit_batch(function: None = None, start: int = 128, reduce_batch_size_fn: Opt
 
 def fit_batch(function: Optional[Callable[..., Any]] = None, start: int = 128, reduce_batch_size_fn: Optional[Callable[..., int]] = None, *, least: int = 1,
               policy: str = "halve", report: bool = True, starting_batch_size: Optional[int] = None, group: Any = None) -> Any:
-    """Calls a function with a batch size, and with a smaller one each time memory runs out.
+    """Calls a function with a batch size. Calls it again with a smaller size each time memory runs out.
 
-    The size is the parameter called `batch_size`, else the first argument (in methods the first after `self`). The function restarts with each
-    size, so it must create its loader itself. The next call starts with the size that fitted. docs/python-memory.md has more.
+    The size is passed as the parameter `batch_size`. If there is none, it is the first argument (in methods the first after `self`). Each try calls the
+    function from its start. So create the data loader inside the function. The next call starts with the size that fitted. docs/python-memory.md has more.
 
     Parameters
     ----------
     start, least : int
-        The first size (`starting_batch_size` is another name for it), and the smallest. If the smallest does not fit, DoesNotFit is raised. The first size
-        is multiplied by BERTH_BATCH_SCALE, which `berth run --retries` sets after memory ran out.
+        The first size (also called `starting_batch_size`), and the smallest size. Raises DoesNotFit if the smallest does not fit. The first size is
+        multiplied by BERTH_BATCH_SCALE, which `berth run --retries` sets after memory ran out.
     policy : {"halve", "x0.9"}
-        How to get the next size; `reduce_batch_size_fn`, if given, returns it instead.
+        How the next size is computed. If `reduce_batch_size_fn` is given, that function computes it instead.
     group : torch.distributed group, or False, optional
-        If ranks are initialised, all of them must call the function, and agree on the size at its end. False: this rank calls it alone.
+        If torch.distributed is initialised, all ranks must call the function. False: this rank is independent.
 
     Examples
     --------
@@ -160,7 +162,7 @@ def fit_batch(function: Optional[Callable[..., Any]] = None, start: int = 128, r
         if name in named or len(args) >= places:
             raise InvalidRequest(text("{} gets its {} from fit_batch: omit it in the call", name_of(call), name), hint=f"{name_of(call)}(…)")
         size = sizes.get(getattr(fitted, "batch_size"), args)
-        if not size:  # no garbage collection if a size has fitted before, because it takes longer than most calls
+        if not size:  # collect garbage only in the first call, because that takes longer than most calls
             size = first
             if report and first < whole:
                 print(text("berth: {} starts with a batch of {} instead of {}, because {} is set", name_of(call), first, whole, "BERTH_BATCH_SCALE"),
@@ -271,14 +273,14 @@ def _asked(smaller: Callable[..., int]) -> Callable[[int], int]:
 
 
 def check_result(function: Any, result: Any) -> None:
-    """Refuses a result whose work has not been done yet, such as a generator: the work would be done later, outside the tries."""
+    """Refuses generators and coroutines as results, because their work would be done after the try that must detect a lack of memory."""
     if inspect.isgenerator(result) or inspect.isasyncgen(result) or inspect.iscoroutine(result):
         getattr(result, "close", int)()
         raise _not_restartable(function)
 
 
 def _check_plain(function: Any) -> None:
-    call = getattr(type(function), "__call__", None)  # for a callable object
+    call = getattr(type(function), "__call__", None)  # if `function` is a callable object
     for one in (function, call):
         if inspect.isgeneratorfunction(one) or inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one):
             raise _not_restartable(function)
@@ -319,7 +321,7 @@ def _why(lack: Optional[BaseException]) -> str:
 
 
 def _wait_for_devices() -> None:
-    """Waits until the GPU has done its work, which goes on after the call that sent it."""
+    """Waits until the GPU has finished its work. Calls to a GPU return before their work is done."""
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
     if cuda is not None and cuda.is_available() and cuda.is_initialized():
         cuda.synchronize()
@@ -388,14 +390,14 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
     trial : callable
         Takes a size and runs some steps as a run would: with gradients and the optimizer, on the largest items.
     start, least, most : int
-        The first size to try, and the smallest and largest size that is allowed.
+        The size to try first, the smallest size, and the largest size.
     margin : float
         The fraction by which the largest size is reduced, and the precision of the search. With 0.025, the result is at least 95 % of the largest
         size that fits.
     goal : "size" or "speed"
         With "speed", each size is timed four times, from `least` on; `start` and `margin` are not used.
     group : torch.distributed group, or False, optional
-        As in `fit_batch`: all ranks find the same size.
+        As in `fit_batch`. All ranks find the same size.
 
     Examples
     --------
@@ -418,10 +420,11 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
     _check_plain(trial)
     if goal == "speed":
         return _fastest(trial, least, most, agreement(group))
-    # Bisect on a logarithmic scale, so that small and large sizes need the same number of trials.
+    # Bisect on a logarithmic scale, so that finding a large size takes as many trials as finding a small one.
     fits, fails, size = least - 1, most + 1, start
     lack, together = None, agreement(group)
-    while fails - fits > max(1, math.ceil(fits * margin)) or fits < least < fails:  # `least` is known to fit only after it has been tried
+    # `least - 1` in `fits` is not measured, so `least` itself must be tried
+    while fails - fits > max(1, math.ceil(fits * margin)) or fits < least < fails:
         release_memory()
         result, good = _tried(trial, (size,), {}, together)
         together.each(functools.partial(check_result, trial, result))
@@ -429,7 +432,8 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
             fits = size
         else:
             fails, lack = size, result
-        middle = (fits + fails) // 2 if fails * margin < 2 else math.isqrt(max(fits, 1) * fails)  # near the end, try every single size
+        # if the margin is less than two items, bisect on a linear scale, to reach every size
+        middle = (fits + fails) // 2 if fails * margin < 2 else math.isqrt(max(fits, 1) * fails)
         near = fits < least and fails - least <= max(1, math.ceil(least * margin))
         size = least if near else min(max(middle, fits + 1), fails - 1)
     release_memory()

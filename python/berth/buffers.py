@@ -1,4 +1,4 @@
-"""Buffers that forward passes write, such as running statistics. They are saved, and restored before a pass is repeated."""
+"""Buffers that forward passes write, such as running statistics. Their values are saved, and restored before a pass is repeated."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, Iterable, List, Set, Tuple
 
 __all__ = ["Buffers"]
 
-_LARGE = 1 << 20  # larger buffers (in bytes) are not copied, except those of normalisation layers; only writes to them are detected
+_LARGE = 1 << 20  # buffers of more bytes are not copied, except those of normalisation layers; for these, only writes are detected
 
 
 class Buffers:
-    """The buffers of some models. Small ones and those of normalisation layers are copied. For the others, only writes are detected."""
+    """The buffers of some models. Copies small buffers and those of normalisation layers. For other buffers, only detects whether they were written."""
 
     __slots__ = ("_kept", "_watched")
 
@@ -25,7 +25,8 @@ class Buffers:
                 if training_only and not module.training:
                     continue
                 for name, buffer in module._buffers.items():
-                    if buffer is None or id(buffer) in seen or buffer.is_inference():  # an inference tensor cannot be written
+                    # PyTorch does not allow writes to inference tensors, so skip them
+                    if buffer is None or id(buffer) in seen or buffer.is_inference():
                         continue
                     seen.add(id(buffer))
                     if isinstance(module, norms) or buffer.numel() * buffer.element_size() <= _LARGE:

@@ -1,5 +1,5 @@
-"""The Chinese text of each sentence in the package, beside its English text. The braces are the same in both, in the same order. A number
-in the braces ({1}) is used if Chinese needs another order. scripts/check_messages.py reports missing and unused texts."""
+"""The Chinese text of each sentence in the package, after its English text. Both have the same braces in the same order. If Chinese needs another order,
+the braces contain numbers ({1}). scripts/check_messages.py reports missing and unused texts."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ MESSAGES: Dict[str, str] = {
     "input: a {} is not text or bytes": "input：{} 既不是文本也不是字节串",
     "wait: {!r} is not True or False": "wait：{!r} 既不是 True 也不是 False",
 
-    # the environment, and frameworks
+    # texts about environment variables and frameworks
     "{} has already initialised its devices, and keeps using them": "{} 已初始化其设备，并会继续使用它们",
     "berth.disable_gpu() above the first use of a device; or: berth run --cpu -- python …":
         "把 berth.disable_gpu() 放在首次使用设备之前；或：berth run --cpu -- python …",
@@ -161,7 +161,7 @@ MESSAGES: Dict[str, str] = {
     "one of: {}": "下列之一：{}",
     "one of: torch, jax, tf, cupy": "下列之一：torch、jax、tf、cupy",
 
-    # trying again
+    # texts about trying again
     "berth.{}: {!r:.80} is not a function": "berth.{}：{!r:.80} 不是函数",
     "berth.{} does not take a {}": "berth.{} 不接受 {}",
     "put @{} above @berth.{}": "把 @{} 写在 @berth.{} 上面",
@@ -230,7 +230,7 @@ MESSAGES: Dict[str, str] = {
         "另一个 rank 在更新中途内存耗尽：此后各 rank 的参数可能不一致",
     "start all ranks from the last checkpoint; the other rank's own output says what to change": "让所有 rank 从上一个检查点重新开始；那个 rank 自己的输出说明了要改什么",
 
-    # a step in parts
+    # texts about steps in parts
     "hooks on parameters would see the gradients of each part, not of the whole batch: {}": "参数上的钩子看到的是各部分的梯度，而不是整体的：{}",
     "use split_step, which calls them once; or do their work after the last part": "split_step 只调用它们一次；或在最后一个部分之后再做它们所做的事",
     "backward hooks of layers would see the gradients of each part, not of the whole batch: {}": "层的反向钩子看到的是各部分的梯度，而不是整体的：{}",
@@ -277,7 +277,7 @@ MESSAGES: Dict[str, str] = {
     "it draws random numbers per item, and parts draw different ones": "它为每一项抽取随机数，而各部分抽到的与整批不同",
     "it was not checked whether the loss can be split: {}": "没有检查损失能否拆分：{}",
 
-    # loading and sampling
+    # texts about loading and sampling
     "{} usable cores": "可用核心 {} 个",
     "a quota of {:.1f} cores": "配额为 {:.1f} 个核心",
     "berth: {} workers: {:.1f} batches/s of {} ({}){}": "berth：{} 个 worker：每秒 {:.1f} 批，每批 {} 个（{}）{}",
@@ -305,7 +305,7 @@ MESSAGES: Dict[str, str] = {
     "item {} of length {} alone exceeds the limit of a batch ({} such items)": "第 {} 个条目长 {}，单独一个就超过批的上限（这样的条目有 {} 个）",
     "truncate it, raise the limit, or pass too_long='skip'": "截断它、放宽上限，或 too_long='skip'",
 
-    # training loops of frameworks
+    # texts about frameworks' training loops
     "{}: a {} cannot be called": "{}：{} 不能调用",
     "{}: a {} has no {}()": "{}：{} 没有 {}()",
     "trainer: attach was called for it already": "trainer：已对它调用过 attach",
@@ -353,7 +353,7 @@ MESSAGES: Dict[str, str] = {
     "drift": "偏差",
     "note": "说明",
 
-    # notebooks
+    # texts about notebooks
     "%berth ls, %berth ps, %berth status on|off, or a cell: %%berth run --gpus 1": "%berth ls、%berth ps、%berth status on|off，或单元格：%%berth run --gpus 1",
     "!{} sets {} in a shell that ends with the line: %env {}={} sets it here": "!{} 只在随该行结束的 shell 中设置 {}：%env {}={} 才在这里设置",
     "{} has initialised its devices already, and does not read such variables again: restart the kernel, and set it first":
@@ -375,7 +375,7 @@ MESSAGES: Dict[str, str] = {
     "letters, digits and _: {}": "字母、数字和 _：{}",
     "{}: {!r} with the labels {} cannot be set: {}": "{}：无法设置 {!r}（标签 {}）：{}",
 
-    # profiling
+    # texts about profiling
     "{}: it is a folder": "{}：它是目录",
     "this profile has been used already: create another with berth.profile()": "该 profile 正在使用或已用过：请用 berth.profile() 另建一个",
     "another profile is active; PyTorch supports only one at a time": "另一个 profile 正在使用，而 PyTorch 一次只能有一个",
@@ -395,7 +395,7 @@ MESSAGES: Dict[str, str] = {
     ", which is {:.0%} of the time": "，占时间的 {:.0%}",
     "{:5.0%}  {}  ({} calls)": "{:5.0%}  {}  （{} 次调用）",
 
-    # runs that repeat
+    # texts about reproducible runs
     "nothing": "无",
     "24 MiB of each GPU": "每个 GPU 24 MiB",
     "too late for this process: it already uses a GPU": "对本进程已太晚：GPU 已在使用",
@@ -427,7 +427,7 @@ MESSAGES: Dict[str, str] = {
     "optimizer: the list is empty": "optimizer：列表为空",
     "outputs=True: the loss function returned a {} instead of a loss and an output": "outputs=True：损失函数返回 {}，而不是一个损失和一个输出",
 
-    # berth.torch
+    # texts of berth.torch
     "precision: {!r} is not one of {}": "precision：{!r} 不是下列之一：{}",
     "the model has no parameters, so it is on no device": "模型没有参数，因此不在任何设备上",
     "the model's parameters are already {}: the optimizer would step in that precision": "模型的参数已经是 {}：更新也会以它进行",

@@ -1,7 +1,7 @@
-"""Compares the loss of some items with that of their parts, in forward passes only, to see whether a batch can be split.
+"""Compares the loss of some items with the losses of their parts, to see whether a batch can be split. Runs only forward passes.
 
-The passes run in training mode without dropout, because some losses depend on the batch only in training. If the passes nevertheless draw random
-numbers, they run in eval mode. They write into copies of the model's buffers, which are dropped.
+The passes run in training mode without dropout, because some losses depend on the batch only in training. If the passes nevertheless draw random numbers,
+they run in eval mode. They write to copies of the model's buffers, and the copies are discarded.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class DrawsForItems(CannotCompare):
 
 
 class NotFinite(CannotCompare):
-    """The gradients overflow, as can happen in the first steps with a GradScaler."""
+    """The gradients overflow. With a GradScaler, this can happen in the first steps."""
 
 
 @dataclasses.dataclass
@@ -44,7 +44,7 @@ class Compared:
     Attributes
     ----------
     tells : bool
-        False if all parts have the same mean. Then any weights would pass, and the result says nothing about the next batch.
+        False if all parts have the same mean loss. Then wrong weights would not be noticed, and the result says nothing about the next batch.
     training : bool
         The losses differ in training mode only.
     writes : list of str
@@ -65,8 +65,8 @@ class Compared:
 
     @property
     def may_be_rounding(self) -> bool:
-        """The losses differ by no more than the rounding of terms of size 1, such as normalised advantages. Only a comparison of gradients
-        can decide."""
+        """The losses differ by no more than the rounding error of terms of size 1, such as normalised advantages. Only a comparison of gradients can show
+        whether it is rounding."""
         return self.differs and abs(self.whole - self.parts) <= self.cancelled
 
 
@@ -74,9 +74,9 @@ class Compared:
 class Trial:
     """Some items as a whole, and the same items in parts."""
 
-    model: Any  # the model without its wrapper, such as DistributedDataParallel
+    model: Any  # the model itself, without a wrapper such as DistributedDataParallel
     loss_fn: Callable[[Any, Any], Any]
-    mean: bool  # the loss is the mean over the items, and not their sum
+    mean: bool  # true: the loss is the mean over the items; false: it is their sum
     whole: Part
     pieces: List[Part]
 
@@ -95,7 +95,8 @@ class Trial:
 
 def compared(model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, parts: int, count: Optional[Count], reduction: str,
              calm: Callable[[Any], bool]) -> Optional[Compared]:
-    """Compares the losses. Returns None if there is nothing to compare. An error that occurs with parts in training mode is raised unchanged.
+    """Compares the loss of a batch with the losses of its parts. Returns None if fewer than two parts have items that count. An error of a part in training
+    mode is raised unchanged.
 
     Parameters
     ----------
@@ -129,7 +130,7 @@ def _in_eval(trial: Trial) -> Compared:
         with sys.modules["torch"].no_grad():
             try:
                 found = cast(Compared, _both(trial, held))
-                # Compute the loss again with other random numbers, to see whether the loss depends on them.
+                # Compute the loss again. If it differs from the first result, it depends on random numbers.
                 again = trial.share(trial.whole, trial.loss(trial.whole)[0]) if found.differs else found.whole
             except Exception as why:
                 raise CannotCompare from why
@@ -167,7 +168,7 @@ def without_dropout(model: Any, calm: Callable[[Any], bool]) -> None:
 
 
 def _both(trial: Trial, held: "_Aside") -> Optional[Compared]:
-    """Runs the parts before the whole batch, to detect whether the passes draw random numbers and what they write."""
+    """Runs the parts first, and then the whole batch. Returns None if a part draws random numbers. Detects which buffers the parts write."""
     torch, model = sys.modules["torch"], trial.model
     found, dtypes = [], {one.dtype for one in model.parameters()}
     for part in trial.pieces:
@@ -192,7 +193,7 @@ def _both(trial: Trial, held: "_Aside") -> Optional[Compared]:
 
 
 def computing_types(model: Any, dtypes: Any) -> Any:
-    """The types in which passes compute: those of the parameters and the loss, and the type of autocast."""
+    """The types in which a pass computes: the types of the parameters and the loss, and autocast's type."""
     torch = sys.modules["torch"]
     types = {one for one in dtypes if one.is_floating_point}
     for kind in ("cuda", "cpu"):
@@ -206,8 +207,8 @@ def computing_types(model: Any, dtypes: Any) -> Any:
 
 
 def _tolerance(model: Any, dtypes: Any, loss: Any) -> float:
-    """The relative tolerance. For types as precise as float32: 1e-4 on the CPU, else 1e-3. For others: the rounding of the loss's type plus half that
-    of the least precise type used, because errors average out over many numbers."""
+    """The tolerance for the relative difference. If all types are as precise as float32: 1e-4 on the CPU, 1e-3 on other devices. If not: the rounding error
+    of the loss's type, plus half that of the least precise type. Half, because errors average out over many numbers."""
     torch = sys.modules["torch"]
     coarse = max(torch.finfo(one).eps for one in computing_types(model, {*dtypes, loss}))
     if coarse < 1e-6:
@@ -230,8 +231,8 @@ def _saving_nothing() -> ContextManager[Any]:
 
 @contextlib.contextmanager
 def _not_zero(model: Any) -> Iterator[bool]:
-    """A context in which parameters that are all zeros, such as those of a new head, have random values. Otherwise the loss might not
-    depend on the items."""
+    """A context in which parameters that are all zeros, such as those of a new head, get random values. With zeros, the loss might not depend on the
+    items."""
     torch = sys.modules["torch"]
     with torch.no_grad():
         zeros = [one for one in model.parameters() if one.is_floating_point() and one.numel() and not bool(one.any())]
@@ -251,7 +252,7 @@ def _not_zero(model: Any) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def aside(model: Any) -> Iterator["_Aside"]:
-    """A context in which passes write into copies of the buffers, which are dropped at the end."""
+    """A context in which passes write to copies of the buffers. The copies are discarded at the end."""
     held = _Aside(model)
     try:
         held.begin()

@@ -24,7 +24,8 @@ _FEW = 1 << 16     # the most numbers of a gradient that are compared; of a larg
 _SCALE = 0.7       # not a power of two, so that rounding is different
 _NOISE = 6.0       # the tolerance, as a multiple of the rounding that was measured
 _RANDOM = 0.2      # a larger relative difference is not rounding, but different random numbers
-_SCALED = (1.0, 2.0 ** -8, 2.0 ** -16, None)  # factors for the loss of a scaled model, tried in this order if gradients overflow; None: the loss is not scaled
+# factors for a loss that a GradScaler scales; a smaller one is tried if gradients overflow; None: do not scale
+_SCALED = (1.0, 2.0 ** -8, 2.0 ** -16, None)
 _OFFSETS = 4       # groups of items that are tried until two parts have items that count
 
 
@@ -37,7 +38,7 @@ class ComparedGradients:
     error : float
         The difference of all parameters together, relative to the gradient of the whole.
     worst : str
-        The parameter that differs most, relative to its tolerance.
+        Name of the parameter whose difference is the largest multiple of its tolerance.
     tells : bool
         False if the parts have the same gradient; then any weights would pass.
     """
@@ -87,11 +88,11 @@ def _trial(model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, items: in
 
 
 class _Passes:
-    """Runs backward passes. Removes their gradients again, and keeps only a few numbers of each."""
+    """Runs backward passes. After each pass, removes the gradients from the parameters and keeps only some of their numbers."""
 
     def __init__(self, trial: Trial, parameters: List[Any], scaled: Callable[[Any], Any]) -> None:
         self.trial, self._scaled = trial, scaled
-        self.factor: Optional[float] = 1.0  # one of _SCALED
+        self.factor: Optional[float] = 1.0  # the current factor from _SCALED
         self._known = {id(one): one for one in [*trial.model.parameters(), *parameters] if one.requires_grad}
         self._before: Dict[int, Any] = {}
         self._where: Dict[int, Any] = {}
@@ -116,7 +117,7 @@ class _Passes:
         return names.get(key) or "×".join(map(str, self._known[key].shape))
 
     def of(self, part: Any, factor: float) -> Optional[Dict[int, Any]]:
-        """The gradient of this part's loss times a factor; None if the loss has no gradient."""
+        """The gradient of `factor` times this part's loss, or None if the loss has no gradient."""
         sys.modules["torch"].clear_autocast_cache()
         loss = self.trial.loss_fn(self.trial.model, part.data)
         check_number(loss)
@@ -138,7 +139,7 @@ class _Passes:
         found = {}
         for held, grad, was in zip(there, gradients, before):
             leaf = held()
-            if leaf is not None:  # skip a gradient of a tensor that the loss itself created
+            if leaf is not None:  # otherwise the tensor existed only inside the loss function
                 self._known[id(leaf)], self._before[id(leaf)] = leaf, was
                 leaf.grad = grad
         for key, leaf in self._known.items():
@@ -181,7 +182,7 @@ def _sum(one: Gradient, other: Gradient, factor: float = 1.0) -> Gradient:
 def _compared(passes: _Passes, held: Any, training: bool) -> Optional[ComparedGradients]:
     """Compares. Returns None if random numbers are drawn. The error is NaN if gradients are not finite."""
     found: Optional[ComparedGradients] = None
-    for passes.factor in _SCALED:  # in the first steps, the scale of a GradScaler may be too large, so try smaller ones
+    for passes.factor in _SCALED:  # the scale of a new GradScaler may be too large, so try smaller factors
         found = _compared_once(passes, held, training)
         if found is None or not math.isnan(found.error):
             break
@@ -203,8 +204,8 @@ def _compared_once(passes: _Passes, held: Any, training: bool) -> Optional[Compa
         if not held.is_calm():
             return None
         held.begin()
-    # Compute the gradient of the same items again, with a loss of another scale: the difference is rounding. In eval mode, random numbers
-    # are not restored, so they also contribute to it.
+    # Compute the gradient of the same items again, with the loss multiplied by _SCALE. The difference is rounding. In eval mode, random
+    # numbers are not restored, so they contribute to the difference too.
     again = passes.of(trial.whole, _SCALE)
     if again is None:
         return nothing
@@ -234,7 +235,7 @@ def _judged(passes: _Passes, whole: Gradient, rounding: Gradient, shares: List[G
         over = float(one.norm()) / allowed if allowed else 0.0
         if not over <= excess:  # written so that NaN counts as the largest excess
             worst, excess = passes.name_of(key), over if math.isfinite(over) else math.inf
-    # Check whether wrong weights would have been detected.
+    # Compute whether this comparison would have noticed wrong weights.
     weights = [trial.weight(part) for part in trial.pieces]
     apart = _norm(_sum({key: one / weights[0] for key, one in first.items()}, second, -1.0 / weights[1]))
     tells = apart * min(weights) / 2 > (_NOISE * noise + 2 * base) * size

@@ -1,10 +1,10 @@
-"""A lease for each worker of Dask, so that every worker sees a GPU of its own.
+"""Takes a lease for each Dask worker, so that each worker sees only its own GPU.
 
     client.register_plugin(berth.dask.WorkerLease(gpus=1))
 
     dask worker tcp://scheduler:8786 --nworkers 2 --preload berth.dask --gpus 1
 
-A worker must be a process of its own, as with `LocalCluster(processes=True)`. The lease ends with the worker. Importing this module loads Dask.
+Each worker must be a separate process, for example with `LocalCluster(processes=True)`. The lease ends with the worker. Importing this module loads Dask.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ class WorkerLease(WorkerPlugin):
     gpus, memory, share, cpus, devices, wait
         As in `berth.lease`, for each worker.
     name : str
-        The name in `berth jobs`. Without it: "dask" and the worker's name.
+        The name in `berth jobs`. By default, it is "dask" and the worker's name.
 
     Raises
     ------
     Refused
-        From `client.register_plugin`: a worker did not get its lease within `wait` seconds, or is not a process of its own. GPUs are then hidden from it.
+        Raised by `client.register_plugin`. A worker did not get its lease within `wait` seconds, or it is not a separate process. Such a worker sees no
+        GPUs.
     """
 
     name = "berth"

@@ -1,4 +1,4 @@
-"""`berth doctor` for programs: what prevents the use of a GPU, the evidence, and the fix."""
+"""`berth doctor` as a function: what prevents the use of a GPU, the evidence, and the fix."""
 
 from __future__ import annotations
 
@@ -49,21 +49,21 @@ def _words(value: Any) -> Tuple[str, ...]:
 
 
 def doctor(*files: Union[str, "os.PathLike[str]"], python: Optional[str] = None, static: bool = False) -> Diagnosis:
-    """Examines the environment of this interpreter, or files. Does not run the interpreter or the files.
+    """Examines the environment of an interpreter, or files. Runs neither of them.
 
     Parameters
     ----------
     files : path
-        Scripts, notebooks, Dockerfiles or requirements; their lines are read.
+        Scripts, notebooks, Dockerfiles or requirements files, which are read line by line.
     python : path, optional
-        Another interpreter than this one.
+        The interpreter to examine. By default, it is the one that runs this code.
     static : bool
-        True: only files; no driver library is called.
+        If True, only reads files, and calls no driver library.
 
     Raises
     ------
     NotFound
-        There is no such file.
+        A file does not exist.
     """
     try:
         words: List[str] = ["doctor", *map(os.fsdecode, files), "--python", os.fsdecode(python or sys.executable)]

@@ -13,9 +13,9 @@ __all__ = ["EarlierSteps"]
 
 
 class EarlierSteps:
-    """What is known from earlier steps with a model."""
+    """What earlier steps with one model have shown."""
 
-    _FIRST, _MOST = 16, 1024  # after this many steps, larger parts are tried again: the first interval, and the longest one
+    _FIRST, _MOST = 16, 1024  # number of steps until larger parts are tried again: at first, and at most
 
     def __init__(self) -> None:
         self.items = 0  # size of a part that fitted; 0: memory has not run out yet
@@ -60,8 +60,8 @@ class EarlierSteps:
 
 @dataclasses.dataclass
 class _Compared:
-    """A loss that was compared with the losses of its parts. It is compared with the first batch that is split, and again with the first
-    batch whose parts have different counts."""
+    """A loss function that was compared with the losses of parts. The first batch that is split is compared, and later the first batch whose parts have
+    different counts."""
 
     functions: Looked
     unequal: bool = False
@@ -70,8 +70,8 @@ class _Compared:
     last: int = 0
 
     def covers(self, batch: Any) -> bool:
-        """Whether a batch whose parts have equal counts needs no comparison. It needs none if its labels and mask have only kinds of padding that
-        compared batches had, too. The 2nd, 4th, 8th, … batch is compared anyway, because padding may be expressed in another way."""
+        """Whether a batch whose parts have equal counts needs no comparison: an earlier compared batch had the same kinds of padding in labels and mask.
+        The 2nd, 4th, 8th, … batch is compared in any case, because padding may be expressed in other ways."""
         self.steps += 1
         return kinds_of(batch) in self.kinds and self.steps < 2 * self.last
 

@@ -1,4 +1,4 @@
-"""Environment variables that frameworks read when they load. They have no effect later."""
+"""Environment variables that frameworks read when they load. A later change has no effect."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from .frameworks import has_chosen, jax_has_devices, needed
 from .language import text
 from .leases import request_of
 
-# For Intel GPUs, this sets the same variable as `berth run --cpu`. SYCL, which PyTorch uses, has such a variable; Level Zero has none.
+# The variables that `berth run --cpu` sets. ONEAPI_DEVICE_SELECTOR hides Intel GPUs from SYCL, which PyTorch uses. Level Zero has no such
+# variable.
 _HIDES = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1", "ROCR_VISIBLE_DEVICES": "-1", "ONEAPI_DEVICE_SELECTOR": "*:cpu", "JAX_PLATFORMS": "cpu",
           "PJRT_DEVICE": "CPU"}
 
 
 def env(gpus: Optional[int] = None, *, memory: Union[int, str, None] = None, cpus: Optional[int] = None) -> Dict[str, Optional[str]]:
-    """Returns the variables that `berth run` would set: {name: value}, with None for a variable that it would remove.
+    """Returns the variables that `berth run` would set, as {name: value}. The value is None if `berth run` would remove the variable.
 
-    Nothing is set, and nothing is leased.
+    Sets no variable, and takes no lease.
 
     Parameters
     ----------
@@ -37,21 +38,21 @@ def env(gpus: Optional[int] = None, *, memory: Union[int, str, None] = None, cpu
 
 
 def disable_gpu(framework: Optional[str] = None) -> None:
-    """Hides GPUs of NVIDIA, AMD and Intel, and TPUs. This affects libraries that this process loads later, or only one framework.
+    """Hides GPUs of NVIDIA, AMD and Intel, and TPUs. Affects all libraries that this process loads later. With `framework`, affects only that framework.
 
-    Programs that call Intel's Level Zero or OpenCL directly still see Intel's GPU; no variable hides it from them.
+    Code that calls Level Zero or OpenCL directly still sees Intel's GPU, because these have no such variable.
 
     Parameters
     ----------
     framework : {"tensorflow", "jax"}, optional
-        Hides them from this framework alone; others still use them. TensorFlow is imported for this.
+        Hides the devices from this framework only. "tensorflow" imports TensorFlow.
 
     Raises
     ------
     TooLate
         A framework or a driver has initialised its devices already, and would continue to use them.
     Unsupported
-        This framework has no such switch of its own.
+        The devices cannot be hidden from this framework only.
     """
     if framework is not None:
         return _disable_in(framework)
@@ -72,7 +73,7 @@ def _disable_in(framework: str) -> None:
         try:
             for kind in ("GPU", "TPU"):
                 config.set_visible_devices([], kind)
-        except RuntimeError as why:  # the framework does not allow changes after initialisation
+        except RuntimeError as why:  # TensorFlow does not allow this change after it has initialised its devices
             raise _too_late("TensorFlow") from why
     elif framework == "jax":
         if jax_has_devices():

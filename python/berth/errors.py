@@ -13,17 +13,17 @@ __all__ = [
 
 
 class BerthError(Exception):
-    """An error that Berth reports. All of Berth's exceptions inherit from this class.
+    """The base class of Berth's exceptions.
 
     Attributes
     ----------
     id : str
         The identifier, such as "E0412". docs/errors.md lists all of them.
     hint : str
-        The commands that fix it, one per line; "" if there is none.
+        Commands that fix the error, one per line; "" if none is known.
     """
 
-    usual_id = ""  # the id if the error is raised without one
+    usual_id = ""  # the id if the caller passes none
     may_try_again = True  # False: do not retry, even if memory ran out
 
     def __init__(self, message: str, id: str = "", hint: str = "") -> None:
@@ -38,7 +38,7 @@ class BerthError(Exception):
             said = f"{first} ({self.id})" + (f"\n{rest}" if rest else "")
         if not self.hint:
             return said
-        more = "\n" + " " * width(text("hint: {}", ""))  # align further lines with the first one
+        more = "\n" + " " * width(text("hint: {}", ""))  # indent the hint's further lines to align them with its first line
         return f"{said}\n" + text("hint: {}", self.hint.replace("\n", more))
 
 
@@ -49,15 +49,15 @@ class InvalidRequest(BerthError, ValueError):
 
 
 class NotFound(BerthError, LookupError):
-    """There is no such device, job or file."""
+    """A device, job or file with this name does not exist."""
 
 
 class NoDevice(BerthError):
-    """This machine has no such device, or fewer than requested."""
+    """This machine has no device of the requested kind, or too few."""
 
 
 class Refused(BerthError):
-    """The device exists, but others use it or a limit forbids it."""
+    """The device exists, but others are using it, or a limit forbids its use."""
 
 
 class BrokerUnavailable(BerthError):
@@ -83,15 +83,15 @@ class TooLate(BerthError, RuntimeError):
 
 _OPTION = re.compile(r"--(cpus?|gpus|memory|share|devices)(?: ([^\s-]\S*))?\s+")
 _RUN = re.compile(rf"berth run ((?:{_OPTION.pattern})+)…")
-_ONLY_A_COMMAND = "berth run --or-cpu-after"  # has no counterpart in Python, where the caller waits or requests the CPU itself
+_ONLY_A_COMMAND = "berth run --or-cpu-after"  # a hint without a counterpart in Python, so it is removed
 _LEASE = re.compile(r"berth lease --gpus (\d+)")
 
 
 def in_python(problem: BerthError, call: str, in_own_lease: bool = False) -> BerthError:
-    """The same problem, with a hint for Python.
+    """Rewrites the error's hint for Python.
 
-    Options of `berth run` become arguments of `call`. Options that Python has no argument for are left out. `berth lease` becomes `berth.lease` if
-    `in_own_lease`: the lease around this call is this process's own.
+    Options of `berth run` become arguments of `call`. Hints that only the command line has are left out. If `in_own_lease`, the process has its own lease,
+    so `berth lease` becomes `berth.lease`.
     """
     def said(line: "re.Match[str]") -> str:
         wishes = ["gpus=0" if name == "cpu" else f"{name}={value if value.isdecimal() else repr(value)}" for name, value in _OPTION.findall(line[1])]

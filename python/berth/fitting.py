@@ -29,15 +29,15 @@ __all__ = ["BackwardResult", "Loss", "Passes", "agreement_of", "backward_in_part
 Loss = Callable[[Any, Any], Any]
 _FITS, _SPLIT, _TOO_LARGE, _REFUSED = 0, 1, 2, 8
 _CHOICES = ("refuse", "warn", "allow")
-# What earlier steps have shown, for each model.
+# For each model, what earlier steps with it have shown.
 _known: MutableMapping[Any, EarlierSteps] = weakref.WeakKeyDictionary()
 
 
 @dataclasses.dataclass
 class Passes:
-    """What stays the same in all tries of one batch.
+    """What does not change between the tries of one batch.
 
-    `optimizers` is empty if the caller steps. Then existing gradients are kept, and those of the batch are added.
+    `optimizers` is empty if the caller calls the optimizer's step. Then the batch's gradients are added to existing ones.
     """
 
     model: Any
@@ -57,7 +57,7 @@ class Passes:
     before_split: Optional[Callable[["Passes"], None]] = None  # called before the first split; may set `reduction` and `count`
 
     def loss_of(self, model: Any, data: Any) -> Any:
-        """Returns the loss without the output that `loss_fn` may return with it."""
+        """Returns only the loss. With `outputs`, `loss_fn` returns (loss, output)."""
         return self._pair(model, data)[0] if self.outputs is not None else self.loss_fn(model, data)
 
     def _pair(self, model: Any, data: Any) -> Any:
@@ -83,21 +83,20 @@ class Passes:
     def gradients(self, pieces: List[Part]) -> float:
         """Runs all parts, and returns this rank's share of the loss."""
         total: Any = 0.0
-        # Clear autocast's cache. It may contain copies of weights that were made without gradients (by the comparison), or before the last
-        # step.
+        # Clear autocast's cache of converted weights. Those may be from before the last step, or made without gradients by the comparison.
         sys.modules["torch"].clear_autocast_cache()
         if self.outputs is not None:
             self.outputs.clear()
         with self.quiet(), self.hooks.off():
             for part in pieces:
                 if not part.items:
-                    continue  # the part is only padding, so its mean would be NaN
+                    continue  # the part contains only padding, so its mean would be NaN
                 total = total + (self._of_part(part) if self.one is None else self.one(part, self))
         self.hooks.of_tensors()
         return float(total)
 
     def _of_part(self, part: Part) -> Any:
-        """Runs the forward and backward pass of a part; returns what it adds to the loss."""
+        """Runs the forward and backward pass of a part, and returns what the part adds to the loss."""
         if self.outputs is None:
             loss = self.loss_fn(self.model, part.data)
         else:
@@ -118,7 +117,7 @@ class Passes:
         return share.detach()
 
     def exchange(self, loss: float) -> float:
-        """Sums gradients over all ranks. This works in place, so it needs no extra memory. Returns the sum of the losses."""
+        """Sums the gradients over all ranks, in place, so it needs no extra memory. Returns the sum of the losses."""
         torch, together = sys.modules["torch"], self.together
         if together.ranks == 1:
             return loss
@@ -141,7 +140,7 @@ def _zeros(parameters: List[Any]) -> None:
 
 
 def _detached(output: Any) -> Any:
-    """The output, detached from the graph of the backward pass."""
+    """The same output, with each tensor detached from the autograd graph."""
     if sys.modules["torch"].is_tensor(output):
         return output.detach()
     if isinstance(output, dict):
@@ -161,8 +160,8 @@ def _put_back(buffers: Buffers) -> None:
 
 
 def _share_buffers(torch: Any, model: Any, together: Agreement) -> None:
-    """Copies the first rank's buffers to all ranks, as DistributedDataParallel does at the start of a pass. At this point all ranks are
-    sure to take part."""
+    """Copies the first rank's buffers to all ranks, as DistributedDataParallel does at the start of a pass. Done here, because all ranks take part at this
+    point, but perhaps not later."""
     if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
         return
     if together.ranks > 1 and getattr(model, "broadcast_buffers", False):
@@ -239,9 +238,9 @@ def _try(step: Passes, pieces: List[Part]) -> Tuple[int, Any]:
 
 
 def _check(step: Passes, parts: int, allowed: Tuple[str, str], known: EarlierSteps, lack: Optional[BaseException]) -> None:
-    """Compares the batch with its parts. With a count, this is done for the first batch that is split with this loss and count, and for the first one
-    whose parts have different counts. Without a count, it is done for each batch. If one rank refuses, all ranks refuse. The lack of memory becomes
-    the cause of the refusal, so that a surrounding `fit_batch` continues with a smaller batch."""
+    """Compares the batch with its parts. If there is a count, compares the first batch that is split, and the first batch whose parts have different
+    counts. If there is none, compares each batch. If one rank refuses, all ranks refuse. The lack of memory is the cause of the exception, so that a
+    surrounding `fit_batch` continues with a smaller batch."""
     before_split = step.before_split
     if before_split is not None:
         step.together.each(lambda: before_split(step))
@@ -286,7 +285,7 @@ def agreement_of(model: Any) -> Agreement:
     Raises
     ------
     InvalidRequest
-        It is not a torch.nn.Module.
+        The model is not a torch.nn.Module.
     """
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(model, torch.nn.Module):
@@ -312,7 +311,7 @@ def check_model(model: Any, together: Agreement) -> None:
 
 
 def first_parts(model: Any, batch: Any, parts: Optional[int]) -> Tuple[EarlierSteps, Tuple[int, int]]:
-    """What earlier steps of the model have shown, and in how many parts to try its next batch first."""
+    """What earlier steps of the model have shown, and the number of parts to try first with this batch."""
     known = _known.setdefault(inner(model), EarlierSteps())
     return known, (positive("parts", parts), 0) if parts is not None else known.parts(length_of(batch))
 
@@ -324,11 +323,11 @@ class BackwardResult:
     Attributes
     ----------
     loss : float
-        The mean over the items that count, of all ranks.
+        The mean over the items of all ranks that count.
     items : int or float
-        How many items of this rank count.
+        The number of this rank's items that count.
     parts : int
-        Into how many parts the batch was split; 1 if it was not.
+        The number of parts; 1 if the batch was not split.
     tries : int
         1 if memory did not run out.
     """
@@ -343,17 +342,17 @@ def backward_in_parts(model: Any, loss_fn: Loss, batch: Any, *, backward: Option
                       one: Optional[Callable[[Part, Passes], Any]] = None, before_split: Optional[Callable[[Passes], None]] = None, scaler: Any = None,
                       parts: Optional[int] = None, count: Optional[Count] = None, reduction: str = "mean", batch_norm: str = "refuse",
                       in_batch: str = "refuse", over: str = "all", report: bool = True) -> BackwardResult:
-    """The forward and backward pass of a batch; the caller steps. If memory runs out, the batch is split.
+    """Runs the forward and backward pass of a batch. If memory runs out, splits the batch. The caller calls the optimizer's step.
 
-    The gradients of the batch are added to existing ones, as `loss.backward()` does. During the tries, both sets of gradients exist, so to add up the
-    gradients of several batches takes memory for one more set. Ranks exchange the gradients of each batch.
+    The gradients of the batch are added to existing ones, as `loss.backward()` does. If there are gradients of earlier batches, memory must hold them and
+    the gradients of this batch. Ranks exchange the gradients of each batch.
 
     Parameters
     ----------
     backward : callable, optional
         Called with the loss of each part in place of `loss.backward()`.
     one : callable, optional
-        Does the passes of a part, and returns what the part adds to the loss. `loss_fn` is then only used to check that the batch can be split.
+        Runs the passes of a part, and returns what the part adds to the loss. `loss_fn` is then used only to check whether the batch can be split.
     before_split : callable, optional
         Called before each comparison and each try in parts. It may set `reduction` and `count`.
     """

@@ -14,8 +14,8 @@ from .language import text
 
 
 def initialised() -> Optional[str]:
-    """The name of a loaded framework that has initialised a GPU. After that, variables no longer select the devices that the framework
-    sees."""
+    """The name of a loaded framework that has initialised a GPU. From then on, the framework ignores changes of environment variables that select
+    devices."""
     torch = sys.modules.get("torch")
     if torch is not None and getattr(getattr(torch, "cuda", None), "is_initialized", bool)():
         return "PyTorch"
@@ -44,13 +44,13 @@ def tensorflow_has_devices() -> bool:
 
 # Drivers with a function that fails if the driver is not initialised in this process. Calling the function does not initialise it.
 _ASKED = (("CUDA", "libcuda.so.1", "cuDeviceGetCount"), ("Level Zero", "libze_loader.so.1", "zeDriverGet"))
-# Drivers without such a function. An initialised driver is recognised by the device file that it has open.
+# Drivers without a function to ask. Such a driver is initialised if the process has this device file open.
 _OPENS = (("ROCm", "libhsa-runtime64.so.1", "/dev/kfd"), ("OpenCL", "libnvidia-opencl.so.1", "/dev/nvidia"), ("OpenCL", "libigdrcl.so", "/dev/dri/render"))
 
 
 def has_chosen() -> Optional[str]:
-    """The name of a framework or driver that has already read which devices it may see, and will not read it again. Counting devices is enough for
-    that (`torch.cuda.is_available()`). Drivers are checked too, for frameworks that are not known here.
+    """The name of a framework or driver that has already read which devices are visible, and ignores later changes. Counting devices, as
+    `torch.cuda.is_available()` may do, is enough. The check of drivers covers frameworks that Berth does not know.
     """
     xpu = getattr(sys.modules.get("torch"), "xpu", None)
     if getattr(xpu, "is_initialized", bool)():
@@ -108,7 +108,7 @@ def needed(module: str, what: str, package: str = "") -> Any:
     Raises
     ------
     Unsupported
-        It is not installed.
+        The module is not installed.
     """
     try:
         return importlib.import_module(module)
@@ -132,10 +132,11 @@ def sees_gpu(torch: Any) -> bool:
 
 
 def _xla(torch: Any) -> Any:
-    """PyTorch/XLA's device; None if it is not installed or has only the CPU."""
+    """The device of PyTorch/XLA, or None if it is not installed or has only the CPU."""
     try:
         torch_xla = importlib.import_module("torch_xla")
-        make = getattr(torch_xla, "device", None) or importlib.import_module("torch_xla.core.xla_model").xla_device  # the function of older versions
+        # older versions have xla_device() instead of device()
+        make = getattr(torch_xla, "device", None) or importlib.import_module("torch_xla.core.xla_model").xla_device
         kind = importlib.import_module("torch_xla.runtime").device_type()
         return make() if kind not in (None, "CPU") else None
     except (ImportError, RuntimeError):  # RuntimeError: the runtime has no such device
@@ -143,8 +144,7 @@ def _xla(torch: Any) -> Any:
 
 
 def _of_torch(name: str) -> Callable[[Any], Any]:
-    """Returns a function that finds PyTorch's device of this name. The function returns None if this build of PyTorch does not support the
-    device or finds none."""
+    """Returns a function that returns PyTorch's device of this name. It returns None if PyTorch was built without this device or finds none."""
     def found(torch: Any) -> Any:
         module = getattr(torch.backends if name == "mps" else torch, name, None)  # older versions do not have xpu and mps
         return torch.device(name) if getattr(module, "is_available", bool)() else None
@@ -160,14 +160,13 @@ def _of_jax(platform: str) -> Callable[[Any], Any]:
     return found
 
 
-# Vendors, and the framework's device for them, in the order in which they are tried.
+# For each group of vendors, a function that finds the framework's device. They are tried in this order.
 _TORCH = ((("nvidia", "amd"), _of_torch("cuda")), (("intel",), _of_torch("xpu")), ((), _of_torch("mps")), (("google",), _xla))
 _JAX = ((("nvidia", "amd"), _of_jax("gpu")), (("intel",), _of_jax("xpu")), (("google",), _of_jax("tpu")))
 
 
 def _first(vendors: Collection[str], ways: Any, module: Any, name: str) -> Any:
-    """The framework's device for one of these vendors; for vendors that are not in the table, any device. None, with a warning, if the
-    framework finds none."""
+    """The framework's device for one of these vendors. If no vendor is in the table: any device. If the framework finds none: None, with a warning."""
     if not vendors:
         return None
     known = {vendor for some, _ in ways for vendor in some}

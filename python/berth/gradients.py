@@ -1,7 +1,7 @@
 """Records the gradients before the backward passes of a try, and restores them if memory runs out.
 
-Nothing is copied, because memory is short. A parameter that had no gradient has none again; a gradient of zeros is set to zeros again. For each
-existing gradient, one number tells whether it was zeros. If a backward pass adds in place to a nonzero gradient, that cannot be undone.
+Gradients are not copied, because memory is scarce. If a parameter had no gradient, its gradient is removed. If a gradient was all zeros, it is set to zeros
+again. One number per gradient records whether it was all zeros. If a backward pass adds in place to a nonzero gradient, that cannot be undone.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ __all__ = ["Gradients", "leaves"]
 class _Noted(NamedTuple):
     parameter: Any
     before: Any   # its gradient before the pass, or None
-    version: int  # how often the gradient had been written
+    version: int  # the gradient's version, which PyTorch increments at each write
     size: Any     # the sum of its absolute values; None if not computed
-    written: int  # how often the parameter had been written
+    written: int  # the parameter's version, which PyTorch increments at each write
 
 
 class Gradients:
@@ -69,14 +69,15 @@ def _nothing(sparse: Any) -> Optional[int]:
 
 
 def _sizes(tensors: List[Any]) -> List[Any]:
-    """The sum of the absolute values of each tensor; 0 means all zeros. On a GPU, this does not wait for the result."""
+    """The sum of the absolute values of each tensor; 0 means all zeros. On a GPU, returns before they are computed."""
     torch = sys.modules["torch"]
     if not tensors:
         return []
     with torch.no_grad():
         try:
             return list(torch._foreach_norm(tensors, 1))
-        except (AttributeError, RuntimeError, TypeError):  # PyTorch is too old, or it cannot process these kinds of tensors in one call
+        # this PyTorch has no such function, or the function does not support such tensors
+        except (AttributeError, RuntimeError, TypeError):
             return [one.abs().sum() for one in tensors]
 
 

@@ -1,5 +1,5 @@
-"""Hooks on gradients of parameters. They are called once with the gradient of the whole batch, because a hook that clips or steps would give another
-result with the gradient of each part.
+"""Hooks on gradients of parameters. A hook that clips or steps would give wrong results with the gradient of each part. So each hook is called only once,
+with the gradient of the whole batch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Hooks:
 
     @contextlib.contextmanager
     def off(self) -> Iterator[None]:
-        """A context without the hooks, for backward passes."""
+        """A context in which the hooks are removed, so that backward passes do not call them."""
         held = [(hooks, dict(hooks)) for _, hooks in (*self._of_tensors, *self._after)]
         for hooks, _ in held:
             hooks.clear()

@@ -1,4 +1,4 @@
-"""A lease for each worker process of joblib, so that every worker sees a GPU of its own.
+"""Takes a lease for each worker process of joblib, so that each worker sees only its own GPU.
 
     with berth.joblib.leases(gpus=1):
         results = joblib.Parallel(n_jobs=2)(joblib.delayed(train)(x) for x in parameters)
@@ -41,9 +41,11 @@ class _Backend(LokyBackend):  # type: ignore[misc]
 
 @contextlib.contextmanager
 def leases(**wishes: Any) -> Iterator[None]:
-    """Inside the block, each worker of `joblib.Parallel` takes a lease when it starts. With `n_jobs=1`, this process takes it.
+    """Inside the block, each worker of `joblib.Parallel` takes a lease when it starts. With `n_jobs=1`, there are no workers, so this process takes a
+    lease.
 
-    At the end of the block the workers end, and with them their leases. Workers beyond the number of free GPUs wait for one, while the others do the tasks.
+    At the end of the block, the workers and their leases end. If there are more workers than free GPUs, the surplus workers wait for a GPU, and the others
+    do the tasks.
 
     Parameters
     ----------

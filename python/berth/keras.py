@@ -1,4 +1,4 @@
-"""Mixed precision for Keras 3, chosen by the device and the back end.
+"""Mixed precision for Keras 3. Device and back end determine the precision.
 
     mixed = berth.keras.amp()                                  # before the layers are made
     model = keras.Sequential([...])
@@ -24,18 +24,18 @@ _POLICIES = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16", "fp32": "float32
 
 @dataclasses.dataclass(frozen=True)
 class KerasAmp:
-    """What `amp` chose.
+    """The precision that `amp` chose.
 
     Attributes
     ----------
     precision : str
         "bf16", "fp16" or "fp32".
     policy : str
-        Keras's name: "mixed_bfloat16", "mixed_float16" or "float32". Variables are float32 with all of them.
+        Keras's dtype policy: "mixed_bfloat16", "mixed_float16" or "float32". Variables are float32 with each policy.
     device : str
         "gpu", "tpu" or "cpu".
     why : str
-        Why this precision.
+        The reason for this precision.
     """
 
     precision: str
@@ -44,8 +44,8 @@ class KerasAmp:
     why: str
 
     def optimizer(self, optimizer: Any) -> Any:
-        """Returns the optimizer; with fp16, wrapped in a LossScaleOptimizer. `model.compile` does this itself, but your own training loop
-        must call this method."""
+        """Returns the optimizer. With fp16, wraps it in a LossScaleOptimizer. `model.compile` does this by itself, but a training loop of your own must
+        call this method."""
         if self.precision != "fp16":
             return optimizer
         kind = needed("keras", "keras.amp").optimizers.LossScaleOptimizer
@@ -53,19 +53,19 @@ class KerasAmp:
 
 
 def amp(precision: str = "auto") -> KerasAmp:
-    """Sets the global dtype policy of Keras: bf16 where the device has it, else fp16 with loss scaling, else fp32.
+    """Sets the global dtype policy of Keras: bf16 if the device supports it. If not: fp16 with loss scaling, or fp32 if the device supports neither.
 
-    Layers read the policy when they are made, so call it before. It works with the back ends TensorFlow, JAX and PyTorch.
+    Call this before you create layers, because they read the policy when they are created. The back ends TensorFlow, JAX and PyTorch are supported.
 
     Parameters
     ----------
     precision : {"auto", "bf16", "fp16", "fp32"}
-        "auto" on the CPU is fp32: most CPUs do not support bf16 in hardware, and are slower with it.
+        On the CPU, "auto" is fp32, because most CPUs have no instructions for bf16 and are slower with it.
 
     Raises
     ------
     Unsupported
-        Keras is missing or older than 3, or the device has no such precision.
+        Keras is missing or older than 3, or the device does not support this precision.
 
     Examples
     --------
@@ -94,7 +94,7 @@ Capability = Optional[Tuple[int, int]]
 
 
 def _device(backend: str) -> Tuple[str, Capability]:
-    """The kind of the back end's first device, and the compute capability if it is an NVIDIA GPU. AMD's GPUs have none."""
+    """The kind of the back end's first device. For an NVIDIA GPU also its compute capability; None for other devices."""
     way = {"tensorflow": _of_tensorflow, "jax": _of_jax, "torch": _of_torch}.get(backend)
     return way(importlib.import_module(backend)) if way is not None else ("cpu", None)
 
@@ -116,7 +116,8 @@ def _of_jax(jax: Any) -> Tuple[str, Capability]:
     first = jax.devices()[0]
     if first.platform not in ("gpu", "cuda", "rocm"):
         return ("tpu" if first.platform == "tpu" else "cpu"), None
-    major, dot, minor = str(getattr(first, "compute_capability", "")).partition(".")  # "8.0" for a GPU of NVIDIA, "gfx90a" for one of AMD
+    # the capability is "8.0" on an NVIDIA GPU, and "gfx90a" on an AMD GPU
+    major, dot, minor = str(getattr(first, "compute_capability", "")).partition(".")
     return "gpu", (int(major), int(minor)) if dot and major.isdigit() and minor.isdigit() else None
 
 
@@ -131,7 +132,7 @@ def _best(device: str, capability: Capability) -> Tuple[str, str]:
         return "bf16", text("a TPU computes in it, and it needs no loss scaling")
     if device == "cpu":
         return "fp32", text("lower precision is usually slower on a CPU: try 'bf16'")
-    if capability is None or capability >= (8, 0):  # `capability` is also None for GPUs of AMD and Intel
+    if capability is None or capability >= (8, 0):  # None: a GPU of AMD or Intel, which is assumed to support bf16
         return "bf16", text("the GPU supports it, and it needs no scaler")
     if capability >= (7, 0):
         return "fp16", text("the GPU has fast fp16, but no bf16")

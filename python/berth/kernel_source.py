@@ -12,7 +12,7 @@ from .language import text
 
 __all__ = ["CUDA_HEADER", "OPENCL_HEADER", "KernelCompileError", "Parameter", "compile_error", "kernels_of"]
 
-FILE = "kernel"  # the name of the user's source in the compiler's messages
+FILE = "kernel"  # compilers' messages use this name for the user's source
 
 # Contraction of a*b+c is off in both headers, so that results have the same bits.
 OPENCL_HEADER = f"""
@@ -76,9 +76,9 @@ class KernelCompileError(BerthError):
     Attributes
     ----------
     line : int or None
-        The line of the first problem in your source, from 1 on; None if the compiler names none.
+        The line of the first error in your source, counted from 1; None if the compiler names no line.
     log : str
-        Everything that the compiler wrote.
+        All output of the compiler.
     """
 
     usual_id = "E0580"
@@ -91,8 +91,8 @@ class KernelCompileError(BerthError):
 
 class Parameter(NamedTuple):
     name: str
-    type: str  # as in the source: "float"
-    dtype: str  # the array type: "float32"
+    type: str  # as written in the source: "float"
+    dtype: str  # name of the type in arrays: "float32"
     is_array: bool
     ctype: Any
 
@@ -118,7 +118,7 @@ def kernels_of(source: str) -> Dict[str, List[Parameter]]:
 
 
 def compile_error(source: str, log: str) -> KernelCompileError:
-    """The exception for a compiler's log. It shows the first problem, with its line of the source and a mark below the column."""
+    """Makes an exception from a compiler's log. Its message shows the first error, the source line, and a mark below the column."""
     found = _PROBLEM.search(log)
     if not found:
         shown = log.strip() or text("the compiler does not say why")

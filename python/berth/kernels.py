@@ -1,4 +1,4 @@
-"""Kernels of your own: compiled, launched and timed through CUDA or OpenCL. There are no operators and no gradients."""
+"""Compiles, launches and times your own kernels through CUDA or OpenCL. Arrays have no operators and no gradients."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Array:
         return host.raw[:self.nbytes]
 
     def tolist(self) -> List[Any]:
-        """A copy as a flat list of numbers."""
+        """Returns the numbers as a flat list."""
         return array.array(_dlpack.DTYPES[self.dtype][2], self.tobytes()).tolist()
 
     def numpy(self) -> Any:
@@ -127,7 +127,7 @@ class Array:
         return out
 
     def copy_from(self, x: Any) -> "Array":
-        """Overwrites all numbers with those of `x`, which has the same shape and type."""
+        """Overwrites all numbers with the numbers of `x`, which must have the same shape and type."""
         data = _host_data(x, self.dtype)
         if data.shape != self.shape or data.dtype != self.dtype:
             raise InvalidRequest(text("an array of {} {} cannot take one of {} {}", self.dtype, self.shape, data.dtype, data.shape), "E0582")
@@ -136,18 +136,18 @@ class Array:
         return self
 
     def start_copy_from(self, host: Any, stream: Any = None) -> Event:
-        """Starts to overwrite all numbers with those of memory from `berth.pinned`, which has the same shape and type. Returns at once; change that
-        memory after the event."""
+        """Starts to overwrite all numbers with those in memory from `berth.pinned`, which must have the same shape and type. Returns without waiting. Do
+        not change that memory until the returned event is done."""
         return _streams().start_copy(self, host, stream, True)  # type: ignore[no-any-return]
 
     def start_copy_to(self, host: Any, stream: Any = None) -> Event:
-        """Starts a copy to memory from `berth.pinned`. Returns at once; read that memory after the event."""
+        """Starts a copy to memory from `berth.pinned`. Returns without waiting. Do not read that memory until the returned event is done."""
         return _streams().start_copy(self, host, stream, False)  # type: ignore[no-any-return]
 
     @property
     def __cuda_array_interface__(self) -> Dict[str, Any]:
-        """Describes the memory for CuPy, Numba and others, which share it. Waits for the work on the array. A kernel that runs later changes the
-        shared memory."""
+        """Describes the memory, so that CuPy, Numba and others can share it. Waits for the work on the array. If a kernel runs later, the other library
+        sees its changes."""
         if self._memory.device.backend != "cuda":
             raise AttributeError("__cuda_array_interface__")
         (code, bits), _, _ = _dlpack.DTYPES[self.dtype]
@@ -181,7 +181,7 @@ def _streams() -> Any:
 
 
 def _on_this_gpu(x: Any, backend: str) -> Optional[_dlpack.HostData]:
-    """The memory of another library's array if it is on the GPU on which CUDA kernels run, otherwise None."""
+    """Describes another library's array if it is on the GPU that runs CUDA kernels. If not, returns None."""
     if isinstance(x, Array) or not _dlpack.is_on_first_gpu(x) or backend == "opencl":
         return None
     device = _device(backend)
@@ -193,7 +193,7 @@ def _on_this_gpu(x: Any, backend: str) -> Optional[_dlpack.HostData]:
 
 
 def _host_data(x: Any, dtype: Optional[str]) -> _dlpack.HostData:
-    """The numbers of another library's array in memory of the host, without a copy if that is possible."""
+    """Describes another library's array in host memory. Copies the numbers only if that is necessary."""
     if isinstance(x, Array):
         return _of_bytes(x.tobytes(), x.shape, x.dtype)
     elsewhere = _dlpack.device_of(x)
@@ -245,7 +245,7 @@ def _known(dtype: Any) -> str:
 
 
 def empty(shape: Shape, dtype: Any = "float32", backend: str = "auto") -> Array:
-    """An array whose numbers are not set yet.
+    """Creates an array without setting its numbers.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ def empty(shape: Shape, dtype: Any = "float32", backend: str = "auto") -> Array:
     dtype : str or NumPy type
         int8 to uint64, float32 or float64.
     backend : {"auto", "cuda", "opencl"}
-        As for `kernel`.
+        As in `kernel`.
     """
     sizes = _sizes("shape", shape, 0)
     name = dtype if type(dtype) is str and dtype in _dlpack.DTYPES else _known(dtype)
@@ -273,9 +273,9 @@ def asarray(x: Any, dtype: Any = None, backend: str = "auto") -> Array:
     x : array or sequence of numbers
         In C order. An `Array` is returned as it is.
     dtype : str, optional
-        For lists of numbers (default: float32). Other arrays keep their type.
+        The type for a list of numbers; float32 by default. Arrays keep their type.
     backend : {"auto", "cuda", "opencl"}
-        As for `kernel`.
+        As in `kernel`.
 
     Raises
     ------
@@ -300,7 +300,7 @@ def asarray(x: Any, dtype: Any = None, backend: str = "auto") -> Array:
 _POINTER_SIZE = ctypes.sizeof(ctypes.c_void_p)
 
 
-_NOTHING = object()  # no argument of a call
+_NOTHING = object()  # a value that no argument is identical to
 
 
 class _Slot:
@@ -314,7 +314,7 @@ class _Slot:
         self.value = parameter.ctype()
         self.pointer, self.size = ctypes.byref(self.value), ctypes.sizeof(self.value)
         self.serial = 0  # serial number of the memory that was passed last
-        self.last: Any = _NOTHING  # the number that was passed last
+        self.last: Any = _NOTHING  # the number that is set as the argument
 
 
 def _unchanging(size: Optional[Shape]) -> Optional[Shape]:
@@ -323,13 +323,13 @@ def _unchanging(size: Optional[Shape]) -> Optional[Shape]:
 
 
 class Kernel:
-    """A compiled kernel. Calling it launches it and returns at once with an `Event`.
+    """A compiled kernel. A call launches the kernel and returns an `Event` without waiting.
 
     Attributes
     ----------
     name : str
     parameters : list of Parameter
-        As the source declares them.
+        The parameters in the order of the source.
     """
 
     def __init__(self, name: str, parameters: List[Parameter], function: Any, device: _Device) -> None:
@@ -339,7 +339,8 @@ class Kernel:
         self._defaults: Dict[int, Tuple[int, ...]] = {axes: self._fitting(group) for axes, group in _GROUPS.items()}
         self._slots = [_Slot(index, one) for index, one in enumerate(parameters)]
         self._lock = threading.Lock()  # protects the arguments until the kernel is launched
-        self._sized: Tuple[Any, Any, Any] = (None, None, None)  # size and group of the last call, and the launch sizes computed from them
+        # size and group of the previous call, and the launch sizes that were computed from them
+        self._sized: Tuple[Any, Any, Any] = (None, None, None)
 
     def __repr__(self) -> str:
         return f"<berth.Kernel {self.name}({', '.join(one.type + ('*' if one.is_array else '') + ' ' + one.name for one in self.parameters)})>"
@@ -358,11 +359,13 @@ class Kernel:
         *arguments
             One for each parameter: an `Array` for `GLOBAL float* x`, a number for `float x`.
         size : int or sequence of up to three int
-            How many work-items on each axis. It is rounded up to whole groups, so the kernel compares its `GLOBAL_ID` with the true size.
+            The number of work-items on each axis. It is rounded up to a multiple of the group size, so the kernel must compare `GLOBAL_ID` with the true
+            size.
         group : int or sequence of int, optional
-            How many work-items share LOCAL memory and BARRIER() (default: 256, 16×16 or 8×8×4, or fewer if the device takes fewer).
+            The number of work-items on each axis that share LOCAL memory and BARRIER(). The default is 256, 16×16 or 8×8×4, or less if the device does not
+            support so many.
         stream : Stream, optional
-            Where it runs. Kernels without a stream run one after another.
+            The stream in which the kernel runs. Kernels without a stream run one after another.
         """
         if len(arguments) != len(self._slots):
             raise InvalidRequest(text("kernel {} takes {} arguments, not {}", self.name, len(self._slots), len(arguments)), "E0582", repr(self))
@@ -390,7 +393,7 @@ class Kernel:
     def _launch_in(self, stream: Any, memories: List[Any], sizes: Sizes) -> Event:
         queue = _streams().queue_of(stream, self._device)
         for slot in self._slots:
-            slot.serial = 0  # a later launch without a stream must call launched(), to wait for this one
+            slot.serial = 0  # so that a later launch without a stream calls launched(), which makes it wait for this launch
         event: Event = self._function.launch_in(queue, memories, sizes)
         return event
 
@@ -438,7 +441,7 @@ class Kernel:
                               f"{parameter.name} = berth.asarray({parameter.name}.cpu())")
 
     def _number(self, parameter: Parameter, value: Any) -> Any:
-        """Converts a number of another type, such as NumPy's."""
+        """Converts a number of another type, such as a NumPy number, to float or int."""
         if isinstance(value, (bool, str, bytes)) or getattr(value, "shape", ()) != ():
             raise self._mismatch(parameter, text("a {}", type(value).__name__))
         try:
@@ -454,16 +457,16 @@ class Kernel:
 
 
 def kernel(source: str, name: Optional[str] = None, backend: str = "auto") -> Kernel:
-    """Compiles a kernel of your own. The source is C with a few macros (docs/python-kernels.md), so that it is the same for OpenCL and CUDA.
+    """Compiles a kernel. The source is C with a few macros (docs/python-kernels.md), so that the same source works with OpenCL and CUDA.
 
     Parameters
     ----------
     source : str
         One or more kernels.
     name : str, optional
-        Which of them; not needed if there is one.
+        The kernel to return. Not needed if the source contains only one.
     backend : {"auto", "cuda", "opencl"}
-        CUDA needs a driver and NVRTC; "auto" is CUDA if it can be used, else OpenCL. A kernel only takes arrays of its own backend.
+        "cuda" needs a driver and NVRTC. "auto" uses CUDA if possible, and OpenCL if not. A kernel accepts only arrays of the same backend.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """Messages in the user's language: English as in the sources, or Chinese from chinese.py, which is loaded only then.
 
-The language is chosen as `berth` chooses it: by the first of LC_ALL, LC_MESSAGES and LANG that is set.
+The first of LC_ALL, LC_MESSAGES and LANG that is set determines the language, as in the program `berth`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def is_chinese() -> bool:
 
 
 def text(english: str, *values: object) -> str:
-    """The sentence in the user's language, with values in place of its braces.
+    """Returns the sentence in the user's language, and inserts the values in place of its braces.
 
     Examples
     --------
@@ -35,8 +35,8 @@ def text(english: str, *values: object) -> str:
 
 
 def width(shown: str) -> int:
-    """The number of columns of a text in a terminal; a Chinese character takes two."""
+    """The number of terminal columns that a text needs. A Chinese character needs two."""
     if shown.isascii():
         return len(shown)
-    import unicodedata  # imported only for a Chinese text, and not by `import berth`
+    import unicodedata  # imported here, because it is needed only for Chinese texts
     return sum(2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in shown)

@@ -45,7 +45,7 @@ def _call_of(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[
 
 
 def _hide_own_frames() -> None:
-    """Removes Berth's frames from the start of tracebacks, so that they begin with the caller's code. They stay if the error is in Berth."""
+    """Removes Berth's frames from the start of tracebacks, so that they begin with the caller's code. If the error itself is in Berth, keeps the frames."""
     show = sys.excepthook
 
     def show_from_function(kind: Any, problem: BaseException, trace: Any) -> None:
@@ -73,7 +73,7 @@ def _run_rank(folder: str, data: Mapping[str, Any]) -> None:
 
 
 def _failure(report: Mapping[str, Any], outcome: str) -> BerthError:
-    """The error of the rank that failed first, with its traceback."""
+    """The exception for the rank that failed first. Its message contains that rank's traceback."""
     for rank in report.get("ranks") or ():
         if rank["part"] == "failed first":
             words = (rank["traceback"] or "\n".join(rank["last_lines"])).rstrip()
@@ -85,18 +85,18 @@ def launch(function: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optio
            gpus_per_rank: Optional[int] = None, gpus: Optional[int] = None, memory: Optional[Size] = None, share: Union[float, str, None] = None,
            cpus: Optional[int] = None, devices: Union[Sequence[Union[int, str]], int, None] = None, name: str = "", retries: int = 0,
            wait: bool = True) -> List[Any]:
-    """Calls a function in several ranks, and returns their results in the order of the ranks. Each rank is a process with RANK, WORLD_SIZE,
-    MASTER_ADDR and the rest, as `berth run --ranks` sets them. If a rank fails, BerthError (E0951) has its traceback.
+    """Calls a function in several ranks, and returns their results in the order of the ranks. Each rank is a process with the variables of
+    `berth run --ranks`, such as RANK, WORLD_SIZE and MASTER_ADDR. If a rank fails, raises BerthError (E0951) with the rank's traceback.
 
     Parameters
     ----------
     function : callable
-        A function of a module or of this program; in a notebook, it needs cloudpickle. A program that calls `launch` needs
-        `if __name__ == "__main__":`, because each rank imports it.
+        A function of a module or of this program. If it is defined in a notebook, cloudpickle is needed. A program that calls `launch` needs
+        `if __name__ == "__main__":`, because each rank imports the program.
     args, kwargs
-        Its arguments, the same in all ranks. They and the results are pickled.
+        The function's arguments, which are the same in all ranks. Arguments and results are pickled.
     ranks : int or str
-        How many; "gpu": one for each GPU; "2:4": as many as there are free GPUs.
+        The number of ranks. "gpu": one for each GPU. "2:4": one for each free GPU, but at least 2 and at most 4.
     gpus_per_rank, retries
         As `--gpus-per-rank` and `--retries` of `berth run`.
     gpus, memory, share, cpus, devices, name, wait
@@ -140,12 +140,12 @@ def _result(folder: str, rank: int) -> Any:
 
 
 def stacks(of: Optional[int] = None) -> List[Dict[str, Any]]:
-    """Where in their code the processes of a running job are, as `berth stacks` prints it. Nothing is stopped.
+    """Returns the stacks of the processes of a running job, like `berth stacks`. Does not stop the processes.
 
     Parameters
     ----------
     of : int, optional
-        The number of a job or process. Without it: this process and those below it.
+        The number of a job or process. By default, it is this process and its descendants.
 
     Returns
     -------

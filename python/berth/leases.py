@@ -22,7 +22,7 @@ from .sizes import device_bytes, number, permille_of, whole, word, words_of
 
 _POLL_MILLISECONDS = 100
 _NOTICE_SECONDS = 1.0
-_MOST_GPUS, _MOST_CPUS = 1024, 8192  # the same limits as those of the program `berth`
+_MOST_GPUS, _MOST_CPUS = 1024, 8192  # the limits of the program `berth`
 _CALL = "berth.lease({})"
 
 _SELECTS = re.compile(r"VISIBLE_|AFFINITY_MASK|DEVICE_SELECTOR|DEVICE_ORDINAL")
@@ -34,15 +34,15 @@ _holding = threading.Lock()
 
 
 def _has_all(gpus: int) -> bool:
-    """Whether a lease of this many GPUs has all GPUs of the machine. If so, a process that has already read its devices uses the right ones."""
+    """Whether a lease of this many GPUs contains all GPUs of the machine. Then it does not matter if a framework has already chosen its devices."""
     if any(_SELECTS.search(name) for name in os.environ):
         return False
     return sum(1 for device in devices() if device.is_gpu) == gpus
 
 
 def _flow() -> Tuple[int, int]:
-    """Identifies the current flow of execution: this thread, and its asyncio task if there is one."""
-    asyncio: Any = sys.modules.get("asyncio")  # a task can only exist if asyncio is loaded; loading it would take longer than a lease
+    """Identifies the current thread and asyncio task. The second number is 0 if there is no task."""
+    asyncio: Any = sys.modules.get("asyncio")  # do not import asyncio, which is slow; if it is not loaded, there is no task
     try:
         task = getattr(asyncio, "current_task", lambda: None)()
     except RuntimeError:  # there is no event loop
@@ -51,21 +51,21 @@ def _flow() -> Tuple[int, int]:
 
 
 def in_own_lease(other: Optional["Lease"] = None) -> bool:
-    """Whether this process has a lease other than this one."""
+    """Whether this process has a lease other than `other`."""
     return any(one is not other and one.job for one in _held)
 
 
 class Lease:
-    """What `berth.lease()` returns. Use it in a `with` block.
+    """The object that `berth.lease()` returns. Use it in a `with` block.
 
     Attributes
     ----------
     job : int
-        The job's number, as `berth jobs` shows it; 0 until it is granted.
+        The job's number in `berth jobs`; 0 until the lease is granted.
     devices : list of dict
         The devices: "device" (the index of `berth ls`), "vendor", "name", "uuid", "partition_uuid"; empty on the CPU.
     environment : dict
-        The variables that were set; None for a variable that was removed.
+        The environment variables that the lease has set. The value is None if the lease has removed the variable.
     """
 
     def __init__(self, wish: Dict[str, Any], wait: Optional[float], report: bool) -> None:
@@ -75,7 +75,8 @@ class Lease:
         self._affinity: Optional[set[int]] = None
         self._owner, self._told, self._in = 0, False, (0, 0)
         self._chosen: Optional[str] = None
-        self._later: List[Tuple[ctypes.c_void_p, int]] = []  # leases that have ended, although this lease still uses their devices
+        # leases that ended while this one is active; they are returned together with this one
+        self._later: List[Tuple[ctypes.c_void_p, int]] = []
         self.job = 0
         self.devices: List[Dict[str, Any]] = []
         self.environment: Dict[str, Optional[str]] = {}
@@ -94,7 +95,7 @@ class Lease:
                 self._still_waits(begun)
                 said = self._granted(self._step(begun))
             self._take(said)
-        except BaseException:  # end the lease even for Ctrl-C
+        except BaseException:  # BaseException, so that Ctrl-C also ends the lease
             self._end(1)
             raise
         return self
@@ -115,7 +116,7 @@ class Lease:
                 await asyncio.sleep(self._step(begun) / 1000)
                 said = self._granted(0)
             self._take(said)
-        except BaseException:  # end the lease even for a task that is cancelled
+        except BaseException:  # BaseException, so that the cancellation of the task also ends the lease
             self._end(1)
             raise
         return self
@@ -167,7 +168,7 @@ class Lease:
         return _library.taken(pointer)
 
     def _still_waits(self, begun: float) -> None:
-        """Raises an exception if the time limit is over. Prints once what the lease waits for."""
+        """Raises Refused if the time limit is over. After a second, prints once what the lease waits for."""
         waited = time.monotonic() - begun
         if self._wait is not None and waited >= self._wait:
             raise in_python(error_from({"error": {"code": "refused", "id": "E0412", **self._why()}}), _CALL)
@@ -182,7 +183,7 @@ class Lease:
         return _library.taken(pointer) or {}
 
     def _check_devices(self) -> None:
-        """Refuses devices that the surrounding lease does not have."""
+        """Refuses requested devices that are not in the outer lease."""
         names = {str(one[key]) for one in self.devices for key in ("device", "uuid") if one.get(key) is not None}
         others = [one for one in self._wish["request"].get("devices", ()) if (one.isdigit() or one.startswith("GPU-")) and one not in names]
         if _held[0] is not self and others:
@@ -194,7 +195,7 @@ class Lease:
         self.devices = said["environment"]["devices"]
         self._check_devices()
         settings = {one["name"]: one["value"] if one["action"] == "set" else None for one in said["environment"]["settings"] if one["action"] != "keep"}
-        # Inside a job: a framework that has already read its devices may use them if this lease has the same ones.
+        # Inside a job, a framework may have chosen its devices already. That is allowed only if this lease has the same devices.
         if self._chosen and any(_SELECTS.search(name) and os.environ.get(name) != value for name, value in settings.items()):
             raise self._too_late()
         for name, value in settings.items():
@@ -235,8 +236,8 @@ class Lease:
             _library.library().berth_lease_end(one, how)
 
     def _hand_over(self, later: "Lease", ends: List[Tuple[ctypes.c_void_p, int]]) -> None:
-        """Leaves the end of this lease to a later lease that is still in use. At its end, the later lease restores the environment and returns
-        the devices of both."""
+        """Called if this lease ends before a later lease of the process. The later lease takes over: at its end, it restores the environment and returns
+        both leases."""
         later._later = ends + later._later
         later._before = {**later._before, **self._before}
         if self._affinity is not None:
@@ -254,10 +255,10 @@ class Lease:
         self._before, self._affinity = {}, None
 
     def device(self, framework: str) -> Any:
-        """The framework's own object for the first device of the lease; for its CPU if the lease has no device.
+        """Returns the framework's object for the lease's first device. If the lease has no device: for the CPU.
 
-        PyTorch: cuda for NVIDIA and AMD, xpu for Intel, xla for a TPU; for another device cuda, xpu, mps and xla are tried in this order. JAX: gpu, xpu or tpu.
-        If the framework does not see the device, a warning says so, and the result is its CPU.
+        PyTorch: cuda for NVIDIA and AMD, xpu for Intel, xla for a TPU. For other vendors, it tries cuda, xpu, mps and xla in this order. JAX: gpu, xpu or
+        tpu. If the framework does not see the device, warns and returns the CPU.
 
         Parameters
         ----------
@@ -286,9 +287,9 @@ def lease(gpus: Optional[int] = None, *, memory: Optional[Size] = None, share: U
     Parameters
     ----------
     gpus, cpus : int, optional
-        GPUs for this process alone (0 is the CPU), and CPU cores near them. Without options: one GPU if there is one, else the CPU.
+        The number of GPUs that only this process uses (0: only the CPU), and of CPU cores near them. By default: one GPU, or the CPU if there is no GPU.
     memory, share : int or str; float or str, optional
-        Memory on a device that others may use too (bytes, or "8GiB"), and the share of its time (0.3, or "30%").
+        For a device that others may use too: its memory for this process (bytes, or "8GiB"), and this process's share of its time (0.3, or "30%").
     devices : sequence of int or str, or one of them, optional
         Exactly these devices: index, uuid or PCI address. A string may name several: "0,1".
     name, report : str, bool
@@ -314,7 +315,7 @@ def lease(gpus: Optional[int] = None, *, memory: Optional[Size] = None, share: U
 
 
 def request_of(gpus: Optional[int], memory: Optional[Size], share: Union[float, str, None], cpus: Optional[int], devices: Any) -> Dict[str, Any]:
-    """The request for the broker. Refuses values that make no sense."""
+    """Converts the arguments to the request for the broker. Refuses invalid values."""
     request: Dict[str, Any] = {}
     if gpus is not None:
         request["gpus"] = whole("gpus", gpus, 0, _MOST_GPUS)

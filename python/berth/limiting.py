@@ -32,8 +32,8 @@ def _version(package: str) -> Optional[Tuple[int, ...]]:
 
 
 def _fraction_name() -> str:
-    """XLA_CLIENT_MEM_FRACTION or its old name. jaxlib fails if both are set, so this function searches jaxlib's file xla_client.py for the
-    name that this version knows."""
+    """The name of JAX's variable for the fraction of memory. jaxlib fails if the old and the new name are both set, so this function looks into the file
+    xla_client.py to see which one the installed version knows."""
     try:
         found = importlib.util.find_spec("jaxlib")
         place = os.path.join(os.path.dirname(found.origin or ""), "xla_client.py") if found is not None else ""
@@ -45,7 +45,7 @@ def _fraction_name() -> str:
 
 
 def _total() -> int:
-    """The memory of the smallest GPU that this process sees, as the driver reports it."""
+    """The memory that the driver reports for the smallest GPU that this process sees."""
     gpus = [one for one in devices() if one.is_gpu and one.memory_total_bytes]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible:
@@ -67,17 +67,17 @@ def settings(limit: int, total: int) -> Dict[str, str]:
 
 
 def limit_memory(memory: Union[int, str], *, total: Union[int, str, None] = None) -> Dict[str, str]:
-    """Limits the frameworks that this process loads from now on to a part of each GPU's memory, as far as each allows it.
+    """Limits how much of each GPU's memory the frameworks use that this process loads later. Not every framework supports this fully.
 
-    docs/python.md has the effect on each framework; the driver does not enforce it. Variables that are set already stay, except those of an earlier
-    call. Raises TooLate if JAX, TensorFlow or CuPy has already taken its memory.
+    The driver does not enforce the limit; docs/python.md shows the effect on each framework. Variables that the user has set are not changed. Raises
+    TooLate if JAX, TensorFlow or CuPy has already reserved its memory.
 
     Parameters
     ----------
     memory : int or str
         Bytes, or "8GiB".
     total : int or str, optional
-        The memory of a GPU. Without it: that of the smallest GPU that this process sees.
+        The memory of a GPU. By default, it is the memory of the smallest GPU that this process sees.
 
     Returns
     -------
@@ -115,7 +115,8 @@ def limit_memory(memory: Union[int, str], *, total: Union[int, str, None] = None
 
 
 def _other_name_is_set(name: str) -> bool:
-    """Whether the user has set the same limit under its other name. Both together would be refused, or contradict each other."""
+    """Whether the user has set this limit under its other name. If both names were set, the framework would fail, or the limits would contradict each
+    other."""
     for pair in (("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"), ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")):
         if name in pair and any(other in os.environ for other in pair):
             return True

@@ -46,7 +46,7 @@ def usable_cores() -> Tuple[int, str]:
 
 
 def shared_free() -> Optional[int]:
-    """The bytes that workers can pass through /dev/shm; None without /dev/shm."""
+    """The bytes that are free in /dev/shm, through which workers pass batches; None if there is no /dev/shm."""
     try:
         said = os.statvfs(_SHARED)
     except OSError:
@@ -74,7 +74,7 @@ class _Trials:
             dataset[0]
         except (LookupError, TypeError) as why:
             raise InvalidRequest(text("dataset: item 0 of a {} cannot be read: {}: {}", type(dataset).__name__, type(why).__name__, why), "E0560") from why
-        # If items are slow, the trial uses smaller batches, so that four batches take no longer than the trial.
+        # If items load slowly, reduce the trial's batches, so that loading four of them takes at most the time of one trial.
         self.tried = max(1, min(batch_size, int(seconds / 4 / max(time.perf_counter() - begun, 1e-9))))
         self.bytes = 0
 
@@ -101,7 +101,7 @@ class _Trials:
         try:
             self.bytes = max(self.bytes, int(_bytes_in(next(batches)) / part))
             begun, count, ready = time.perf_counter(), 0, 2 * workers
-            # Take at least one batch from each worker, because the first batches of all workers arrive together.
+            # Take at least as many batches as there are workers, because all workers deliver their first batch at the same time.
             while time.perf_counter() - begun < self.seconds or count < max(1, workers):
                 next(batches)
                 count += 1
@@ -113,7 +113,7 @@ class _Trials:
 
 
 class _Around:
-    """Repeats batches without end."""
+    """A batch sampler that starts again at the first item after the last one, without end."""
 
     def __init__(self, length: int, size: int) -> None:
         self._length, self._size = length, size
@@ -132,27 +132,27 @@ def dataloader_options(dataset: Any, *, batch_size: int = 1, collate_fn: Any = N
                        most: Optional[int] = None, report: bool = True) -> LoaderOptions:
     """Chooses workers, prefetch and pinned memory for a DataLoader, from a short trial of the dataset itself.
 
-    The batch size is yours; it is never derived from the number of cores. The report also shows the speed of the common rule "cores − 1".
+    It does not choose the batch size. The report also shows the speed with the common rule "cores − 1" for the number of workers.
 
     Parameters
     ----------
     dataset : torch.utils.data.Dataset
-        It must have a length and indices. Some items are loaded twice. The state of random generators is restored.
+        It must support len() and indices. Some items are loaded twice. The state of random generators is restored.
     batch_size : int
         The batch size of the DataLoader.
     collate_fn : callable, optional
-        As for the DataLoader.
+        The DataLoader's argument of the same name.
     step_seconds : float, optional
         The duration of a training step. The smallest number of workers that keeps up with it is chosen.
     seconds : float
         Each number of workers is tried for at most twice this time, and for at least two items of each worker. Starting the workers takes extra time.
     most : int, optional
-        The most workers. Without it: the number of usable cores.
+        The largest number of workers. By default, it is the number of usable cores.
 
     Returns
     -------
     LoaderOptions
-        A dict of `num_workers` and `pin_memory`; with workers also `prefetch_factor` and `persistent_workers`.
+        A dict with `num_workers` and `pin_memory`. If there are workers, also with `prefetch_factor` and `persistent_workers`.
     """
     positive("batch_size", batch_size)
     number("seconds", seconds, above=True)
@@ -178,7 +178,7 @@ def dataloader_options(dataset: Any, *, batch_size: int = 1, collate_fn: Any = N
         trials = _Trials(torch, dataset, batch_size, collate_fn, seconds)
         rates, refused = trials.rates(sorted({*(one for one in _candidates(cores) if one <= limit), max(0, folk)}))
     finally:
-        random.restore()  # restore random numbers, because the number of draws depends on the clock
+        random.restore()  # the trial draws a number of random numbers that depends on its speed, so restore the generators
     chosen = _chosen({workers: rate for workers, rate in rates.items() if workers <= limit}, step_seconds)
     options = LoaderOptions(num_workers=chosen, pin_memory=sees_gpu(torch))
     said = _with_prefetch(options, trials.bytes, shared_free())

@@ -1,4 +1,4 @@
-"""The machine: its devices, their processes, and both at one moment. A value that is not known is None, never 0."""
+"""The devices of this machine and the processes on them. An unknown value is None, never 0."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _in_their_language(titles: Sequence[str]) -> List[str]:
 
 
 def _html(rows: Iterable[Sequence[str]], titles: Sequence[str]) -> str:
-    """Formats rows as a table for a notebook. Names from drivers and other users are escaped."""
+    """Formats rows as a table for a notebook. Escapes names, because they come from drivers and other users."""
     head = "".join(f"<th style='text-align:left'>{html.escape(one)}</th>" for one in _in_their_language(titles))
     body = "".join("<tr>" + "".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -38,9 +38,9 @@ def _html(rows: Iterable[Sequence[str]], titles: Sequence[str]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """A device, as in `berth ls --json`. The units are in the names; a value that is not known is None.
+    """A device, as in `berth ls --json`. Names of attributes contain the unit. An unknown value is None.
 
-    `data` is the whole row, with the keys that have no attribute here.
+    `data` is the complete JSON object, including keys that are not attributes of this class.
     """
 
     index: int
@@ -76,7 +76,7 @@ class Device:
 
 @dataclasses.dataclass(frozen=True)
 class Process:
-    """A process on a device, as in `berth ps --json`. `data` is the whole row."""
+    """A process on a device, as in `berth ps --json`. `data` is the complete JSON object."""
 
     device: int
     pid: Optional[int]

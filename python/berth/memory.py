@@ -1,4 +1,4 @@
-"""How memory is divided among the framework's tensors, its allocator, other processes, and the host."""
+"""Shows how much memory the framework's tensors, its allocator, other processes and the host use."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["MemoryRow", "MemorySummary", "memory_summary"]
 
 @dataclasses.dataclass(frozen=True)
 class MemoryRow:
-    """The memory of a device in bytes; None means that a value is not known.
+    """The memory of a device in bytes. None means that the value is unknown.
 
     Attributes
     ----------
     total, used : int, optional
-        As the driver reports them, for all processes.
+        The device's memory, and the part that all processes use, as reported by the driver.
     own : int, optional
-        Memory of this process as the driver reports it, including its context.
+        This process's memory, including its CUDA context, as reported by the driver.
     in_use, held : int, optional
-        Memory of the framework's tensors, and memory that its allocator has reserved for them.
+        Memory that the framework's tensors use, and memory that its allocator has reserved from the driver.
     others : int, optional
         Memory of other processes.
     fragmentation : float, optional
@@ -50,7 +50,7 @@ _TITLES = ("device", "total", "used", "this process", "tensors", "held for them"
 
 
 class MemorySummary(List[MemoryRow]):
-    """A table with one row for each device; the host is last."""
+    """A table with one row for each device. The last row is the host."""
 
     def __repr__(self) -> str:
         return _table((one._cells() for one in self), _TITLES)
@@ -142,11 +142,10 @@ def _host() -> MemoryRow:
 
 
 def memory_summary() -> MemorySummary:
-    """Returns the memory of each device: total, used, used by this process, by the framework's tensors and allocator, and by others.
+    """Returns how much memory each device has, and how much of it this process, the framework's tensors, its allocator and others use.
 
-    The framework's numbers are those of loaded frameworks (PyTorch, JAX, CuPy); none is imported or initialised. If Berth's library cannot be loaded,
-    the
-    driver's columns are not known.
+    Asks the frameworks that are loaded (PyTorch, JAX, CuPy). Imports and initialises none. If libberth cannot be loaded, the values from the driver are
+    unknown.
 
     Examples
     --------

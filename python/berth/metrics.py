@@ -16,7 +16,8 @@ __all__ = ["Metrics", "Tensorboard", "export_metrics", "tensorboard"]
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
-# For each reading: the metric's name, and the factor to its base unit, as in `berth exporter` (docs/watch.md).
+# For each measured value: the name of its metric, and the factor that converts it to the metric's base unit, as in `berth exporter`
+# (docs/watch.md).
 EXPORTED = {
     "memory_used_bytes": ("berth_device_memory_used_bytes", 1.0),
     "memory_total_bytes": ("berth_device_memory_total_bytes", 1.0),
@@ -27,7 +28,7 @@ EXPORTED = {
 
 
 class Metrics:
-    """What `export_metrics` returns. Set gauges with `metrics["loss"] = 0.3`; `close()` or the end of a `with` block stops the server.
+    """The object that `export_metrics` returns. `metrics["loss"] = 0.3` sets a gauge. `close()` or the end of a `with` block stops the server.
 
     Attributes
     ----------
@@ -50,7 +51,7 @@ class Metrics:
         self.port: int = self._server.server_port if self._server is not None else port
 
     def collect(self) -> Iterator[Any]:
-        """Called by Prometheus's client for each request: the readings of the devices."""
+        """prometheus_client calls this for each request. Returns the device measurements."""
         families = self._families()
         seen = set()
         for one in self._recent.read():
@@ -63,7 +64,7 @@ class Metrics:
         yield from (family for family in families.values() if family.samples)
 
     def describe(self) -> Iterator[Any]:
-        """The names of the metrics. No device is read."""
+        """The names of the metrics, without reading a device."""
         yield from self._families().values()
 
     @staticmethod
@@ -78,7 +79,7 @@ class Metrics:
         self.set(name, value)
 
     def set(self, name: str, value: float, /, **labels: str) -> None:
-        """Sets a gauge of your own: `metrics.set("loss", 0.3, phase="train")`.
+        """Sets a gauge, for example `metrics.set("loss", 0.3, phase="train")`.
 
         Raises
         ------
@@ -115,12 +116,12 @@ class Metrics:
 
 
 def export_metrics(port: int, *, address: str = "127.0.0.1") -> Metrics:
-    """Serves the readings of the devices, and gauges of this program, to Prometheus. It needs prometheus_client.
+    """Starts a server from which Prometheus reads device measurements and gauges of this program. The package prometheus_client is needed.
 
     Parameters
     ----------
     port : int
-        The TCP port; 0 for a free one.
+        The TCP port. 0: any free port.
     address : str
         The address to listen on. By default only this machine can read.
 
@@ -143,7 +144,7 @@ def export_metrics(port: int, *, address: str = "127.0.0.1") -> Metrics:
 
 
 class ReadingsLog:
-    """Writes device readings to a logger. Call it in the loop, with the step."""
+    """Writes device measurements to a logger. Call it in the training loop, with the number of the step."""
 
     def __init__(self, write: Callable[[Dict[str, float], int], None], every: float) -> None:
         self._write, self._recent = write, Recent(every)
@@ -151,7 +152,7 @@ class ReadingsLog:
         self._lock = threading.Lock()
 
     def __call__(self, step: int) -> int:
-        """Writes the readings if there are new ones, and returns how many."""
+        """If there are new measurements, writes them. Returns how many were written."""
         with self._lock:
             found = self._recent.read()
             if found is self._said:
@@ -163,12 +164,12 @@ class ReadingsLog:
 
 
 def readings_log(logger: Any, name: str, method: str, hint: str, write: Callable[[Dict[str, float], int], None], every: float) -> ReadingsLog:
-    """Makes a ReadingsLog for a logger that has this method. `name` is the name of the parameter in error messages.
+    """Makes a ReadingsLog that calls this method of the logger. Error messages use `name` for the logger.
 
     Raises
     ------
     InvalidRequest
-        The logger has no such method, or `every` is not a number of seconds.
+        The logger does not have this method, or `every` is not a number of seconds.
     """
     if not callable(getattr(logger, method, None)):
         raise InvalidRequest(text("{}: a {} has no {}()", name, type(logger).__name__, method), hint=hint)
@@ -176,14 +177,14 @@ def readings_log(logger: Any, name: str, method: str, hint: str, write: Callable
 
 
 def tensorboard(writer: Any, *, every: float = 10.0) -> ReadingsLog:
-    """Writes device readings to TensorBoard, beside the loss.
+    """Writes device measurements to TensorBoard, next to the loss.
 
     Parameters
     ----------
     writer : SummaryWriter
         Or any object with `add_scalar(tag, value, step)`.
     every : float
-        Seconds between two readings. A call between them takes a microsecond.
+        Seconds between two measurements. A call in between only takes a microsecond.
 
     Raises
     ------

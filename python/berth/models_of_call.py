@@ -1,5 +1,5 @@
-"""Finds the PyTorch models that a call can reach: its arguments, the names and closures of the function, attributes of these objects, and
-attributes of those."""
+"""Finds the PyTorch models that a call can reach: through its arguments, the names and closures of the function, their attributes, and the attributes of
+these."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ReachedModels:
             self._owners.append(function.__self__)
             function = function.__func__
         if not isinstance(function, types.FunctionType):
-            self._owners.append(function)  # for a callable object
+            self._owners.append(function)  # `function` is an object with __call__()
             return
         if id(function) in seen:
             return
@@ -46,7 +46,7 @@ class ReachedModels:
             self._deeper(_contents(cell), depth, seen)
         for name in function.__code__.co_names:
             held = function.__globals__.get(name)
-            if not isinstance(held, _FIXED):  # None is followed, too, because the object may not exist yet
+            if not isinstance(held, _FIXED):  # a name without a value is kept too, because it may be assigned later
                 if name in function.__globals__ or name not in _builtin_names():
                     self._globals.append((function.__globals__, name))
                 self._deeper(held, depth, seen)
@@ -89,7 +89,7 @@ class ReachedModels:
 def _contents(cell: Any) -> Any:
     try:
         return cell.cell_contents
-    except ValueError:  # the cell is empty
+    except ValueError:  # the closure's variable has no value yet
         return None
 
 

@@ -19,7 +19,7 @@ from .running import program
 
 __all__ = ["load_ipython_extension", "unload_ipython_extension"]
 
-# Matches `!export X=1`, and `!X=1` without a command. Both set the variable only in a shell that ends with the line.
+# Matches `!export X=1` and a line with only `!X=1`. Both set the variable in a shell that ends with the line, so they have no effect.
 _EXPORT = re.compile(r"^\s*!\s*(?:(?:export|set|setenv)\s+([A-Za-z_]\w*)[= ]\s*(\S*)|([A-Za-z_]\w*)=(\S*)\s*$)", re.M)
 _SELECTS = re.compile(r"^\s*(?:%env\s+|os\.environ\[['\"]|%set_env\s+)(CUDA_VISIBLE_DEVICES|HIP_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES|JAX_PLATFORMS"
                       r"|PYTORCH_ALLOC_CONF|PYTORCH_CUDA_ALLOC_CONF|XLA_\w+|TF_FORCE_GPU_ALLOW_GROWTH)\b", re.M)
@@ -44,7 +44,7 @@ def advice(cell: str) -> List[str]:
         said.append(text("!{} sets {} in a shell that ends with the line: %env {}={} sets it here", 'export' if found[1] else name + '=', name, name,
                          value))
     set_here = _SELECTS.search(cell)
-    # The driver reads the variables whose names contain VISIBLE; frameworks read the others.
+    # The driver reads variables whose names contain VISIBLE. Frameworks read the others.
     already = (has_chosen() if "VISIBLE" in set_here[1] else initialised()) if set_here else None
     if already:
         said.append(text("{} has initialised its devices already, and does not read such variables again: restart the kernel, and set it first", already))
@@ -52,12 +52,12 @@ def advice(cell: str) -> List[str]:
 
 
 class Extension:
-    """What `%load_ext berth` adds to a shell; `unload` removes it."""
+    """The extension that `%load_ext berth` adds to a shell. `unload` removes it."""
 
     def __init__(self, shell: Any) -> None:
         self.shell = shell
         self.recent = Recent(2.0)
-        # A notebook can overwrite its output; a terminal cannot.
+        # Show the status line only in a notebook. A terminal cannot update output that it has already shown.
         self.status = type(shell).__name__ == "ZMQInteractiveShell"
         self.shown: Any = None
 
@@ -79,7 +79,7 @@ class Extension:
             print(f"berth: {line}", file=sys.stderr)
 
     def after(self, result: Any = None) -> None:
-        """After a cell: shows the status line, always in the same place."""
+        """Called after a cell has run. Updates the status line, which stays in the same place."""
         if not self.status:
             return
         display = needed("IPython.display", "notebook", "ipython")
@@ -102,7 +102,7 @@ class Extension:
         return "; ".join(words) or text("no GPU")
 
     def magic(self, line: str, cell: Optional[str] = None) -> Any:
-        """%berth ls | ps | VERB…: as in a terminal. %berth status on|off. %%berth run OPTIONS: the cell as a job of its own."""
+        """Implements %berth ls | ps | VERB…, as in a terminal; %berth status on|off; and %%berth run OPTIONS, which runs the cell as a separate job."""
         try:
             return self._magic(line, cell)
         except BerthError as problem:  # a traceback would not help the user
@@ -138,7 +138,7 @@ class Extension:
             return self._stream([program(), *words, "--", sys.executable, file.name])
 
     def _stream(self, command: List[str]) -> None:
-        """Runs a command and shows its output as it arrives, where the notebook shows the output of cells."""
+        """Runs a command. Shows its output in the notebook as it arrives."""
         started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
         assert started.stdout is not None
         try:
@@ -150,7 +150,8 @@ class Extension:
         finally:
             started.stdout.close()
             code = started.wait()
-        if code and not (code == 1 and command[1] == "doctor"):  # exit code 1 means findings, which are already shown
+        # exit code 1 of `berth doctor` means that it has findings, which are already shown
+        if code and not (code == 1 and command[1] == "doctor"):
             raise BerthError(text("{} ended with {}", f"berth {command[1]}", code), "E0571")
 
 
@@ -158,13 +159,13 @@ _loaded: List[Extension] = []
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Called by `%load_ext berth`."""
+    """IPython calls this for `%load_ext berth`."""
     if not _loaded:
         _loaded.append(Extension(shell))
         _loaded[0].load()
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """Called by `%unload_ext berth`."""
+    """IPython calls this for `%unload_ext berth`."""
     if _loaded:
         _loaded.pop().unload()

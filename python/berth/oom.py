@@ -1,9 +1,8 @@
-"""is_oom(): whether an exception means that memory ran out, in any framework, without importing one.
+"""is_oom() tells whether an exception means that memory ran out. It knows the exceptions of all frameworks, and imports none.
 
-If the framework has a type for this error, the type decides; for a plain RuntimeError, its text decides. The texts are those that frameworks really
-print;
-python/tests/oom_texts.json has them with their sources. If the type means another error, the text is not read. Only the beginning and the end of a
-long text are read.
+If the framework has a type for this error, the type decides. If the exception is a plain RuntimeError, its text decides. python/tests/oom_texts.json has
+the real texts of frameworks, with their sources. If the type means another error, the text is ignored. Of a long text, only the beginning and the end are
+read.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from .language import text
 
 __all__ = ["is_oom", "is_sticky"]
 
-# Full names (module and name) of exception types that mean that memory ran out, for all versions of the frameworks.
+# Full names (module and class) of exceptions that always mean that memory ran out. All versions of the frameworks are covered.
 _TYPES = re.compile(
     r"^(torch(\.cuda|\._C)?\.OutOfMemoryError"
     r"|torch\.AcceleratorOutOfMemoryError"
@@ -59,8 +58,8 @@ _WORDS: Dict[str, Tuple[str, ...]] = {
         "PI_ERROR_OUT_OF_RESOURCES", "PI_ERROR_OUT_OF_HOST_MEMORY", " failed: OUT_OF_RESOURCES", " failed: OUT_OF_HOST_MEMORY"),
     "uffer": ("clCreateBuffer failed: INVALID_BUFFER_SIZE", "create_buffer failed: INVALID_BUFFER_SIZE", "Invalid buffer size: "),
     "ErrorOutOfMemory": ("kIOGPUCommandBufferCallbackErrorOutOfMemory",),
-    "for new constant": (" bytes for new constant",),  # for JAX, after "Failed to allocate N"
-    "There are": ("That was not possible. There are ",),  # for a TPU, after the sentence about what it tried to allocate or reserve
+    "for new constant": (" bytes for new constant",),  # JAX writes this after "Failed to allocate N"
+    "There are": ("That was not possible. There are ",),  # a TPU's message continues with this after "Attempting to allocate/reserve …"
     "NOT_SUPPORTED": ("cuDNN error: CUDNN_STATUS_NOT_SUPPORTED. This error may appear if you passed in a non-contiguous input",),
     "Dst tensor": ("Dst tensor is not initialized", "Dst tensor is not copied"),
     "Memory": ("Memory allocation error on worker", "Out of Host Memory", "Memory Object Allocation Failure"),
@@ -73,16 +72,18 @@ _LEADS = re.compile(r"(?:\A|[^\w\s]|\n|:\d+|\b(?:error|code|status|with|returned
 _QUOTES = re.compile(r"\b(?:pars(?:e|ed|ing)|line \d+ of|logs?|regex|patterns?|(?:un)?expect(?:s|ed|ing)?|match(?:es|ed)?|says?|said|grep|contains?"
                      r"|previous(?:ly)?|earlier|last (?:run|job|time))\b|\w\.(?:log|txt|jsonl?|csv|ya?ml|toml|xml|html|md|db|out|err)\b"
                      r"|(?<=[^(\w])['\"`“‘「](?:\w+: ?)?\Z", re.I)  # an opening quote; after "(" it begins the repr of an exception
-# If the sentence continues after one of these texts, it only mentions the error.
+# If the sentence continues after one of these texts, it only talks about the error.
 _ENDS = frozenset(("CUDA out of memory. Tried to allocate", "std::bad_alloc", "Out of Host Memory", "Memory Object Allocation Failure",
          "cudaErrorMemoryAllocation", "hipErrorMemoryAllocation", "hipErrorOutOfMemory"))
 # TensorFlow raises the same class for a full disk, too many open files, and a message that is too long.
 _OF_MEMORY = re.compile(r"\bOOM\b|[Oo]ut of memory|[Ff]ailed to allocate (?:memory|scratch buffer)|[Uu]nable to allocate|[Cc]an ?not allocate memory"
                         r"|Attempting to (allocate|reserve) |memory space hbm")
 _OF_FILES = re.compile(r"[Nn]o space left on device|[Qq]uota exceeded|[Tt]oo many open files|larger than max|\.tempstate\d|memory space [sv]mem")
-_HINT_OF_ALL = "Hint: If you want to see a list of allocated tensors when OOM happens"  # every error of this class ends with this text
+# TensorFlow appends this to every ResourceExhaustedError
+_HINT_OF_ALL = "Hint: If you want to see a list of allocated tensors when OOM happens"
 
-# A plain RuntimeError, and types of frameworks, are judged by their text. A ValueError that mentions memory is not.
+# A plain RuntimeError and these types of frameworks are judged by their text. Other built-in types are not: a ValueError may only talk
+# about memory.
 _BY_TEXT = ("RuntimeError", "JaxRuntimeError", "XlaRuntimeError", "InternalError", "CUDARuntimeError", "CUDADriverError", "LogicError",
             "AcceleratorError", "CudaAPIError", "CudaSupportError")
 _FRAMEWORKS = ("torch", "jax", "jaxlib", "tensorflow", "cupy", "cupy_backends", "numba", "numba_cuda", "pycuda", "pyopencl", "cuda", "rmm", "triton",
@@ -108,23 +109,23 @@ def _said(problem: BaseException) -> str:
     else:
         try:
             text = str(problem)
-        except Exception:  # the exception's __str__ fails
+        except Exception:  # the exception's __str__() raises an exception itself
             return ""
     return text if len(text) <= 2 * _EDGE else f"{text[:_EDGE]}\n{text[-_EDGE:]}"
 
 
 def members(problem: BaseException) -> List[BaseException]:
-    """The members of an ExceptionGroup, Python's own or that of the package exceptiongroup."""
+    """The members of an ExceptionGroup, which may be Python's or from the package exceptiongroup. Empty for other exceptions."""
     inside = getattr(problem, "exceptions", None)
     return [one for one in inside if isinstance(one, BaseException)] if isinstance(inside, (tuple, list)) else []
 
 
-# Errors in the program itself. If an exception handler raises one of these, it is unrelated to the exception that was handled.
+# Exceptions that show a bug. If a bug raises one while another exception is handled, both are unrelated.
 _BUGS = (NameError, AttributeError, TypeError, LookupError, AssertionError, ImportError, SyntaxError, ArithmeticError)
 
 
 def _chain(problem: Optional[BaseException], bugs: bool = True) -> Iterator[BaseException]:
-    """The exception, its causes, and its contexts, each once; also the members of groups."""
+    """The exception, its causes and contexts, and the members of groups, each once."""
     seen: Set[int] = set()
     todo = [problem]
     while todo and len(seen) <= _MOST:
@@ -143,7 +144,7 @@ _verdicts: Dict[Type[BaseException], str] = {}
 
 
 def _judge(kind: Type[BaseException]) -> str:
-    """What the type of an exception shows: "yes", "no", or what else to look at: its "code", its "errno" or its "text". Cached for each
+    """What the type of an exception shows: "yes", "no", or which detail decides: "code", "errno", "resource" or "text". The caller caches this for each
     type."""
     if not issubclass(kind, BaseException):
         raise InvalidRequest(text("a {} is not an exception", kind.__name__), hint="except RuntimeError as problem: berth.is_oom(problem)")
@@ -174,7 +175,7 @@ def _says_so(text: str) -> bool:
 
 
 def _stands(text: str, word: str) -> bool:
-    """Whether the text contains `word` as a statement of its own, and not within a sentence that mentions it."""
+    """Whether the text contains `word` as an error message, and not within a sentence that only talks about the message."""
     at = text.find(word)
     while at >= 0:
         after = text[at + len(word):at + len(word) + 3]
@@ -193,7 +194,7 @@ def _is_oom_itself(problem: BaseException) -> bool:
     kind = type(problem)
     judged = _verdicts.get(kind)
     if judged is None:
-        if len(_verdicts) > 1000:  # some programs create types while they run, so the cache is limited
+        if len(_verdicts) > 1000:  # limit the cache, because some programs create new types all the time
             _verdicts.clear()
         judged = _verdicts[kind] = _judge(kind)
     if judged == "text":
@@ -201,7 +202,7 @@ def _is_oom_itself(problem: BaseException) -> bool:
     if judged == "code":
         return getattr(problem, "code", None) == _CUDA_OUT_OF_MEMORY or "CUDA_ERROR_OUT_OF_MEMORY" in _said(problem)
     if judged == "errno":
-        return getattr(problem, "errno", None) == errno.ENOMEM  # for example, no process could be started for a DataLoader's worker
+        return getattr(problem, "errno", None) == errno.ENOMEM  # for example, fork() failed for a DataLoader's worker
     if judged == "resource":
         text = _said(problem).replace(_HINT_OF_ALL, "")
         return _OF_MEMORY.search(text) is not None and _OF_FILES.search(text) is None
@@ -209,10 +210,10 @@ def _is_oom_itself(problem: BaseException) -> bool:
 
 
 def is_oom(problem: Optional[BaseException]) -> bool:
-    """Whether an exception means that memory ran out: of a GPU, in every framework's wording, or of the host.
+    """Whether an exception means that the memory of a GPU or of the host ran out. It knows the wording of all frameworks.
 
-    It also looks at the causes of the exception, and at the members of a group. A NameError or another bug that was raised while memory was short
-    does not count. Nothing is imported.
+    The causes of the exception and the members of a group count too. If a bug, such as a NameError, occurs while an out-of-memory error is handled, the
+    result is False. Imports nothing.
 
     Examples
     --------
@@ -226,7 +227,7 @@ def is_oom(problem: Optional[BaseException]) -> bool:
     if _is_oom_itself(problem):
         return True
     if problem.__cause__ is None and problem.__context__ is None and not hasattr(problem, "exceptions"):
-        return False  # usually there is no other exception in the chain
+        return False  # a shortcut, because usually no other exception belongs to this one
     return any(_is_oom_itself(one) for one in _chain(problem, bugs=False))
 
 
@@ -236,12 +237,12 @@ def may_try_again(problem: BaseException) -> bool:
 
 
 def is_sticky(problem: Optional[BaseException]) -> bool:
-    """Whether this exception means that the device's context is lost: nothing that this process does on the device works any more.
+    """Whether this exception means that the device's context is lost. Then all further work of this process on the device fails.
 
-    It is recognised by the text of exceptions that frameworks raise in this case.
+    The text of the framework's exception decides.
     """
     if problem is not None:
-        _is_oom_itself(problem)  # raises InvalidRequest if `problem` is not an exception
+        _is_oom_itself(problem)  # only to raise InvalidRequest if `problem` is not an exception
     return any(_of_a_framework(type(one)) and _STICKY.search(_said(one)) is not None for one in _chain(problem))
 
 

@@ -21,10 +21,10 @@ def positive(name: str, value: Any) -> int:
 
 
 def chunked(x: Any, size: int) -> Iterator[Any]:
-    """Splits a batch into parts of `size` items; the last part has the rest.
+    """Splits a batch into parts of `size` items. The last part may be smaller.
 
-    It takes a tensor or array (along its first axis), a sequence, or a dict, dataclass, tuple or list of those, equally long. None, bools,
-    numbers and strings are copied to every part. The container keeps its type: transformers' BatchEncoding, a named tuple, a dataclass.
+    The batch is a tensor or array (split along its first axis), a sequence, or a dict, dataclass, tuple or list of these, if all are equally long. None,
+    bools, numbers and strings are copied to every part. Parts have the type of the batch, for example a named tuple or transformers' BatchEncoding.
 
     Raises
     ------
@@ -49,13 +49,13 @@ def length_of(x: Any) -> int:
 
 
 def part_of(x: Any, first: int, last: Optional[int], step: Optional[int] = None) -> Any:
-    """The items from `first` up to but not including `last`; with `step`, every step-th."""
+    """The items from `first` up to, but not including, `last`. With `step`, only every step-th of them."""
     return _part(x, length_of(x), slice(first, last, step), outermost=True)
 
 
 def kinds_of(x: Any) -> Any:
-    """Describes whether a batch has padding: whether its integers and bools include a negative number or a zero (a label of -100, a mask, a
-    padding token)."""
+    """Describes the padding of a batch: for each tensor of integers or bools, whether its smallest number is negative (a label of -100), zero (a mask, a
+    padding token) or positive."""
     named = _fields(x)
     if named is not None:
         return tuple((key, kinds_of(one)) for key, one in named.items())
@@ -85,8 +85,7 @@ def _is_shared(x: Any) -> bool:
 
 
 def _is_row_for_all(x: Any) -> bool:
-    """Whether the value is one row for all items, such as position ids of shape (1, T). It then belongs to every part, provided that other
-    fields have more than one row."""
+    """Whether the value may be one row for all items, such as position ids of shape (1, T). If other fields have more than one row, every part gets it."""
     shape = _shape(x)
     return bool(shape) and len(shape) > 1 and shape[0] == 1
 
@@ -104,8 +103,8 @@ def _fields(x: Any) -> Optional[Dict[Any, Any]]:
 
 
 def _side_by_side(x: Any) -> bool:
-    """Whether the members of a tuple or list may be fields of a batch, and not its items. They may be if one of them is a tensor or array. In a
-    tuple, a list or a collated tuple of one kind suffices, too."""
+    """Whether the members of a tuple or list may be the fields of a batch, and not its items. This is so if one member is a tensor or array. For a tuple, a
+    member that is a list, or a tuple of equal things, suffices too."""
     if not isinstance(x, (tuple, list)):
         return False
     if any(_shape(one) for one in x):
@@ -114,12 +113,12 @@ def _side_by_side(x: Any) -> bool:
 
 
 def _of_one_kind(x: Sequence[Any]) -> bool:
-    """Whether all are tensors of one kind, or all are dicts."""
+    """Whether all members are dicts, or all are tensors of the same type and number of dimensions."""
     return all(isinstance(one, collections.abc.Mapping) for one in x) or (all(_shape(one) for one in x) and _alike(x))
 
 
 def _alike(x: Sequence[Any]) -> bool:
-    """Whether all are tensors or arrays of the same type and number of dimensions; their sizes may differ."""
+    """Whether all members have the same type and number of dimensions. Their sizes may differ."""
     return len({(len(_shape(one) or ()), str(getattr(one, "dtype", type(one)))) for one in x}) == 1
 
 
@@ -156,7 +155,7 @@ def _ways(x: Any, outermost: bool = False) -> List[Way]:
 
 
 def _check_sure(fields: Dict[Any, Any], lengths: List[int]) -> None:
-    """Refuses a list of tensors that may be either items or fields, if no other field decides. Images count as items."""
+    """Refuses a list of tensors if it is unclear whether its members are items or fields. Images are always items."""
     if len(set(lengths)) < 2:
         return
     for key, one in fields.items():
@@ -185,7 +184,7 @@ def _common(fields: Dict[Any, Any]) -> List[int]:
 def _length(x: Any) -> int:
     shape = _shape(x)
     if shape:
-        return int(shape[0])  # this also works for a sparse matrix, which has no len()
+        return int(shape[0])  # not len(), which a sparse matrix does not have
     try:
         length = len(x)
     except (TypeError, RuntimeError):
@@ -202,14 +201,14 @@ def _no_slices(x: Any) -> InvalidRequest:
 
 
 def _part(x: Any, length: int, which: slice, outermost: bool = False) -> Any:
-    """Some items of a field that has `length` items."""
+    """Returns the items that the slice `which` selects from a field with `length` items."""
     def inside(one: Any) -> Any:
         return one if _is_shared(one) or (length != 1 and _is_row_for_all(one)) else _part(one, length, which)
 
     if not next(fields for found, fields in _ways(x, outermost) if found == length):
         try:
             return x[which]
-        except (TypeError, NotImplementedError) as why:  # for example, a deque or a sparse tensor has no slices
+        except (TypeError, NotImplementedError) as why:  # for example, a deque and a sparse tensor do not support slices
             raise _no_slices(x) from why
     named = _fields(x)
     if named is not None:
@@ -219,7 +218,7 @@ def _part(x: Any, length: int, which: slice, outermost: bool = False) -> Any:
 
 
 def _like(x: Any, parts: Dict[Any, Any], which: slice) -> Any:
-    """A container like x that contains these parts instead."""
+    """A copy of the container x with these parts as its contents."""
     mapping = isinstance(x, collections.abc.Mapping)
     if type(x) is dict or (mapping and not isinstance(x, collections.abc.MutableMapping)):
         return parts
@@ -230,6 +229,7 @@ def _like(x: Any, parts: Dict[Any, Any], which: slice) -> Any:
         return new
     for key, one in parts.items():
         new[key] = one
-    if isinstance(getattr(new, "_encodings", None), list):  # for transformers' BatchEncoding: the tokenizer's result for each item
+    # transformers' BatchEncoding also has a list with one tokenizer result for each item
+    if isinstance(getattr(new, "_encodings", None), list):
         new._encodings = new._encodings[which]
     return new

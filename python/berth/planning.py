@@ -16,7 +16,7 @@ from .machine import _size, _table
 
 __all__ = ["Estimate", "plan"]
 
-# safetensors' name for each of PyTorch's types, and the type's size in bytes.
+# For each type of PyTorch: its name in safetensors files, and its size in bytes.
 _TYPES = {"float64": ("F64", 8), "float32": ("F32", 4), "float16": ("F16", 2), "bfloat16": ("BF16", 2), "float8_e4m3fn": ("F8_E4M3", 1),
           "float8_e5m2": ("F8_E5M2", 1), "complex64": ("C64", 8), "int64": ("I64", 8), "int32": ("I32", 4), "int16": ("I16", 2),
           "int8": ("I8", 1), "uint8": ("U8", 1), "bool": ("BOOL", 1)}
@@ -27,9 +27,9 @@ _PART_TITLES = ("part", "memory")
 class Estimate:
     """The memory of a model on each GPU. What is not known is None.
 
-    `parts` has the bytes of weights, gradients, optimizer, activations, kv_cache, workspace, fragmentation and context. `least_bytes` is the sum
-    of the known ones. `fits` is None without `gpu=`, or if it is not known. `ways` are options that make it fit, with the bytes to reserve. `data` is the
-    whole document.
+    `parts` has the bytes of weights, gradients, optimizer, activations, kv_cache, workspace, fragmentation and context. `least_bytes` is the sum of the
+    known parts. `fits` is None if it is unknown, or if `gpu=` was not given. `ways` are options with which the model fits, and the bytes to reserve for
+    each. `data` is the complete JSON document.
     """
 
     params: int
@@ -54,19 +54,19 @@ class Estimate:
 
 
 def _is_module(model: Any) -> bool:
-    torch = sys.modules.get("torch")  # if PyTorch is not loaded, no object can be a module of it
+    torch = sys.modules.get("torch")  # if PyTorch is not loaded, the object cannot be a torch.nn.Module
     return torch is not None and isinstance(model, torch.nn.Module)
 
 
 def _tensors(module: Any) -> Dict[str, Any]:
-    """Parameters and buffers, each once. Tied parameters have one name."""
+    """Parameters and buffers by name, each once, even if layers share a parameter."""
     found = dict(module.named_parameters())
     found.update(module.named_buffers())
     return found
 
 
 def _write_shapes(module: Any, folder: str) -> str:
-    """Writes a safetensors file with the module's shapes, but without its data: the file is sparse, with a hole in place of the data."""
+    """Writes a safetensors file with the module's shapes. It has the full size but contains no data, because the file is sparse."""
     header: Dict[str, Any] = {}
     end = 0
     for name, tensor in _tensors(module).items():
@@ -99,20 +99,20 @@ def plan(model: Union[str, "os.PathLike[str]", Any], *, task: str = "inference",
     Parameters
     ----------
     model : str, path or torch.nn.Module
-        A name of the catalogue, a model file, a number of parameters such as "7B", or a module. The module may be on the meta device.
+        A name from Berth's catalogue, a model file, a number of parameters such as "7B", or a module. The module may be on the meta device.
     task : str
         "inference", "train", "finetune", "lora" or "qlora".
     gpu : str, optional
-        A GPU's name or PCI id, or "here"; then `fits` says whether the model fits.
+        A GPU's name or PCI id, or "here" for the GPU of this machine. Sets `fits` in the result.
     precision, optimizer, rank, checkpointing, gpus, zero, kv
-        As the options of `berth plan fit`. Inference keeps the types of a file or module unless `precision` says otherwise.
+        The options of `berth plan fit` with these names. If `precision` is not given, inference uses the types of the file or module.
     torch : str, optional
-        The version of PyTorch ("2.0"), because AdamW's temporary memory depends on it. For a module, the loaded one.
+        The version of PyTorch ("2.0"). AdamW's temporary memory depends on it. If the model is a module, it is the version that is loaded.
 
     Raises
     ------
     InvalidRequest, NotFound
-        An option does not exist, or the module has no parameters; the catalogue has no such model or GPU.
+        InvalidRequest: an option does not exist, or the module has no parameters. NotFound: the catalogue does not contain the model or GPU.
 
     Examples
     --------

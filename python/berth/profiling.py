@@ -25,7 +25,7 @@ Event = Dict[str, Any]
 
 
 class _Sampler:
-    """Reads the devices in a thread. Each sample is (seconds since the start, readings, resident bytes)."""
+    """A thread that measures the devices. Each sample is (seconds since the start, device measurements, resident bytes of this process)."""
 
     def __init__(self, every: float) -> None:
         self._every, self._end = every, threading.Event()
@@ -74,7 +74,7 @@ class Profile:
         return self
 
     def _begin(self, torch: Any) -> None:
-        # PyTorch 2 would silently end a profiler that is already running.
+        # PyTorch 2 would end a running profiler without an error if another one started.
         if _in_use or getattr(torch.autograd, "_profiler_enabled", bool)():
             raise InvalidRequest(text("another profile is active; PyTorch supports only one at a time"), hint=text("use one block for both"))
         _in_use.append(self)
@@ -114,7 +114,7 @@ class Profile:
             said = text("the trace could not be written: {}", lost)
             if value is None:
                 raise BerthError(said, "E0008") from lost
-            warnings.warn(said, stacklevel=2)  # the error of the block itself takes precedence
+            warnings.warn(said, stacklevel=2)  # only a warning, because the block has raised an exception
 
     def _write(self) -> None:
         events, rest = self._framework_events()
@@ -135,7 +135,7 @@ class Profile:
             raise
 
     def _framework_events(self) -> Tuple[List[Event], Event]:
-        """The framework's own trace: its events and its metadata."""
+        """The events and the metadata of PyTorch's trace."""
         if self._profiler is None:
             return [], {}
         with tempfile.TemporaryDirectory() as folder:
@@ -160,8 +160,8 @@ class Profile:
 
 
 def _counters(samples: List[Tuple[float, List[Reading], int]], begun: float) -> List[Event]:
-    """Tracks of numbers over time. The trace shows them as a separate process."""
-    pid = os.getpid() + (1 << 22)  # larger than any process id
+    """Returns events that draw measured values as curves. The viewer shows them as a separate process."""
+    pid = os.getpid() + (1 << 22)  # greater than any process id, so that the viewer shows a separate process
     events: List[Event] = [{"ph": "M", "name": "process_name", "pid": pid, "args": {"name": "Berth: readings"}}]
     for at, readings, resident in samples:
         moment = begun + at * 1e6
@@ -186,7 +186,8 @@ def _of_devices(samples: List[Tuple[float, List[Reading], int]]) -> List[str]:
 
 
 def _of_operators(profiler: Any, seconds: float) -> List[str]:
-    """The five operators that take the most time themselves: on the device if it was used, else on the CPU."""
+    """The four operators with the most time of their own, without operators that they call. Device time counts if the device was used, and CPU time if
+    not."""
     averages = [one for one in profiler.key_averages() if one.key != _BLOCK]
 
     def device(one: Any) -> float:
@@ -206,16 +207,16 @@ def _of_operators(profiler: Any, seconds: float) -> List[str]:
 
 
 def profile(path: Union[str, "os.PathLike[str]"] = "trace.json", *, every: float = 0.25, report: bool = True) -> Profile:
-    """Writes a trace of a `with` block for https://ui.perfetto.dev, and prints what stands out in at most ten lines.
+    """Writes a trace of a `with` block for https://ui.perfetto.dev, and prints a summary of at most ten lines.
 
     The trace has PyTorch's own profiler, if PyTorch is loaded, and tracks of each GPU's memory, load, power and temperature and of this process's memory.
 
     Parameters
     ----------
     path : path
-        The file; it is written at the end of the block, also if the block raises.
+        The file to write at the end of the block, even if the block raises an exception.
     every : float
-        Seconds between two readings.
+        Seconds between two measurements.
 
     Raises
     ------

@@ -16,15 +16,15 @@ def _numpy() -> Optional[Any]:
         return None
     try:
         found = importlib.import_module("numpy.random")
-    except Exception:  # NumPy is broken, or this is another module with its name
+    except Exception:  # NumPy cannot be imported, or this module only has the same name
         return None
     return found if hasattr(found, "get_state") else None
 
 
 class Randomness:
-    """The state of the global generators of Python, of NumPy, and of PyTorch for the CPU and its GPUs, as far as they are loaded.
+    """The state of the global random generators: Python's, NumPy's if NumPy is loaded, and PyTorch's for the CPU and the GPUs if PyTorch is loaded.
 
-    Generators that a program has created are not kept.
+    Does not contain generators that the program has created itself.
     """
 
     __slots__ = ("_python", "_numpy", "_torch", "_cuda")
@@ -35,7 +35,7 @@ class Randomness:
         self._numpy: Any = numpy.get_state(legacy=False) if numpy is not None else None
         self._torch: Any = None
         self._cuda: Optional[List[Any]] = None
-        if hasattr(torch, "default_generator"):  # otherwise PyTorch is only partly loaded
+        if hasattr(torch, "default_generator"):  # not if another thread is still importing PyTorch
             self._torch = torch.default_generator.get_state()  # type: ignore[union-attr]
             cuda = torch.cuda  # type: ignore[union-attr]
             begun = getattr(cuda, "_initialized", True) and cuda.is_initialized()
@@ -59,8 +59,7 @@ class Randomness:
 
 
 def _has_drawn(state: Any) -> Any:
-    """The numbers of a NumPy state as bytes. A comparison of texts would not work, because the text of such an array leaves most numbers
-    out."""
+    """The generator's array as bytes, for comparison. str() does not suffice, because it leaves out most numbers of a long array."""
     numbers = state["state"].get("key") if isinstance(state, dict) else None
     return numbers.tobytes() if numbers is not None else None
 
@@ -70,5 +69,5 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def kept() -> Randomness:
-    """Records the current state."""
+    """Returns the current state of the random generators."""
     return Randomness()

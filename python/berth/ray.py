@@ -1,4 +1,4 @@
-"""A lease for each actor or task of Ray, so that each of them sees a GPU of its own.
+"""Takes a lease for each actor or task of Ray, so that each of them sees only its own GPU.
 
     @ray.remote(num_gpus=0)
     @berth.ray.leased(gpus=1)
@@ -32,8 +32,8 @@ def _hold(wishes: Any) -> None:
 def leased(**wishes: Any) -> Callable[[Target], Target]:
     """Decorates an actor class or a function for `ray.remote`. Put it below `@ray.remote`.
 
-    An actor takes its lease before its `__init__`, and keeps it until its process ends. A function has it while it runs; add `max_calls=1` to
-    `ray.remote`, because a process whose framework has initialised its GPU cannot change to another one.
+    An actor takes its lease before its `__init__`, and keeps it until its process ends. A function keeps its lease while it runs. Add `max_calls=1` to
+    `ray.remote` for a function. Then Ray runs each call in a new process, because a framework cannot change its GPU after initialisation.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def leased(**wishes: Any) -> Callable[[Target], Target]:
                 return target(*words, **more)
             finally:
                 worker_leases.release()
-                if hidden:  # the next task of this worker may be one without a lease
+                if hidden:  # hide the GPUs again, because the worker's next task may have no lease
                     os.environ["CUDA_VISIBLE_DEVICES"] = ""
         return call  # type: ignore[return-value]
     return decorated

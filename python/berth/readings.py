@@ -17,7 +17,7 @@ NAMES = ("memory_used_bytes", "memory_total_bytes", "utilization_percent", "powe
 
 
 class Reading(NamedTuple):
-    """One reading of a device; the unit is in the name."""
+    """One measured value of a device. The name contains the unit."""
 
     device: Device
     name: str
@@ -25,7 +25,7 @@ class Reading(NamedTuple):
 
 
 def read() -> List[Reading]:
-    """The known readings of each GPU now. Empty if Berth's library cannot be loaded."""
+    """The measured values of each GPU now. Unknown values are left out. Empty if libberth cannot be loaded."""
     try:
         found = devices()
     except BerthError:
@@ -34,7 +34,7 @@ def read() -> List[Reading]:
 
 
 class Recent:
-    """Keeps readings for `seconds`, so that frequent calls do not call the driver each time."""
+    """Keeps the measured values for `seconds`, so that frequent calls do not ask the driver each time."""
 
     def __init__(self, seconds: float = 1.0) -> None:
         self._seconds, self._at, self._lock = seconds, float("-inf"), threading.Lock()
@@ -48,7 +48,7 @@ class Recent:
 
 
 def as_logged(found: List[Reading]) -> Dict[str, float]:
-    """The names and numbers that loggers get: `berth/gpu0/power_milliwatts`, and the memory of this process on the host."""
+    """The values for loggers by name, such as `berth/gpu0/power_milliwatts`. Adds this process's memory on the host."""
     named = {f"berth/gpu{one.device.index}/{one.name}": one.value for one in found}
     try:
         named["berth/process_resident_bytes"] = float(resident_bytes())
@@ -58,7 +58,7 @@ def as_logged(found: List[Reading]) -> Dict[str, float]:
 
 
 def resident_bytes() -> int:
-    """The memory of this process on the host."""
+    """Bytes of host memory that this process uses."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -66,7 +66,7 @@ def resident_bytes() -> int:
 def device_numbers() -> Optional[Dict[int, int]]:
     """Maps PyTorch's device numbers to Berth's, by uuid or, if that is unknown, by the driver's order. Empty if PyTorch uses no GPU."""
     torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_initialized():  # any other call about devices would load the driver
+    if torch is None or not torch.cuda.is_initialized():  # check this first, because other functions of torch.cuda would load the driver
         return {}
     found: Dict[int, int] = {}
     known = [one for one in devices() if one.is_gpu]

@@ -20,7 +20,7 @@ __all__ = ["Comparison", "Switch", "compare_outputs", "reproducible"]
 
 @dataclasses.dataclass(frozen=True)
 class Switch:
-    """A switch that was set, its value, and its cost. `note` says what still prevents its effect."""
+    """A setting that was changed: its new value and its cost. `note` says why it may have no effect."""
 
     name: str
     value: str
@@ -63,8 +63,7 @@ def _of_tensorflow(tensorflow: Any, seed: int) -> Iterator[Switch]:
 def reproducible(seed: int = 0) -> Switches:
     """Sets the switches that make the runs of the loaded frameworks reproducible. Call it after their import and before the first use of a device.
 
-    The same program gives the same bits then, with the same versions on the same kind of device. Another kind of device, another number of ranks or
-    threads, or other versions may give other bits.
+    Then the same program gives the same bits, if versions, kind of device, and numbers of ranks and threads are the same.
 
     Parameters
     ----------
@@ -74,7 +73,7 @@ def reproducible(seed: int = 0) -> Switches:
     Returns
     -------
     list of Switch
-        Each with its cost; printed as a table.
+        The changed settings and the cost of each. The list's text is a table.
 
     Examples
     --------
@@ -108,14 +107,14 @@ def reproducible(seed: int = 0) -> Switches:
     return Switches(done)
 
 
-# Tolerances (relative, absolute) for each type, as in torch.testing. Integers must be equal.
+# Default tolerances (relative, absolute) for each type, from torch.testing. Values of other types, such as integers, must be equal.
 _TOLERANCES = {"float64": (1e-7, 1e-7), "float32": (1.3e-6, 1e-5), "float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5),
                "complex64": (1.3e-6, 1e-5), "complex128": (1e-7, 1e-7), "float": (1e-7, 1e-7)}
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Whether two results are the same, and where they differ most. It is true if they are the same.
+    """Whether two results are the same, and where they differ most. In a condition, this object is true if they are the same.
 
     Attributes
     ----------
@@ -124,9 +123,9 @@ class Comparison:
     absolute, relative : float
         The largest absolute and relative difference.
     where : str
-        The path to the worst part, such as "['logits']".
+        The path to the part with the largest difference, such as "['logits']".
     why : str
-        What differs if it is not a number: a shape, a key or a type.
+        If something else than numbers differs: what it is, such as a shape, a key or a type.
     """
 
     same: bool
@@ -209,10 +208,10 @@ def _tolerance(names: Tuple[str, str], rtol: Optional[float], atol: Optional[flo
 
 
 def compare_outputs(a: Any, b: Any, *, rtol: Optional[float] = None, atol: Optional[float] = None, nan_equal: bool = True) -> Comparison:
-    """Whether two results are the same except for rounding: tensors, arrays or numbers, or dicts, lists and tuples of them.
+    """Compares two results, and allows differences by rounding. Results are tensors, arrays or numbers, or dicts, lists and tuples of these.
 
-    The allowed difference is `atol + rtol · |b|`. The defaults depend on the type: float32 1.3e-6 and 1e-5, float16 1e-3 and 1e-5,
-    bfloat16 1.6e-2 and 1e-5, float64 1e-7 and 1e-7 (rtol and atol). Integers and bools must be equal.
+    The allowed difference is `atol + rtol · |b|`. The defaults of (rtol, atol) depend on the type: (1.3e-6, 1e-5) for float32, (1e-3, 1e-5) for float16,
+    (1.6e-2, 1e-5) for bfloat16, (1e-7, 1e-7) for float64. Integers and bools must be equal.
 
     Parameters
     ----------
@@ -247,7 +246,7 @@ def compare_outputs(a: Any, b: Any, *, rtol: Optional[float] = None, atol: Optio
 
 
 def _compared(path: str, a: Any, b: Any, rtol: Optional[float], atol: Optional[float], nan_equal: bool) -> Tuple[float, float, float]:
-    """Returns the largest differences: (relative to the tolerance, absolute, relative)."""
+    """Returns the largest differences of two arrays: as a multiple of the tolerance, absolute, and relative."""
     if isinstance(a, (str, bytes, type(None))) or isinstance(b, (str, bytes, type(None))):
         if a != b:
             raise _Differs(text("{}: {!r:.80} and {!r:.80}", path or text("the results"), a, b))
@@ -262,7 +261,8 @@ def _compared(path: str, a: Any, b: Any, rtol: Optional[float], atol: Optional[f
     allowed = _tolerance((name, other_name), rtol, atol)
     exact = one.dtype.kind in "biuO" and other.dtype.kind in "biuO"
     if exact and one.dtype.kind != other.dtype.kind:
-        one, other = one.astype(object), other.astype(object)  # otherwise NumPy would compare the integers as doubles
+        # because NumPy would convert integers of different kinds to doubles, which are not exact
+        one, other = one.astype(object), other.astype(object)
     elif not exact:
         one, other = (_doubles(each, "float64") if each.dtype.kind == "O" else each for each in (one, other))
     equal = one == other
@@ -271,7 +271,7 @@ def _compared(path: str, a: Any, b: Any, rtol: Optional[float], atol: Optional[f
             equal = equal | (numpy.isnan(one) & numpy.isnan(other))
         difference = numpy.where(equal, 0.0, numpy.abs(_doubles(one, wide) - _doubles(other, wide)))
         difference = numpy.where(numpy.isnan(difference), math.inf, difference)
-        if exact:  # doubles may be equal although the numbers differ
+        if exact:  # two different integers may be equal as doubles, so count a difference of at least 1
             difference = numpy.where(equal, 0.0, numpy.maximum(difference, 1.0))
         size = numpy.abs(_doubles(other, wide))
         limit = allowed[1] + allowed[0] * size

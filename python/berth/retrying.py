@@ -1,7 +1,7 @@
-"""Tries again when memory ran out, after memory was freed and other processes had time to free theirs.
+"""Repeats a call if memory ran out. Before, it frees memory and gives other processes time to free theirs.
 
-An exception keeps the failed call's frames, and these keep its tensors. So a try in an `except` block has less memory than the first one. Here the
-block is left first, then the frames are dropped, then garbage and caches; only then comes the next try.
+An exception refers to the frames of the failed call, and the frames refer to its tensors. So a repeated call within the `except` block has less memory than
+the first call. This module leaves the block first, clears the frames, collects garbage, and empties the caches. Then it repeats the call.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def release_memory(thorough: bool = True) -> None:
     Parameters
     ----------
     thorough : bool
-        False: collect only recent garbage, as a failed try leaves it. All of it takes 30 to 60 ms if a framework is loaded.
+        If False, collects only recent garbage, which includes that of a failed try. A complete collection takes 30 to 60 ms if a framework is loaded.
     """
     gc.collect(2 if thorough else 1)
     torch = sys.modules.get("torch")
@@ -63,7 +63,8 @@ def release_memory(thorough: bool = True) -> None:
 
 
 def drop_frames(problem: BaseException) -> None:
-    """Clears the frames in the tracebacks of an exception and its causes, so that they no longer keep variables alive. The text is kept."""
+    """Clears the frames in the tracebacks of an exception and its causes, so that the frames no longer refer to variables. The text of the traceback stays
+    the same."""
     seen, todo = set(), [problem]
     while todo:
         one = todo.pop()
@@ -96,7 +97,7 @@ def attempt(function: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[
     try:
         drop_frames(failed)
         return False, failed
-    finally:  # the traceback keeps this frame alive, so the frame must keep neither the exception nor the arguments
+    finally:  # the traceback refers to this frame, so this frame must refer neither to the exception nor to the arguments
         del failed, function, args, named, steps
 
 
@@ -105,7 +106,7 @@ def first_line(problem: BaseException) -> str:
 
 
 def name_of(function: Any) -> str:
-    """The name of the function; also works for a functools.partial and a callable object."""
+    """The name of the function. Also works for a functools.partial and a callable object."""
     while isinstance(function, functools.partial):
         function = function.func
     return str(getattr(function, "__name__", type(function).__name__))
@@ -116,7 +117,7 @@ def _pause(at: int, first: float, factor: float, most: float, jitter: float) -> 
 
 
 def check_callable(function: Any, what: str, name: str) -> None:
-    """Refuses `@berth.retry(3)`, which passes a number instead of the function."""
+    """Refuses an argument that is not a function. `@berth.retry(3)`, for example, passes a number."""
     if isinstance(function, (classmethod, staticmethod)):
         raise InvalidRequest(text("berth.{} does not take a {}", what, type(function).__name__), "E0551", text("put @{} above @berth.{}",
                                                                                                                type(function).__name__, what))
@@ -125,7 +126,7 @@ def check_callable(function: Any, what: str, name: str) -> None:
 
 
 def _check(function: Callable[..., Any]) -> None:
-    call = getattr(type(function), "__call__", None)  # for a callable object
+    call = getattr(type(function), "__call__", None)  # if `function` is a callable object
     if any(inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one) for one in (function, call)):
         raise InvalidRequest(text("{} is a generator: values that it has yielded cannot be undone, so it cannot be retried",
                                   name_of(function)), "E0569",
@@ -166,18 +167,18 @@ def retry(function: None = None, *, tries: int = 4, first: float = 0.5, factor: 
 
 def retry(function: Optional[Function] = None, *, tries: int = 4, first: float = 0.5, factor: float = 2.0, most: float = 30.0,
           jitter: float = 0.2, same_random: bool = True, report: bool = True) -> Any:
-    """Calls a function again if memory ran out in it, at most `tries` times in all.
+    """Calls a function, and calls it again if memory ran out in it. There are at most `tries` calls.
 
-    Before the next try, memory is freed, and random generators, gradients and buffers are restored; docs/python-memory.md says what cannot be.
-    The function must compute a step without applying it: call `optimizer.step()` after it. Other ranks must not wait for the function.
-    Raises StepInterrupted if the function cannot be called again, and ContextLost if the error has destroyed the device's context.
+    Before the next call, it frees memory and restores random generators, gradients and buffers; docs/python-memory.md tells what cannot be restored. The
+    function must not call `optimizer.step()`; call that after the function. Other ranks must not wait for the function. Raises StepInterrupted if the
+    function cannot be called again, and ContextLost if the error has destroyed the device's context.
 
     Parameters
     ----------
     tries, same_random : int, bool
         The number of calls in all. False: do not restore random generators, which saves about 20 µs a call, and more for each GPU.
     first, factor, most, jitter : float
-        The first pause in seconds; how much longer each next one is; the longest; the fraction by which pauses vary.
+        The first pause in seconds; the factor between one pause and the next; the longest pause; the fraction by which pauses vary at random.
 
     Examples
     --------
@@ -201,7 +202,7 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
     call = cast(Callable[..., Any], function)
 
     def between(at: int, failed: BaseException, before: _Before) -> float:
-        """Undoes what can be undone, frees memory, reports, and returns how long to wait."""
+        """Called after a failed try. Restores the state, frees memory, prints a report, and returns the seconds to wait."""
         whole, steps = before.put_back(), before.steps
         release_memory()
         if steps is not None:

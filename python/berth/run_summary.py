@@ -1,4 +1,4 @@
-"""Summarises a training run for the callbacks of frameworks: readings while it runs, and a few lines at its end."""
+"""Summarises a training run for the callbacks of frameworks: device measurements while it runs, and a few lines at its end."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _GIB = 2**30
 
 
 class RunSummary:
-    """Call `begin()`, then `step()` after each training step; `lines()` says what the run used.
+    """Counts steps and collects device measurements. Call `begin()` first, and `step()` after each training step. `lines()` tells what the run used.
 
     Parameters
     ----------
     every : float
-        Seconds between two readings of the devices.
+        Seconds between two measurements of the devices.
     """
 
     def __init__(self, every: float) -> None:
@@ -28,19 +28,19 @@ class RunSummary:
         self.begin()
 
     def begin(self) -> None:
-        """Drops all counts and readings, and starts again."""
+        """Resets all counts and measured values."""
         self._began = time.monotonic()
         self._said: Optional[Any] = None
         self._devices: Dict[int, _Device] = {}
         self.steps = self.split = self.retries = self.most_parts = 0
 
     def step(self, result: Any = None) -> bool:
-        """Counts a step. Returns True if there are new readings.
+        """Counts a step. Returns True if there are new measured values.
 
         Parameters
         ----------
         result : BackwardResult or StepResult, optional
-            How the step went.
+            The result of the step.
         """
         self.steps += 1
         if result is not None:
@@ -56,7 +56,7 @@ class RunSummary:
         return True
 
     def readings(self) -> Dict[str, float]:
-        """The last readings, as loggers get them."""
+        """The latest measured values, in the form for loggers."""
         return as_logged(self._recent.read())
 
     def lines(self) -> List[str]:
@@ -74,7 +74,8 @@ class RunSummary:
 
 
 class _Device:
-    """Collects the readings of a GPU: the largest value for memory, the mean for others. Values that were never read are left out."""
+    """Collects the measured values of a GPU, and summarises them: the largest value for memory, the mean for others. Leaves out values that were never
+    measured."""
 
     def __init__(self, name: Optional[str]) -> None:
         self.name = name
@@ -104,7 +105,7 @@ class _Device:
 
 
 def _peak_resident() -> Optional[int]:
-    """Peak resident memory in bytes, as the kernel counts it; None if the kernel does not report it."""
+    """Peak resident memory of this process in bytes, or None if the kernel does not report it."""
     try:
         with open("/proc/self/status", encoding="ascii") as file:
             line = next((line for line in file if line.startswith("VmHWM:")), None)

@@ -32,9 +32,9 @@ class Finished:
     exit_code : int
         The command's exit code; 128 + N if signal N ended it.
     outcome : str
-        How it ended: "ok", "failed", "signal", "out_of_memory", …, as in `berth run --json`.
+        How the command ended: "ok", "failed", "signal", "out_of_memory" or another class of `berth run --json`.
     stdout, stderr : str
-        Its output, with `capture=True`; else "".
+        The command's output if `capture` was True; "" if not.
     report : dict
         The whole report of `berth run --json`.
     """
@@ -110,7 +110,7 @@ def _word(name: str, one: Any) -> str:
 
 
 def _surroundings(env: Optional[Mapping[str, str]], cwd: Optional[Word]) -> Dict[str, Any]:
-    """The command's environment and working directory."""
+    """Checks the command's environment and working directory, and returns them as arguments for subprocess."""
     for name, value in (env or {}).items():
         _word("env", name), _word(f"env[{name!r}]", value)
     if cwd is not None and not os.path.isdir(cwd):
@@ -119,7 +119,7 @@ def _surroundings(env: Optional[Mapping[str, str]], cwd: Optional[Word]) -> Dict
 
 
 def _finished(report: str, code: int, out: Optional[bytes], err: Optional[bytes], command: Sequence[Word]) -> Finished:
-    """The result from the report: how the command ended, or why it was not started."""
+    """Makes the result from the report of `berth run`. Raises the error if the command was not started."""
     try:
         with open(report, encoding="utf-8") as file:
             said: Dict[str, Any] = json.load(file)
@@ -171,11 +171,11 @@ def run(command: Sequence[Word], *, gpus: Optional[int] = None, memory: Optional
     gpus, memory, share, cpus, devices, name
         As in `berth.lease`.
     wait, capture : bool
-        False: do not wait for a free device, but raise Refused. True: keep the output; bytes that are not UTF-8 become "�".
+        If `wait` is False, raises Refused instead of waiting for a device. If `capture` is True, keeps the output. Invalid UTF-8 becomes "�".
     input : str or bytes, optional
         The command's standard input.
     env : dict of str, optional
-        All of its variables. Without it: those of this program, and what Berth sets.
+        The command's environment variables, to which Berth adds its own. By default, they are those of this program.
     cwd : path, optional
         The working directory of the command.
 

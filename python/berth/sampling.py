@@ -1,4 +1,4 @@
-"""Batches of as many items as fit: few long ones, or many short ones."""
+"""Puts as many items into a batch as fit: few long items, or many short items."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["DynamicBatchSampler"]
 
 
 def _whole(length: Any) -> int:
-    """Returns a whole number of any type, such as NumPy's or PyTorch's. Rejects 3.9."""
+    """Converts an integer of any type, such as NumPy's or PyTorch's, to int. Refuses numbers such as 3.9."""
     number = int(length) if length not in (math.inf, -math.inf) else None
     if number is None or number != length:
         raise InvalidRequest(text("{}: {!r} is not a whole number", "lengths", length), "E0560")
@@ -25,7 +25,7 @@ def _whole(length: Any) -> int:
 class DynamicBatchSampler:
     """Batches of indices for a DataLoader's `batch_sampler`. Each is as large as a number of tokens or a memory budget allows.
 
-    Items of similar length are in the same batch, so there is little padding. Ranks with the same seed share the batches equally.
+    A batch contains items of similar length, so there is little padding. Use the same seed in all ranks; then each rank gets the same number of batches.
 
     Parameters
     ----------
@@ -34,9 +34,9 @@ class DynamicBatchSampler:
     max_tokens, max_items : int, optional
         The most tokens in a batch, with padding (its items times its longest one), and the most items.
     memory, budget : callable; int or str, optional
-        Instead of `max_tokens`: `memory(items, longest)` returns the bytes of a step with such a batch, which `budget` limits (bytes, or "8GiB").
+        Replace `max_tokens`. `memory(items, longest)` returns how many bytes a step with such a batch needs. `budget` is the limit (bytes, or "8GiB").
     shuffle, seed : bool, int
-        True: each epoch has another order, and other items go together (`set_epoch`).
+        If True, the batches and their order are different in each epoch (`set_epoch`).
     too_long : {"refuse", "skip"}
         What to do with an item that is too large by itself.
     rank, ranks : int
@@ -66,7 +66,7 @@ class DynamicBatchSampler:
             raise InvalidRequest(text("memory: a {} cannot be called", type(memory).__name__), hint="memory=lambda items, longest: items * longest * 4096")
         try:
             self.lengths = [_whole(one) for one in lengths]
-        except InvalidRequest:  # InvalidRequest is also a ValueError, so it is caught first
+        except InvalidRequest:  # InvalidRequest inherits from ValueError, so this clause must come first
             raise
         except (TypeError, ValueError):
             raise InvalidRequest(text("lengths: a {} is not a sequence of numbers", type(lengths).__name__), "E0560") from None
@@ -91,11 +91,11 @@ class DynamicBatchSampler:
         return self._tokens is None or items * longest <= self._tokens
 
     def set_epoch(self, epoch: int) -> None:
-        """Starts another epoch, with other batches; they are the same in all ranks."""
+        """Starts another epoch with different batches. All ranks must call this with the same number."""
         self._epoch, self._batches = epoch, None
 
     def _all(self) -> List[List[int]]:
-        """The batches of all ranks together, in this epoch."""
+        """The batches of all ranks in this epoch."""
         chance = random.Random(f"{self._seed} {self._epoch}")
         left_out = set(self.skipped)
         order = [at for at in range(len(self.lengths)) if at not in left_out]
@@ -103,7 +103,7 @@ class DynamicBatchSampler:
             chance.shuffle(order)  # items with the same length are in random order
         order.sort(key=self.lengths.__getitem__)
         batches: List[List[int]] = []
-        for at in order:  # from short to long, so that the last item that is added is the longest of its batch
+        for at in order:  # items come in order of length, so each new item is the longest in its batch
             if batches and self._fits(len(batches[-1]) + 1, self.lengths[at]):
                 batches[-1].append(at)
             else:
@@ -127,7 +127,7 @@ class DynamicBatchSampler:
 
     @property
     def padding(self) -> float:
-        """The fraction of tokens that are padding, in this epoch's batches of this rank."""
+        """Which fraction of the tokens in this rank's batches is padding, in this epoch."""
         own = self._own()
         padded: Any = sum(len(one) * max(self.lengths[at] for at in one) for one in own)
         return 1 - sum(self.lengths[at] for one in own for at in one) / padded if padded else 0.0

@@ -14,8 +14,8 @@ from .language import text
 _UNITS = {unit: 1024 ** power for power, letter in enumerate("KMGT", 1) for unit in (letter, letter + "iB")}
 _UNITS.update({letter + "B": 1000 ** power for power, letter in enumerate("KMGT", 1)})
 _UNITS["B"] = 1
-_LEAST = 1 << 20  # the smallest size of device memory, because "8" surely does not mean 8 bytes
-_MOST = 9 * 10 ** 18  # the same limit as that of the program `berth`
+_LEAST = 1 << 20  # smallest size of device memory: a user who writes "8" does not mean 8 bytes
+_MOST = 9 * 10 ** 18  # the limit of the program `berth`
 
 
 def whole(name: str, value: Any, least: int, most: Optional[int] = None) -> int:
@@ -44,13 +44,13 @@ def word(name: str, value: str) -> str:
 
 
 def _size_in(text: str) -> float:
-    """The number of bytes in a size; 0 if it is not a size."""
+    """The number of bytes in a text such as "8GiB"; 0 if the text is not a size."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", text)
     return float(found[1]) * _UNITS[found[2]] if found and found[2] in _UNITS else 0.0
 
 
 def bytes_of(size: Union[int, float, str], name: str = "memory", least: int = 1) -> int:
-    """Bytes of a size.
+    """Converts a size to a number of bytes.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def device_bytes(size: Union[int, float, str], name: str = "memory") -> int:
 
 
 def permille_of(share: Union[float, str]) -> int:
-    """A share in thousandths.
+    """Converts a share to thousandths.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def permille_of(share: Union[float, str]) -> int:
 
 
 def words_of(devices: Any) -> "list[str]":
-    """The names of devices: an index, a uuid or a PCI address, several of them, or one text with commas."""
+    """The names of devices as a list. Accepts an index, a UUID, a PCI address, a sequence of these, or one text with commas."""
     if isinstance(devices, str):
         devices = devices.split(",")
     elif isinstance(devices, int):

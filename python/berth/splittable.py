@@ -26,15 +26,15 @@ _NAMED = re.compile(r"info_?nce|nt_?xent|clip_?loss|sup_?con|in_?batch|multiple_
 
 
 class NotSplittable(Unsupported):
-    """The step would compute something else if its batch were split."""
+    """The step would give a different result if its batch were split."""
 
 
 class SplitWarning(UserWarning):
-    """A split step computes something else, and the caller has allowed that."""
+    """A split step gives a different result, and the caller has allowed that."""
 
 
 def object_or(why: str, allowed: str, hint: str) -> None:
-    """Raises this error; only warns if `allowed` is "warn"."""
+    """Raises NotSplittable if `allowed` is "refuse". Only warns if it is "warn"."""
     if allowed == "warn":
         warnings.warn(f"{why}. {hint}", SplitWarning, stacklevel=4)
     elif allowed == "refuse":
@@ -42,9 +42,10 @@ def object_or(why: str, allowed: str, hint: str) -> None:
 
 
 def inner(model: Any) -> Any:
-    """The model inside a wrapper for several ranks or GPUs."""
+    """The model itself, without a wrapper such as DistributedDataParallel."""
     parallel = sys.modules["torch"].nn.parallel
-    while isinstance(model, (parallel.DistributedDataParallel, parallel.DataParallel)):  # other models may have a layer called `module`
+    # checks the type, because a layer called `module` may also exist in other models
+    while isinstance(model, (parallel.DistributedDataParallel, parallel.DataParallel)):
         model = model.module
     return model
 
@@ -72,7 +73,7 @@ def _names(function: Any, depth: int = 2) -> Iterator[str]:
         for cell in getattr(function, "__closure__", None) or ():
             try:
                 yield from _names(cell.cell_contents, depth - 1)
-            except ValueError:  # the cell is empty
+            except ValueError:  # the closure's variable has no value yet
                 pass
 
 
@@ -108,9 +109,9 @@ def _some(found: List[str]) -> str:
 
 def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, count: Optional[Count], reduction: str,
                allowed: Tuple[str, str], step: Any, first: bool) -> bool:
-    """Refuses a loss that compares the items of a batch with each other. Such a loss is recognised by its name, or because the losses of the parts do
-    not add up. Gradients of some items are compared, too, the first time and if rounding may explain the difference of the losses. Returns False if
-    the comparison says nothing about the next batch. Random state is restored."""
+    """Refuses a loss that compares the items of a batch with each other. It recognises such a loss by its name, or because the losses of the parts do not
+    add up. The first time, or if the losses may differ by rounding, it also compares gradients of some items. Returns False if the comparison says nothing
+    about the next batch. Restores the random state."""
     if allowed[1] == "allow":
         return True
     hint = text("use a loss with its own way to split (GradCache, a memory bank), or a smaller batch; or in_batch='warn' to continue")
@@ -145,7 +146,7 @@ def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, 
             gradients = _check_gradients(step, model, loss_fn, batch, max(2, -(-length // parts)), count, reduction,
                                          (allowed[1], hint)) if first or rounded else tells
         except NotFinite:
-            return False  # the comparison is done at the next step instead
+            return False  # so that the next step repeats the comparison
         if rounded is not None and not gradients:  # nothing shows that the difference is rounding
             _say_different(rounded, length, groups, allowed[1], hint)
             return True
@@ -161,7 +162,8 @@ def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, 
 
 def _check_gradients(step: Any, model: Any, loss_fn: Callable[..., Any], batch: Any, items: int, count: Optional[Count], reduction: str,
                      allowed: Tuple[str, str]) -> Optional[bool]:
-    """Whether the gradients would have shown a wrong count. None if nothing could be compared; this is then reported."""
+    """Compares gradients, and refuses the loss if they differ. Returns whether a wrong count would have been noticed. If no comparison was possible, warns
+    and returns None."""
     length = length_of(batch)
     sizes = [max(items, min(4, length)), items]
     while sizes[-1] > 2:
@@ -182,8 +184,9 @@ def _check_gradients(step: Any, model: Any, loss_fn: Callable[..., Any], batch: 
             raise
         except CannotCompare as why:
             lack = why.__cause__ if isinstance(why.__cause__, Exception) else why
-            if not may_fit_later(lack):  # raises ContextLost
-                # A loss that takes items in groups may need more than half of a part, so compare the items of a whole part then.
+            if not may_fit_later(lack):  # this call raises ContextLost if the context is lost
+                # The loss may need complete groups of items, which half a part may not contain. So compare twice as many items, so that
+                # each half has the size of a part.
                 todo = [2 * items] if size < 2 * items <= length else []
         release_memory()
     if lack is not None and found is None:
@@ -231,8 +234,8 @@ _PLAIN = (bool, int, float, str, bytes, type(None), types.CodeType)
 
 
 class Looked:
-    """A loss and a count that were compared. They are recognised by their code and the objects that they hold. A model among these objects
-    is not kept alive."""
+    """A loss and a count that were compared. They are recognised by their code and the objects that they refer to. Only weak references to these objects
+    are kept."""
 
     def __init__(self, *functions: Any) -> None:
         self._held = [_held(one) for function in functions for one in _made_of(function)]
@@ -264,7 +267,7 @@ def _made_of(function: Any) -> Iterator[Any]:
 def _contents(cell: Any) -> Any:
     try:
         return cell.cell_contents
-    except ValueError:  # the cell is empty
+    except ValueError:  # the closure's variable has no value yet
         return None
 
 
@@ -284,5 +287,5 @@ def _is_same(held: Any, one: Any) -> bool:
     if isinstance(held, type):
         return type(one) is held
     if isinstance(held, float) and isinstance(one, float):
-        return bool(held) == bool(one)  # a weight may change between steps, but not between zero and other values
+        return bool(held) == bool(one)  # a factor may change in each step, but if it changes to or from zero, the loss is another one
     return type(held) is type(one) and bool(held == one)

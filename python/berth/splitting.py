@@ -1,4 +1,4 @@
-"""One training step in as many parts as memory needs. The gradients are those of the whole batch, and the optimizer steps once."""
+"""One training step in as many parts as the memory requires. The gradients are those of the whole batch, and the optimizer steps only once."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class StepResult:
     Attributes
     ----------
     loss : float
-        The mean over the items that count, over all ranks; with `reduction="sum"` their sum.
+        The mean over the items of all ranks that count. With `reduction="sum"`, it is the sum.
     items : int or float
-        How many items of this rank count: what `count` returned.
+        The number of this rank's items that count, according to `count`.
     parts : int
         The number of parts; 1 if the batch was not split.
     tries : int
@@ -41,7 +41,7 @@ class StepResult:
     stepped : bool
         False if GradScaler skipped the step because a gradient was not finite.
     outputs : list, optional
-        With `outputs=True`: what `loss_fn` returned beside the loss, for each part.
+        With `outputs=True`: the output that `loss_fn` returned together with the loss, for each part.
     """
 
     loss: float
@@ -58,25 +58,25 @@ def split_step(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, *, parts: 
                in_batch: str = "refuse", over: str = "all", outputs: bool = False, report: bool = True) -> StepResult:
     """A whole training step: zeroes gradients, runs forward and backward, clips, and steps once. If memory runs out, the batch is split.
 
-    The parts' gradients add up to those of the whole batch. docs/python-memory.md explains the parts, `count`, ranks, and what is refused.
+    The parts' gradients add up to those of the whole batch. docs/python-memory.md explains parts, `count`, ranks, and models that are refused.
 
     Parameters
     ----------
     loss_fn : callable
-        `loss_fn(model, part)` returns a tensor of one number: the mean over the items that count. Put autocast inside.
+        `loss_fn(model, part)` returns a tensor of one number: the mean over the items that count. Use autocast inside this function.
     optimizer, batch
         An optimizer of PyTorch or a list of them; tensors, or a dict, tuple or list of them, which are split along the first axis.
     parts : int, optional
-        The least number of parts. Without it: as few as fitted before.
+        The number of parts to try first. By default, it is the number that fitted before.
     count : callable, optional
         Takes a part and returns the number of items over which its loss is averaged. For a model that predicts the next token:
-        `lambda part: (part["labels"][:, 1:] != -100).sum()`. Without it, all items count.
+        `lambda part: (part["labels"][:, 1:] != -100).sum()`. By default, all items count.
     scaler, clip_norm : torch.amp.GradScaler; float, optional
-        The scaler is updated once; `clip_norm` is the largest norm of all gradients together, unscaled.
+        The scaler is updated once. Gradients are clipped so that the norm of all together, without the scaler's factor, is at most `clip_norm`.
     reduction, over : {"mean", "sum"}; {"all", "rank"}
-        Whether the loss is a mean or a sum; the mean over the items of all ranks, or the mean of the ranks' means.
+        Whether `loss_fn` returns a mean or a sum; whether to take the mean over the items of all ranks, or the mean of the ranks' means.
     batch_norm, in_batch : {"refuse", "warn", "allow"}
-        What to do, if the batch is split, about layers and losses that depend on which items are together.
+        What to do if the batch is split, and a layer or the loss depends on which items are in the same part.
     outputs : bool
         True: `loss_fn` returns the loss and an output. The result has the outputs of all parts, detached.
     """
@@ -131,7 +131,7 @@ def _check_callables(torch: Any, loss_fn: Any, optimizers: List[Any], count: Any
 
 
 def _apply(step: Passes, clip_norm: Optional[float]) -> Tuple[Optional[float], bool]:
-    """Clips and steps once. This is never repeated."""
+    """Clips the gradients and steps once. This is never repeated."""
     torch, norm = sys.modules["torch"], None
     try:
         step.hooks.after()

@@ -1,4 +1,4 @@
-"""The gradients of one training step, separate from those that existed before."""
+"""Keeps the gradients of one training step separate from those that existed before."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ __all__ = ["StepGradients"]
 
 
 class StepGradients:
-    """The gradients of the optimizers' parameters start from nothing in each try. Other parameters that backward passes reach, in the model or
-    outside it, keep their earlier gradients, and the gradients of the step are added to them.
+    """In each try, the gradients of the optimizers' parameters start from nothing. Backward passes may also reach other parameters, in the model or outside
+    it. These keep their earlier gradients, and the gradients of the step are added at its end.
     """
 
     def __init__(self, model: Any, optimizers: List[Any]) -> None:
@@ -30,7 +30,8 @@ class StepGradients:
         if held is not None and held() is leaf:
             return False
         self._known[id(leaf)] = weakref.ref(leaf)
-        self._others.append((weakref.ref(leaf), leaf.grad))  # a tensor that a part created no longer exists after the part, so do not keep it alive
+        # a weak reference, so that a tensor that belongs only to one part can be freed after the part
+        self._others.append((weakref.ref(leaf), leaf.grad))
         return True
 
     def begin(self, loss: Any) -> None:

@@ -17,7 +17,7 @@ __all__ = ["Steps", "StepInterrupted", "watch"]
 
 
 class StepInterrupted(BerthError, MemoryError):
-    """Memory ran out during or after an optimizer's step, or after gradients were added to earlier ones. The step is not tried again."""
+    """Memory ran out during or after an optimizer's step, or after gradients were added to earlier ones. So the step cannot be tried again."""
 
     may_try_again = False
 
@@ -25,13 +25,14 @@ class StepInterrupted(BerthError, MemoryError):
 _open: List["Steps"] = []
 _here: "contextvars.ContextVar[Optional[Steps]]" = contextvars.ContextVar("berth_steps", default=None)
 _watching = False
-_OPTIMIZED = 1  # CO_OPTIMIZED, a flag of code objects: the local variables are not in a dict
+_OPTIMIZED = 1  # CO_OPTIMIZED, a flag of code objects; only functions have it, not module or class code
 
 
 class Steps:
-    """Watches one call: steps and backward passes in its thread or task, and in threads that Python did not start, such as PyTorch's own.
+    """Records the steps and backward passes of one call: those in its thread or task, and those in threads that Python did not start, such as PyTorch's
+    own.
 
-    It is unknown whether the call has started another Python thread, so a step in such a thread only sets `others`.
+    Another Python thread may or may not belong to the call, so a step in such a thread only sets `others`.
     """
 
     __slots__ = ("around", "has_ended", "others", "_thread", "_steppers", "_gradients")
@@ -52,8 +53,8 @@ class Steps:
         _open.remove(self)
 
     def remain(self) -> List[str]:
-        """The names of the optimizers and schedulers that have stepped and outlive the call. Those that the call itself created are gone
-        after garbage collection. Call this after put_back()."""
+        """The names of the optimizers and schedulers that have stepped and still exist. Those that the call itself created do not exist after garbage
+        collection. Call this after put_back()."""
         names = [type(one).__name__ for one in (ref() for ref in (self._steppers or {}).values()) if one is not None]
         if not names and self._gradients is not None and self._gradients.parameters_are_new():
             return [text("code that modifies parameters")]
@@ -64,7 +65,7 @@ class Steps:
         return self._gradients is None or self._gradients.put_back()
 
     def look(self, problem: BaseException) -> None:
-        """Records an optimizer if the exception was raised inside its step, after the step had begun to change something."""
+        """If the exception was raised inside an optimizer's step, after it had begun to change something, records the optimizer."""
         at = problem.__traceback__
         while at is not None:
             code = at.tb_frame.f_code
@@ -72,7 +73,7 @@ class Steps:
                 held = at.tb_frame.f_locals
                 if isinstance(held.get("self"), sys.modules["torch.optim.optimizer"].Optimizer) and _has_begun(held):
                     self.note(held["self"])
-                if isinstance(held, dict):  # a copy of the variables, which the frame would keep even after the frame is cleared
+                if isinstance(held, dict):  # f_locals is a dict of its own, which clearing the frame does not empty
                     held.clear()
             at = at.tb_next
 
@@ -92,7 +93,7 @@ class Steps:
 
 
 def watch() -> Optional[Steps]:
-    """Watches until `end()` is called; None if PyTorch is not loaded."""
+    """Records steps and backward passes until end() is called. Returns None if PyTorch is not loaded."""
     return Steps() if _watching or _begin() else None
 
 
@@ -123,7 +124,7 @@ def _watch_optimizers(module: Any) -> None:
 
 
 def _watch_schedulers(module: Any) -> None:
-    """Watches the learning rate schedulers of PyTorch, and classes that inherit from them."""
+    """Replaces step() in PyTorch's learning rate schedulers, so that steps are recorded, also in classes that inherit from these."""
     for kind in list(vars(module).values()) if module is not None else ():
         if isinstance(kind, type) and kind.__module__ == module.__name__ and "step" in vars(kind):
             setattr(kind, "step", _noting(getattr(kind, "step")))
@@ -138,7 +139,7 @@ def _noting(before: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _watch_backward(autograd: Any) -> None:
-    """Replaces autograd.backward, because PyTorch has no hook for it. `loss.backward()` looks the function up at each call."""
+    """Replaces autograd.backward(), because PyTorch has no hook for it. `loss.backward()` looks up this function at each call."""
     before = autograd.backward
 
     @functools.wraps(before)
@@ -157,7 +158,7 @@ def _has_begun(held: Mapping[str, Any]) -> bool:
 
 
 def _begins(optimizer: Any, args: Any, named: Any) -> None:
-    """Records the start of a step, also for optimizers whose local variables `look` does not know."""
+    """Called before each step. Records it unless it has a closure. This includes optimizers whose local variables look() does not know."""
     if (args[1] if len(args) > 1 else named.get("closure")) is None:
         _stepped(optimizer)
 
@@ -167,7 +168,7 @@ def _foreign() -> bool:
 
 
 def _calls(one: Optional[Steps]) -> List[Steps]:
-    """This call and the calls around it, without those that have ended."""
+    """This call and the calls that contain it, without calls that have ended."""
     found = []
     while one is not None:
         if not one.has_ended:

@@ -1,4 +1,4 @@
-"""Streams, whose kernels and copies may run at the same time, and host memory for asynchronous copies."""
+"""Streams, and host memory for asynchronous copies. Kernels and copies in different streams may run at the same time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["HostArray", "PoolStatistics", "Stream", "memory_pool", "pinned", "tr
 
 
 class Stream:
-    """A queue for kernels and copies. They run one after another, and may run at the same time as those of other streams.
+    """A queue for kernels and copies, which run one after another. Work in different streams may run at the same time.
 
     Work on the same array always runs in the order of the calls, also across streams.
 
@@ -74,18 +74,18 @@ class HostArray:
         return _dlpack.capsule_of(self._memory.address, self.shape, self.dtype, self)
 
     def numpy(self) -> Any:
-        """The same memory as a NumPy array."""
+        """A NumPy array that shares this memory."""
         numpy = importlib.import_module("numpy")
         if not self.nbytes:
             return numpy.empty(self.shape, self.dtype)
         return numpy.frombuffer(_dlpack.buffer_of(self._memory.address, self.nbytes, self), self.dtype).reshape(self.shape)
 
     def tolist(self) -> List[Any]:
-        """A copy as a flat list of numbers."""
+        """Returns the numbers as a flat list."""
         return array.array(_dlpack.DTYPES[self.dtype][2], _dlpack.bytes_of(self._memory.address, self.nbytes)).tolist()
 
     def copy_from(self, x: Any) -> "HostArray":
-        """Overwrites all numbers with those of `x`, which has the same shape and type."""
+        """Overwrites all numbers with the numbers of `x`, which must have the same shape and type."""
         data = _host_data(x, self.dtype)
         if data.shape != self.shape or data.dtype != self.dtype:
             raise InvalidRequest(text("an array of {} {} cannot take one of {} {}", self.dtype, self.shape, data.dtype, data.shape), "E0582",
@@ -95,18 +95,18 @@ class HostArray:
 
 
 def pinned(shape: Shape, dtype: Any = "float32", backend: str = "auto") -> HostArray:
-    """Memory of the host for copies that run while Python continues: `x.start_copy_from(host)` and `x.start_copy_to(host)`.
+    """Creates an array in host memory for asynchronous copies, with `x.start_copy_from(host)` and `x.start_copy_to(host)`.
 
     Parameters
     ----------
     shape, dtype, backend
-        As for `empty`.
+        As in `empty`.
     """
     return HostArray(backend, _sizes("shape", shape, 0), _known(dtype))
 
 
 def memory_pool(backend: str = "auto") -> PoolStatistics:
-    """How much memory the arrays of a device use, and how much its pool keeps for later arrays."""
+    """Tells how much memory the arrays of a device use, and how much memory its pool keeps for later arrays."""
     return _device(backend).pool.statistics()
 
 
@@ -132,7 +132,7 @@ def start_copy(x: Array, host: Any, stream: Any, to_device: bool) -> Event:
 
 
 def queue_of(stream: Any, device: Any) -> Any:
-    """The queue of a stream, which must be of this device. For None, returns None: the device's own queue."""
+    """The stream's queue. The stream must belong to this device. If `stream` is None, returns None, which means the device's own queue."""
     if stream is None:
         return None
     if not isinstance(stream, Stream):

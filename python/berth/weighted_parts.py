@@ -23,13 +23,13 @@ class Part:
     Attributes
     ----------
     data
-        Like the batch, with fewer items.
+        The part's data: a batch of the same type with fewer items.
     items : int or float
-        How many of its items count for the loss: what `count` returned.
+        The number of the part's items that count for the loss, according to `count`.
     total : float
-        How many items count in the whole batch, over all ranks.
+        The number of items that count in the whole batch, of all ranks together.
     last : bool
-        True for the last part; gradients are complete after it.
+        True for the last part. The gradients are complete after its backward pass.
     """
 
     def __init__(self, data: Any, items: float, at: int, of: int) -> None:
@@ -53,17 +53,17 @@ class Part:
         Parameters
         ----------
         loss : tensor, no dimensions
-            The mean over the part's items that count, or with `reduction="sum"` their sum. A sum is not divided by the number of items. Over ranks
-            it is averaged, as DistributedDataParallel does.
+            The mean over the part's items that count, or with `reduction="sum"` the sum over them. A sum is not divided by the number of items, but it is
+            averaged over the ranks, which DistributedDataParallel does too.
         """
         return loss * self.weight(reduction)
 
     def weight(self, reduction: str = "mean") -> float:
-        """The factor for this part's loss; exactly 1 for a batch that was not split."""
+        """The factor by which share() multiplies this part's loss. It is 1 if there is only one part and one rank."""
         check_reduction(reduction)
         if reduction == "sum":
             return self.ranks / self._world
-        # DistributedDataParallel averages over the ranks, but `total` already counts the items of all ranks.
+        # DistributedDataParallel divides by the number of ranks. But `total` is already the sum over all ranks, so multiply by `ranks`.
         return self.items / self.total * self.ranks
 
     def __enter__(self) -> "Part":
@@ -94,12 +94,12 @@ def divided(batch: Any, parts: int, count: Optional[Count]) -> List[Part]:
 
 
 def _counted(data: Any, count: Optional[Count]) -> float:
-    """How many items count. With class weights, this may be a fraction."""
+    """The number of items that count. With class weights, it may be a fraction."""
     if count is None:
         return length_of(data)
     said = count(data)
     try:
-        number = float(said)  # also works for a tensor with one number
+        number = float(said)  # float() also accepts a tensor with one number
     except (TypeError, ValueError, RuntimeError):
         number = math.nan
     if not 0 <= number < math.inf:

@@ -1,4 +1,4 @@
-"""The lease of a worker process of another scheduler, for berth.dask, berth.joblib and berth.ray. It ends with the process, or with `release`."""
+"""The lease of a worker process of Dask, joblib or Ray (for berth.dask, berth.joblib and berth.ray). It ends when the process ends or calls release()."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _held: Optional[Lease] = None
 
 
 def checked(wishes: Dict[str, Any]) -> Dict[str, Any]:
-    """The arguments of `berth.lease`, checked as a lease checks them. Nothing is reserved."""
+    """Checks arguments of `berth.lease`, and returns them. Reserves nothing."""
     lease(**wishes)
     return wishes
 
@@ -31,17 +31,17 @@ def _new(wishes: Dict[str, Any]) -> Lease:
 
 
 def _hide() -> None:
-    """Hides the GPUs from a worker without a lease, because some schedulers give it tasks nevertheless."""
+    """Hides the GPUs from a worker that got no lease, because some schedulers still give it tasks."""
     if _held is not None:
         return
     try:
         disable_gpu()
-    except TooLate:  # a framework has already initialised its devices; the error of the lease says so
+    except TooLate:  # a framework has already initialised its devices; the caller raises the error of the lease
         pass
 
 
 def hold(wishes: Dict[str, Any]) -> Lease:
-    """Takes the lease of this worker process and waits for it. If it fails, the GPUs are hidden from this process."""
+    """Takes the lease of this worker process, and waits for it. If that fails, hides the GPUs from this process."""
     global _held
     try:
         _held = _new(wishes).__enter__()
@@ -52,7 +52,7 @@ def hold(wishes: Dict[str, Any]) -> Lease:
 
 
 async def hold_async(wishes: Dict[str, Any]) -> Lease:
-    """Like `hold`, but does not block the event loop."""
+    """Does the same as hold(), but does not block the event loop."""
     global _held
     try:
         _held = await _new(wishes).__aenter__()

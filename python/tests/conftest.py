@@ -1,4 +1,5 @@
-"""`pytest python/tests`: tests on simulated machines use the program and the library in build/, or those of BERTH_PROGRAM and BERTH_LIBRARY."""
+"""Settings for `pytest python/tests`. Tests on simulated machines use the program and the library that BERTH_PROGRAM and BERTH_LIBRARY name, or those in
+build/."""
 import os
 import pathlib
 import sys

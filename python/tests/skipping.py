@@ -1,4 +1,4 @@
-"""Skips a whole test file, through pytest or by ctest's exit code 77."""
+"""Skips a whole test file: with pytest.skip(), or with exit code 77, which means "skipped" to ctest."""
 import sys
 
 

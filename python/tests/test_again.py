@@ -72,8 +72,8 @@ class Gradients(unittest.TestCase):
         self.assertTrue(torch.equal(embedding.weight.grad.to_dense()[1], torch.ones(4)))
 
     def test_running_statistics_of_a_failed_try_are_put_back(self):
-        """The model may be an argument, or a name in the function or in a function that it calls. It may also be an attribute of the method's object,
-        or an attribute of such an attribute."""
+        """retry() finds a model that is an argument, a name in the function or in a function that it calls, an attribute of the method's object, or an
+        attribute of such an attribute."""
         class Trainer:
             def __init__(self, model):
                 self.model = model
@@ -167,7 +167,7 @@ class Gradients(unittest.TestCase):
         self.assertIn("zero_grad()", caught.exception.hint)
         failed = []
 
-        def forward():  # no gradient was added yet, so another try is like the first
+        def forward():  # fails before it adds a gradient, so it can be retried
             if not failed:
                 failed.append(1)
                 raise RuntimeError(OOM)
@@ -183,7 +183,7 @@ class Gradients(unittest.TestCase):
         self.assertRaises(berth.StepInterrupted, self.retried, lambda: self.loss().backward())
 
     def test_what_a_pass_puts_in_the_place_of_gradients_is_put_back(self):
-        """With create_graph, PyTorch adds into a new tensor, and leaves the existing gradient tensor unchanged."""
+        """With create_graph, PyTorch stores the sum of old and new gradients in a new tensor, and does not change the old tensor."""
         self.loss().backward()
         self.retried(lambda: self.loss().backward(create_graph=True))
         self.check(2)
@@ -325,7 +325,7 @@ class Kept(unittest.TestCase):
 
 
     def test_what_a_call_was_given_is_let_go_of_without_the_collector(self):
-        """Trainers turn the garbage collector off, so a batch that only the collector would free stays forever."""
+        """Training loops often turn the garbage collector off. A batch in a reference cycle would then never be freed."""
         class Batch(list):
             pass
 

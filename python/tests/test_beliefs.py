@@ -1,5 +1,5 @@
-"""Tests the statements of docs/from-tutorials.md with the frameworks of this Python. Tests that need a GPU are skipped without one. If nothing can be
-run, NVIDIA's own packages are read: the texts of cuda-bindings and the headers of nvidia-cuda-runtime, which come with PyTorch for CUDA."""
+"""Tests the statements of docs/from-tutorials.md with the frameworks that are installed. Skips tests that need a GPU if there is none. Checks some
+statements by NVIDIA's documentation: texts of cuda-bindings and headers of nvidia-cuda-runtime, which PyTorch for CUDA installs."""
 import importlib
 import importlib.metadata
 import importlib.util
@@ -38,7 +38,7 @@ class PyTorch(unittest.TestCase):
             torch.ones(2) + torch.ones(2, device="cuda")
 
     def test_without_a_gpu_pytorch_s_own_rule_for_devices_raises(self):
-        """PyTorch's fake tensors can be on devices that this machine lacks, and follow the rules of real tensors."""
+        """PyTorch's fake tensors have the same rules for devices as real tensors, and can be on a device that this machine does not have."""
         try:
             from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
         except ImportError:

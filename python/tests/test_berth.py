@@ -1,4 +1,4 @@
-"""The package on simulated machines, with the Python that runs this. No framework is needed or imported.
+"""Tests the package on simulated machines, without any framework.
 
 usage: test_berth.py BERTH LIBRARY
 """
@@ -238,7 +238,7 @@ class OneGpu(OnAMachine):
         self.assertEqual(self.prints(code), "E0412 True\n")
         done = self.python("with berth.lease(gpus=1, wait=2): pass")
         self.assertIn("berth: waiting: 0 of 1 GPUs are free", done.stderr)
-        # A lease that was never granted leaves no record.
+        # If a lease was never granted, `berth jobs` does not show it.
         self.assertEqual([state for job, state in self.states().items() if job != 1], [])
 
     def test_who_does_not_wait_is_told_what_the_command_says(self):
@@ -308,7 +308,7 @@ class OneGpu(OnAMachine):
         self.assertEqual(self.prints(fake), "True E0572 True\nTrue E0572 True\n")
 
     def driver(self, soname, question):
-        """A driver library that counts one device after it is initialised, as those of CUDA and Level Zero do."""
+        """Builds a fake driver library. Like those of CUDA and Level Zero, it reports an error until it is initialised, and then one device."""
         if shutil.which("cc") is None:
             self.skipTest("no C compiler is here")
         path = self.folder / soname

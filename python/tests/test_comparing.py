@@ -1,5 +1,4 @@
-"""Tests that a batch is recognised as splittable even if losses are alike or differ only in training mode, and that the check leaves no
-trace.
+"""Tests the comparison of losses: with losses that are equal or differ only in training mode. The comparison must not change the model's state.
 
 usage: test_comparing.py     (77: no PyTorch here)
 """
@@ -17,7 +16,8 @@ nn, F = torch.nn, torch.nn.functional
 
 
 class OwnNorm(nn.Module):
-    """A normalisation as in d2l.ai's book: it detects training by whether gradients are enabled, and keeps its statistics in attributes."""
+    """A normalisation layer as in the book d2l.ai: in training (if gradients are enabled) it uses the batch's statistics, and keeps running ones in plain
+    attributes."""
 
     def __init__(self, wide):
         super().__init__()
@@ -57,7 +57,7 @@ class Counting(nn.Module):
 
 
 class Cached(nn.Module):
-    """A buffer that is filled by the first pass, as rotary embeddings have."""
+    """A module with a buffer that the first forward pass fills, like that of rotary embeddings."""
 
     def __init__(self):
         super().__init__()
@@ -324,7 +324,7 @@ class Alike(unittest.TestCase):
         self.assertRaises(berth.NotSplittable, self.step, model, lambda part: (part["x"] != 0).sum())
 
     def test_what_was_not_seen_is_said_and_looked_at_again(self):
-        """Equal items have the same loss and the same gradient, so the comparison shows nothing."""
+        """Equal items have equal losses and gradients, so the comparison shows nothing, and must be repeated in the next step."""
         model, same = torch.nn.Linear(4, 1), torch.ones(8, 4)
 
         def step():

@@ -1,4 +1,4 @@
-"""Which device a framework gets for a lease, and hiding GPUs from one framework only. The frameworks are fakes with the same functions.
+"""Tests which framework device belongs to a lease, and how GPUs are hidden from only one framework. Uses fake frameworks.
 
 usage: test_devices_of_frameworks.py
 """
@@ -50,7 +50,7 @@ class OfALease(unittest.TestCase):
         for vendors, device in (((), "cpu"), (("nvidia",), "cuda"), (("amd",), "cuda"), (("intel",), "xpu"), (("google",), "xla:0"), (("other",), "cuda")):
             self.assertEqual(self.given("torch", vendors, everything), device, vendors)
         self.assertEqual(self.given("torch", ["google"], {"torch": torch_with(), **xla_with("TPU", newer=False)}), "xla:0")
-        # For another vendor, the first available back end in this order is used.
+        # A vendor that is not in the table gets the first device that exists, in the order cuda, xpu, mps, xla.
         for backends, device in ((("xpu", "mps"), "xpu"), (("mps",), "mps"), ((), "xla:0")):
             self.assertEqual(self.given("torch", ["other"], {"torch": torch_with(*backends), **xla_with("NEURON")}), device)
         # A lease of one vendor never gets another vendor's device.

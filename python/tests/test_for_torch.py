@@ -1,4 +1,4 @@
-"""berth.torch: precision, ranks, switches, smaller models, through the API of the installed PyTorch.
+"""Tests berth.torch with the installed PyTorch: precision, ranks, speed settings, smaller models.
 
 usage: test_for_torch.py     (77: no PyTorch here)
 """
@@ -230,10 +230,10 @@ class Smaller(unittest.TestCase):
             self.assertEqual(asked, ["how"])
             try:
                 berth.torch.quantize(torch.nn.LSTM(4, 4))
-            except berth.Unsupported:  # a PyTorch without quantize_dynamic
+            except berth.Unsupported:  # this PyTorch no longer has quantize_dynamic
                 pass
             self.assertEqual(asked, ["how"])
-            # If PyTorch has no quantize_dynamic, torchao quantizes the linear layers beside recurrent ones.
+            # Without quantize_dynamic, torchao quantizes the linear layers, and the recurrent layers stay unchanged.
             with mock.patch.object(torch.ao.quantization, "quantize_dynamic", None):
                 berth.torch.quantize(torch.nn.ModuleList([torch.nn.LSTM(4, 4), torch.nn.Linear(4, 4)]))
         self.assertEqual(asked, ["how", "how"])
@@ -243,12 +243,12 @@ class Smaller(unittest.TestCase):
             warnings.simplefilter("error", DeprecationWarning)
             try:
                 berth.torch.quantize(torch.nn.LSTM(4, 4))
-            except berth.Unsupported:  # a PyTorch without quantize_dynamic, or without an engine for it
+            except berth.Unsupported:  # this PyTorch has no quantize_dynamic, or no engine for it
                 pass
 
     def test_each_layer_stays_in_its_own_mode(self):
         model, samples = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8)), torch.randn(4, 8)
-        model[1].eval()  # a frozen layer
+        model[1].eval()  # a frozen layer stays in eval mode
         for smaller in (lambda: berth.torch.quantize(model, "bf16", samples=samples), lambda: berth.torch.prune(model, 0.5, samples=samples)):
             said = smaller()
             for one in (model, said.model):

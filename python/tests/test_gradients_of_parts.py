@@ -1,4 +1,4 @@
-"""Losses that add up but whose gradients do not are refused. The gradients of a step do not include earlier ones.
+"""Tests that a loss is refused if the losses of parts add up, but their gradients do not, and that the gradients of a step do not include earlier ones.
 
 usage: test_gradients_of_parts.py     (77: no PyTorch here)
 """
@@ -20,7 +20,7 @@ def net(wide=8, out=4):
 
 
 class Policy(nn.Module):
-    """A policy head and a value head on one trunk."""
+    """A model with a policy head and a value head, which share the layers below."""
 
     def __init__(self):
         super().__init__()
@@ -32,7 +32,7 @@ class Policy(nn.Module):
 
 
 def ratio(logits, part):
-    """The ratio of the new policy to the old one. It is 1 in the first step after sampling."""
+    """The ratio of the new policy's probability to the old one's. In the first step after sampling, it is 1."""
     log = logits.log_softmax(1).gather(1, part["action"][:, None]).squeeze(1)
     return (log - log.detach()).exp()
 
@@ -95,7 +95,7 @@ class Refused(unittest.TestCase):
 
     def test_groups_that_parts_hold_whole_are_accepted_although_their_loss_is_nothing_but_rounding(self):
         def grouped(model, part):
-            """A loss as in GRPO: advantages are normalised in groups of four samples, and add up to zero."""
+            """A loss like GRPO's: the advantages of each group of four samples are normalised, so that they add up to zero."""
             reward = part["reward"].reshape(-1, 4)
             advantage = (reward - reward.mean(1, keepdim=True)) / (reward.std(1, keepdim=True) + 1e-4)
             return -(ratio(model(part["x"].reshape(-1, 6)), {"action": part["action"].reshape(-1)}) * advantage.reshape(-1)).mean()
@@ -297,7 +297,7 @@ class OfThisStepAlone(unittest.TestCase):
             def failing(model, part):
                 if not test_steps.looking:
                     calls.append(1)
-                    if len(calls) == 2:  # the gradients of the first part exist already
+                    if len(calls) == 2:  # fail in the second part, after the first part has added its gradients
                         raise RuntimeError(OOM)
                 return self.loss(model, part)
             berth.split_step(self.model, failing, torch.optim.SGD(self.model.parameters(), 0.0), self.batch, parts=2, report=False)

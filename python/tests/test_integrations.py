@@ -1,4 +1,4 @@
-"""Readings in common logging tools: the real packages if they are installed, otherwise fakes with the same functions.
+"""Tests device measurements in common logging tools. Uses the real packages if they are installed, and fakes if not.
 
 usage: test_integrations.py
 """

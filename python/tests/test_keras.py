@@ -21,7 +21,7 @@ BACKENDS = [name for name in ("tensorflow", "jax", "torch") if importlib.util.fi
 
 
 class Chosen(unittest.TestCase):
-    """The precision depends on the device."""
+    """Tests which precision is chosen for each device."""
 
     def test_the_device_decides(self):
         for device, capability, precision in (("tpu", None, "bf16"), ("cpu", None, "fp32"), ("gpu", None, "bf16"), ("gpu", (9, 0), "bf16"),
@@ -97,7 +97,7 @@ class Real(unittest.TestCase):
 
 class Missing(unittest.TestCase):
     def test_what_is_needed_is_said(self):
-        for module in (None, types.ModuleType("keras")):  # not installed, or Keras 2
+        for module in (None, types.ModuleType("keras")):  # None: Keras is not installed; a module without a version: Keras 2
             with mock.patch.dict(sys.modules, {"keras": module}), self.assertRaises(berth.Unsupported) as caught:
                 berth.keras.amp()
             self.assertEqual((caught.exception.id, caught.exception.hint.startswith("pip install")), ("E0568", True))

@@ -1,4 +1,4 @@
-"""berth.kernel: on a real OpenCL device, such as PoCL's CPU, and the parts that need no device.
+"""Tests berth.kernel on a real OpenCL device, such as PoCL's CPU, and the code that needs no device.
 
 usage: test_kernels.py [BERTH]     (with it: the calls of CUDA, on a simulated machine)
 """
@@ -61,7 +61,7 @@ def device_here():
 
 LIBRARY = ""
 DEVICE = device_here()
-IS_SHARED = bool(DEVICE) and berth.empty(1)._memory.address is not None  # else the device is a GPU
+IS_SHARED = bool(DEVICE) and berth.empty(1)._memory.address is not None  # true if the device shares memory with the host, as a CPU does
 on_a_device = unittest.skipUnless(DEVICE, "no OpenCL device is here")
 
 
@@ -168,7 +168,7 @@ class Kernels(unittest.TestCase):
             try:
                 add = berth.kernel(f"KERNEL void add(GLOBAL {word}* x, {word} y) {{ if (GLOBAL_ID(0) < 2) x[GLOBAL_ID(0)] += y; }}")
             except berth.KernelCompileError:
-                self.assertEqual(word, "double")  # some devices lack it
+                self.assertEqual(word, "double")  # some devices do not support double
                 continue
             x = berth.asarray([1, 2], dtype)
             add(x, 3, size=2)
@@ -181,7 +181,7 @@ class Kernels(unittest.TestCase):
         said = str(caught.exception).splitlines()
         self.assertRegex(said[0], "line 4: .*\\bz\\b.*E0580")
         self.assertEqual(said[1][4:], "    if (i < n) y[i] = a * z[i] + y[i];")
-        if len(said) > 2:  # NVRTC names no column
+        if len(said) > 2:  # NVRTC reports no column, so there is no mark
             self.assertEqual(said[1][said[2].index("^")], "z")
         self.assertRegex(caught.exception.log, "undeclared|undefined")
         self.assertFalse(berth.is_oom(caught.exception))
@@ -242,7 +242,7 @@ class Kernels(unittest.TestCase):
             seen.add(x._memory.handle)
             put(x, i, size=100, group=1)
             self.assertEqual(x.tolist()[:100], [i] * 100)
-            cycle = [x]  # freed only by the garbage collector, because the list contains itself
+            cycle = [x]  # the list contains itself, so only the garbage collector frees it
             cycle.append(cycle)
             del x, cycle
             gc.collect()
@@ -393,7 +393,7 @@ class Arrays(unittest.TestCase):
         del view
         gc.collect()
         self.assertEqual(_dlpack._exported, {})
-        berth.asarray([1.0]).__dlpack__()  # this capsule is never consumed
+        berth.asarray([1.0]).__dlpack__()  # nobody takes the tensor from this capsule
         gc.collect()
         self.assertEqual(_dlpack._exported, {})
 
@@ -404,7 +404,7 @@ class Arrays(unittest.TestCase):
         self.assertEqual(ours.shape, (2, 3))
         back = torch.from_dlpack(ours)
         self.assertTrue(torch.equal(back, given))
-        back += 1  # it shares the memory
+        back += 1  # `back` shares the memory of `ours`
         self.assertEqual(ours.tolist(), [1, 2, 3, 4, 5, 6])
         del ours, back
         gc.collect()

@@ -154,8 +154,8 @@ class Loader(unittest.TestCase):
         with self.with_cores(2):
             said = berth.dataloader_options(Slower(), batch_size=64, seconds=0.001, report=False)
         self.assertIn("batches/s of 64", said.report)
-        # Trials with 0, 1 and 2 workers together load few items, including prefetched ones. If each trial loaded a whole batch of 64,
-        # it would be 192 items.
+        # The trials with 0, 1 and 2 workers load few items, because items are slow. If each of the three trials loaded one batch of 64,
+        # that would be 192 items.
         self.assertLess(loaded.value, 40)
 
     def test_a_dataset_that_no_worker_can_be_given_has_none(self):
@@ -170,7 +170,7 @@ class Loader(unittest.TestCase):
             multiprocessing.set_start_method(before, force=True)
         self.assertEqual(said["num_workers"], 0)
         self.assertRegex(said.report, "no worker can be started: .*pickle.*Local")
-        with self.with_cores(2), self.assertRaises(RuntimeError):  # the dataset's own error
+        with self.with_cores(2), self.assertRaises(RuntimeError):  # an error that the dataset raises is not changed
             berth.dataloader_options(Failing(), batch_size=4, seconds=0.01, report=False)
 
     def test_what_is_tried_in_smaller_batches_is_told_of_whole_ones(self):

@@ -1,4 +1,4 @@
-"""How a lack of memory is recognised from the messages of all frameworks. No framework is needed or imported.
+"""Tests that errors of all frameworks are recognised as a lack of memory by their texts. No framework is needed.
 
 usage: test_oom.py
 """

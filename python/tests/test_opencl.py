@@ -1,4 +1,4 @@
-"""A buffer that is too large for an OpenCL device, such as PoCL's CPU, counts as a lack of memory. Other failures do not.
+"""Tests on an OpenCL device, such as PoCL's CPU: an allocation that is too large counts as a lack of memory, and other failures do not.
 
 usage: test_opencl.py     (77: no PyOpenCL, or no device)
 """
@@ -40,7 +40,7 @@ class OpenCl(unittest.TestCase):
         self.assertLessEqual(held(), DEVICE.max_mem_alloc_size)
 
     def test_other_failures_are_raised_as_they_are(self):
-        # A buffer of zero bytes is not tested: its error is the same as that of a buffer that is too large.
+        # A buffer of zero bytes is not tested, because OpenCL reports the same error code for it as for a buffer that is too large.
         for fails in (lambda: cl.Program(self.context, "__kernel void f( {").build(), lambda: cl.Kernel(cl.Program(self.context, "__kernel void f() {}").build(), "g")):
             with self.assertRaises(Exception) as caught:
                 fails()

@@ -21,7 +21,7 @@ except berth.BrokerUnavailable as problem: print(problem.id, "|", problem.hint, 
 
 class Name(unittest.TestCase):
     def says(self, *folders, place=None, **more):
-        """Runs Python with an installation, and returns its output. `place` is the folder of the package."""
+        """Starts Python with an installed package, and returns its output. `place` is the folder that contains the package."""
         plain = {key: value for key, value in os.environ.items() if not key.startswith(("BERTH_", "LC_", "LANG"))}
         done = subprocess.run([sys.executable, "-c", TELL], capture_output=True, text=True,
                               env={**plain, "LC_ALL": "C.UTF-8", "PYTHONPATH": os.pathsep.join([*folders, str(place or self.installed)]), **more})

@@ -1,5 +1,5 @@
-"""The Python package without its compiled parts, as on a platform without a build. Steps, sizes and retries work; other functions say what
-is missing.
+"""Tests the Python package without its compiled parts, as it is installed on other platforms. Steps, sizes and retries work. Other functions report what is
+missing.
 
 usage: test_pure_wheel.py [WHEEL]     (without one: a copy of the package's Python files)
 """
@@ -29,7 +29,7 @@ class Pure(unittest.TestCase):
             shutil.copytree(PACKAGE, pathlib.Path(cls.folder.name, "berth"), ignore=shutil.ignore_patterns("lib", "__pycache__"))
 
     def prints(self, code, **more):
-        with tempfile.TemporaryDirectory() as empty:  # no `berth` on PATH
+        with tempfile.TemporaryDirectory() as empty:  # an empty folder as PATH, so that no `berth` is found
             plain = {key: value for key, value in os.environ.items() if not key.startswith(("BERTH_", "LC_", "LANG"))}
             done = subprocess.run([sys.executable, "-c", "import berth\n" + textwrap.dedent(code)], capture_output=True, text=True, cwd=empty,
                                   env={**plain, "LC_ALL": "C.UTF-8", "PATH": empty, "PYTHONPATH": self.folder.name, **more})

@@ -27,7 +27,7 @@ except ImportError:
 
 
 def drawn():
-    """Draws from every kind of generator. Some make two numbers at once and keep the second, which must be restored, too."""
+    """Draws from every kind of generator. Some generators compute two numbers at once and keep the second one, which must be restored too."""
     said = [random.random(), random.getrandbits(77), random.gauss(0, 1), random.sample(range(99), 5)]
     if numpy is not None:
         said += [numpy.random.rand(3).tolist(), numpy.random.standard_normal(), numpy.random.randint(0, 1 << 30)]

@@ -1,4 +1,4 @@
-"""Two ranks over gloo, where only one runs out of memory. Both continue with the same size and reach the same parameters.
+"""Tests two ranks with gloo, if only one of them runs out of memory. Both must continue with the same size and get the same parameters.
 
 usage: test_ranks.py     (77: no PyTorch with torch.distributed here)
 """
@@ -43,7 +43,7 @@ alone = make()
 optimizer = torch.optim.SGD(alone.parameters(), 0.1)
 plain(alone, (inputs, labels)).backward(); optimizer.step()
 """
-# Threads of old PyTorch versions sometimes abort an interpreter that exits; the output is complete by then.
+# With old versions of PyTorch, threads sometimes abort an interpreter that exits. So exit without cleanup, after the output is complete.
 TAIL = """
 dist.barrier()
 sys.stdout.flush()
@@ -59,7 +59,7 @@ def free_port():
 
 class Ranks(unittest.TestCase):
     def both(self, code):
-        """The output of each rank."""
+        """Runs the code in two ranks, and returns the output of each."""
         folder = tempfile.TemporaryDirectory()  # ranks find each other through a file, because other tests may use the same ports
         self.addCleanup(folder.cleanup)
         environment = {**os.environ, "PYTHONPATH": str(HERE.parent), "MEETING": folder.name + "/meeting", "WORLD_SIZE": "2",
@@ -160,7 +160,7 @@ class Ranks(unittest.TestCase):
         self.assertEqual(said, ["RankFailed\n", "KeyError\n"])
 
     def test_what_fails_in_one_rank_alone_is_told_to_the_other(self):
-        """One rank fails before the ranks' first agreement, between two agreements, or after the last one."""
+        """One rank fails before the first agreement of the ranks, between two agreements, or after the last one."""
         said = self.both("""
             model = torch.nn.parallel.DistributedDataParallel(make())
             def fails(*_): raise KeyError("count")

@@ -17,8 +17,8 @@ class RealMemory(unittest.TestCase):
     def run_limited(self, code):
         done = subprocess.run([sys.executable, "-c", "import berth, resource, torch\n" + textwrap.dedent(code)], capture_output=True, text=True, timeout=600,
                               env={**os.environ, "PYTHONPATH": str(HERE.parent), "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1",
-                                   # Large blocks are unmapped when they are freed. The limit is on addresses, so holes between blocks would
-                                   # count.
+                                   # With this setting, freed large blocks are unmapped. The test limits the address space, so unused blocks
+                                   # would count.
                                    "MALLOC_MMAP_THRESHOLD_": "65536"})
         self.assertEqual(done.returncode, 0, done.stderr)
         return done

@@ -1,4 +1,4 @@
-"""Errors name invalid arguments: wrong types, wrong sizes, swapped arguments. In that case nothing is done.
+"""Tests invalid arguments: wrong types, wrong sizes, swapped arguments. The error must name the argument, and the function must do nothing.
 
 usage: test_requests.py     (77: no PyTorch here)
 """

@@ -11,8 +11,8 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOLS = pathlib.Path(os.environ.get("BERTH_WHEEL_TOOLS", ROOT / "build/wheel-tools")) / "bin/python"
-# Lists files as build_sdist does. Fails if single files of tests/machines are matched against the rules, because that takes long: a rule must name
-# the whole folder.
+# Lists files like build_sdist(). Fails if single files of tests/machines are compared with the rules, which takes long. A rule must exclude
+# the whole folder, so that its files are not listed.
 LISTS = """
 import json, pathlib
 from scikit_build_core._compat import tomllib

@@ -243,7 +243,7 @@ print(len(seen.summary.splitlines()) <= 10, 'GPU 0 NVIDIA GeForce RTX 4090: busy
                 except berth.InvalidRequest as problem: print('another profile' in str(problem))
             one()
             """
-        done = self.python(code)  # PyTorch may add warnings
+        done = self.python(code)  # not prints(), because PyTorch may print warnings on standard error
         self.assertEqual((done.returncode, done.stdout), (0, "True use one block for both\n" + "True\n" * 4), done.stderr)
 
     def test_a_trace_that_cannot_be_written_takes_no_error_away(self):

@@ -1,4 +1,4 @@
-"""A step that cannot be split is refused, and an optimizer that has stepped does not step again.
+"""Tests that a step is refused if it cannot be split, and that an optimizer does not step twice.
 
 usage: test_splittable.py     (77: no PyTorch here)
 """
@@ -91,7 +91,7 @@ class Refused(unittest.TestCase):
         self.step(model, wrong_count, (items, labels), parts=2, count=lambda part: (part[1] != -100).sum())
 
     def test_each_batch_is_looked_at_and_all_of_it(self):
-        """The padding or the loss that reveals the problem is not in the first items, the first batch or the first loss."""
+        """The error shows only in the last items, in a later batch, or with another loss function, and must be found there too."""
         def mean(model, part):
             return F.cross_entropy(model(part[0]), part[1], ignore_index=-100)
 
@@ -111,7 +111,7 @@ class Refused(unittest.TestCase):
         with self.assertRaises(berth.NotSplittable):
             self.step(model, made(True), (items,), parts=2, count=lambda part: count(part[0]))
 
-        def short(model, part):  # memory is not sufficient for the whole batch, so the batch is compared in groups
+        def short(model, part):  # runs out of memory with the whole batch, so that groups of items are compared
             if len(part[0]) > 8:
                 raise RuntimeError(test_steps.OOM)
             return mean(model, part)
@@ -119,8 +119,8 @@ class Refused(unittest.TestCase):
             self.step(model, short, (items, late), parts=2)
 
     def test_a_count_is_looked_at_until_parts_count_differently(self):
-        """Counting all items is right for a batch without padding. That says nothing about the next batch."""
-        looked = collections.deque()  # a deque, because a weak reference to it can be kept for the next step, unlike to a list
+        """A count of all items is right for a batch without padding, but perhaps not for the next batch."""
+        looked = collections.deque()  # a deque, not a list, because Berth recognises the loss in the next step by a weak reference to it
 
         def mean(model, part):
             looked.append(bool(test_steps.looking))

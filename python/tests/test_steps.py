@@ -252,7 +252,7 @@ class Gradients(unittest.TestCase):
         self.assertTrue(torch.equal(flat(other.parameters()), before))
 
 
-looking = []  # not empty while a loss or its gradients are compared with those of the parts
+looking = []  # has entries while Berth compares a loss or its gradients with those of parts
 
 
 def noted(before):
@@ -325,7 +325,7 @@ class Recovery(unittest.TestCase):
             self.assertEqual(done.parts, made)
 
     def test_gradients_of_others_parameters_are_of_this_step_alone(self):
-        """The parameters of another optimizer keep their earlier gradients and get those of this step, but nothing from a failed try."""
+        """The parameters of another optimizer keep their earlier gradients. The gradients of this step are added, but not those of a failed try."""
         class Fails(torch.autograd.Function):
             @staticmethod
             def forward(ctx, x):

@@ -1,5 +1,5 @@
-"""Streams, asynchronous copies, pinned memory and the memory pool of berth.kernel: on a real OpenCL device such as PoCL's CPU, and the calls of
-CUDA on a simulated machine.
+"""Tests streams, asynchronous copies, pinned memory and the memory pool of berth.kernel, on a real OpenCL device such as PoCL's CPU. For CUDA, tests only
+the calls, on a simulated machine.
 
 usage: test_streams.py [BERTH]
 """
@@ -68,7 +68,7 @@ class OnOpenCl(unittest.TestCase):
         for number in range(10):
             self.slow(self.ints(0), MANY // 10, size=1, group=1, stream=self.stream)
             gc.collect()
-            x = self.ints(number)  # the same block
+            x = self.ints(number)  # the allocator returns the block that was just freed
             self.assertEqual(x.tolist(), [number])
 
     def test_a_stream_waits_for_the_event_of_another_one(self):
@@ -89,10 +89,10 @@ class OnOpenCl(unittest.TestCase):
         event = x.start_copy_to(back, stream=self.stream)
         self.assertGreaterEqual(event.wait().seconds, 0)
         self.assertEqual(back.tolist(), [11, 22, 33])
-        x.start_copy_from(there)  # without a stream, the copy keeps its order with the kernels
+        x.start_copy_from(there)  # a copy without a stream runs after the kernels that were launched before
         self.assertEqual(x.tolist(), [1, 2, 3])
         x.start_copy_from(there, stream=self.stream)
-        del there, x  # the copy still uses them
+        del there, x  # delete them while the copy is still using their memory
         gc.collect()
         self.stream.wait()
 
@@ -126,7 +126,7 @@ class OnOpenCl(unittest.TestCase):
             shared = numpy.from_dlpack(x)
         except BufferError:
             return  # a GPU
-        self.slow(x, 10, size=1, group=1, stream=self.stream)  # waits for the kernel, because NumPy uses the same memory
+        self.slow(x, 10, size=1, group=1, stream=self.stream)  # a kernel that is still running, for which the shared NumPy array must wait
         self.assertEqual(shared.tolist(), [6])
         x.start_copy_from(berth.pinned(1, "int32", backend="opencl").copy_from([9]), stream=self.stream)
         self.assertEqual(shared.tolist(), [9])

@@ -1,5 +1,4 @@
-"""Training loops of other projects with Berth: Hugging Face's Trainer and Accelerate, Lightning, Keras. Those that are not installed are
-skipped.
+"""Tests Berth in training loops of other projects: Hugging Face's Trainer and Accelerate, Lightning, Keras. Skips projects that are not installed.
 
 usage: test_trainers.py     (77: none of them is here)
 """
@@ -43,7 +42,7 @@ OOM = "CUDA out of memory. Tried to allocate 2.00 GiB"
 
 
 class Seen(unittest.TestCase):
-    """Tests with the readings of one fake GPU."""
+    """Base class of tests that use fake measurements of one GPU."""
 
     def setUp(self):
         gpu = types.SimpleNamespace(index=0, name="A card")
@@ -63,7 +62,7 @@ class Seen(unittest.TestCase):
 
 
 class Short:
-    """Limits a model: it runs out of memory if a batch has more than `rows` rows."""
+    """Makes a model run out of memory if a batch has more than `rows` rows."""
 
     def __init__(self, model, rows):
         self.rows, self.failures, forward = rows, 0, model.forward
@@ -81,8 +80,8 @@ class Short:
 @unittest.skipUnless(TRANSFORMERS, "no transformers")
 class Trainers(Seen):
     def trained(self, rows, attached=True, steps=3, model=None, data=None, prepare=None, **more):
-        """Trains for some steps. Returns the model, the trainer, and the result of attach(). A batch has 8 rows; memory runs out above
-        `rows`."""
+        """Trains a model for some steps with batches of 8 rows. Memory runs out with more than `rows` rows. Returns the model, the trainer, and the result
+        of attach()."""
         import torch
         import transformers
         transformers.logging.set_verbosity_error()
@@ -108,7 +107,7 @@ class Trainers(Seen):
 
     @staticmethod
     def rows():
-        """Texts whose padding differs a lot."""
+        """Rows of tokens with very different amounts of padding."""
         import torch
         torch.manual_seed(1)
         made = []

@@ -163,7 +163,7 @@ class Again(unittest.TestCase):
         def step():
             tries.append(1)
             raise MemoryError
-        # A framework of an earlier test in this process may have installed its own handler.
+        # Set Python's own handler, because a framework in an earlier test of this process may have replaced it.
         self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
         timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
         timer.start()
@@ -234,11 +234,11 @@ class Batches(unittest.TestCase):
                     raise MemoryError
             with mock.patch("berth.batches.time", types.SimpleNamespace(perf_counter=lambda: clock[0])):
                 return berth.find_batch(trial, goal="speed", **limits)
-        # A launch takes 64 times as long as an item: 95 % of the speed of 4096 items is reached with about 840.
+        # A trial takes 64 + size seconds. The throughput of 926 items is 95 % of that of 4096 items.
         self.assertTrue(700 <= found(lambda size: 64 + size, most=4096) <= 1000)
-        # More than 100 items at once are not faster.
+        # Above 100 items, the throughput does not increase.
         self.assertTrue(90 <= found(lambda size: 1 if size <= 100 else size / 100) <= 128)
-        # Memory ends the search.
+        # Sizes above 50 run out of memory.
         self.assertTrue(40 <= found(lambda size: 1, largest=50, most=64) <= 50)
         self.assertEqual(found(lambda size: 1, most=1), 1)
         self.assertEqual(found(lambda size: 1 + 100 * size, least=8), 8)
@@ -435,7 +435,7 @@ class Batches(unittest.TestCase):
         self.assertRaises(berth.InvalidRequest, berth.chunked, [1], 0)
 
     def test_what_holds_a_batch_stays_what_it_is(self):
-        class Encoding(collections.UserDict):  # like transformers' BatchEncoding
+        class Encoding(collections.UserDict):  # a dict type like transformers' BatchEncoding
             def __init__(self, data=None, encodings=None):
                 super().__init__(data)
                 self._encodings = encodings
@@ -505,7 +505,7 @@ class Batches(unittest.TestCase):
                 ({"views": [Array(8, 3), Array(8, 5)], "y": Array(8)}, {"views": [Array(2, 3), Array(2, 5)], "y": Array(2)}),
                 ([Array(4, 10, 8), Array(4, 12, 8)], [Array(2, 10, 8), Array(2, 12, 8)])):
             self.assertEqual(next(berth.chunked(batch, 2)), first)
-        class Table(collections.UserDict):  # like TensorDict: a dict of fields that can be sliced
+        class Table(collections.UserDict):  # a type like TensorDict: a dict of fields that itself supports slices
             shape = (5,)
 
             def __getitem__(self, which):

@@ -1,4 +1,4 @@
-"""Installs the wheel in a clean environment for every Python of this machine. `scripts/wheel.sh` calls it. It needs no network.
+"""Installs the wheel in a new environment for every Python of this machine, and tests it. `scripts/wheel.sh` calls this. No network is needed.
 
 usage: test_wheel.py [WHEEL]     (77: there is none in build/package)
 """
@@ -23,7 +23,7 @@ print(json.dumps([berth.__file__.startswith(sys.prefix), len(berth.devices()) > 
 
 
 def pythons():
-    """The Pythons of this machine, such as {(3, 11): path}: those on PATH, the system's, and pyenv's."""
+    """The Pythons of this machine by version, such as {(3, 11): path}: those on PATH, the system's, and pyenv's."""
     places = [*os.environ.get("PATH", "").split(":"), "/usr/bin", *glob.glob(os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv")) + "/versions/*/bin")]
     found = {}
     for path in (path for place in places for path in sorted(glob.glob(place + "/python3*")) if re.fullmatch(r"python3(\.\d+)?", os.path.basename(path))):

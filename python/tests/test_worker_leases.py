@@ -45,7 +45,7 @@ class Workers(OnAMachine):
 
 
 class OfAnyScheduler(Workers):
-    """Plain processes as workers."""
+    """Tests with plain processes as workers, without a scheduler."""
 
     def worker(self, code="print(os.environ['CUDA_VISIBLE_DEVICES'], flush=True); sys.stdin.read()", wishes="{'gpus': 1}", **more):
         begun = f"import os, sys\nfrom berth import worker_leases\nworker_leases.hold({wishes})\n{code}"
@@ -99,7 +99,7 @@ class OfAnyScheduler(Workers):
 
 
 class RayWithoutRay(unittest.TestCase):
-    """The decorator needs no Ray."""
+    """Tests the decorator without Ray, which it does not import."""
 
     def setUp(self):
         import berth.ray

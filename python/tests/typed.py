@@ -1,4 +1,4 @@
-"""Code for `mypy --strict`, which checks the types of the package. It is never run."""
+"""Code that uses the package's types. `mypy --strict` checks it, and it is never run."""
 import berth
 
 

@@ -146,7 +146,7 @@ TEST_CASE("a wrong element of a product is found, and a correct product passes")
       for (std::uint64_t k = 0; k < kRows; ++k)
         c[i * kRows + j] += a[i * kRows + k] * b[k * kRows + j];
   CHECK(sampled_error(kRows, a, b, c) <= allowed_error<float>(kRows));
-  // Broken libraries return a transposed product, zeros or a NaN.
+  // The check must find a transposed product, zeros and NaN, which broken libraries return.
   CHECK(sampled_error(kRows, b, a, c) > allowed_error<float>(kRows));
   CHECK(sampled_error(kRows, a, b, std::vector<float>(c.size())) > allowed_error<float>(kRows));
   c[0] = std::numeric_limits<float>::quiet_NaN();
@@ -228,7 +228,7 @@ TEST_CASE("products of an AMD GPU go through rocBLAS in every precision") {
     REQUIRE(!large);
     CHECK(large.error().id == "E1054");
   }
-  target.pci_address = "0000:c2:00.0";  // HIP has no such GPU, so OpenCL is used
+  target.pci_address = "0000:c2:00.0";  // HIP has no GPU at this address, so OpenCL is used
   const auto other = run_in_child(case_of(opencl_cases(), "gemm.fp32"), target, {0.01, 256}, 60s);
   ::unsetenv("BERTH_HIP_LIBRARY");
   ::unsetenv("BERTH_ROCBLAS_LIBRARY");

@@ -16,8 +16,8 @@
 namespace berth::bench {
 namespace {
 
-/// The fastest libraries come first. Only LP64 builds are listed; in OpenBLAS's other names, 64
-/// means ILP64.
+/// The fastest libraries come first. All of them use 32-bit integers (LP64). OpenBLAS files with
+/// "64" in their names use 64-bit integers (ILP64) and are left out.
 constexpr std::array kFiles{
     "libopenblas.so.0", "libopenblas.so",
     "libmkl_rt.so.2",   "libmkl_rt.so.1",
@@ -32,8 +32,8 @@ using DnnlSgemm = int (*)(char trans_a, char trans_b, std::int64_t m, std::int64
                           const float* b, std::int64_t ldb, float beta, float* c, std::int64_t ldc);
 DnnlSgemm dnnl_sgemm = nullptr;
 
-/// The Fortran interface of dnnl_sgemm(), for matrices that are not transposed. A product in column
-/// order is the product of swapped operands in row order.
+/// Gives dnnl_sgemm() the interface of Fortran's SGEMM, for matrices that are not transposed.
+/// dnnl_sgemm() expects row order, so the operands are swapped to get a product in column order.
 void sgemm_of_dnnl(const char* trans_a, const char* trans_b, const int* m, const int* n,
                    const int* k, const float* alpha, const float* a, const int* lda, const float* b,
                    const int* ldb, const float* beta, float* c, const int* ldc) {

@@ -17,16 +17,16 @@ using Gemm = void (*)(const char* trans_a, const char* trans_b, const int* m, co
 
 struct Blas {
   Gemm<float> sgemm = nullptr;
-  Gemm<double> dgemm = nullptr;  // oneDNN has none
-  std::string file;              // the library's real path
+  Gemm<double> dgemm = nullptr;  // nullptr for oneDNN, which has no fp64
+  std::string file;              // path of the library file, with links resolved
 };
 
-/// The real file of a function of a library. A name such as libblas.so.3 is often a link to
-/// OpenBLAS.
+/// The file that really contains a library's function. A name such as libblas.so.3 is often a link
+/// to OpenBLAS.
 [[nodiscard]] std::string loaded_file(const void* function, const std::string& opened);
-/// Opens the first library that has the function for this precision: a BLAS, or oneDNN for fp32.
-/// If BERTH_BLAS_LIBRARY is set, only that one is tried. Fails with kUnavailable (E1052), or with
-/// kUnsupported (E1055) if that one is oneDNN.
+/// Opens the first library that has the function for this precision: a BLAS, or oneDNN for fp32. If
+/// BERTH_BLAS_LIBRARY is set, only that library is tried. Fails with kUnavailable (E1052), or with
+/// kUnsupported (E1055) if that library is oneDNN and fp64 was requested.
 [[nodiscard]] Result<Blas> open_blas(bool in_fp64);
 
 }  // namespace berth::bench

@@ -25,10 +25,10 @@ enum class Backend : unsigned char { kCpu, kOpenCl, kCuda };
 /// The device on which a case runs.
 struct Target {
   Backend backend = Backend::kCpu;
-  std::string opencl_library;  // soname or path
-  std::string opencl_name;  // CL_DEVICE_NAME as `berth ls` shows it; "": any device at pci_address
-  std::string pci_address;  // "": not on PCI
-  std::string peer_pci_address;  // the other GPU of a copy between GPUs
+  std::string opencl_library;    // the OpenCL library's soname or path
+  std::string opencl_name;       // CL_DEVICE_NAME as in `berth ls`; "": the name is not compared
+  std::string pci_address;       // "": not on PCI
+  std::string peer_pci_address;  // for a copy between GPUs: the address of the second GPU
   // Python environments that may contain wheels with CUDA libraries.
   std::vector<std::string> python_prefixes;
   int threads = 1;                     // number of CPUs that this process may use
@@ -36,8 +36,9 @@ struct Target {
 };
 
 struct Effort {
-  double seconds = 1;      // how long to repeat the run
-  std::uint64_t size = 0;  // rows of a matrix, or bytes; 0: the case chooses
+  double seconds = 1;  // how long to repeat the run
+  // number of rows of a matrix, or number of bytes; 0: the case chooses a size
+  std::uint64_t size = 0;
 };
 
 /// The value of Measured::library for Berth's own loops and kernels.
@@ -50,7 +51,7 @@ inline constexpr const char *kPeerAccess = "peer access", *kThroughHost = "the h
 struct Measured {
   std::string library;     // what computed the result: a path, a name, or kOwnCode
   std::uint64_t size = 0;  // rows of the square matrices, or bytes of one array
-  double work = 0;         // floating-point operations or bytes in a run; 0: only the time matters
+  double work = 0;  // floating-point operations or bytes in a run; 0: the result is only a time
   std::vector<double> seconds;  // time of each run, after the warm-up
   /// Time until an asynchronous call returned, before its work was done. Absent if synchronous.
   std::optional<double> naive_seconds;
@@ -62,7 +63,7 @@ struct Case {
   const char* key;  // "gemm.fp32"
   Kind kind;
   Backend backend;
-  const char* precision;  // "fp32"; "": none
+  const char* precision;  // "fp32"; "": the case has no precision
   Result<Measured> (*run)(const Target&, const Effort&);
 };
 
@@ -70,17 +71,17 @@ struct Case {
 /// `element_bytes`. Starts with `most` and halves it until they fit, but not below 256.
 [[nodiscard]] std::uint64_t rows_that_fit(std::uint64_t most, std::uint64_t element_bytes,
                                           std::uint64_t bytes);
-/// Multiplies matrices of Effort::size rows. If the size is 0, first times a product of 256 rows,
-/// and from that chooses a size whose run takes about Effort::seconds. `run` multiplies matrices
-/// with this many rows for this many seconds. Fails with kUnsupported (E1054: the size is above
-/// `most`).
+/// Multiplies matrices of Effort::size rows. If the size is 0, it first times a product of 256
+/// rows. From that time it chooses the largest size whose runs together take about Effort::seconds.
+/// `run` multiplies matrices with the given number of rows for the given seconds. Fails with
+/// kUnsupported (E1054: the size is above `most`).
 [[nodiscard]] Result<Measured> product_of_size(
     const Effort& effort, std::uint64_t most,
     const std::function<Result<Measured>(std::uint64_t rows, double seconds)>& run);
 
 /// All cases, in the order of reports.
 [[nodiscard]] std::vector<Case> cases();
-/// The cases of each back end; cases() joins them.
+/// The cases for one kind of device each; cases() returns all of them.
 [[nodiscard]] std::span<const Case> cpu_cases();
 [[nodiscard]] std::span<const Case> opencl_cases();
 [[nodiscard]] std::span<const Case> cublas_cases();

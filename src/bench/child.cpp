@@ -32,7 +32,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kMostBytes = 4 << 20;
 
 /// A folder for files that OpenCL platforms write, such as compiled kernels. The destructor removes
-/// it. Its path is "" if there is no place for a folder.
+/// it. Its path is "" if no folder could be created.
 class ScratchFolder {
  public:
   ScratchFolder() {
@@ -70,7 +70,7 @@ class HeldSignals {
   HeldSignals(const HeldSignals&) = delete;
   HeldSignals& operator=(const HeldSignals&) = delete;
   void let_in() const { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
-  /// A descriptor that is readable if a signal has arrived.
+  /// A descriptor that becomes readable when one of these signals arrives.
   [[nodiscard]] int descriptor() const { return came_.get(); }
 
  private:
@@ -124,7 +124,7 @@ void set_variables(const Target& target, const std::string& scratch) {
 /// Reads until the child closes the pipe. nullopt at the deadline or after a signal.
 std::optional<std::string> read_until(int fd, const HeldSignals& signals, Clock::time_point end,
                                       const std::function<void()>& meanwhile) {
-  constexpr std::int64_t kBetweenCalls = 250;  // milliseconds
+  constexpr std::int64_t kBetweenCalls = 250;  // time between calls of `meanwhile`, in milliseconds
   std::string bytes;
   std::array<char, 16384> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   while (bytes.size() <= kMostBytes) {
@@ -147,7 +147,7 @@ std::optional<std::string> read_until(int fd, const HeldSignals& signals, Clock:
   return bytes;
 }
 
-/// Kills the child and returns its wait status; -1 if it is not known.
+/// Kills the child and returns its wait status, or -1 if waitpid() fails.
 int end(pid_t child) {
   ::kill(child, SIGKILL);
   int status = -1;
@@ -156,7 +156,8 @@ int end(pid_t child) {
   return status;
 }
 
-/// Like end(), but first gives a child that has closed its pipe a moment to exit by itself.
+/// Waits up to a second until a child that has closed its pipe exits by itself. Then kills it.
+/// Returns the same as end().
 int reap(pid_t child) {
   int status = -1;
   for (int tries = 0; tries < 100; ++tries) {

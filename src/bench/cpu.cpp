@@ -20,7 +20,8 @@ constexpr std::uint64_t kMostRows = 16'384;
 /// Size of each of the three arrays: more than the last-level cache of nearly every CPU.
 constexpr std::uint64_t kTriadBytes = 256 << 20;
 
-/// The memory to use: at most a quarter of what is available.
+/// The memory that the case uses: a quarter of what this process may use, or 1 GiB if that is
+/// unknown.
 std::uint64_t memory_to_use(const Target& target) {
   return target.cpu_memory_bytes == 0 ? 1ULL << 30 : target.cpu_memory_bytes / 4;
 }
@@ -36,7 +37,8 @@ void multiply(Gemm<T> gemm, std::uint64_t rows, const std::vector<T>& a, const s
   const int n = static_cast<int>(rows);
   const T one = 1;
   const T zero = 0;
-  // BLAS expects column order. In row order it computes (B·A)ᵀ = Aᵀ·Bᵀ with swapped operands.
+  // BLAS expects column order. With swapped operands it computes (A·B)ᵀ = Bᵀ·Aᵀ in column order,
+  // which is A·B in row order.
   gemm("N", "N", &n, &n, &n, &one, b.data(), &n, a.data(), &n, &zero, c.data(), &n);
 }
 

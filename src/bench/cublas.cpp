@@ -19,7 +19,7 @@ namespace berth::bench {
 namespace {
 
 constexpr std::uint64_t kMostRows = 16'384;
-constexpr int kOldest = 11;  // cuBLAS 10 lacks cublasComputeType_t
+constexpr int kOldest = 11;  // older versions have no cublasComputeType_t
 constexpr const char* kWheel = "pip install nvidia-cublas-cu12";
 
 using Handle = void*;
@@ -34,13 +34,14 @@ struct CuBlas {
   std::string file;
 };
 
-/// The values of cudaDataType_t and cublasComputeType_t.
+/// A precision with its cudaDataType_t and cublasComputeType_t values.
 struct Precision {
   const char* name;
   int data_type, compute_type;
   std::uint64_t element_bytes;
-  int least_capability;  // 80 for 8.0
-  double epsilon;        // machine epsilon of inputs that are less exact than T; 0: as exact as T
+  int least_capability;  // lowest compute capability, times ten: 80 for 8.0
+  // machine epsilon of the inputs if they have fewer bits than T; 0: the inputs are of type T
+  double epsilon;
 };
 constexpr auto kPrecisions = std::to_array<Precision>({
     {"fp32", 0, 68, 4, 0, 0},
@@ -50,7 +51,7 @@ constexpr auto kPrecisions = std::to_array<Precision>({
     {"fp64", 1, 70, 8, 0, 0},
 });
 
-/// Paths that match a pattern, the last one first, because it is the newest.
+/// Adds the paths that match the pattern in reverse order, so that the newest version comes first.
 void add_matches(std::vector<std::string>& files, const std::string& pattern) {
   glob_t found{};
   if (::glob(pattern.c_str(), 0, nullptr, &found) == 0)
@@ -58,7 +59,7 @@ void add_matches(std::vector<std::string>& files, const std::string& pattern) {
   ::globfree(&found);
 }
 
-/// Where cuBLAS may be: the newest one that the driver can run comes first.
+/// File names that may be cuBLAS. The newest version that the driver supports comes first.
 std::vector<std::string> cublas_files(const Target& target, int driver_major) {
   if (const auto named = env_nonempty("BERTH_CUBLAS_LIBRARY")) return {*named};
   std::vector<std::string> files;
@@ -81,8 +82,8 @@ std::vector<std::string> cublas_files(const Target& target, int driver_major) {
 
 Result<CuBlas> open_cublas(const Target& target, int driver_major) {
   for (const std::string& file : cublas_files(target, driver_major)) {
-    // Load cuBLASLt from the same folder first, because the library path may contain another
-    // version of it.
+    // First load cuBLASLt from the folder of cuBLAS, because the library path may contain another
+    // version of cuBLASLt.
     if (const std::size_t slash = file.rfind('/'), at = file.rfind("libcublas.so");
         slash != std::string::npos && at == slash + 1)
       ::dlopen((file.substr(0, at) + "libcublasLt" + file.substr(at + 9)).c_str(),
@@ -107,7 +108,7 @@ Result<CuBlas> open_cublas(const Target& target, int driver_major) {
                kWheel};
 }
 
-/// A matrix: its copy on the device, and its values as the device rounded them.
+/// A matrix: a copy in the device's memory, and the values after rounding to the device's type.
 template <typename T>
 struct Operand {
   std::vector<T> values;

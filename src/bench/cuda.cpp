@@ -31,8 +31,8 @@ double naive_median(std::vector<double> naive) {
   return statistics_of(std::move(naive)).median;
 }
 
-/// The number of bytes to copy: --size if it was given, otherwise `usual`, or less if the device
-/// has too little memory. Fails with kUnsupported (E1054) if --size does not fit.
+/// The number of bytes to copy: --size if it was given. If not: `usual`, or less if the device has
+/// too little memory. Fails with kUnsupported (E1054) if --size does not fit.
 Result<std::uint64_t> bytes_for(const CudaSession& session, const Effort& effort,
                                 std::uint64_t usual, std::uint64_t copies) {
   const std::uint64_t most = session.usable_bytes() / copies;
@@ -143,7 +143,7 @@ Result<Measured> launch(const Target& target, const Effort& effort) {
   return measured;
 }
 
-/// Copies to another GPU: directly if the driver allows it, else through the host's memory.
+/// Copies to another GPU: directly if the driver allows it, or through the host's memory if not.
 Result<Measured> peer_copy(const Target& target, const Effort& effort) {
   CudaSession session;
   if (auto opened = session.open(target); !opened) return std::move(opened).error();
@@ -223,7 +223,8 @@ Status CudaSession::open(const Target& target) {
   if (!context) return std::move(context).error();
   context_ = *context;
   make_current(context_);
-  constexpr int kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_…
+  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR
+  constexpr int kMajor = 75, kMinor = 76;
   int major = 0;
   int minor = 0;
   if (driver_.cuDeviceGetAttribute(&major, kMajor, device_) == CUDA_SUCCESS &&

@@ -32,7 +32,7 @@ class CudaSession {
   [[nodiscard]] CUdevice device() const { return device_; }
   [[nodiscard]] CUcontext context() const { return context_; }
   [[nodiscard]] CUstream stream() const { return stream_; }
-  [[nodiscard]] int capability() const {  // 90 for 9.0
+  [[nodiscard]] int capability() const {  // The compute capability times ten: 90 for 9.0.
     return capability_;
   }
   [[nodiscard]] int driver_major() const { return driver_major_; }
@@ -45,8 +45,8 @@ class CudaSession {
   /// Host memory that the device reads directly.
   Result<void*> pinned(std::uint64_t bytes);
 
-  /// Runs `enqueue` between two events and returns the seconds between them. -1 if it failed;
-  /// failure() says why. `naive` receives the time until `enqueue` returned.
+  /// Runs `enqueue` between two events and returns the seconds between them. Returns -1 on an
+  /// error, which failure() describes. `naive` receives the time until `enqueue` returned.
   template <typename Enqueue>
   double timed(Enqueue&& enqueue, std::vector<double>& naive) {
     problem_ = driver_.cuEventRecord(start_, stream_);

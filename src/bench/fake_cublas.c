@@ -1,5 +1,6 @@
-// A libcublas for tests: products on the CPU, in the simulated driver's memory. FAKE_CUBLAS_CALLS
-// names a file that gets a line for each product; with FAKE_CUBLAS=wrong, the products are zeros.
+// A simulated libcublas for tests. It computes products on the CPU, in the simulated driver's
+// memory. It appends a line for each product to the file that FAKE_CUBLAS_CALLS names. With
+// FAKE_CUBLAS=wrong, the products are zeros.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,9 +8,9 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { kFp32, kFp64, kFp16, kBf16 = 14 };               // cudaDataType_t
-enum { kCompute32 = 68, kCompute64 = 70, kTf32 = 77 };  // cublasComputeType_t
-enum { kInvalidValue = 7, kNotSupported = 15 };         // cublasStatus_t
+enum { kFp32, kFp64, kFp16, kBf16 = 14 };               // values of cudaDataType_t
+enum { kCompute32 = 68, kCompute64 = 70, kTf32 = 77 };  // values of cublasComputeType_t
+enum { kInvalidValue = 7, kNotSupported = 15 };         // values of cublasStatus_t
 
 EXPORT int cublasCreate_v2(void** handle);
 EXPORT int cublasSetStream_v2(void* handle, void* stream);

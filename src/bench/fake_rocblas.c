@@ -8,8 +8,8 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { kFp16 = 150, kFp32 = 151, kFp64 = 152, kBf16 = 168 };  // rocblas_datatype
-enum { kInvalidValue = 11 };                                  // rocblas_status
+enum { kFp16 = 150, kFp32 = 151, kFp64 = 152, kBf16 = 168 };  // values of rocblas_datatype
+enum { kInvalidValue = 11 };                                  // values of rocblas_status
 
 static int one_handle;
 
@@ -87,7 +87,7 @@ static uint32_t bits_of(float value) {
   return bits;
 }
 
-/// All values are normal, or so small that 0 is as good.
+/// Converts an fp16 number to float. Subnormal numbers become 0, which is exact enough for tests.
 static float of_half(uint16_t half) {
   const uint32_t magnitude = half & 0x7FFFU, sign = (uint32_t)(half & 0x8000U) << 16;
   return magnitude < 0x400U ? of_bits(sign) : of_bits(sign | ((magnitude << 13) + (112U << 23)));

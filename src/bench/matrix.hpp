@@ -1,4 +1,4 @@
-// Matrices of a GEMM, and the check of its product in fp64 on samples. Pure.
+// Matrices for a matrix product, and a check that computes samples of the product in fp64. Pure.
 #pragma once
 
 #include <cmath>
@@ -8,8 +8,8 @@
 
 namespace berth::bench {
 
-/// A matrix that has the same numbers in every run. They are in [-1, 1) and use all bits of the
-/// mantissa.
+/// A matrix with pseudorandom numbers that are the same in every run. They are in [-1, 1) and use
+/// all bits of the mantissa.
 template <typename T>
 [[nodiscard]] std::vector<T> matrix(std::uint64_t rows, std::uint64_t seed) {
   std::vector<T> values(rows * rows);
@@ -48,8 +48,8 @@ template <typename T>
   return worst;
 }
 
-/// The limit for the error. A correct product stays below it in any order of summation; if an
-/// element is wrong, the error is larger.
+/// The largest error that a correct product can have, whatever the order of summation. A wrong
+/// element has a larger error.
 template <typename T>
 [[nodiscard]] double allowed_error(std::uint64_t rows) {
   return std::numeric_limits<T>::epsilon() * std::sqrt(static_cast<double>(rows)) * 4;

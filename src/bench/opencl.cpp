@@ -22,7 +22,7 @@ namespace berth::bench {
 namespace {
 
 using namespace opencl;
-constexpr std::uint64_t kMostRows = 8192, kTile = 16;  // TILE of kSource
+constexpr std::uint64_t kMostRows = 8192, kTile = 16;  // kTile must be equal to TILE in kSource
 constexpr std::uint64_t kCopyBytes = 128 << 20;
 
 constexpr const char* kSource = R"(
@@ -172,8 +172,8 @@ class Session {
     return mapped;
   }
 
-  /// Runs `enqueue` and returns the seconds on the device. -1 if it failed; failure() says why.
-  /// `naive` receives the time until `enqueue` returned.
+  /// Runs `enqueue` and returns the seconds on the device. Returns -1 on an error, which failure()
+  /// describes. `naive` receives the time until `enqueue` returned.
   template <typename Enqueue>
   double timed(Enqueue&& enqueue, std::vector<double>& naive) {
     Event event = nullptr;

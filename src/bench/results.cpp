@@ -31,7 +31,7 @@ std::string key_of(const Json& row) {
       json_text(row, "case"));
 }
 
-/// The list of results in a document; nullptr if it is not a document of results.
+/// The list of results in a document; nullptr if the document is not from `berth bench --json`.
 Json* results_in(Json& document) {
   if (!document.is_object() || document.value("schema", Json()) != 1) return nullptr;
   const auto results = document.find("results");
@@ -48,8 +48,8 @@ std::optional<double> slower_percent(const EarlierResult& now, double rate, doub
 }
 
 struct Twins {
-  // Median rate and largest spread of the other devices with this name. The rate is 0 if there are
-  // none.
+  // Median rate and largest spread of the other devices that have the same name. The rate is 0 if
+  // there are no such devices.
   double rate = 0, spread_percent = 0;
 };
 

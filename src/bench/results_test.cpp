@@ -47,5 +47,6 @@ TEST_CASE("one fast twin makes no other device slow") {
   REQUIRE(latest);
   const Speed speed = speed_of("a", *latest, {});
   CHECK(speed.is_compared);
-  CHECK(speed.slower.empty());  // the other two: median 1.04, not the larger 1.08
+  // the median of the other two devices is 1.04, so "a" is not compared with the larger 1.08
+  CHECK(speed.slower.empty());
 }

@@ -44,12 +44,13 @@ struct Functions {
   std::string file;
 };
 
-/// The values of rocblas_datatype.
+/// A precision with its rocblas_datatype values.
 struct Precision {
   std::string_view name;
   int data_type, compute_type;
   std::uint64_t element_bytes;
-  double epsilon;  // machine epsilon of inputs that are less exact than T; 0: as exact as T
+  // machine epsilon of the inputs if they have fewer bits than T; 0: the inputs are of type T
+  double epsilon;
 };
 constexpr auto kPrecisions = std::to_array<Precision>({
     {"fp32", 151, 151, 4, 0},
@@ -103,8 +104,8 @@ Error failed(const char* call, int problem) {
           "berth doctor"};
 }
 
-/// Products of one precision. Frees only the matrices, because one run can follow another. The
-/// child process ends afterwards, which frees everything else.
+/// Products of one precision. The destructor frees only the matrices, because another size may
+/// follow in the same process. Everything else is freed when the child process exits.
 class Product {
  public:
   Product(const Functions& call, const Precision& precision, void* handle)
@@ -149,7 +150,7 @@ class Product {
   [[nodiscard]] bool is_narrow() const { return precision_.element_bytes == 2; }
   [[nodiscard]] bool is_bf16() const { return precision_.name == "bf16"; }
 
-  /// Copies the values to the device, and keeps what they are after rounding.
+  /// Copies the values to the device, and keeps the values as they are after rounding.
   template <typename T>
   int upload(std::vector<T>& values, void*& memory) {
     std::vector<std::uint16_t> narrow(is_narrow() ? values.size() : 0);
@@ -174,7 +175,7 @@ class Product {
     return problem;
   }
 
-  /// The seconds of one product by the device's events; -1 if a call failed.
+  /// The seconds of one product, measured with the device's events, or -1 if a call failed.
   template <typename T>
   double timed(int n, const std::array<void*, 3>& memory, std::vector<double>& naive,
                int& problem) {
@@ -182,7 +183,7 @@ class Product {
     const T zero = 0;
     const int type = precision_.data_type;
     problem = call_.hipEventRecord(events_[0], nullptr);
-    // In row order, rocBLAS computes the product of swapped operands, as BLAS does.
+    // rocBLAS expects column order. With swapped operands, the result is the product in row order.
     if (problem == 0)
       naive.push_back(seconds_of([&] {
         problem =

@@ -17,7 +17,7 @@ struct Statistics {
   double spread_percent = 0;  // distance between the quartiles, in percent of the median
 };
 
-/// `values` is not empty.
+/// Computes median and spread. `values` must not be empty.
 [[nodiscard]] inline Statistics statistics_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const auto at = [&](double share) {
@@ -31,8 +31,8 @@ struct Statistics {
   return all;
 }
 
-/// What a PCIe link carries in one direction: its rate without the overhead of the encoding.
-/// Packets also have headers, so copies reach about 90 % of this. 0: not known.
+/// The bytes per second of a PCIe link in one direction, without the encoding's overhead; 0: not
+/// known. Copies reach about 90 % of this rate, because packets also have headers.
 [[nodiscard]] inline double pcie_bytes_per_second(std::uint64_t generation, std::uint64_t width) {
   constexpr double kGigabits[] = {0,
                                   2.5 * 8 / 10,
@@ -74,8 +74,9 @@ inline constexpr std::size_t kLeastRuns = 5, kMostRuns = 10'000;
   return times;
 }
 
-/// The rows of the square matrices: the largest power of two between 256 and `most` whose runs take
-/// at most `seconds`. `seconds_256` is the time of one multiplication with 256 rows.
+/// The number of rows of the square matrices: the largest power of two up to `most` for which
+/// kLeastRuns + 1 runs take at most `seconds`, but at least 256. `seconds_256` is the time of one
+/// product with 256 rows.
 [[nodiscard]] inline std::uint64_t rows_for(double seconds_256, double seconds,
                                             std::uint64_t most) {
   std::uint64_t rows = 256;

@@ -21,7 +21,8 @@ Model model_of_case(const nlohmann::json& one) {
   const std::string name = one.at("model").get<std::string>();
   if (auto found = find_model(name)) return *found;
   Model model = model_of_size(one.at("params").get<double>() * 1e9);
-  // Qwen's first version: 151936 tokens, separate embedding and head, no grouped heads.
+  // Qwen's first version has 151936 tokens, a head that is separate from the embedding, and no
+  // grouped-query attention.
   if (name.starts_with("Qwen")) {
     model.vocab = 151936;
     model.tied = false;

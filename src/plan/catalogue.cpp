@@ -12,7 +12,7 @@
 #include "base/text_parts.hpp"
 #include "plan/names.hpp"
 
-// The symbol names that berth_embed() in CMake generates.
+// berth_embed() in CMake generates these symbols.
 extern "C" {
 extern const char berth_plan_models[];
 extern const char berth_plan_models_end[];
@@ -111,7 +111,7 @@ bool is_alias(const Json& row, const std::string& bare) {
 
 Result<Model> find_model(std::string_view name) {
   const std::string wanted = plain(name), bare = plain(without_owner(name));
-  // An exact name comes first: without separators, "opt-1.3b" and "opt-13b" are equal.
+  // An exact match is tried first, because "opt-1.3b" and "opt-13b" are equal without separators.
   for (const Json& row : models()) {
     const std::string known = without_owner(row.at("name").get<std::string>());
     if (strcasecmp(known.c_str(), without_owner(name).c_str()) == 0) return model_in(row);
@@ -138,13 +138,14 @@ Model model_of_size(double params) {
   double least = INFINITY;
   for (const Json& row : models()) {
     Model model = model_in(row);
-    // Skip mixtures of experts, because their shapes differ from those of dense models of the same
-    // size.
+    // Skip mixture-of-experts models, because their shapes differ from those of dense models of the
+    // same size.
     if (!model.decoder || model.layers <= 0 || row.contains("experts")) continue;
     const double far = std::abs(std::log(params / model.params));
     if (far < least) least = far, nearest_model = model;
   }
-  // Parameters grow with layers × width², so scale both by the cube root.
+  // The number of parameters grows with layers × width². Scaling both by the cube root gives the
+  // wanted number.
   const double scale = std::cbrt(params / nearest_model.params);
   nearest_model.shape_from = nearest_model.name;
   nearest_model.name = "";

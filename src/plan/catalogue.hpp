@@ -14,22 +14,23 @@ namespace berth::plan {
 /// The numbers of a model's architecture that determine its memory.
 struct Model {
   std::string name;
-  // Name of the model whose shape was scaled for this one; empty: the shape is not scaled.
+  // name of the catalogue's model whose shape was scaled for this model; empty: not scaled
   std::string shape_from;
   double params = 0;
   double layers = 0, hidden = 0, kv_width = 0, intermediate = 0, vocab = 0;
   double experts_per_token = 1;
   bool gated = false;     // the MLP has a gate (SwiGLU, GeGLU)
-  bool rms_norm = false;  // usual implementations compute RMSNorm in fp32
+  bool rms_norm = false;  // has RMSNorm, which usual implementations compute in fp32
   bool tied = false;      // embedding and head share one matrix
   bool decoder = true;    // keeps a KV cache
-  // For convolutional networks, numbers of values per image: those that the layers keep for the
-  // backward pass, and those in the input and output of the largest layer.
+  // For convolutional networks, two counts of values per image: the values that all layers keep for
+  // the backward pass, and the values in the largest layer's input and output.
   double kept_per_image = 0, largest_per_image = 0;
-  // For detectors: how many values the backward pass of the largest layer needs at the same time,
-  // per image and independent of the batch, and how many parameters are not trained.
+  // For detectors: how many values the backward pass of the largest layer holds at the same time,
+  // first per image, then in addition for the whole batch. The third number counts parameters that
+  // are not trained.
   double workspace_per_image = 0, workspace = 0, frozen_params = 0;
-  std::string image_size;  // "224 × 224"
+  std::string image_size;  // the usual size, such as "224 × 224"
   // For model files: the format, the type of most weights, and the size of all weights in bytes.
   std::string format, stored_type;
   double stored_bytes = 0;
@@ -43,26 +44,29 @@ struct Model {
 
 struct Gpu {
   std::string name;
-  std::vector<std::string> other_names;    // other names that NVML, shops and guides use
-  std::vector<std::string> pci_ids;        // "10de:2684"; several GPUs may share one
-  std::vector<std::string> subsystem_ids;  // subsystem ids of a shared PCI id
+  std::vector<std::string> other_names;  // other names that NVML, shops and guides use
+  std::vector<std::string> pci_ids;      // "10de:2684"; several GPUs may share one
+  // subsystem ids, which tell apart GPUs that share a PCI id
+  std::vector<std::string> subsystem_ids;
   double memory_bytes = 0;
   // Peak rates that the vendor publishes; absent if the catalogue has none.
   std::optional<double> fp16_flop_per_second;  // matrix units, dense
   std::optional<double> fp32_flop_per_second, tf32_flop_per_second, fp64_flop_per_second;
   std::optional<double> memory_bytes_per_second;
   std::optional<double> nvlink_bytes_per_second;  // sum of all links, in one direction
-  std::optional<double> power_watts;              // for a laptop's GPU, the most that laptops allow
-  std::optional<double> least_power_watts;  // for a laptop's GPU, the least that laptops allow
+  // for a laptop's GPU: the highest limit that laptop makers set
+  std::optional<double> power_watts;
+  // for a laptop's GPU: the lowest limit that laptop makers set
+  std::optional<double> least_power_watts;
 };
 
-/// The parts before and after `--gpu NAME` of the command that an error about a GPU's name
-/// suggests.
+/// An error about a GPU's name suggests a command. These are its parts before and after
+/// `--gpu NAME`.
 struct GpuCommand {
   std::string before = "berth plan fit Llama-3.1-8B", after = {};
 };
 
-/// What is known about the GPU of a machine. Empty or absent: not known.
+/// What is known about the GPU of a machine. An empty string or nullopt means not known.
 struct GpuIds {
   std::string pci_id, subsystem_id;  // "10de:25b6", "10de:157e"
   std::optional<double> memory_bytes;
@@ -73,8 +77,8 @@ struct GpuIds {
 [[nodiscard]] Result<Model> find_model(std::string_view name);
 /// A decoder with this number of parameters. Its shape is the nearest one in the catalogue, scaled.
 [[nodiscard]] Model model_of_size(double params);
-/// The model with only this number of layers, each of the mean size. A model from model_of_size()
-/// keeps its number of parameters instead, and its width changes.
+/// The model with this number of layers, each of the mean size. A model from model_of_size()
+/// becomes narrower or wider instead, so that its number of parameters stays the same.
 [[nodiscard]] Model with_layers(Model model, double layers);
 /// Parses a number of parameters: 7e9 for "7B"; also "350M", "6.7e9". Fails with kInvalidArgument
 /// (E0973).
@@ -83,8 +87,8 @@ struct GpuIds {
 /// share the PCI id, the subsystem id or the memory can be added: "10de:25b6:10de:157e", "10de:2d04
 /// 16GB". Fails with kNotFound: E0972, which names the GPUs that match if there are several.
 [[nodiscard]] Result<Gpu> find_gpu(std::string_view name, const GpuCommand& command = {});
-/// Finds a GPU by its PCI id, and the subsystem or memory if several share it. Fails like
-/// find_gpu().
+/// Finds a GPU by its PCI id. If several GPUs share the id, also uses the subsystem id or the
+/// memory. Fails with the errors of find_gpu().
 [[nodiscard]] Result<Gpu> find_gpu(const GpuIds& ids, const GpuCommand& command = {});
 /// The GPUs whose memory is known, smallest first.
 [[nodiscard]] std::vector<Gpu> gpus();

@@ -27,7 +27,8 @@ Result<Checkpoint> read_part(const FileBytes& file) {
       !(start.size() > 8 && start[8] == '{'))
     return read_torch_legacy(file);
   if (start.size() > 8 && start[8] == '{') return read_safetensors(file);
-  // protobuf has no magic number. But ONNX models begin with the field ir_version, whose key is 8.
+  // protobuf has no magic number. But the first field of an ONNX model is ir_version, which is
+  // written as the byte 8.
   if (file.name.ends_with(".onnx") || start.starts_with("\x08")) return read_onnx(file);
   if (file.name.ends_with(".safetensors"))
     return damaged(file, start.size() > 8 ? text("its header is not JSON")

@@ -34,15 +34,16 @@ struct Checkpoint {
 /// values; E1042: a part is missing) or kRefused (E1043: the header is too large).
 [[nodiscard]] Result<Checkpoint> read_checkpoint(const FileBytes& file);
 
-/// The architecture, from the names and shapes of the tensors. `layers` is 0 if they do not
-/// show it. Fails with kInvalidArgument (E1044) if there is no tensor of weights.
+/// The architecture, from the names and shapes of the tensors. Model::layers is 0 if the number of
+/// layers cannot be found. Fails with kInvalidArgument (E1044) if no tensor contains weights.
 [[nodiscard]] Result<Model> model_of(const Checkpoint& checkpoint);
 /// The architecture from a transformers config.json. Fails with kInvalidArgument (E1041 or E1044).
 [[nodiscard]] Result<Model> model_of_config(std::string_view document, std::string_view name);
 /// Whether the document is a config.json, and not the index of a sharded checkpoint.
 [[nodiscard]] bool is_config(std::string_view document);
 
-/// The model in a file: read_checkpoint() and model_of(), or model_of_config().
+/// Reads the model in a file: with model_of_config() if it is a config.json. If not: with
+/// read_checkpoint() and model_of().
 [[nodiscard]] Result<Model> model_in_file(const FileBytes& file);
 
 }  // namespace berth::plan

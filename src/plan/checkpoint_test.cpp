@@ -117,7 +117,7 @@ TEST_CASE("a safetensors header that is impossible is refused") {
     CHECK(found.error().id == id);
     CHECK_FALSE(found.error().hint.empty());
   };
-  refused(little(1ULL << 40U, 8) + "{\"a\":", "E1041");  // a header of 1 TB
+  refused(little(1ULL << 40U, 8) + "{\"a\":", "E1041");  // the header claims a length of 1 TiB
   refused(little(~0ULL, 8) + "{", "E1041");
   refused(safetensors(kTwo, 15), "E1041");
   refused(safetensors(kTwo, 17), "E1041");
@@ -172,10 +172,11 @@ TEST_CASE("a GGUF header gives tensors in blocks, and numbers of its metadata") 
 }
 
 TEST_CASE("a GGUF file that is impossible is refused") {
-  CHECK(read(gguf(12, 0, 287)).error().id == "E1041");   // ends before its tensor
+  // the file is one byte too short for the tensor
+  CHECK(read(gguf(12, 0, 287)).error().id == "E1041");
   CHECK(read(gguf(12, 32, 288)).error().id == "E1041");  // the tensor ends after the file
   CHECK(read(gguf(12, ~0ULL, 288)).error().id == "E1041");
-  CHECK(read(gguf(99, 0, 288)).error().id == "E1041");  // an unknown type
+  CHECK(read(gguf(99, 0, 288)).error().id == "E1041");  // no type has the number 99
   const std::string whole = gguf(12, 0, 288);
   for (std::size_t length = 4; length < whole.size(); length += 7)
     CHECK_FALSE(read(whole.substr(0, length)).has_value());

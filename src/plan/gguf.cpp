@@ -30,7 +30,7 @@ constexpr std::array kTypes{
     Type{35, "tq2_0", 256, 66},   Type{39, "mxfp4", 32, 17},    Type{40, "nvfp4", 64, 36}};
 
 constexpr std::uint64_t kString = 8, kArray = 9;
-constexpr std::size_t kMostValues = 100'000;  // of the metadata
+constexpr std::size_t kMostValues = 100'000;  // limit for the number of metadata values
 
 /// Size of a metadata value of this type in bytes; 0 if it has no fixed size (strings, arrays) or
 /// the type is unknown.
@@ -39,7 +39,7 @@ std::size_t size_of(std::uint64_t type) {
   return type < kSizes.size() ? kSizes[type] : 0;
 }
 
-/// Skips a value. An array of arrays is not used by any writer and is refused.
+/// Skips a value. Refuses an array of arrays, which no known program writes.
 void skip_value(Cursor& cursor, std::uint64_t type) {
   if (type == kString) return cursor.skip(cursor.number(8));
   if (type != kArray) {

@@ -11,7 +11,7 @@
 #include "plan/catalogue.hpp"
 #include "plan/names.hpp"
 
-// The symbol names that berth_embed() in CMake generates.
+// berth_embed() in CMake generates these symbols.
 extern "C" {
 extern const char berth_plan_gpus[];
 extern const char berth_plan_gpus_end[];
@@ -49,7 +49,7 @@ Gpu gpu_in(const Json& row) {
   gpu.tf32_flop_per_second = peak("tf32_tflops", 1e12);
   gpu.fp64_flop_per_second = peak("fp64_tflops", 1e12);
   gpu.memory_bytes_per_second = peak("bandwidth_gb_s", 1e9);
-  // The catalogue has the sum of both directions of NVLink, so use half of it.
+  // The catalogue has the rate of both directions of NVLink together, so half of it is used.
   if (row.value("interconnect", "").starts_with("NVLink"))
     gpu.nvlink_bytes_per_second = peak("interconnect_gb_s", 0.5e9);
   return gpu;
@@ -80,7 +80,8 @@ Error several(std::string_view what, const std::vector<Gpu>& found, const std::s
           text("'{}' can be several GPUs of the catalogue: {}", printable(what), names), hint};
 }
 
-/// The words in lower case, without makers: {"rtx", "4090"} for "NVIDIA GeForce RTX 4090".
+/// The words in lower case, without the manufacturer: {"rtx", "4090"} for "NVIDIA GeForce RTX
+/// 4090".
 std::set<std::string> words_of(std::string_view name) {
   std::set<std::string> out;
   std::string word;
@@ -110,8 +111,8 @@ bool is_laptop(std::string_view plain_name) {
          plain_name.find("mobile") != std::string_view::npos;
 }
 
-/// How well a name matches. 3: equal; 2: equal without the product line; 1: it has all the words or
-/// contains the given text; 0: not at all.
+/// How well a name matches. 3: it is equal. 2: it is equal except for the product line. 1: it
+/// contains the given text, or all of its words. 0: it does not match.
 int match(std::string_view given, std::string_view known) {
   constexpr std::size_t kLeastPart = 3;
   const std::string wanted = plain(given), name = plain(known);
@@ -131,7 +132,7 @@ bool have_same_memory(const std::vector<Gpu>& gpus) {
 }
 
 std::optional<std::string> pci_id_in(std::string_view text) {
-  constexpr std::size_t kLength = 9;  // "10de:2684"
+  constexpr std::size_t kLength = 9;  // length of a PCI id such as "10de:2684"
   if (text.size() != kLength || text[4] != ':') return std::nullopt;
   std::string out;
   for (const char c : text) {
@@ -143,7 +144,8 @@ std::optional<std::string> pci_id_in(std::string_view text) {
   return out;
 }
 
-/// "10de:2d04", "10de:25b6:10de:157e", "10de:2d04 16GB".
+/// Parses a PCI id, which a subsystem id or a memory size may follow: "10de:2d04",
+/// "10de:25b6:10de:157e", "10de:2d04 16GB".
 std::optional<GpuIds> ids_in(std::string_view text) {
   constexpr std::size_t kLength = 9;
   GpuIds ids;
@@ -218,7 +220,7 @@ Result<Gpu> find_gpu(std::string_view name, const GpuCommand& command) {
     best = here;
     found.push_back(gpu);
   }
-  // If all matching variants, such as PCIe and SXM, have the same memory, any of them will do.
+  // If all variants that match, such as PCIe and SXM, have the same memory, return the first.
   if (!found.empty() && have_same_memory(found)) return found.front();
   if (!found.empty()) return several(name, found, hint_of(command, found.front().name));
   const std::string near = near_names(name, names);

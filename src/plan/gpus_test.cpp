@@ -24,7 +24,7 @@ TEST_CASE("every PCI id of the catalogue leads to its GPU, with subsystem or mem
       ++ids;
       const std::string subsystem = gpu.subsystem_ids.empty() ? "" : gpu.subsystem_ids.front();
       const auto it = find_gpu(GpuIds{id, subsystem, gpu.memory_bytes});
-      // AMD's MI250 and MI250X share an id, and no source tells them apart.
+      // AMD's MI250 and MI250X have the same id, and no public source says how to tell them apart.
       if (id == "1002:740c") {
         REQUIRE_FALSE(it);
         CHECK(it.error().message.find("MI250X") != std::string::npos);
@@ -79,7 +79,7 @@ TEST_CASE("a name that fits several GPUs is refused with all of them") {
   const std::string xavier = found("Jetson Xavier");
   for (const char* one : {"AGX Xavier 32GB", "AGX Xavier 16GB", "Xavier NX 8GB"})
     CHECK(xavier.find(one) != std::string::npos);
-  // NVML gives both cards one name.
+  // NVML reports the same name for the 10 GB and the 12 GB card, so the error names both.
   CHECK(found("NVIDIA GeForce RTX 3080").find("RTX 3080 12GB") != std::string::npos);
   CHECK(found("RTX 6000").find("RTX 6000 Ada") != std::string::npos);
 }
@@ -89,6 +89,7 @@ TEST_CASE("a laptop's GPU has a range of power") {
   REQUIRE(gpu);
   CHECK(gpu->least_power_watts == 60);
   CHECK(gpu->power_watts == 150);
-  CHECK_FALSE(gpu->fp32_flop_per_second);  // depends on the laptop's limit
+  // the rate depends on the power limit, which the laptop's maker sets
+  CHECK_FALSE(gpu->fp32_flop_per_second);
   CHECK_FALSE(find_gpu("RTX 4090")->least_power_watts);
 }

@@ -1,15 +1,15 @@
 # `berth plan measure` runs this code after the program's `import torch` (by src/compare/after_torch.py). It records the memory of a few
-# training steps. In some of them, the batch or its sequences are made smaller. It writes the recordings to the file BERTH_MEASURE_TO, and ends
-# the program. If other processes of the program import torch, too, only one of them writes the file. If BERTH_MEASURE_AS_IS is set, the batch
-# is not changed, because Berth runs the program again with another batch.
+# training steps. In some of these steps, it makes the batch or its sequences smaller. It writes the recordings to the file that
+# BERTH_MEASURE_TO names, and ends the program. If several processes of the program import torch, only one of them writes the file. If
+# BERTH_MEASURE_AS_IS is set, the batch is not changed, because Berth runs the program again with another batch.
 import json
 import os
 import sys
 
 _WARM_UP, _SETTLE = 2, 2  # steps before the first recording; steps in a recording before the step that is used
 _MOST_POINTS = 20000  # largest number of points of a recorded memory curve
-_MOST_RESTARTS = 20  # how often a recording may be started again because a batch had another size
-_STEP, _FETCH, _FETCHED = "berth: step", "berth: fetch", "berth: fetched"  # marks in the profile
+_MOST_RESTARTS = 20  # how often a recording may be started again because a batch had a different size
+_STEP, _FETCH, _FETCHED = "berth: step", "berth: fetch", "berth: fetched"  # names of the marks that are put into PyTorch's profile
 
 
 def _tensors_in(batch):
@@ -25,7 +25,7 @@ def _tensors_in(batch):
 
 
 def _changed(batch, change):
-    """The same structure with other tensors."""
+    """A copy of the nested structure in which each tensor is replaced by `change(tensor)`."""
     import torch
     if isinstance(batch, torch.Tensor):
         return change(batch)
@@ -43,7 +43,7 @@ def _changed(batch, change):
 
 
 def _size_of(batch):
-    """(sequences, tokens per sequence) of a batch; None for a number that is unknown."""
+    """(sequences, tokens per sequence) of a batch. A number that is unknown is None."""
     tensors = [one for one in _tensors_in(batch) if one.dim() > 0]
     if not tensors:
         return None, None
@@ -53,8 +53,8 @@ def _size_of(batch):
 
 
 def _cut(batch, old, new):
-    """A part of the batch: new[0] of its old[0] sequences, with new[1] of their old[1] tokens. It is always a copy, so that every recording has the same
-    operations."""
+    """A copy of the batch with new[0] sequences of new[1] tokens, instead of old[0] and old[1]. Tensors are always copied, so that every recording has the
+    same operations."""
     import torch
 
     def change(tensor):
@@ -78,7 +78,7 @@ def _is_allocators(storage):
 
 
 def _bytes_of(tensors, device, seen):
-    """Bytes of these tensors that the framework's allocator made, without the storages in `seen`."""
+    """Bytes that the framework's allocator allocated for these tensors. Storages in `seen` do not count."""
     total = 0
     for tensor in tensors:
         try:
@@ -118,7 +118,8 @@ class _Recorder:
             json.dump(self.answer, file)
         os.replace(part, self.path)
 
-    # A step begins at each optimizer step. With a DataLoader, it begins when the next batch is fetched after an optimizer step.
+    # Without a DataLoader, a step begins after each optimizer step. With a DataLoader, it begins when the program fetches the next batch
+    # after an optimizer step.
 
     def optimizer_stepped(self, optimizer):
         self.stepping = self.stepping or optimizer
@@ -134,7 +135,7 @@ class _Recorder:
 
     def fetched(self, batch):
         if not self.has_loader and self.units:
-            return batch  # a batch of another loader, such as the one for validation, is not changed
+            return batch  # a DataLoader that is first used after a step is not for training, but for validation, so do not change its batch
         self.has_loader = True
         if self.as_is:
             return batch
@@ -142,7 +143,7 @@ class _Recorder:
         if self.size is None:
             self.size = size
         if size != self.size or size[0] is None:
-            # This is the last batch of an epoch, or a batch of another loader.
+            # This is the last batch of an epoch, or it is from another DataLoader.
             self.restart()
             return batch
         return _cut(batch, self.size, self.now or self.size)
@@ -211,10 +212,10 @@ class _Recorder:
         self.write()
         sys.stdout.flush()
         sys.stderr.flush()
-        # Exit at once: otherwise the program might save the weights after these changed steps.
+        # Exit immediately, because the program might otherwise save the weights, and the changed batches have falsified them.
         os._exit(0)
 
-    # What a recording holds
+    # Contents of a recording
 
     def recording(self, events):
         import hashlib
@@ -253,7 +254,7 @@ class _Recorder:
         return self.answer["device"]
 
     def parts(self, device):
-        """Bytes that stay allocated between steps: weights, gradients, optimizer states and others."""
+        """Bytes that stay allocated between steps: weights, gradients, optimizer states and other tensors."""
         import gc
         torch, seen = self.torch, set()
         found = [one for one in gc.get_objects() if isinstance(one, (torch.Tensor, torch.nn.Module))]
@@ -304,4 +305,4 @@ def _install(torch):
 
 
 if os.environ.get("BERTH_MEASURE_TO"):
-    _install(torch)  # noqa: F821: the code is run with this name
+    _install(torch)  # noqa: F821: the caller defines `torch` before it runs this code

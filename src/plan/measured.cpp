@@ -9,7 +9,7 @@
 #include "base/text.hpp"
 #include "plan/memory.hpp"
 
-// berth_embed() (CMake) defines these names.
+// berth_embed() in CMake generates these symbols.
 extern "C" {
 extern const char berth_plan_measure_hook[];
 extern const char berth_plan_measure_hook_end[];
@@ -31,7 +31,8 @@ Error unreadable() {
           "berth plan measure -- python3 train.py"};
 }
 
-/// Throws Json::exception if it is not a number of at most `most`.
+/// Returns the number, which must be from `least` to `most`. If it is not, or `json` is no number,
+/// throws Json::exception.
 double number(const Json& json, double least, double most) {
   const double value = json_value<double>(json);
   if (value >= least && value <= most) return value;
@@ -61,7 +62,8 @@ bool has_same_points(const Recording& one, const Recording& other) {
   return one.pattern == other.pattern && one.curve.size() == other.curve.size();
 }
 
-/// The recording of the unchanged program, and the recordings that differ from it in one size.
+/// The recording of the unchanged program, one with another batch, and those with another sequence
+/// length.
 struct Series {
   const Recording* base = nullptr;
   const Recording* other_batch = nullptr;
@@ -82,8 +84,8 @@ Series series_of(const Measurement& measurement) {
   return series;
 }
 
-/// The value at `x` of the line or parabola through these points. It never decreases beyond the
-/// last point.
+/// The value at `x` of the line or parabola through these points. A parabola is never bent
+/// downwards.
 double through(const std::vector<std::array<double, 2>>& points, double x) {
   if (points.size() == 1) return points[0][1];
   const auto [x0, y0] = points[0];
@@ -95,8 +97,8 @@ double through(const std::vector<std::array<double, 2>>& points, double x) {
   return y0 + slope * (x - x0) + bend * (x - x0) * (x - x1);
 }
 
-/// Extrapolates a value, such as the peak, from the recordings to another batch and sequence
-/// length.
+/// Computes a value, such as the peak memory, for another batch and sequence length from the
+/// recordings.
 class Extrapolation {
  public:
   Extrapolation(const Series& series, double batch, double seq)
@@ -156,7 +158,7 @@ Result<Measurement> read_measurement(std::string_view json) try {
   if (recordings.size() > kMostRecordings) return unreadable();
   for (const Json& one : recordings) {
     Recording next = recording_of(one);
-    // Refuse two recordings of the same size, because nothing can be extrapolated from them.
+    // Refuse two recordings of the same size, because their difference shows nothing.
     for (const Recording& other : out.recordings)
       if (other.batch == next.batch && other.seq == next.seq) return unreadable();
     out.recordings.push_back(std::move(next));

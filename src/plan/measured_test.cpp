@@ -27,8 +27,8 @@ Measurement measured(std::vector<Recording> recordings) {
 
 TEST_CASE("the peak moves to another operation when the batch grows") {
   const Measurement m = measured({step(10), step(5)});
-  CHECK(peak_of_step(m, 10, {})->bytes == 250);  // the optimizer's step
-  CHECK(peak_of_step(m, 20, {})->bytes == 300);  // the activations
+  CHECK(peak_of_step(m, 10, {})->bytes == 250);  // peak during the optimizer's step: 100 + 150
+  CHECK(peak_of_step(m, 20, {})->bytes == 300);  // peak during the forward pass: 100 + 20 × 10
   CHECK(peak_of_step(m, 100, {})->bytes == 1100);
   CHECK(peak_of_step(m, 100, {})->is_by_point);
 }
@@ -64,7 +64,7 @@ TEST_CASE("the largest batch is the last one that fits") {
   CHECK(largest_batch(m, {}, 1109) == 100);
   CHECK(largest_batch(m, {}, 1099) == 99);
   CHECK_FALSE(largest_batch(m, {}, 200));
-  // If memory does not grow, there is no largest batch.
+  // If memory does not grow with the batch, no batch is the largest.
   Recording same = step(10);
   same.batch = 5;
   CHECK_FALSE(largest_batch(measured({step(10), same}), {}, 1e9));

@@ -53,8 +53,8 @@ const auto& row_of(const Words& words, T value) {
 }
 
 /// Bytes per logit: 2 for the logit in 16 bit, 4 for its copy in fp32, 4 for its softmax, and 2 for
-/// its gradient. Adapters on a GPTQ or AWQ model are trained in 16 bit without autocast, so
-/// each of the four takes 2.
+/// its gradient. If adapters on a GPTQ or AWQ model are trained, all four are in 16 bit and take 2
+/// bytes, because autocast is not used.
 double logit_bytes(Precision p) {
   return p == Precision::kInt4 ? 8 : 12;
 }
@@ -75,7 +75,7 @@ double weight_bytes(const Model& m, const Work& w) {
   const Precision p = w.precision;
   if (w.as_stored) return m.stored_bytes;
   if (!is_quantized(p)) return m.params * layer_bytes(p);
-  // Embeddings stay in 16 bit. With GPTQ and AWQ, so does the head.
+  // Embeddings stay in 16 bit. The head stays in 16 bit only with GPTQ and AWQ.
   const double matrix = m.vocab * m.hidden;
   const double plain = std::min(m.params, p == Precision::kInt4 && !m.tied ? 2 * matrix : matrix);
   return (m.params - plain) * layer_bytes(p) + plain * 2;
@@ -89,15 +89,15 @@ double dequantized_bytes(const Model& m, Precision p) {
   return 2 * 2 * largest * m.hidden;
 }
 
-/// Parameters of adapters on all linear layers, with r × (in + out) each.
+/// Parameters of adapters on all linear layers, each with rank × (inputs + outputs) parameters.
 double lora_params(const Model& m, double rank) {
   const double attention = 2 * (m.hidden + m.hidden) + 2 * (m.hidden + m.kv_width);
   const double mlp = (m.gated ? 3 : 2) * (m.hidden + m.intermediate);
   return rank * m.layers * (attention + mlp);
 }
 
-/// Bytes per token that one layer keeps for the backward pass if it computes in 16 bit. A gated MLP
-/// keeps the gate, its activation, the output of the up projection, and the product of both. Usual
+/// Bytes per token that one layer keeps for the backward pass in 16-bit computation. A gated MLP
+/// keeps the gate, the gate's activation, the output of the up projection, and their product. Usual
 /// implementations of RMSNorm and rotary embeddings keep fp32 copies.
 double layer_activation_bytes(const Model& m, Precision p) {
   const double mlp = (m.gated ? 8.0 : 4.0) * m.intermediate * m.experts_per_token;
@@ -122,10 +122,10 @@ double optimizer_bytes(Optimizer o, double trained, double element) {
   return 0;
 }
 
-/// Temporary memory of the optimizer's step. PyTorch 2.0 made its AdamW on GPUs work on all tensors
-/// at the same time (foreach), with two temporary copies of them: the root of the second moment,
-/// and that root plus epsilon. From 2.1 on, epsilon is added in place. Before 2.0, the step took
-/// one tensor after the other. DeepSpeed has an Adam of its own.
+/// Temporary memory of the optimizer's step. In PyTorch 2.0, AdamW on GPUs computes all tensors at
+/// the same time (foreach), with two temporary copies: the root of the second moment, and that root
+/// plus epsilon. Since 2.1, epsilon is added in place, so there is one copy. Before 2.0, AdamW
+/// computed one tensor after another. DeepSpeed has its own Adam.
 double step_bytes(const Model& m, const Work& w, double trained, double element) {
   if (w.optimizer == Optimizer::kSgd) return 0;
   const double all = trained * element / (w.zero >= 1 ? w.gpus : 1);
@@ -144,10 +144,10 @@ double traffic_bytes(const Model& m, const Work& w, double trained, double eleme
   if (w.gpus <= 1) return 0;
   // PyTorch's DistributedDataParallel copies all gradients into buckets.
   if (w.zero == 0) return trained * element;
-  constexpr double kBucketElements = 5e8;  // DeepSpeed's reduce_bucket_size
+  constexpr double kBucketElements = 5e8;  // the default of DeepSpeed's reduce_bucket_size
   if (w.zero < 3) return 2 * std::min(trained, kBucketElements);
-  // Stage 3 collects the weights of the next layer in 16 bit while it computes with the current
-  // one. It also keeps a layer's gradients until they are reduced.
+  // ZeRO stage 3 collects the weights of the next layer in 16 bit while the current layer computes.
+  // It also keeps a layer's gradients until they are reduced.
   const double embedding = m.vocab * m.hidden;
   const double layer = std::max(0.0, m.params - (m.tied ? 1 : 2) * embedding) / m.layers;
   const double unit = std::max(layer, embedding);
@@ -218,7 +218,7 @@ Memory training(const Model& m, const Work& w) {
   const double on_the_way = activations + (keeps_casts ? 2 * m.params : 0) +
                             dequantized_bytes(m, w.precision) +
                             traffic_bytes(m, w, trained, element);
-  // In the step of the optimizer, activations are already freed.
+  // Activations are freed before the optimizer's step.
   const double step = step_bytes(m, w, trained, element);
   if (on_the_way >= step) {
     out.activations = activations;
@@ -270,7 +270,7 @@ Memory memory_of(const Model& model, const Work& work) {
   return work.task == Task::kInference ? inference(model, work) : training(model, work);
 }
 
-// These figures are measured and checked by accuracy_test.cpp.
+// accuracy_test.cpp checks these figures against published measurements.
 Accuracy accuracy_of(const Work& work) {
   if (work.detects && work.task != Task::kInference && work.zero == 0) return {24, 3, 16, 1.2};
   if (work.on_images) return {0, 0, 0, 1.3};

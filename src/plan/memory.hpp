@@ -1,4 +1,5 @@
-// How much GPU memory a model needs for each purpose, computed only from its shape. Pure.
+// Computes how much GPU memory a model needs for each purpose, from the model's shape and the task.
+// Pure.
 #pragma once
 
 #include <compare>
@@ -32,7 +33,7 @@ struct TorchVersion {
 [[nodiscard]] std::optional<Precision> precision_of(std::string_view word);
 [[nodiscard]] std::optional<Optimizer> optimizer_of(std::string_view word);
 [[nodiscard]] std::optional<KvPrecision> kv_precision_of(std::string_view word);
-/// "2.0", "2.0.1" or "2.0.1+cu118"; nullopt if it is no version.
+/// Parses "2.0", "2.0.1" or "2.0.1+cu118"; nullopt if the text is not a version.
 [[nodiscard]] std::optional<TorchVersion> torch_version_of(std::string_view word);
 [[nodiscard]] std::string_view name(Task task);
 [[nodiscard]] std::string_view name(Precision precision);
@@ -51,8 +52,9 @@ struct Work {
   bool as_stored = false;         // the weights have the types of the model file
   std::optional<KvPrecision> kv;  // absent: the precision of the computation
   TorchVersion torch;             // default: 2.1; later versions need the same memory
-  // GPUs that work on one model. Inference splits every layer among them. Training has a copy of
-  // the model on each, and `zero` shards the optimizer (1), gradients (2) and weights (3).
+  // Number of GPUs that share one model. In inference, every layer is split among them. In
+  // training, each GPU has a copy of the model; `zero` is the ZeRO stage: 1 shards the optimizer
+  // state, 2 also the gradients, 3 also the weights.
   double gpus = 1;
   int zero = 0;
 };
@@ -70,7 +72,7 @@ struct Memory {
   [[nodiscard]] double allocated() const {
     return weights + gradients + optimizer + activations + kv_cache + workspace;
   }
-  /// What the framework's allocator has taken from the driver.
+  /// Bytes that the framework's allocator has reserved from the driver.
   [[nodiscard]] double reserved() const { return allocated() + fragmentation; }
   [[nodiscard]] double peak() const { return reserved() + context; }
 };
@@ -85,7 +87,7 @@ struct Accuracy {
 };
 /// 0 cases: none is published, and the safe factor is an assumption.
 [[nodiscard]] Accuracy accuracy_of(const Work& work);
-/// How much to reserve on each GPU: the peak times the safety margin of this kind of work.
+/// Bytes to reserve on each GPU: the estimated peak times the safety factor for this kind of task.
 [[nodiscard]] double safe_bytes(const Memory& memory, const Work& work);
 
 }  // namespace berth::plan

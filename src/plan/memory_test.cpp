@@ -241,7 +241,8 @@ TEST_CASE("the step of AdamW needs two copies in PyTorch 2.0, one later, and a t
   CHECK(workspace("2.15.0+cu132") == all);
   CHECK(workspace("2.0.1") == 2 * all);
   CHECK(workspace("1.13") < 0.2 * all);
-  work.gpus = 2, work.zero = 2;  // uses DeepSpeed's Adam, not PyTorch's
+  // ZeRO means DeepSpeed's Adam, for which PyTorch's version does not matter
+  work.gpus = 2, work.zero = 2;
   CHECK(workspace("2.0") == workspace("2.1"));
   work = Work{};
   work.torch = {2, 0};
@@ -282,8 +283,8 @@ TEST_CASE("a model with half its layers has half their parameters, memory and ca
   CHECK(half.params - embedding == doctest::Approx((model->params - embedding) / 2));
   CHECK(memory_of(half, {}).kv_cache == memory_of(*model, {}).kv_cache / 2);
   CHECK(half.hidden == model->hidden);
-  // A model that was given by its size keeps its number of parameters, so with more layers it is
-  // narrower.
+  // A model that is given by its number of parameters keeps that number. With more layers, it
+  // becomes narrower.
   const Model size = model_of_size(7e9);
   const Model deep = with_layers(size, 2 * size.layers);
   CHECK(deep.params == size.params);

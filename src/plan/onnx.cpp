@@ -13,14 +13,14 @@ struct Type {
   std::string_view name;
   unsigned bits;
 };
-/// TensorProto.DataType by number; 0 bits: a string, or not defined.
+/// Names and sizes of types, by TensorProto.DataType. 0 bits means a string or an undefined type.
 constexpr std::array<Type, 25> kTypes{{
     {"", 0},     {"f32", 32},   {"u8", 8},    {"i8", 8},   {"u16", 16}, {"i16", 16}, {"i32", 32},
     {"i64", 64}, {"", 0},       {"bool", 8},  {"f16", 16}, {"f64", 64}, {"u32", 32}, {"u64", 64},
     {"c64", 64}, {"c128", 128}, {"bf16", 16}, {"f8", 8},   {"f8", 8},   {"f8", 8},   {"f8", 8},
     {"u4", 4},   {"i4", 4},     {"f4", 4},    {"f8", 8},
 }};
-constexpr int kMostDepth = 8;  // the deepest nesting of graphs inside nodes
+constexpr int kMostDepth = 8;  // limit for graphs that are nested inside nodes
 constexpr std::uint64_t kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5;
 
 std::uint64_t varint(Cursor& cursor) {

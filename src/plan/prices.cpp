@@ -9,7 +9,7 @@
 #include "base/toml_table.hpp"
 #include "plan/catalogue.hpp"
 
-// berth_embed() chose these names.
+// berth_embed() in CMake generates these symbols.
 extern "C" {
 extern const char berth_plan_prices[];
 extern const char berth_plan_prices_end[];
@@ -21,7 +21,7 @@ namespace {
 constexpr double kMostPrice = 1e9;
 constexpr std::size_t kMostUrl = 400;
 
-/// The currencies of ISO 4217 in which people pay.
+/// ISO 4217 codes of currencies. Codes that are not for payments, such as XAU, are left out.
 constexpr std::string_view kCurrencies =
     "AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BRL BSD BTN BWP BYN "
     "BZD CAD CDF CHF CLP CNY COP CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL "
@@ -48,7 +48,8 @@ void read_price(TomlTable& table, const char* key, std::optional<double>& into) 
   into = price;
 }
 
-/// The source of a row: one of the named sources of the file, or the row's own date.
+/// The source of a row's prices: one of the file's named sources. If the row names none, only the
+/// row's own date.
 PriceSource source_in(TomlTable& row, const std::vector<NamedSource>& known) {
   std::string name;
   PriceSource own;

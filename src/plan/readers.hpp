@@ -1,4 +1,4 @@
-// The readers of each format, for checkpoint.cpp.
+// Functions that read one file format each. checkpoint.cpp calls them.
 #pragma once
 
 #include <optional>
@@ -19,15 +19,15 @@ inline constexpr std::size_t kMostShards = 10'000;
 [[nodiscard]] Result<Checkpoint> read_safetensors(const FileBytes& file);
 [[nodiscard]] Result<Checkpoint> read_gguf(const FileBytes& file);
 [[nodiscard]] Result<Checkpoint> read_onnx(const FileBytes& file);
-/// torch.save's format: a zip archive, or pickles one after another (before PyTorch 1.6).
+/// torch.save's formats: a zip archive, or pickles one after another (before PyTorch 1.6).
 [[nodiscard]] Result<Checkpoint> read_torch_zip(const FileBytes& file);
 [[nodiscard]] Result<Checkpoint> read_torch_legacy(const FileBytes& file);
 
 /// The error E1041. `what` is a translated sentence.
 [[nodiscard]] Error damaged(const FileBytes& file, std::string_view what);
-/// The error E1043.
+/// Returns the error E1043 (the header is too large).
 [[nodiscard]] Error too_large(const FileBytes& file);
-/// The product, if it is below 2^60.
+/// The product of all dimensions, or nullopt if it is 2^60 or more.
 [[nodiscard]] std::optional<std::uint64_t> elements_of(const std::vector<std::uint64_t>& shape);
 /// Whether the name is a file in the same folder, without a path.
 [[nodiscard]] bool is_plain_name(std::string_view name);

@@ -36,7 +36,7 @@ constexpr std::array<std::string_view, 9> kUp{
 constexpr std::array<std::string_view, 4> kGate{"gate_proj", "ffn_gate", "w1", "ffn_gate_exps"};
 
 struct Name {
-  std::string layers;     // the part before the number of the layer
+  std::string layers;     // the text before the layer's number: "model.layers"
   long layer = -1;        // -1: not in a layer
   std::string_view stem;  // "k_proj" of "model.layers.3.self_attn.k_proj.weight"
   std::string_view last;  // "weight"
@@ -76,7 +76,7 @@ double params_in(const Tensor& tensor, const Name& name) {
   return is_table ? 0 : tensor.elements;
 }
 
-/// The other dimension of a matrix with one dimension of `width`.
+/// A matrix has two dimensions. If one of them is `width`, returns the other one.
 double other(const Tensor& tensor, double width) {
   if (tensor.shape.empty()) return 0;
   const auto first = static_cast<double>(tensor.shape[tensor.shape.size() > 2 ? 1 : 0]);
@@ -84,7 +84,7 @@ double other(const Tensor& tensor, double width) {
   return first == width ? last : first;
 }
 
-/// What the names of the tensors show about the model.
+/// Collects what the names of the tensors show about the model.
 class Shape {
  public:
   explicit Shape(const Checkpoint& checkpoint) {
@@ -147,7 +147,7 @@ class Shape {
       is_gated_ = true;
       intermediate_ = std::max(intermediate_, other(tensor, hidden_) / 2);
     }
-    // BERT names it layer.0.intermediate.dense.
+    // BERT's up projection is named layer.0.intermediate.dense.
     const bool is_up =
         is_one_of(name.stem, kUp) ||
         (name.stem == "dense" && tensor.name.find("intermediate.") != std::string::npos);
@@ -211,7 +211,7 @@ Result<Model> model_of(const Checkpoint& checkpoint) {
   model.stored_type = std::max_element(by_type.begin(), by_type.end(), [](auto& a, auto& b) {
                         return a.second < b.second;
                       })->first;
-  // A tensor ".qweight" contains integers that pack several weights of four bits.
+  // In a tensor named ".qweight", each integer packs several 4-bit weights.
   const bool is_packed =
       std::any_of(checkpoint.tensors.begin(), checkpoint.tensors.end(),
                   [](const Tensor& tensor) { return tensor.name.ends_with(".qweight"); });
@@ -228,7 +228,7 @@ bool is_config(std::string_view document) {
 
 Result<Model> model_of_config(std::string_view document, std::string_view name) {
   const Json whole = Json::parse(document, nullptr, false);
-  // Models that also see images keep the decoder's numbers in a table of their own.
+  // Multimodal models keep the decoder's numbers in the nested object "text_config".
   const Json& inner = json_member(whole, "text_config");
   const Json& config = inner.is_object() ? inner : whole;
   Model model;

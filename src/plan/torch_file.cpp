@@ -1,5 +1,6 @@
-// What torch.save writes: since PyTorch 1.6 a zip archive with data.pkl and one uncompressed record
-// for each storage; before that, pickles one after another and then the storages.
+// The formats of torch.save. Since PyTorch 1.6, it is a zip archive with data.pkl and one
+// uncompressed record for each storage. Before, it was several pickles, which the storages
+// followed.
 #include <algorithm>
 #include <map>
 
@@ -15,7 +16,7 @@ constexpr std::uint64_t kMostDirectory = 64U << 20U;
 
 struct Record {
   std::uint64_t offset = 0, size = 0;  // offset of the local header; size of the contents
-  bool is_stored = true;               // not compressed
+  bool is_stored = true;               // the record is not compressed
 };
 using Records = std::map<std::string, Record, std::less<>>;
 
@@ -92,7 +93,7 @@ std::optional<Records> read_directory(const FileBytes& file) {
   return out;
 }
 
-/// The range of a record's contents.
+/// A cursor over the contents of a record.
 std::optional<Cursor> open_record(const FileBytes& file, const Record& record) {
   Cursor local(file, record.offset, file.size);
   if (local.number(4) != 0x04034b50) return std::nullopt;
@@ -103,7 +104,7 @@ std::optional<Cursor> open_record(const FileBytes& file, const Record& record) {
   return local.part(record.size);
 }
 
-/// Whether no byte of the file belongs to two records.
+/// Whether no two records overlap in the file.
 bool is_apart(const FileBytes& file, const Records& records) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> extents;
   for (const auto& [name, record] : records) {

@@ -15,7 +15,7 @@ using Index = Pickle::Index;
 using Kind = Pickle::Kind;
 using Value = Pickle::Value;
 
-constexpr int kMostDepth = 64;  // the deepest nesting of modules inside modules
+constexpr int kMostDepth = 64;  // limit for modules that are nested inside modules
 
 struct ElementType {
   std::string_view word, type;
@@ -30,7 +30,8 @@ constexpr std::array kStorageTypes{
     ElementType{"UntypedStorage", "u8", 1},       ElementType{"QInt8Storage", "i8", 1},
     ElementType{"QUInt8Storage", "u8", 1},        ElementType{"QInt32Storage", "i32", 4},
     ElementType{"ComplexFloatStorage", "c64", 8}, ElementType{"ComplexDoubleStorage", "c128", 16}};
-/// Types without a storage class of their own: `torch.float8_e4m3fn` with an UntypedStorage.
+/// Types that have no storage class in PyTorch, such as torch.float8_e4m3fn, whose storage is an
+/// UntypedStorage.
 constexpr std::array kTensorTypes{
     ElementType{"float32", "f32", 4},    ElementType{"float16", "f16", 2},
     ElementType{"bfloat16", "bf16", 2},  ElementType{"float8_e4m3fn", "f8", 1},
@@ -66,7 +67,8 @@ std::optional<StorageValue> storage_of(const Pickle& pickle, const Value& value)
   return out;
 }
 
-/// ('module', class, …): how PyTorch before 1.6 wrote a class.
+/// Whether the value is the tuple ('module', class, …). PyTorch before 1.6 wrote classes in this
+/// form.
 bool is_class(const Pickle& pickle, const Value& value) {
   if (value.kind != Kind::kPersistent) return false;
   const std::vector<Index>& given = pickle.at(value.items[0]).items;
@@ -95,10 +97,11 @@ Index unwrapped(const Pickle& pickle, Index index) {
 struct TensorValue {
   StorageValue storage;
   Index shape = 0;
-  std::string_view type;  // type of the elements; "": that of the storage
+  std::string_view type;  // type of the elements; "": the type of the storage
 };
 
-/// A call of _rebuild_tensor_v2(storage, offset, shape, stride, …); a meta tensor has no storage.
+/// Reads a call of _rebuild_tensor_v2(storage, offset, shape, stride, …). A tensor on the meta
+/// device has no storage.
 std::optional<TensorValue> tensor_of(const Pickle& pickle, const Value& value) {
   const std::string_view callee = callee_of(pickle, value);
   if (!callee.starts_with("torch._utils _rebuild_tensor") &&
@@ -139,7 +142,8 @@ class Collector {
 
  private:
   static std::string below(const std::string& path, const std::string& name) {
-    // The members in which torch.nn.Module keeps what it consists of.
+    // A torch.nn.Module keeps its parts in these three members, which are no part of a tensor's
+    // name.
     if (name == "_parameters" || name == "_buffers" || name == "_modules") return path;
     return path.empty() ? name : path + "." + name;
   }
@@ -171,8 +175,8 @@ class Collector {
     if (!elements || out.shape.size() > kMostDimensions || tensors.size() >= kMostTensors)
       return false;
     out.elements = static_cast<double>(*elements);
-    // Count each storage once. Another view of it, such as a head that shares the embedding, takes
-    // no more space.
+    // Count the bytes of each storage once. Another tensor in the same storage, such as a head that
+    // shares the embedding, takes no more space.
     if (stored_.insert(value.storage.key).second) {
       out.stored_bytes = static_cast<double>(value.storage.elements) * value.storage.type->bytes;
       // A view with stride 0 can have more elements than its storage.
@@ -188,7 +192,7 @@ class Collector {
   std::unordered_set<std::string_view> stored_;
 };
 
-/// The state dict inside a checkpoint that has more, such as an epoch and an optimizer.
+/// The state dict in a checkpoint that may also contain an epoch, an optimizer and others.
 Index model_in(const Pickle& pickle) {
   const Value& top = pickle.root();
   if (top.kind != Kind::kDict) return pickle.root_index();

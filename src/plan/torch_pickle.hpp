@@ -11,7 +11,7 @@
 
 namespace berth::plan {
 
-/// Where the elements of tensors are stored.
+/// A storage of torch: the memory that contains the elements of one or more tensors.
 struct Storage {
   std::string key;
   std::uint64_t bytes = 0;
@@ -22,11 +22,11 @@ struct TorchPickle {
   std::vector<Tensor> tensors;
   /// The storages of all tensors, each once, in the order of first use.
   std::vector<Storage> storages;
-  std::optional<std::int64_t> number;  // the value, if it is a number
+  std::optional<std::int64_t> number;  // set if the pickle contains only a number
 };
 
-/// Reads one pickle and leaves the cursor behind it. nullopt: it is damaged, too large, or uses
-/// opcodes that torch.save does not write.
+/// Reads one pickle, and moves the cursor to the byte after it. nullopt: the pickle is damaged, too
+/// large, or uses opcodes that torch.save does not write.
 [[nodiscard]] std::optional<TorchPickle> read_torch_pickle(Cursor& cursor);
 
 }  // namespace berth::plan

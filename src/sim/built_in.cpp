@@ -44,7 +44,8 @@ Result<Machine> load_machine(const std::string& name_or_file) {
   std::vector<std::string> known;
   for (const BuiltIn& machine : built_in_machines()) {
     if (machine.name == name_or_file) return parse_machine(machine.text, name_or_file + ".toml");
-    // Do not suggest "none" for a misspelled name, because no user means it.
+    // Do not suggest "none" for a misspelled name, because it is very unlikely that the user means
+    // it.
     if (machine.name != "none") known.emplace_back(machine.name);
   }
   const std::string near = nearest(name_or_file, known);

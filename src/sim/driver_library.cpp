@@ -1,5 +1,6 @@
-// Hides a function by changing the first letter of its name in the library's string table. dlsym()
-// still finds the entry by its hash, but the name no longer matches.
+// Hides functions of the simulated library by changing the first letter of their names in the
+// string table. dlsym() still finds the entry by its hash, but then the name differs, so the
+// look-up fails.
 #include "sim/driver_library.hpp"
 
 #include <elf.h>
@@ -27,8 +28,8 @@ std::string_view since() {
   return between(berth_nvml_since, berth_nvml_since_end);
 }
 
-/// Where the names of dynamic symbols are in the file; {0, 0} if it is not an ELF file for this
-/// machine.
+/// The range of the file that contains the names of dynamic symbols. {0, 0} if the file is not an
+/// ELF file for this machine.
 struct Range {
   std::size_t at = 0, size = 0;
 };

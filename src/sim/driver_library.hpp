@@ -11,7 +11,7 @@ namespace berth::sim {
 
 /// The names of NVML's functions, in the order of the call counters.
 [[nodiscard]] std::vector<std::string_view> driver_functions();
-/// The content of the library file.
+/// The bytes of the simulated libnvidia-ml.so.1 for this driver version.
 [[nodiscard]] std::string driver_library(std::uint32_t driver_major);
 /// The content of the simulated libcuda.so.1, which is the same for every machine.
 [[nodiscard]] std::string_view cuda_library();

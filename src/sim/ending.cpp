@@ -21,9 +21,9 @@ namespace {
 
 enum class Belongs { kNo, kYes, kNotKnownYet };
 
-/// Whether a process belongs to the simulation in `folder`. During exec, a process already has a
-/// program, but no environment yet, so its environment is read again later. (Kernel threads and
-/// zombies have neither.)
+/// Whether a process belongs to the simulation in `folder`. During exec, a process has a program
+/// but no environment yet. Then its environment is read again later. (Kernel threads and zombies
+/// have neither.)
 Belongs belongs(const std::string& folder, const std::string& pid) {
   auto environment = slurp("/proc/" + pid + "/environ", 8U << 20U);
   if (!environment) return Belongs::kNo;
@@ -96,11 +96,12 @@ void wait_for(const std::vector<Found>& processes, int milliseconds) {
 }  // namespace
 
 void end_processes_of(const std::string& folder, bool politely) {
-  // A process with an empty environment may be unrelated to the simulation, so do not wait long for
-  // it.
+  // A process without an environment may be unrelated to the simulation, so look at it only a few
+  // times.
   int patience = 10;
   bool asked = false;
-  for (int round = 0; round < 50; ++round) {  // in the meantime, processes may have started others
+  // repeat, because processes may have started others in the meantime
+  for (int round = 0; round < 50; ++round) {
     bool doubt = false;
     const std::vector<Found> processes = processes_of(folder, doubt);
     if (processes.empty() && (!doubt || patience-- == 0)) return;

@@ -1,5 +1,5 @@
-// Ends all processes of a simulation. They are recognised by BERTH_SIM_DIR in their environment,
-// even if they are not children of `berth sim`.
+// Ends all processes of a simulation. They have BERTH_SIM_DIR in their environment, and need not be
+// children of `berth sim`.
 #pragma once
 
 #include <sys/types.h>

@@ -12,7 +12,7 @@ namespace berth::sim {
 
 class Folder {
  public:
-  /// Creates the folder in the temporary directory (TMPDIR, else /tmp) with mode 0700. Fails with
+  /// Creates the folder in the temporary directory `temporary` with mode 0700. Fails with
   /// kUnavailable (E0611: it cannot be created or locked; E0612: programs cannot be run there).
   [[nodiscard]] static Result<Folder> make(const std::string& temporary);
   Folder(Folder&&) = default;
@@ -34,9 +34,9 @@ class Folder {
   Descriptor lock_;
 };
 
-/// Removes folders of this user's simulations that no longer run, if Folder::make() created them.
+/// Removes folders that Folder::make() created for this user, if their simulations no longer run.
 void remove_stale_folders(const std::string& temporary);
-/// TMPDIR, else /tmp.
+/// The path in TMPDIR, or /tmp if TMPDIR is not set.
 [[nodiscard]] std::string temporary_directory();
 
 }  // namespace berth::sim

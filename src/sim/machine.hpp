@@ -17,7 +17,7 @@ struct MachineDriver {
   std::string cuda;                   // "13.0"
   std::uint64_t init_ms = 0;          // duration of nvmlInit
   std::uint64_t pcie_window_ms = 20;  // duration of nvmlDeviceGetPcieThroughput
-  std::string confidential;           // confidential computing: "ready", "not ready"; "": off
+  std::string confidential;  // state of confidential computing: "ready" or "not ready"; "": off
 };
 
 struct MachinePartition {
@@ -33,7 +33,7 @@ struct MachineMigProfile {
   std::vector<std::int64_t> starts;
 };
 
-/// Similar devices; `pci` has one address for each.
+/// One or more devices that differ only in address and location. `pci` has one address for each.
 struct MachineDevices {
   std::string vendor = "nvidia", name, architecture, compute_capability, brand, kernel_driver,
               compute_mode = "default";
@@ -55,18 +55,20 @@ struct MachineDevices {
   std::int64_t fans = 0, pcie_generation = 4, pcie_generation_idle = 0, pcie_width = 16,
                pcie_width_now = 0;
   std::int64_t nvlinks = 0, cores = 0, multiprocessors = 0, memory_bus_width = 0, load_percent = 0;
-  /// Numbers of the devices at the other end of the NVLinks: one entry for all devices or one for
-  /// each. Empty: NVSwitches.
+  /// The device at the other end of each NVLink: one entry for all devices, or one for each device.
+  /// Empty: the links lead to NVSwitches.
   std::vector<std::int64_t> nvlink_to;
   bool ecc = false, persistence = false, mig_capable = false, display = false, asleep = false,
        on_bus = true, unified = false, mig_enabled = false, retired_pages_pending = false,
        peer_access = true;
-  std::string fabric;                 // "not started", "in progress", "completed"; "": no fabric
-  std::string vgpu_licence;           // in a guest: "licensed", "unlicensed"; "": not a guest
-  std::vector<MachinePartition> mig;  // MIG partitions; if there are any, MIG is enabled
+  // state of the NVLink fabric: "not started", "in progress", "completed"; "": no fabric
+  std::string fabric;
+  // in a virtual machine's guest: "licensed", "unlicensed"; "": not a guest
+  std::string vgpu_licence;
+  std::vector<MachinePartition> mig;            // MIG partitions; if there are any, MIG is enabled
   std::vector<MachineMigProfile> mig_profiles;  // MIG partitions that programs can create
   std::vector<std::string>
-      unsupported;  // names of readings that the devices do not support (wire/sim_state.hpp)
+      unsupported;  // names of values that these devices cannot report (wire/sim_state.hpp)
 };
 
 /// A process that exists during the whole simulation.
@@ -76,13 +78,13 @@ struct MachineProcess {
   std::uint64_t memory_bytes = 0;
   std::vector<std::string> use = {"compute"};
   std::int64_t activity_percent = 0;
-  bool foreign = false;  // true: it is in another PID namespace
+  bool foreign = false;  // true: the process is in another PID namespace
   std::string command = "python train.py";
 };
 
 struct Machine {
   std::string name, summary, note;
-  std::optional<MachineDriver> driver;  // NVIDIA's driver
+  std::optional<MachineDriver> driver;  // NVIDIA's driver; nullopt: not installed
   std::vector<MachineDevices> groups;
   std::vector<MachineProcess> processes;
 };

@@ -104,14 +104,14 @@ std::optional<std::string> state_problem(const MachineDevices& d) {
   return std::nullopt;
 }
 
-/// Whether the path consists of a host bridge and the bridges below it.
+/// Whether the path is a list of PCI bridges that begins with a host bridge.
 bool is_pci_path(const std::string& path) {
-  constexpr std::size_t kLongest = 123;  // as in wire/sim_state.hpp
+  constexpr std::size_t kLongest = 123;  // must be the same limit as in wire/sim_state.hpp
   const auto parts = split(path, '/');
   return path.size() <= kLongest && parts.size() > 1 && parts.front().starts_with("pci") &&
          std::all_of(parts.begin() + 1, parts.end(), [](std::string_view bridge) {
-           // parse_pci_address() only accepts function 0. A bridge may have the functions 0 to 7,
-           // so replace its last digit.
+           // A bridge may have a function from 0 to 7, but parse_pci_address() accepts only
+           // function 0. So replace the last digit by 0.
            return bridge.size() > 2 &&
                   parse_pci_address(std::string(bridge.substr(0, bridge.size() - 1)) + "0")
                       .has_value();
@@ -195,8 +195,8 @@ std::optional<std::string> list_problem(const MachineDevices& d) {
   return mig_profile_problem(d);
 }
 
-/// Checks the order of the devices in the file. It must be Berth's order and, for NVIDIA, also the
-/// driver's, so that a number means the same device everywhere.
+/// Checks the order of the devices in the file. It must be Berth's order. For NVIDIA devices it
+/// must also be the driver's, so that Berth and the driver give a device the same number.
 std::optional<std::string> order_problem(const Machine& machine) {
   const auto vendor_rank = [](const std::string& vendor) {
     return vendor == "nvidia" ? 0 : vendor == "amd" ? 1 : 2;

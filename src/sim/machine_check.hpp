@@ -9,7 +9,7 @@
 
 namespace berth::sim {
 
-/// The first problem as a sentence; nullopt if there is none.
+/// Returns the first problem as a sentence, or nullopt if there is none.
 [[nodiscard]] std::optional<std::string> problem_of(const MachineDriver& driver);
 [[nodiscard]] std::optional<std::string> problem_of(const MachineDevices& devices);
 [[nodiscard]] std::optional<std::string> problem_of(const MachineProcess& process);
@@ -26,7 +26,7 @@ struct PciAddress {
 [[nodiscard]] std::optional<std::uint32_t> parse_pci_id(std::string_view id);
 /// The class code for "3d", "vga", "display" or "accelerator".
 [[nodiscard]] std::optional<std::uint32_t> parse_pci_class(std::string_view word);
-/// The bit for the reading with this name (wire/sim_state.hpp).
+/// The bit in Device::unsupported for the value with this name (wire/sim_state.hpp).
 [[nodiscard]] std::optional<std::uint32_t> ability_of(std::string_view name);
 /// The numbers in a version: {580, 95, 5} for "580.95.05".
 struct DriverVersion {
@@ -39,9 +39,9 @@ struct DriverVersion {
 [[nodiscard]] std::optional<std::uint32_t> nvidia_architecture(std::string_view name);
 [[nodiscard]] std::optional<std::uint32_t> compute_mode_of(std::string_view name);
 [[nodiscard]] std::optional<std::uint32_t> brand_of(std::string_view name);
-/// "3g.40gb" → 3.
+/// The number of slices of a profile: 3 for "3g.40gb".
 [[nodiscard]] std::optional<std::uint32_t> slices_of(std::string_view profile);
-/// "compute" → wire::sim::kCompute.
+/// The bit for a word in `use`: wire::sim::kCompute for "compute".
 [[nodiscard]] std::optional<std::uint32_t> use_of(std::string_view word);
 /// The number of devices in all groups.
 [[nodiscard]] std::size_t device_count(const Machine& machine);

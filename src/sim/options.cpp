@@ -30,7 +30,7 @@ Error bad_fault(std::string_view fault, const std::string& why, const std::strin
 
 struct Reason {
   std::string_view name;
-  std::uint64_t bits;  // nvml.h, nvmlClocksEventReason*
+  std::uint64_t bits;  // bits of nvmlClocksEventReason* in nvml.h
 };
 constexpr std::array<Reason, 5> kReasons{{{"hw_thermal", 0x48},
                                           {"sw_thermal", 0x20},
@@ -67,7 +67,8 @@ std::optional<std::uint64_t> remap_value(std::string_view given) {
   return count ? std::optional(static_cast<std::uint64_t>(*count)) : std::nullopt;
 }
 
-/// The value that was given, or the default value; nullopt if it is invalid for this kind of fault.
+/// The given value, or the default if none was given. nullopt if the value is invalid for this kind
+/// of fault.
 std::optional<std::uint64_t> value_of(wire::FaultKind kind,
                                       const std::optional<std::string_view>& given) {
   switch (kind) {
@@ -97,7 +98,7 @@ std::optional<std::uint64_t> value_of(wire::FaultKind kind,
   }
 }
 
-/// Removes the part after the last `mark` from `text` and returns it.
+/// Cuts `text` at the last `mark`, and returns the part after it.
 std::optional<std::string_view> cut(std::string_view& text, char mark) {
   const auto at = text.rfind(mark);
   if (at == std::string_view::npos) return std::nullopt;
@@ -106,8 +107,8 @@ std::optional<std::string_view> cut(std::string_view& text, char mark) {
   return tail;
 }
 
-/// Whether the device can show the fault. simulator/nvml_health.cpp and sysfs_tree.cpp must agree
-/// with this.
+/// Whether the device can show the fault. simulator/nvml_health.cpp and sysfs_tree.cpp must
+/// implement the same faults.
 bool shows(wire::FaultKind kind, const Machine& machine, std::size_t device) {
   const MachineDevices& group = group_of(machine, device);
   if (kind == wire::kThrottle || kind == wire::kZombie) return true;

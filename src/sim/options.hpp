@@ -31,7 +31,7 @@ struct Attached {
 struct Options {
   std::uint32_t processes = 0;
   std::uint64_t seed = 0;
-  std::optional<std::uint64_t> at_ns;  // fixed simulation time
+  std::optional<std::uint64_t> at_ns;  // if set, the simulation's time stands still at this value
   std::vector<Fault> faults;
   std::vector<Attached> attached;
 };

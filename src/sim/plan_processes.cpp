@@ -1,5 +1,5 @@
-// Plans the processes on simulated devices. Sizes and activity depend on the seed. The sums stay
-// within the memory of each device.
+// Plans the processes on simulated devices. Their memory and activity depend on the seed. The
+// processes of a device together need no more memory than the device has.
 #include <algorithm>
 #include <array>
 
@@ -28,7 +28,8 @@ std::vector<Place> places_of(const Machine& machine, const std::vector<Planned>&
   std::vector<Place> places;
   for (std::uint32_t i = 0; i < device_count(machine); ++i) {
     const MachineDevices& group = group_of(machine, i);
-    if (group.asleep) continue;  // skipped, because a process on it would keep it awake
+    // skip sleeping devices, because a process would keep the device awake
+    if (group.asleep) continue;
     if (group.mig.empty())
       places.push_back({i, wire::kNone, group.memory_bytes - group.memory_reserved_bytes, 0});
     for (std::uint32_t p = 0; p < group.mig.size(); ++p)

@@ -44,8 +44,8 @@ Error failed(const char* what) {
   return {ErrorCode::kUnavailable, "E0616", text("{} failed: {}", what, error_words(errno)), ""};
 }
 
-/// The memory region with the simulated driver's counters. This process maps it as well, to read
-/// them.
+/// The shared memory with the call counters of the simulated driver. This process also maps it, to
+/// read the counters.
 class SharedRegion {
  public:
   SharedRegion() = default;
@@ -241,7 +241,7 @@ void Session::mark_gone(pid_t pid) {
     if (view_.process(i).pid == pid) __atomic_store_n(view_.gone(i), 1, __ATOMIC_RELAXED);
 }
 
-/// Reaps all children that have ended. Returns true if the command is one of them.
+/// Reaps all children that have ended. Returns true if `child` (the command) is one of them.
 bool Session::reap(pid_t child, Ended& ended) {
   bool over = false;
   int status = 0;

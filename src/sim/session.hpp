@@ -13,7 +13,7 @@
 namespace berth::sim {
 
 struct Ended {
-  int exit_code = 125;  // exit code of the command; 128+N for a signal
+  int exit_code = 125;  // exit code of the command; 128+N if signal N ended it
   std::vector<std::pair<std::string, std::uint64_t>>
       calls;  // number of calls to each function of the driver, without functions that were not
               // called
@@ -21,9 +21,9 @@ struct Ended {
   std::vector<std::uint64_t> wakes;
 };
 
-/// Runs the command on the machine. Fails with kInvalidArgument (E0610) before anything is started,
-/// kNotFound (E0614: no such command), kPermissionDenied (E0615: it cannot be run), kUnavailable
-/// (E0611 … E0613, E0616).
+/// Runs the command on the machine. Fails before anything is started with kInvalidArgument (E0610).
+/// Other errors: kNotFound (E0614: no such command), kPermissionDenied (E0615: it cannot be run),
+/// kUnavailable (E0611 … E0613, E0616).
 [[nodiscard]] Result<Ended> run(const Machine& machine, const Options& options,
                                 const std::vector<std::string>& command);
 

@@ -1,5 +1,5 @@
-// Starts real processes that play the processes on simulated GPUs. They have the pid, command,
-// owner and age that tools read. They end with the simulation, even if it is killed.
+// Starts real processes that represent the processes on simulated GPUs, because tools read their
+// pid, command, owner and age from the kernel. They end with the simulation, even if it is killed.
 #pragma once
 
 #include <sys/types.h>
@@ -22,12 +22,12 @@ class Sleepers {
   /// Starts a process whose command line shows `command`; `program` is the file to execute. Fails
   /// with kUnavailable (E0613).
   [[nodiscard]] Result<pid_t> start(const std::string& program, const std::string& command);
-  /// Waits until each process shows its own command. Directly after the fork, it shows the command
-  /// of `berth sim`.
+  /// Waits until each process shows its own command line. Directly after the fork, it still shows
+  /// that of `berth sim`.
   void await_commands();
   /// Whether `pid` is one of these processes.
   [[nodiscard]] bool has(pid_t pid) const;
-  /// Call this when the process has ended and was waited for.
+  /// Call this after waitpid() has reaped the process.
   void forget(pid_t pid);
   /// Ends all processes and waits for them.
   void stop();

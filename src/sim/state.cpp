@@ -50,7 +50,8 @@ void put_power_and_clocks(const MachineDevices& d, wire::Device& out) {
   out.temperature_slowdown = u32(d.temperature_slowdown);
   out.temperature_shutdown = u32(d.temperature_shutdown);
   out.fans = u32(d.fans);
-  // Idle GeForce boards are in P8 and compute in P2; data-centre boards stay in P0.
+  // Idle GeForce boards are in performance state P8, and computing ones in P2. Data-centre boards
+  // stay in P0.
   const bool geforce = d.brand == "geforce" || d.brand == "titan";
   out.performance_idle = geforce ? 8 : 0;
   out.performance_busy = geforce ? 2 : 0;
@@ -133,9 +134,9 @@ wire::Device device_of(const Machine& machine, const MachineDevices& d, std::siz
   return out;
 }
 
-/// The next free id of a GPU instance, as the driver assigns ids: from 0 for 5 and more slices,
-/// from 1 for 3 and 4, from 3 for 2, and from 7 for 1. (Seen in the output of
-/// `nvidia-smi -L` and `nvidia-smi mig -lgi` on A100 and H100.)
+/// The next free id of a GPU instance, as the driver assigns ids. Ids start at 0 for instances with
+/// 5 or more slices, at 1 for 3 or 4 slices, at 3 for 2 slices, and at 7 for 1 slice. (Seen in the
+/// output of `nvidia-smi -L` and `nvidia-smi mig -lgi` on A100 and H100.)
 std::uint32_t next_instance(std::uint32_t slices, std::vector<std::uint32_t>& given) {
   std::uint32_t id = slices >= 5 ? 0 : slices >= 3 ? 1 : slices == 2 ? 3 : 7;
   while (std::find(given.begin(), given.end(), id) != given.end()) ++id;

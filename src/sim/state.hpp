@@ -21,9 +21,9 @@ struct Planned {
   std::string command;
 };
 
-/// All processes, grouped by device: those of the machine file, `options.processes` more on devices
-/// that are awake, and the attached ones. Fails with kInvalidArgument (E0610) if the memory is too
-/// small for them.
+/// All processes, grouped by device: those of the machine file, `options.processes` more on each
+/// device that is awake, and `options.attached`. Fails with kInvalidArgument (E0610) if a device
+/// has too little memory for them.
 [[nodiscard]] Result<std::vector<Planned>> plan_processes(const Machine& machine,
                                                           const Options& options);
 
@@ -35,8 +35,8 @@ struct Clocks {
                                       const std::vector<Planned>& processes, const Clocks& clocks,
                                       std::uint32_t functions);
 
-/// A uuid such as "GPU-6e4a…". It depends only on the machine's name and the device's number, so it
-/// is the same in every run.
+/// A UUID such as "GPU-6e4a…". It depends only on the machine's name and the device's number, so
+/// every run gives the same UUID.
 [[nodiscard]] std::string uuid_of(std::string_view prefix, std::string_view machine,
                                   std::uint64_t number);
 

@@ -1,5 +1,6 @@
-// Sources of the formats: kernel Documentation/ABI/testing/sysfs-bus-pci, Documentation/gpu/amdgpu
-// (driver-misc.rst, thermal.rst), Documentation/ABI/testing/sysfs-driver-intel-{i915,xe}-hwmon,
+// The file formats are described in these sources: kernel Documentation/ABI/testing/sysfs-bus-pci,
+// Documentation/gpu/amdgpu (driver-misc.rst, thermal.rst),
+// Documentation/ABI/testing/sysfs-driver-intel-{i915,xe}-hwmon,
 // Documentation/gpu/drm-usage-stats.rst.
 #include "sim/sysfs_tree.hpp"
 
@@ -47,8 +48,9 @@ std::string address_of(const wire::Device& d) {
   return fmt::format("{:04x}:{:02x}:{:02x}.0", d.pci_domain, d.pci_bus, d.pci_slot);
 }
 
-/// The folder of a device. If the bridges above it are known, this is a folder below them, to which
-/// /sys/bus/pci/devices has a link, as on a real machine.
+/// The folder of a device. If the bridges above the device are known, the folder is below the
+/// bridges' folders, and /sys/bus/pci/devices contains a link to it. Real machines have the same
+/// layout.
 std::string device_folder(const wire::Device& d) {
   const std::string path = d.pci_path;
   return path.empty() ? "sys/bus/pci/devices/" + address_of(d)

@@ -1,6 +1,6 @@
 // Writes the simulated machine's /sys, and /proc/PID/fdinfo for GPUs of AMD and Intel. These are
-// plain files in BERTH_SIM_DIR, which Berth reads instead of the files of the kernel. The host's
-// CPUs and memory are the real ones.
+// regular files in BERTH_SIM_DIR, which Berth reads instead of the kernel's files. CPUs and host
+// memory are not simulated.
 #pragma once
 
 #include "base/result.hpp"
@@ -9,8 +9,8 @@
 
 namespace berth::sim {
 
-/// Writes BERTH_SIM_DIR/sys and BERTH_SIM_DIR/proc. `bound`: a kernel driver is bound to the
-/// devices.
+/// Writes BERTH_SIM_DIR/sys and BERTH_SIM_DIR/proc. `bound` tells whether the devices are bound to
+/// a kernel driver.
 [[nodiscard]] Status write_sysfs(const Folder& folder, const wire::sim::View& view,
                                  bool nvidia_bound);
 /// Whether any value in the tree changes over time.

@@ -1,7 +1,7 @@
-"""Berth in the training loops of other projects: device readings for their loggers, and steps that fit for their trainers.
+"""Connects Berth to the training loops of other projects: device measurements for their loggers, and steps that fit into memory for their trainers.
 
-Each framework has a module of its own: `berth.integrations.huggingface`, `.accelerate`, `.lightning`, `.keras`. Import the one you use; it loads
-its framework. `wandb` and `mlflow` are here, and load nothing.
+Each framework has a module: `berth.integrations.huggingface`, `.accelerate`, `.lightning`, `.keras`. Importing the module loads the framework. The
+functions `wandb` and `mlflow` are in this module, and load nothing.
 
     log = berth.integrations.wandb(run)
     for step, batch in enumerate(loader):
@@ -20,14 +20,15 @@ __all__ = ["mlflow", "wandb"]
 
 
 def wandb(run: Any, *, every: float = 10.0) -> ReadingsLog:
-    """Writes device readings to Weights & Biases. They are logged with the step that the program logs next, so its step numbers do not change.
+    """Writes device measurements to Weights & Biases. They are logged together with the values that the program logs next, so the program's step numbers do
+    not change.
 
     Parameters
     ----------
     run
-        What `wandb.init()` returns.
+        The object that `wandb.init()` returns.
     every : float
-        Seconds between two readings. A call between them takes a microsecond.
+        Seconds between two measurements. A call in between only takes a microsecond.
 
     Raises
     ------
@@ -38,14 +39,14 @@ def wandb(run: Any, *, every: float = 10.0) -> ReadingsLog:
 
 
 def mlflow(module: Any, *, every: float = 10.0) -> ReadingsLog:
-    """Writes device readings to the active run of MLflow.
+    """Writes device measurements to the active run of MLflow.
 
     Parameters
     ----------
     module
         The module `mlflow`, or an object with `log_metrics(metrics, step=…)`.
     every : float
-        Seconds between two readings. A call between them takes a microsecond.
+        Seconds between two measurements. A call in between only takes a microsecond.
 
     Raises
     ------

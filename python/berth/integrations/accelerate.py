@@ -23,26 +23,26 @@ def backward(accelerator: Any, model: Any, loss_fn: Loss, batch: Any, *, count: 
              over: str = "all", batch_norm: str = "refuse", in_batch: str = "refuse", report: bool = True) -> BackwardResult:
     """Computes the loss of a batch and calls `accelerator.backward`. If memory runs out, the batch is split; the gradients stay the same.
 
-    It works inside `accelerator.accumulate(model)`. With several ranks, the gradients of each batch are exchanged here. FSDP and DeepSpeed are
-    refused (`Unsupported`). docs/python-memory.md says when a batch cannot be split (`NotSplittable`).
+    It can be used inside `accelerator.accumulate(model)`. With several ranks, this function exchanges the gradients of each batch. Raises `Unsupported` for
+    FSDP and DeepSpeed, and `NotSplittable` if a batch cannot be split (docs/python-memory.md).
 
     Parameters
     ----------
     accelerator, model
         The Accelerator, and what its `prepare` returned for the model.
     loss_fn : callable
-        `loss_fn(model, part)` returns the mean loss of a part of the batch. Put `accelerator.autocast()` inside.
+        `loss_fn(model, part)` returns the mean loss of a part of the batch. Use `accelerator.autocast()` inside this function.
     count : callable, optional
         Takes a part and returns the number of items over which its loss is averaged. For a model that predicts the next token:
-        `lambda part: (part["labels"][:, 1:] != -100).sum()`. Without it, every row counts.
+        `lambda part: (part["labels"][:, 1:] != -100).sum()`. By default, every row counts.
     parts : int, optional
-        The least number of parts. Without it, as few as fitted before.
+        The number of parts to try first. By default, it is the number that fitted before.
     over : {"all", "rank"}
-        The mean over the items of all ranks, or the mean of the ranks' means.
+        "all": the loss is the mean over the items of all ranks. "rank": it is the mean of the ranks' means.
     batch_norm, in_batch : {"refuse", "warn", "allow"}
-        What to do about layers and losses that depend on which items are together.
+        What to do if a layer or the loss depends on which items are in the same part.
     report : bool
-        False: print nothing.
+        If False, prints nothing.
     """
     if not callable(getattr(accelerator, "backward", None)):
         raise InvalidRequest(text("{}: a {} has no {}()", "accelerator", type(accelerator).__name__, "backward"), hint="accelerate.Accelerator()")

@@ -1,4 +1,4 @@
-"""Steps that fit for Hugging Face's Trainer, device readings in its logs, and a few lines at its end. No subclass is needed.
+"""For Hugging Face's Trainer: steps that fit into memory, device measurements in its logs, and a summary at its end. A subclass of Trainer is not needed.
 
     trainer = Trainer(model, args, train_dataset=data)
     berth.integrations.huggingface.attach(trainer)
@@ -22,28 +22,28 @@ from ..weighted_parts import Count, Part
 
 __all__ = ["Attached", "attach", "count_labels"]
 
-_IGNORED = -100  # the label that losses of Hugging Face ignore
+_IGNORED = -100  # Hugging Face's losses ignore tokens with this label
 
 
 def attach(trainer: Any, *, count: Optional[Count] = None, every: float = 10.0, batch_norm: str = "refuse", in_batch: str = "refuse",
            report: bool = True) -> "Attached":
     """Makes the training steps of a Trainer fit into memory. If memory runs out, the batch of a device is split; gradients and loss stay the same.
 
-    The readings of the devices are added to the Trainer's logs, and a summary is printed at the end. docs/python-trainers.md has more.
+    Also adds device measurements to the Trainer's logs, and prints a summary at the end. docs/python-trainers.md has more.
 
     Parameters
     ----------
     trainer : transformers.Trainer
-        It keeps its class and its settings. `DataParallel`, FSDP and DeepSpeed are refused (`Unsupported`).
+        Its class and settings do not change. Raises `Unsupported` for `DataParallel`, FSDP and DeepSpeed.
     count : callable, optional
-        Takes a part of a batch and returns the number of items over which its loss is averaged. Without it, the labels that are not -100 count,
-        except the first of each row if the model shifts its labels. If there are no labels for single tokens, the rows count.
+        Takes a part of a batch and returns over how many items the part's loss is averaged. By default, labels other than -100 count. If the model shifts
+        its labels, the first label of each row does not count. If tokens have no labels, rows count.
     every : float
-        Seconds between two readings.
+        Seconds between two measurements.
     batch_norm, in_batch : {"refuse", "warn", "allow"}
-        What to do about layers and losses that depend on which items are together.
+        What to do if a layer or the loss depends on which items are in the same part.
     report : bool
-        False: print nothing.
+        If False, prints nothing.
 
     Examples
     --------
@@ -63,14 +63,14 @@ def attach(trainer: Any, *, count: Optional[Count] = None, every: float = 10.0, 
 
 
 class Attached:
-    """What `attach` returns.
+    """The object that `attach` returns.
 
     Attributes
     ----------
     last : BackwardResult, optional
-        The last batch: its `loss`, in how many `parts` it was computed, and in how many `tries`.
+        The result for the last batch: its `loss`, the number of `parts`, and the number of `tries`.
     summary : RunSummary
-        The counts of this training.
+        What this training used, such as the numbers of steps and tries.
     """
 
     def __init__(self, trainer: Any, count: Optional[Count], summary: RunSummary, options: Dict[str, Any]) -> None:
@@ -90,7 +90,7 @@ class Attached:
 
 
 def count_labels(shifted: bool) -> Count:
-    """A `count` for Hugging Face's batches.
+    """Returns a function that can be passed as `count` for batches of Hugging Face.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def _shifts(trainer: Any) -> bool:
     if getattr(trainer, "_loss_shifts_labels", False):
         return True
     model = trainer.accelerator.unwrap_model(trainer.model)
-    while hasattr(model, "get_base_model"):  # for models of peft
+    while hasattr(model, "get_base_model"):  # unwrap models of the package peft
         model = model.get_base_model()
     if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
         return False
@@ -148,7 +148,7 @@ class _Step:
         self._passes: Optional[Passes] = None
 
     def __call__(self, model: Any, inputs: Any, *more: Any, **named: Any) -> Any:
-        self._more = (*more, *named.values())  # `more` has the Trainer's number of items; older versions pass none
+        self._more = (*more, *named.values())  # `more` contains the number of items that the Trainer counted; older Trainers pass nothing
         result = backward_in_parts(model, self._loss_of, inputs, one=self._one, before_split=self._choose, count=self._count, over="rank",
                                    scaler=getattr(self._trainer.accelerator, "scaler", None), **self._options)
         self._attached.last = result
@@ -163,7 +163,7 @@ class _Step:
             self._part = self._passes = None
 
     def compute_loss(self, model: Any, inputs: Any, *args: Any, **named: Any) -> Any:
-        """Replaces the Trainer's own method. Within a training step, it returns the part's share of the loss."""
+        """Replaces the Trainer's method `compute_loss`. Within a training step, returns the loss weighted for the part."""
         found = self._loss(model, inputs, *args, **named)
         if self._part is None or self._passes is None:
             return found
@@ -180,8 +180,8 @@ class _Step:
             return self._loss(model, self._trainer._prepare_inputs(data), **({"num_items_in_batch": more[0]} if more else {}))
 
     def _choose(self, passes: Passes) -> None:
-        """Determines whether the loss is a mean, or a sum that is divided by the Trainer's own number of items. Later Trainers pass this
-        number to most models."""
+        """Determines whether the loss is a mean, or a sum divided by the number of items that the Trainer counted. Newer Trainers pass this number to most
+        models."""
         if self._reduction is None:
             self._reduction = "sum" if self._more and self._more[0] is not None and self._is_divided(passes) else "mean"
         passes.reduction = self._reduction
@@ -196,7 +196,7 @@ class _Step:
                 for at in range(length_of(passes.batch)):
                     row = part_of(passes.batch, at, at + 1)
                     once, twice = (float(self._loss_with(model, row, (self._more[0] * factor,))) for factor in (1, 2))
-                    if once and once == once:  # a row of only padding has no loss, or NaN as its loss
+                    if once and once == once:  # skip a row that contains only padding, because its loss is 0 or NaN
                         return abs(twice - once / 2) < abs(twice - once)
         finally:
             for one, training in modes:
@@ -205,7 +205,7 @@ class _Step:
         return False
 
     def log(self, logs: Dict[str, float], *args: Any, **named: Any) -> Any:
-        """Adds the readings to a log that contains a training loss."""
+        """Adds device measurements to a log that contains a training loss."""
         return self._log({**logs, **self._attached.summary.readings()} if "loss" in logs else logs, *args, **named)
 
 

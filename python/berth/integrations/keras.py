@@ -1,8 +1,9 @@
-"""Device readings in the logs of Keras, and a few lines at the end.
+"""Device measurements in the logs of Keras, and a summary at the end of training.
 
     model.fit(data, callbacks=[berth.integrations.keras.callback()])
 
-Keras gives the logs of an epoch to all its callbacks: put this one before TensorBoard, CSVLogger or W&B's. `History` comes last.
+Keras passes the logs of an epoch from one callback to the next. So put this callback before TensorBoard, CSVLogger or W&B's callback. Keras always calls
+`History` last.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ __all__ = ["callback"]
 
 
 def callback(*, every: float = 10.0, report: bool = True) -> Any:
-    """A callback for `model.fit`: adds readings to the logs of each epoch, and prints what the run used.
+    """Returns a callback for `model.fit`. It adds device measurements to the logs of each epoch, and prints a summary of what the run used.
 
     Parameters
     ----------
     every : float
-        Seconds between two readings.
+        Seconds between two measurements.
     report : bool
-        False: print nothing.
+        If False, prints nothing.
 
     Raises
     ------
@@ -41,7 +42,7 @@ def callback(*, every: float = 10.0, report: bool = True) -> Any:
     summary = RunSummary(every)
 
     class Readings(kind):  # type: ignore[misc, valid-type]
-        """What `callback` returns."""
+        """The callback that `callback` returns."""
 
         def on_train_begin(self, logs: Optional[Dict[str, float]] = None) -> None:
             summary.begin()

@@ -1,4 +1,4 @@
-"""Device readings in Lightning's loggers, help where memory runs out, and a few lines at the end; and a backward pass that fits.
+"""For Lightning: device measurements in its loggers, help if memory runs out, a summary at the end, and a backward pass that fits into memory.
 
     trainer = Trainer(callbacks=[berth.integrations.lightning.callback()])
 
@@ -29,29 +29,30 @@ __all__ = ["backward", "callback"]
 
 
 def callback(*, every: float = 10.0, report: bool = True) -> Any:
-    """A callback for Lightning's Trainer: writes readings to each of its loggers, and prints what the run used.
+    """Returns a callback for Lightning's Trainer. It writes device measurements to each of the Trainer's loggers, and prints a summary of what the run
+    used.
 
-    If memory runs out, it prints how the memory is divided and what to do. The error is raised unchanged.
+    If memory runs out, it prints what uses the memory and what to do. It does not change the error.
 
     Parameters
     ----------
     every : float
-        Seconds between two readings.
+        Seconds between two measurements.
     report : bool
-        False: print nothing.
+        If False, prints nothing.
 
     Raises
     ------
     Unsupported
         Neither `lightning` nor `pytorch_lightning` is installed.
     """
-    # Both packages define these classes. Use the package that is loaded, because the Trainer belongs to it.
+    # Both packages define these classes. The Trainer belongs to the package that is loaded, so use that package.
     name = "pytorch_lightning" if "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules else "lightning.pytorch"
     kind = needed(name, "integrations.lightning.callback", name.split(".")[0].replace("_", "-")).Callback
     summary = RunSummary(every)
 
     class Readings(kind):  # type: ignore[misc, valid-type]
-        """What `callback` returns."""
+        """The callback that `callback` returns."""
 
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:
             summary.begin()
@@ -77,23 +78,23 @@ def backward(module: Any, loss_fn: Loss, batch: Any, *, count: Optional[Count] =
              in_batch: str = "refuse", report: bool = True) -> BackwardResult:
     """Computes the loss of a batch and calls `module.manual_backward`. If memory runs out, the batch is split; the gradients stay the same.
 
-    It works on one device: with several ranks, a rank that tries again would leave the others waiting (`Unsupported`).
-    docs/python-memory.md says when a batch cannot be split (`NotSplittable`).
+    It works on one device. With several ranks, it raises `Unsupported`, because a rank that tries again would let the others wait. Raises `NotSplittable`
+    if a batch cannot be split (docs/python-memory.md).
 
     Parameters
     ----------
     module : LightningModule
-        With `automatic_optimization = False`.
+        Its `automatic_optimization` must be False.
     loss_fn : callable
         `loss_fn(module, part)` returns the mean loss of a part of the batch.
     count : callable, optional
-        Takes a part and returns the number of items over which its loss is averaged. Without it, every row counts.
+        Takes a part and returns over how many items the part's loss is averaged. By default, every row counts.
     parts : int, optional
-        The least number of parts. Without it, as few as fitted before.
+        The number of parts to try first. By default, it is the number that fitted before.
     batch_norm, in_batch : {"refuse", "warn", "allow"}
-        What to do about layers and losses that depend on which items are together.
+        What to do if a layer or the loss depends on which items are in the same part.
     report : bool
-        False: print nothing.
+        If False, prints nothing.
     """
     if not callable(getattr(module, "manual_backward", None)):
         raise InvalidRequest(text("{}: a {} has no {}()", "module", type(module).__name__, "manual_backward"), hint="lightning.LightningModule")

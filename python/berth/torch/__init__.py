@@ -1,4 +1,4 @@
-"""Helpers for PyTorch training loops. They use PyTorch's own API, by the names of the installed version.
+"""Helpers for PyTorch training loops. They call PyTorch's own functions, whose names depend on the installed version.
 
 `import berth` does not load this module; this module loads PyTorch.
 """

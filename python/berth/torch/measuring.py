@@ -1,4 +1,4 @@
-"""Measures what a model or a step costs: time, memory, bytes on disk."""
+"""Measures the time, the memory and the bytes on disk that a model or a step needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["bytes_of", "drift", "timed"]
 
 
 def bytes_of(torch: Any, model: Any) -> int:
-    """The size in bytes of a saved model."""
+    """The size in bytes of the file in which the model's state dict would be saved."""
     file = io.BytesIO()
     torch.save(model.state_dict(), file)
     return file.tell()
@@ -43,7 +43,7 @@ def timed(torch: Any, function: Callable[[], Any], repeat: int, seconds: float, 
 
 
 def drift(one: Any, other: Any) -> float:
-    """The largest difference, relative to the largest number of the first result. Integers and strings are only compared for equality."""
+    """The largest absolute difference, divided by the largest number of `one`. Infinite if shapes, keys or texts differ."""
     said = compare_outputs(other, one)
     if said.why:
         return float("inf")

@@ -18,16 +18,16 @@ _PRECISIONS = ("auto", "bf16", "fp16", "fp32")
 
 @dataclasses.dataclass
 class Amp:
-    """What `amp` chose: a context for the forward pass, and a scaler that is None where none is needed.
+    """The result of `amp`: a context for the forward pass, and a scaler if the precision needs one.
 
     Attributes
     ----------
     precision : str
         "bf16", "fp16" or "fp32".
     why : str
-        Why this precision.
+        The reason for this precision.
     scaler : torch.amp.GradScaler, optional
-        For fp16, otherwise None. `berth.split_step(scaler=…)` accepts both.
+        A scaler for fp16; None for other precisions. `berth.split_step(scaler=…)` accepts both.
     """
 
     precision: str
@@ -67,19 +67,19 @@ class Amp:
 
 
 def amp(model: Any, optimizer: Any, precision: str = "auto") -> Amp:
-    """Chooses mixed precision for a model on its device: bf16 if the device has it, else fp16 with a scaler, else fp32.
+    """Chooses mixed precision for a model on its device: bf16 if the device supports it. If not: fp16 with a scaler, or fp32.
 
     Parameters
     ----------
     model : torch.nn.Module
-        Its parameters stay float32, because optimizer steps need this precision. Autocast uses the smaller type in operations.
+        Its parameters stay float32, because optimizer steps need that. Autocast converts them for each operation.
     precision : {"auto", "bf16", "fp16", "fp32"}
-        "auto" on the CPU is fp32: most processors have no bf16 of their own, and are slower with it.
+        On the CPU, "auto" is fp32, because most CPUs have no instructions for bf16 and are slower with it.
 
     Raises
     ------
     Unsupported
-        The device, or this version of PyTorch, has no such precision.
+        The device, or this version of PyTorch, does not support the precision.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def _best(torch: Any, device: str) -> "tuple[str, str]":
 
 
 def _scaler(torch: Any, device: str) -> Any:
-    """Makes a GradScaler, by the name that this version of PyTorch has for the class."""
+    """Makes a GradScaler. The name of its class depends on the version of PyTorch."""
     kind = getattr(getattr(torch, "amp", None), "GradScaler", None)
     if kind is not None:
         return kind(device)

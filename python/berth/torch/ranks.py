@@ -1,4 +1,4 @@
-"""Prepares a model for the ranks that were started."""
+"""Prepares a model for training in several ranks."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ __all__ = ["distribute"]
 
 
 def distribute(model: Any, **options: Any) -> Any:
-    """Returns the model in DistributedDataParallel if this process is one of several ranks, otherwise the model itself. Either is on its
-    device.
+    """Moves the model to this process's device. If this process is one of several ranks, returns the model in DistributedDataParallel. If not, returns the
+    model itself.
 
-    The ranks are those that torchrun, Slurm or `berth run --ranks` set in RANK, WORLD_SIZE and LOCAL_RANK. DataParallel is not used: its one
-    process has one interpreter for all GPUs, copies the model at each step, and gathers outputs on the first GPU, which then runs out of memory first.
+    Reads RANK, WORLD_SIZE and LOCAL_RANK, which torchrun, Slurm or `berth run --ranks` set. Does not use DataParallel, because that runs one process for
+    all GPUs, copies the model in each step, and gathers outputs on the first GPU, which then runs out of memory first.
 
     Parameters
     ----------
     model : torch.nn.Module
     options
-        For DistributedDataParallel: `find_unused_parameters`, `static_graph`, …
+        Arguments for DistributedDataParallel, such as `find_unused_parameters` or `static_graph`.
 
     Returns
     -------
     torch.nn.Module
-        `berth.split_step` and `berth.accumulate` take it; its parameters are those of `model`.
+        The model to use from now on. It can be passed to `berth.split_step` and `berth.accumulate`, and has the same parameters as `model`.
     """
     torch = needed("torch", "torch.distribute")
     if not isinstance(model, torch.nn.Module):
@@ -36,7 +36,7 @@ def distribute(model: Any, **options: Any) -> Any:
     ranks, local = _number("WORLD_SIZE", 1), _number("LOCAL_RANK", 0)
     has_gpu = torch.cuda.is_available()
     if has_gpu:
-        local %= max(1, torch.cuda.device_count())  # because a launcher may make only one GPU visible to each rank
+        local %= max(1, torch.cuda.device_count())  # a launcher may make only one GPU visible to each rank, so the index may be too large
         torch.cuda.set_device(local)
         model = model.to(f"cuda:{local}")
     distributed = torch.distributed
@@ -48,7 +48,7 @@ def distribute(model: Any, **options: Any) -> Any:
                                  hint=text("torchrun --nproc-per-node {} train.py; or unset WORLD_SIZE", ranks))
         distributed.init_process_group("nccl" if has_gpu else "gloo")
     if not any(one.requires_grad for one in model.parameters()):
-        return model  # DistributedDataParallel refuses a model that has no gradients to exchange
+        return model  # DistributedDataParallel refuses a model without trainable parameters
     return torch.nn.parallel.DistributedDataParallel(model, device_ids=[local] if has_gpu else None, **options)
 
 

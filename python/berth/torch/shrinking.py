@@ -1,4 +1,4 @@
-"""Smaller models by torchao's or PyTorch's quantization and PyTorch's pruning, and a report of what that gains."""
+"""Makes models smaller with the quantization of torchao or PyTorch and the pruning of PyTorch, and reports the effect."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class ShrinkReport:
     model
         The smaller copy; the original is unchanged.
     bytes_before, bytes_after : int
-        The size of the saved model. Zeros take as much space as other numbers.
+        The size of the saved model. A zero takes as much space as another number.
     parameters, zeros : int
-        Numbers of weights that were considered, and of zeros among them.
+        The number of weights that pruning considered, and how many of them are zero.
     seconds_before, seconds_after : float, optional
-        The time of a call with the samples; None without samples.
+        The seconds of a call with the samples; None if there were no samples.
     drift : float, optional
         The largest difference between outputs, relative to the largest output.
     notes : tuple of str
@@ -105,15 +105,15 @@ def quantize(model: Any, to: str = "int8", *, samples: Any = None) -> ShrinkRepo
     Parameters
     ----------
     to : {"int8", "fp16", "bf16"}
-        "int8": the weights of linear layers, by torchao if it is installed. Without torchao, and for models with recurrent layers, by
-        PyTorch's `quantize_dynamic` on the CPU, which PyTorch will remove. "fp16", "bf16": all parameters.
+        "int8" converts the weights of linear layers with torchao. Without torchao, or if the model has recurrent layers, it uses PyTorch's
+        `quantize_dynamic` on the CPU, which is deprecated. "fp16" and "bf16" convert all parameters.
     samples : tensor, tuple of arguments, or dict of named ones, optional
-        Latency and drift are measured on them.
+        Arguments for calls of the model, with which speed and drift are measured.
 
     Raises
     ------
     Unsupported
-        Nothing of the model can be quantized, or this build has no engine for it.
+        No layer of the model can be quantized, or this build of PyTorch has no engine for it.
     """
     torch = needed("torch", "torch.quantize")
     _checked(torch, model)
@@ -158,8 +158,8 @@ def _of_layers(layers: int) -> str:
 
 
 def _by_torchao(torch: Any, model: Any) -> Tuple[Any, int]:
-    """A copy whose linear layers have int8 weights, and the number of these layers. None if there are none, or if torchao is missing or
-    has no such function."""
+    """Returns a copy whose linear layers have int8 weights, and the number of these layers. Returns (None, 0) if there are none, or if torchao is missing
+    or too old."""
     linear = sum(type(one) is torch.nn.Linear for one in model.modules())
     if not linear:
         return None, 0
@@ -184,13 +184,13 @@ def _converted(samples: Any, dtype: Any) -> Any:
 def prune(model: Any, amount: float, *, samples: Any = None) -> ShrinkReport:
     """Returns a copy of a model in which the smallest weights are zero. Linear and convolution layers are ranked together.
 
-    The copy is not smaller, because a zero takes as much space as another number. It is not faster on hardware without sparse products.
-    Pruning pays off if the file is compressed, or if a later step removes the zeros.
+    The copy is not smaller, because a zero takes as much space as another number. It is faster only on hardware that skips zeros. Pruning helps if the file
+    is compressed, or if another tool removes the zeros.
 
     Parameters
     ----------
     amount : float
-        The fraction of the weights that becomes zero: above 0, below 1.
+        The fraction of the weights to set to zero, between 0 and 1.
     samples
         As in `quantize`.
 
@@ -213,6 +213,7 @@ def prune(model: Any, amount: float, *, samples: Any = None) -> ShrinkReport:
         raise Unsupported(text("the model has no linear or convolution layer to prune"), "E0570")
     pruning.global_unstructured([(one, "weight") for one in layers], pruning_method=pruning.L1Unstructured, amount=amount)
     for one in layers:
-        pruning.remove(one, "weight")  # makes the pruning permanent; otherwise the mask and the original weights would double the size
+        # replace the weights by the pruned ones; without this call, PyTorch stores both the original weights and a mask
+        pruning.remove(one, "weight")
     notes = [text("zeros are stored like other numbers: memory and, without sparse kernels, speed stay the same")]
     return _report(torch, text("pruned by {:.0%}", amount), model, small, samples, samples, notes, [one.weight for one in layers])

@@ -1,4 +1,4 @@
-"""Tries PyTorch's switches for speed one by one on the user's own step, and keeps those that help."""
+"""Tries PyTorch's speed settings one by one with the user's own step, and keeps those that make it faster."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["Trial", "TuneReport", "tune"]
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """The result for one switch, compared with the best before it.
+    """The result for one setting, compared with the best combination before it.
 
     Attributes
     ----------
     seconds : float, optional
-        The time of a step; None if it was not tried, and then `note` says why.
+        The seconds of a step. None if the setting was not tried; then `note` says why.
     speed : float, optional
-        How many times as fast; above 1 is faster.
+        Speed relative to the best before; a value above 1 means faster.
     memory_bytes : int
         Peak memory on the GPU; 0 without a GPU.
     drift : float, optional
@@ -137,20 +137,22 @@ class _State:
 
 def tune(step: Callable[..., Any], *, model: Any = None, optimizer: Any = None, repeat: int = 10, seconds: float = 5.0, win: float = 1.03,
          tolerance: float = 0.01, report: bool = True) -> TuneReport:
-    """Tries cudnn.benchmark, TF32, channels_last and compile one by one, and keeps those that make the step faster and change its result little.
+    """Tries the settings cudnn.benchmark, TF32, channels_last and compile one by one. Keeps those that make the step faster and change its result only a
+    little.
 
     Parameters
     ----------
     step : callable
-        One step as in your training loop. It is called with the model if `model` is given, else without arguments. Its result is compared.
+        A function that runs one step of your training loop. It gets the model as its argument if `model` is given, and no argument if not. Its results are
+        compared.
     model, optimizer
-        The model is needed for channels_last and compile, which change it. The optimizer's state is restored, so that each trial does the same work.
+        channels_last and compile change the model, so they are tried only if it is given. The optimizer's state is restored before each call.
     repeat, seconds : int, float
-        The most calls that are timed for each switch, and the time limit for them; at least two are timed.
+        The largest number of timed calls for each setting, and the time limit for them. At least two calls are timed.
     win, tolerance : float
         A switch is kept if the step is at least `win` times as fast, and its `drift` is at most `tolerance`.
     report : bool
-        False: print nothing.
+        If False, prints nothing.
 
     Examples
     --------
@@ -196,7 +198,7 @@ def _tried(switch: _Switch, measured: Callable[[], Any], best: float, first: Any
         return Trial(switch.name, None, None, 0, None, False, why)
     try:
         good, said = attempt(measured, (), {})
-    except Exception as problem:  # for example, there is no compiler, or an operation does not support this memory format
+    except Exception as problem:  # for example, there is no compiler, or an operation does not support channels_last
         switch.off()
         return Trial(switch.name, None, None, 0, None, False, f"{type(problem).__name__}: {first_line(problem)}")
     if not good:
