@@ -256,7 +256,7 @@ TEST_CASE("a job that was ended because it hung is said to have hung") {
   CHECK(holds(text, "hung, and was ended by Berth after 12.4 s"));
   CHECK(holds(text,
               "no progress for 12.0 s: Berth ended all ranks (--hang-action kill); rank 1 hung;"));
-  CHECK(holds(text, "ranks 0,2 failed as a result"));
+  CHECK(holds(text, "rank 1 hung; ranks 0,2\n       failed as a result"));
   CHECK_FALSE(holds(text, "failed first"));
   last.hangs.back().odd_ranks.clear();
   CHECK(holds(report_text(report, plain()), "ranks 0-2 hung"));

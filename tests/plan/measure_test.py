@@ -98,7 +98,7 @@ class Measure(unittest.TestCase):
 
     def test_a_program_that_cannot_be_recorded_says_why(self):
         for code, why in (("print(1)", "did not import torch"), ("import torch\nraise SystemExit(7)", "exit code 7"),
-                          ("import torch", "ended before 6 steps"), (STEPS.format(5), "ended before 6 steps"),
+                          ("import torch", "ended before 6 optimizer steps"), (STEPS.format(5), "ended before 6 optimizer steps"),
                           (OTHER_SIZES, "its batches have different sizes")):
             done = self.berth("plan", "measure", "--cpu", "--", *self.program(code))
             self.assertIn(why, done.stderr)
