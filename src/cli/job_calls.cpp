@@ -107,10 +107,9 @@ Result<JobCalls> JobCalls::reach_for(std::string_view word) {
   auto calls = reach();
   if (!calls) return std::move(calls).error();
   if (*calls) return **std::move(calls);
-  return Error{
-      ErrorCode::kNotFound, "E0901",
-      text("there is no job {}: no broker is running, and none has run before", printable(word)),
-      "berth jobs"};
+  return Error{ErrorCode::kNotFound, "E0901",
+               text("there is no job {}: no broker has been started yet", printable(word)),
+               "berth jobs"};
 }
 
 /// After the broker has disconnected, connects to the next one.

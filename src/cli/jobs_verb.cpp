@@ -99,9 +99,8 @@ Result<int> run_jobs(const Context& context) {
   auto calls = JobCalls::reach();
   if (!calls) return std::move(calls).error();
   if (!*calls) {
-    context.out(context.json
-                    ? output::jobs_json({}, {})
-                    : text("no jobs: no broker is running, and none has run before") + "\n");
+    context.out(context.json ? output::jobs_json({}, {})
+                             : text("no jobs: no broker has been started yet") + "\n");
     return 0;
   }
   const auto answer = (*calls)->call("GET", "/v1/jobs?" + *query, kAnswerSoon);

@@ -87,7 +87,7 @@ class Queue(Caller):
         self.says("wait", "2")
 
     def test_without_a_broker_there_are_no_jobs(self):
-        self.assertEqual(self.says("jobs"), "no jobs: no broker is running, and none has run before\n")
+        self.assertEqual(self.says("jobs"), "no jobs: no broker has been started yet\n")
         self.assertEqual(self.document("jobs", "--all"), {"schema": 1, "jobs": [], "elsewhere": [], "drained": [], "lent": [], "aside": [], "notices": [], "not_shown": 0})
         for verb in ("why", "logs", "cancel", "hold", "release"):
             done = self.berth(verb, "1")
@@ -95,7 +95,7 @@ class Queue(Caller):
             self.assertIn("E0901", done.stderr)
         self.assertEqual(self.berth("wait", "1").returncode, 125)
         # None of these commands started a broker.
-        self.assertEqual(self.says("jobs"), "no jobs: no broker is running, and none has run before\n")
+        self.assertEqual(self.says("jobs"), "no jobs: no broker has been started yet\n")
 
     def test_a_verb_needs_its_job(self):
         for words in (["why"], ["why", "1", "2"], ["logs"], ["wait"], ["cancel"], ["hold"], ["release"]):
