@@ -10,7 +10,8 @@ namespace berth::guard {
 namespace turns = berth::wire::turns;
 
 constexpr std::uint64_t kMillisecond = 1'000'000, kWhole = 1000;
-/// The most work that may be on the device at a time, so that a turn ends soon after its quantum.
+/// The maximum work that may be on the device at a time, so that a turn ends soon after its
+/// quantum.
 constexpr std::uint64_t kInFlight = 2 * kMillisecond;
 
 /// The state of this process as one of those that take turns on a device. Lock it before calling

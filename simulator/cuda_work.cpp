@@ -31,7 +31,8 @@ namespace {
 constexpr std::uint64_t kOtherKernels = 10'000, kMicrosecond = 1000, kMillisecond = 1'000'000;
 
 constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
-/// The event that uses each mark cell. Before a cell is reused, its old event saves the time.
+/// The event that uses each cell for a timestamp. Before another event takes a cell, the timestamp
+/// is copied into the old event.
 constinit CUevent g_owners[wire::kCudaDevices][wire::kCudaMarks] = {};
 
 struct Locked {

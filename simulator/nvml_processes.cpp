@@ -97,8 +97,8 @@ std::uint64_t sampled_at(const Call& call) {
          call.now() / 1000 / kPeriod * kPeriod;
 }
 
-/// Calls visit(pid, percent) for each process that used the device in the newest sample period.
-/// These are processes of the machine file and programs that use the simulated CUDA.
+/// Calls visit(pid, percent) for each process that used the device in the newest sample period:
+/// the processes that the machine file lists, and real programs that use the simulated CUDA.
 template <typename Visit>
 void for_busy(const Call& call, Visit visit) {
   for_users(call, ~0U, [&](std::uint32_t, const wire::Process& process) {

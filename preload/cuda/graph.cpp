@@ -117,7 +117,7 @@ void recount_all() {
     if (g_charged[device] > 0) recount(device, g_charged[device]);
 }
 
-/// The most memory that a launch may add, which is the part that does not fit into the driver's
+/// The maximum memory that a launch may add, which is the part that does not fit into the driver's
 /// reserve.
 std::uint64_t most_added(CUdevice device, const Needs& needs) {
   const std::uint64_t reserved = ask(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT),

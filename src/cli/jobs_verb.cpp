@@ -18,7 +18,7 @@ namespace {
 
 using model::Job;
 
-/// The most rows on a terminal. Output for programs has all rows.
+/// The maximum number of rows on a terminal. Output for programs has all rows.
 constexpr int kRowsOnAScreen = 100;
 
 /// Checks words such as "12" and "7-12", and joins them with commas.

@@ -22,7 +22,7 @@ constexpr std::size_t kMostDevices = 64;
 constexpr std::uint64_t kMebibyte = 1U << 20U;
 constexpr const char* kDigest = "berth.dev/devices";
 constexpr const char* kShareMark = "-share-";
-// Most claims that can share one GPU; the limit of `--shares`.
+// The maximum number of claims that can share one GPU; the limit of `--shares`.
 constexpr std::int64_t kMostShares = 64;
 
 Error unreadable(const char* what) {

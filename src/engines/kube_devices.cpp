@@ -20,8 +20,8 @@ using Json = nlohmann::json;
 constexpr std::string_view kShareMark = "::";
 constexpr const char* kInside = "/run/berth";
 constexpr const char* kDomain = "berth.dev/";
-// The most steps per GPU. The kubelet gets the list of all steps in one message, so the list must
-// be small.
+// The maximum number of steps per GPU. The kubelet gets the list of all steps in one message, so
+// the list must be small.
 constexpr std::uint64_t kMostSteps = 4096;
 
 /// Changes a MIG profile into a valid resource name, which may contain only letters, digits, "-",

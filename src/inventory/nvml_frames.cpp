@@ -27,7 +27,7 @@ enum class Kind : unsigned char {
 };
 
 constexpr std::uint32_t kMostProcesses = 1U << 18U;
-// Most elements in each list: partitions, reasons, NVLink peers.
+// The maximum number of elements in each list: partitions, reasons, NVLink peers.
 constexpr std::uint32_t kMostListed = 64;
 constexpr std::uint32_t kMostXid = 100'000;
 constexpr std::size_t kMostText = 512;

@@ -17,7 +17,7 @@
 namespace berth::inventory::frames {
 
 inline constexpr std::uint32_t kMostDevices = 1024;
-inline constexpr std::uint32_t kMostBytes = 16U << 20U;  // most bytes of one frame
+inline constexpr std::uint32_t kMostBytes = 16U << 20U;  // maximum size of one frame
 
 /// The library is loaded, and initialization begins.
 struct Loaded {};

@@ -13,7 +13,7 @@ using model::KnownMessage;
 using model::Probed;
 
 constexpr std::size_t kMostMessages = 5;
-// The most variables that are listed as unset. `env -i` would unset all.
+// The maximum number of variables that are listed as unset. `env -i` would unset all.
 constexpr long kMostGone = 4;
 
 std::string joined(const std::vector<std::string>& words) {

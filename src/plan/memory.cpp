@@ -81,8 +81,8 @@ double weight_bytes(const Model& m, const Work& w) {
   return (m.params - plain) * layer_bytes(p) + plain * 2;
 }
 
-/// Temporary memory for a product with quantized weights: the largest matrix in 16 bit, and the
-/// result.
+/// Temporary memory for a matrix multiplication with quantized weights: the largest weight matrix
+/// in 16 bit, and the result.
 double dequantized_bytes(const Model& m, Precision p) {
   if (!is_quantized(p)) return 0;
   const double largest = p == Precision::kInt4 ? m.intermediate : std::max(m.vocab, m.intermediate);

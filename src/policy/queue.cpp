@@ -14,8 +14,8 @@ using std::chrono::milliseconds;
 
 /// The least remaining time that is assumed for a running job without a time limit.
 constexpr milliseconds kShortest = std::chrono::minutes(15);
-/// The most kinds of jobs that are examined per event. Users share it equally, so that one user
-/// with a thousand kinds cannot hide other users' jobs.
+/// The maximum number of kinds of jobs that are examined per event. Users share it equally, so that
+/// one user with a thousand kinds cannot hide other users' jobs.
 constexpr int kMostLooks = 1000;
 constexpr int kLeastLooks = 10;
 constexpr std::size_t kMostBefore = 100;

@@ -17,8 +17,8 @@
 namespace berth::serve {
 namespace {
 
-/// The most listeners of one user. Each listener gets all unfinished jobs at the start, and then
-/// every change.
+/// The maximum number of listeners of one user. Each listener gets all unfinished jobs at the
+/// start, and then every change.
 constexpr std::ptrdiff_t kMostListeners = 32;
 
 using broker::Caller;

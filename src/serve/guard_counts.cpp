@@ -62,7 +62,7 @@ void add_device(model::Snapshot& snapshot, const guard::LiveJob& job, std::size_
   }
 }
 
-/// The most jobs of one user whose counters are read.
+/// The maximum number of jobs of one user whose counters are read.
 constexpr std::size_t kMostJobs = 256;
 
 /// While this object exists, the current thread opens files with the rights of a user.

@@ -14,7 +14,7 @@ namespace berth::serve {
 namespace {
 
 constexpr std::uint64_t kLeastLimit = 1 << 20;  // a shorter output is never cut
-// The most ended leases, and the most ended queued jobs, that are kept for one user.
+// The maximum numbers of ended leases and of ended queued jobs that are kept for one user.
 constexpr std::size_t kMostLeases = 20'000, kMostQueued = 100'000;
 
 std::uint64_t bytes_on_disk(const std::string& path) {

@@ -34,8 +34,8 @@ using boost::system::error_code;
 constexpr int kAtOnce = 64;
 // the most data of a refused call that is read and discarded
 constexpr std::size_t kMostThrownAway = 8 << 20;
-/// The most calls that are handled in one turn of the event loop. Their answers are sent after the
-/// turn.
+/// The maximum number of calls that are handled in one turn of the event loop. Their answers are
+/// sent after the turn.
 constexpr int kCallsAtOnce = 16;
 constexpr std::chrono::milliseconds kLongTurn(5);
 

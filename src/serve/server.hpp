@@ -78,11 +78,12 @@ struct Limits {
   std::size_t body_bytes = 4 << 20;  // enough for an environment of 2 MiB, which is longer as JSON
   std::size_t connections = 2000;    // in total
   std::size_t connections_a_user = 1200;
-  /// Memory for the calls and answers of one user. A single call or answer may be larger.
+  /// Limit of the memory for the calls and answers of one user. A single call or answer above it is
+  /// accepted while the user has no other.
   std::size_t bytes_a_user = 64 << 20;
-  std::size_t stream_bytes = 256 << 10;  // most unsent bytes of a stream
-  int idle_seconds = 60;                 // most time between two calls
-  int slow_seconds = 10;                 // most time for receiving a call or sending an answer
+  std::size_t stream_bytes = 256 << 10;  // maximum number of unsent bytes of a stream
+  int idle_seconds = 60;                 // maximum time between two calls
+  int slow_seconds = 10;                 // maximum time for receiving a call or sending an answer
 };
 
 class Server {

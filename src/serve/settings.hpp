@@ -25,7 +25,7 @@ struct Settings {
   policy::QueueRules rules;
   /// How long ended jobs and their output are kept.
   std::chrono::milliseconds keep = std::chrono::hours(7 * 24);
-  /// The most bytes of output of all ended jobs together. The oldest output is deleted first.
+  /// The maximum size of the output of all ended jobs together. The oldest output is deleted first.
   std::uint64_t keep_output_bytes = std::uint64_t{10} << 30U;
   policy::UserRules everyone;
   /// Rules for some users, by name; `everyone` is for the others.

@@ -11,8 +11,8 @@
 namespace berth::serve {
 
 /// Calls `tell` for each of these running jobs; `tell` tells the job's keeper to end the job. Waits
-/// until the jobs have ended, but no longer than the longest time that a job needs to save. The
-/// jobs count as ended by the machine. Returns how many of their keepers have not ended.
+/// until the jobs have ended, but no longer than the longest time that a job needs to save. Returns
+/// how many of their keepers have not ended.
 std::size_t let_jobs_save(const std::map<model::JobId, model::Job>& jobs,
                           const std::function<void(model::JobId)>& tell);
 

@@ -22,8 +22,8 @@
 namespace berth::serve {
 namespace {
 
-/// The most connections that wait to be accepted. If a user fills this queue, further callers wait
-/// in connect().
+/// The maximum number of connections that wait to be accepted. If a user fills this queue, further
+/// callers wait in connect().
 constexpr int kBacklog = 512;
 
 Error cannot_listen(const std::string& path, int problem) {

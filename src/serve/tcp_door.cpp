@@ -28,7 +28,7 @@ namespace http = boost::beast::http;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-/// The most connections that have not sent a token yet or are being refused.
+/// The maximum number of connections that have not sent a token yet or are being refused.
 constexpr std::size_t kMostStrangers = 128;
 constexpr std::uint32_t kMostHeaderBytes = 8 << 10;
 constexpr std::chrono::seconds kSlow(10);

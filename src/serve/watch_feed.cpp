@@ -22,11 +22,11 @@ namespace berth::serve {
 
 namespace {
 
-/// The most streams of one user. All streams of a user share one text a second, but each needs a
-/// connection.
+/// The maximum number of streams of one user. All streams of a user share one text a second, but
+/// each needs a connection.
 constexpr std::ptrdiff_t kMostListeners = 1000;
 constexpr std::size_t kMostProcesses = 200;
-/// The most requests for history that may wait at the same time.
+/// The maximum number of requests for history that may wait at the same time.
 constexpr int kMostLookups = 64;
 constexpr std::chrono::minutes kDoctorKept(1);
 

@@ -156,8 +156,8 @@ class Session {
 Status Session::put_driver() {
   if (auto made = folder_.make_folder("lib"); !made) return made;
   if (!machine_.driver) {
-    // A machine without a driver should have no library either. If this host has a real library, a
-    // simulated one must hide it.
+    // A simulated machine without a driver should have no NVML either. If this host has a real
+    // libnvidia-ml, the simulated library must be loaded to hide it.
     void* real = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (real == nullptr) return Done{};
     dlclose(real);

@@ -25,7 +25,7 @@ struct Queue {
 /// Reads the jobs in an answer to `GET /v1/jobs`, running jobs first. The answer may be invalid or
 /// malicious.
 [[nodiscard]] Queue queue_in(const std::string& document, std::int64_t now_unix_milliseconds);
-/// Reads why a job waits from an answer to `GET /v1/jobs/N/why`; "" if the answer has no reason.
+/// Takes the reason why a job waits out of an answer to `GET /v1/jobs/N/why`; "" if it has none.
 [[nodiscard]] std::string why_in(const std::string& document);
 
 /// Draws the queue with at most `most` lines (0: no limit). If `has_row`, line `row` is marked as

@@ -27,8 +27,8 @@ using sqlite::Statement;
 /// The version of the file format. Increase it if older versions of Berth would misread the file.
 constexpr int kFormat = 1;
 constexpr std::int64_t kForgetEvery = 600;  // seconds
-/// The most chunks that are kept until they can be written. If there are more, the oldest is
-/// dropped.
+/// The maximum number of chunks that are kept until they can be written. If there are more, the
+/// oldest is dropped.
 constexpr std::size_t kMostPending = 512;
 constexpr std::int64_t kUsageStep = 60, kUsageKept = 366 * kDay;
 /// Usage rows that are older than this many seconds are merged: 60 rows of a minute become one row
@@ -285,7 +285,8 @@ struct History::Parts {
   /// kernel log both report it.
   std::optional<std::int64_t> minute_of(const model::XidEvent& event, const std::string& device,
                                         const Frame& frame) {
-    constexpr std::int64_t kSame = 5000;  // most milliseconds between two reports of one event
+    constexpr std::int64_t kSame =
+        5000;  // maximum time between two reports of one event, in milliseconds
     const std::int64_t now = frame.snapshot.unix_milliseconds;
     const std::int64_t time = event.unix_milliseconds > 0 ? event.unix_milliseconds : now;
     // Ignore events from before the first frame. Compare ages, not times, because the clock may

@@ -495,7 +495,8 @@ struct Part {
   int processes = 0;
 };
 
-/// The most users per device that are exported, because the number of series must be limited.
+/// The maximum number of users per device that are exported, because the number of series must be
+/// limited.
 constexpr std::size_t kMostUsers = 64;
 
 void add_users(Writer& out, const Frame& frame, const std::vector<Values>& devices) {

@@ -47,7 +47,7 @@ struct DevicePod {
 struct MetricsOptions {
   Dialect dialect = Dialect::kBerth;
   Exposition exposition = Exposition::kText;  // only kBerth also supports kOpenMetrics
-  std::size_t processes = 0;                  // most process series per device, the largest first
+  std::size_t processes = 0;                  // maximum number of process series per device
   std::string version;                        // Berth's version
   std::optional<QueueNumbers> queue = {};
   std::vector<DevicePod> pods = {};

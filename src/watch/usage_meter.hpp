@@ -31,7 +31,7 @@ struct Usage {
   double idle_seconds = 0;         // the part of known_seconds in which the time share is 0
   double memory_byte_seconds = 0;  // bytes × seconds, for processes whose memory is known
   double energy_joules = 0;        // part of the device's energy, in proportion to the time share
-  /// The most memory that was used on one device at the same time. nullopt: never known.
+  /// The peak of the memory that was used on one device. nullopt: never known.
   std::optional<double> peak_memory_bytes = {};
   std::optional<double> device_memory_bytes = {};  // total memory of the largest device
   /// The memory that the job requested; 0: a whole device. nullopt: this is no job of Berth, or the

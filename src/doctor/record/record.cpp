@@ -90,7 +90,7 @@ class Writer {
     for (const auto& [path, target] : links_) make(path.substr(0, path.rfind('/')));
   }
 
-  /// Adds a name to a folder, both in their shareable form.
+  /// Records that the folder contains this name. Both are redacted first.
   void name_in(const std::string& folder, const std::string& name) {
     const std::string above = shareable(folder);
     if (above.empty()) return;

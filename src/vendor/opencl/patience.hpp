@@ -1,5 +1,5 @@
 // How long Berth waits for the process that lists OpenCL devices. A process that sleeps gets no
-// more than the deadline. A process that computes, reads from the disk, or waits for a core of a
+// more than the time limit. A process that computes, reads from the disk, or waits for a core of a
 // busy machine gets more time.
 #pragma once
 
@@ -17,8 +17,8 @@ class Patience {
            std::chrono::milliseconds deadline);
   /// The time at which to call renew().
   [[nodiscard]] std::chrono::steady_clock::time_point until() const { return until_; }
-  /// Extends the wait; returns false to give up. Gives up at the latest after ten times the
-  /// deadline, or when the process has used as much CPU time as the deadline.
+  /// Extends the wait; returns false to give up: after ten times the time limit, or when the
+  /// process has used as much CPU time as the limit, whichever is first.
   [[nodiscard]] bool renew(std::chrono::steady_clock::time_point now);
 
  private:
