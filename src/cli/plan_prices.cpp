@@ -159,7 +159,7 @@ struct RentRow {
   Terms terms;
 };
 constexpr RentRow kRentRows[] = {{"on_demand", msgid("rent on demand"), Terms::kOnDemand},
-                                 {"reserved", msgid("rent reserved"), Terms::kReserved},
+                                 {"reserved", msgid("rent with reservation"), Terms::kReserved},
                                  {"spot", msgid("rent spot, may be stopped"), Terms::kSpot}};
 
 std::string candidates_json(const plan::Model& model, const plan::Work& work,

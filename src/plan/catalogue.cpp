@@ -175,10 +175,11 @@ Model with_layers(Model model, double layers) {
 
 Result<double> parse_params(std::string_view given) {
   const auto bad = [&] {
-    return Error{ErrorCode::kInvalidArgument, "E0973",
-                 text("'{}' is not a number of parameters between 100K and 100T: 7B, 350M",
-                      printable(given)),
-                 "berth plan fit --params 7B"};
+    return Error{
+        ErrorCode::kInvalidArgument, "E0973",
+        text("'{}' is not a number of parameters between 100K and 100T, such as 7B or 350M",
+             printable(given)),
+        "berth plan fit --params 7B"};
   };
   double number = 0;
   const auto [end, problem] = std::from_chars(given.data(), given.data() + given.size(), number);

@@ -135,7 +135,7 @@ class Measure(unittest.TestCase):
         months = json.loads(done.stdout)["rent"]["on_demand_break_even_months"]
         words = [one.text for one in xml.etree.ElementTree.parse(picture).iter("{http://www.w3.org/2000/svg}text")]
         self.assertIn(f"{months:.1f}", words)
-        self.assertIn("rent reserved: not known", words)
+        self.assertIn("rent with reservation: not known", words)
 
     def test_the_programs_own_end_does_not_run(self):
         command = self.program("import atexit, torch\natexit.register(lambda: open('saved', 'w'))\nm = torch.nn.Linear(9, 9)\n"

@@ -109,8 +109,8 @@ void toolkit_without_library(Examination& look) {
                       "https://github.com/NVIDIA/nvidia-container-toolkit/issues/520"};
   finding.fix.push_back(
       on_system(look, "container_toolkit_update",
-                text("install version 1.14.4 or newer in the WSL distribution that runs Docker; "
-                     "for Docker Desktop, install its version 4.31 or newer")));
+                text("install NVIDIA Container Toolkit 1.14.4 or newer in the WSL distribution "
+                     "that runs Docker; or use Docker Desktop 4.31 or newer")));
 }
 
 /// Reports that CUDA finds no GPU although all files of WSL and of the Windows driver exist. The

@@ -63,7 +63,7 @@ constexpr auto kRows = std::to_array<Row>({
             "the kernel's log"),
       msgid("check the slot, the power cables and the BIOS; or change what the hypervisor passes "
             "through or which driver is bound"),
-      msgid("the driver lists every GPU: nvidia-smi -L, rocminfo")}},
+      msgid("nvidia-smi -L or rocminfo lists every GPU")}},
     {"DRV11 DRV12 DRV13 DRV14 DRV22",
      {msgid(
           "the nodes in /dev and who may open them, nvidia_uvm, MPS's pipe, what cuInit() returns"),
@@ -163,7 +163,7 @@ constexpr auto kRows = std::to_array<Row>({
     {"RT*",
      {msgid("what the driver reports about memory, clocks, power and links now, and the limits of "
             "the process"),
-      msgid("end the process or change the limit or setting in the finding"),
+      msgid("end the process, or change the limit or setting that the finding names"),
       msgid("a second reading shows another value")}},
     {"CMD01",
      {msgid("the libraries that the loader would find for the command's program"),
