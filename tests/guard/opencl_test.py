@@ -138,7 +138,7 @@ print(status, cl.buffer({QUOTA})[0])
 
     def test_a_program_without_opencl_is_told_apart(self):
         done = self.run_job("true", report="-")
-        self.assertIn("no program used OpenCL with the guard", " ".join(done.stderr.split()))
+        self.assertIn("no guarded program has used OpenCL", " ".join(done.stderr.split()))
 
     def test_absurd_arguments_get_the_platforms_answers(self):
         text = """
