@@ -81,7 +81,7 @@ int find() {
   if (!map_files(folder)) {
     say_once(0, "berth: the guard cannot read what the job may use (%s%s); %s", folder,
              has_other_version() ? ": of another version of Berth" : "",
-             is_strict() ? "with --strict, no device is used" : "nothing is enforced");
+             is_strict() ? "with --strict, no device is used" : "limits not enforced");
     if (g_region.usage != nullptr && wire::valid(*g_region.usage))
       __atomic_fetch_add(&g_region.usage->unlimited, 1, __ATOMIC_RELAXED);
     g_region.usage = nullptr;
@@ -91,7 +91,7 @@ int find() {
   if (g_region.process == nullptr) {
     __atomic_store_n(&g_region.usage->trouble, wire::kNoPlace, __ATOMIC_RELAXED);
     say_once(1, "berth: more than %u processes of one job use the device; %s", wire::kMaxProcesses,
-             is_strict() ? "with --strict, this one does not" : "nothing is enforced in this one");
+             is_strict() ? "with --strict, this process gets none" : "limits not enforced in this process");
     return -1;
   }
   __atomic_fetch_add(&g_region.usage->started, 1, __ATOMIC_RELAXED);

@@ -303,7 +303,7 @@ int slurm_spank_task_init(spank_t spank, int count, char **arguments) {
   if (!is_wanted() || task_name(spank, name, sizeof(name)) != 0) return ESPANK_SUCCESS;
   begin_words(spank, name, words);
   if (ask_helper(spank, name, output, sizeof(output)) != 0 && run(spank, words, output, sizeof(output)) < 0) {
-    fprintf(stderr, "berth: %s cannot hold this task to --berth-memory or --berth-share, nor notice hangs; nothing is enforced\n", g_berth);
+    fprintf(stderr, "berth: %s could not prepare this task: limits not enforced, hangs not detected\n", g_berth);
     return ESPANK_SUCCESS;
   }
   for (char *line = output, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {

@@ -423,7 +423,7 @@ print(after[64:] == before[64:], program.allocate(2 * {GIB})[0], program.info()[
         script = ("import os, subprocess, sys; path = os.environ['BERTH_GUARD'] + '/limits'; os.rename(path, path + 2 * 'x')\n"
                   f"subprocess.run([sys.executable, {PROGRAM!r}, 'quota', '1024'])\nos.rename(path + 2 * 'x', path)")
         done = simulated(BERTH, "run", "--memory", "2GiB", "--report", os.path.join(self.folder, "report.json"), "--", sys.executable, "-c", script)
-        self.assertIn("nothing is enforced", done.stderr)
+        self.assertIn("limits not enforced", done.stderr)
         self.assertEqual(self.report()["isolation"]["why_not"], "1 process could not read its limits: a namespace may hide them")
 
     def test_a_job_that_replaces_its_limits_is_reported(self):

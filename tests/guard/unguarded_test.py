@@ -88,7 +88,7 @@ inside.kill()
                   "before = file.read(4); file.seek(8); file.write(bytes([before[0] + 1])); file.flush()\n"
                   f"subprocess.run([sys.executable, {PROGRAM!r}, 'quota', '1024'])\nfile.seek(8); file.write(before); file.flush()")
         done = self.job(script)
-        self.assertIn(": of another version of Berth); nothing is enforced", done.stderr)
+        self.assertIn(": of another version of Berth); limits not enforced", done.stderr)
         self.assertIsNone(self.report()["isolation"]["by"])
 
     def test_strict_jobs_that_cannot_be_limited_do_not_start(self):
