@@ -141,6 +141,10 @@ constexpr Pair kDockerfile[] = {
 constexpr Pair kRequirements[] = {
     {"tensorflow_gpu_listed", 1, "tensorflow-gpu ; python_version >= '3.8'\n",
      "tensorflow-gpu ; python_version<\"3.8\"\n"},
+    {"tensorflow_gpu_listed", 1, "tensorflow-gpu ; python_version == '3.9'\n",
+     "tensorflow-gpu ; python_version < '3.9'\n"},
+    {"tensorflow_gpu_listed", 1, "tensorflow-gpu ; python_version <= '3.9'\n",
+     "tensorflow-gpu ; python_version <= '3.8'\n"},
 };
 
 constexpr Pair kYaml[] = {

@@ -223,7 +223,8 @@ bool is_for_old_pythons(std::string_view requirement) {
   const auto minor = three == std::string_view::npos ? std::optional<std::size_t>(0)  // Python 2
                                                      : listed_number(rest.substr(three + 2));
   constexpr std::size_t kOldest = 9;  // Python 3.9 is the oldest supported version
-  return minor && *minor <= kOldest;
+  const bool is_below = rest.starts_with('<') && !rest.starts_with("<=");
+  return minor && (is_below ? *minor <= kOldest : *minor < kOldest);
 }
 
 bool is_about_devices(std::string_view name) {
