@@ -216,7 +216,7 @@ class Notebooks(OnAMachine):
             """
         done = self.python(code)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("True True\n42\ncell\nTrue\nerror: 1 GPU is here, 9 were requested (E0411)\n", done.stdout)
+        self.assertIn("True True\n42\ncell\nTrue\nerror: 1 GPU is here, requested: 9 (E0411)\n", done.stdout)
         self.assertNotIn("Traceback", done.stdout + done.stderr)
 
 

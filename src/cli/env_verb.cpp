@@ -51,7 +51,8 @@ Result<int> print_job(const Context& context, const model::Request& request) {
   if (request.memory_bytes)
     context.err(
         commented(text("a share's size is set on the node: berth k8s device-plugin --shares N")));
-  context.err(commented(text("fill in image and command, then: kubectl create -f job.yaml")));
+  context.err(
+      commented(text("fill in the image and the command, then run: kubectl create -f job.yaml")));
   context.out(output::kubernetes_job(request));
   return 0;
 }

@@ -223,7 +223,7 @@ Result<int> print_usage(const Context& context, const char* verb,
   }
   if (sums.empty())
     return nothing_kept(reader, asked.from, asked.to,
-                        text("no use of a device is recorded for that time"), verb);
+                        text("no use of a device is recorded for this period"), verb);
   context.out(usage_table(sums, by, prices, context.out_terminal));
   return 0;
 }
@@ -275,7 +275,8 @@ Result<int> run_history(const Context& context) {
                                     [](const auto& one) { return one.moments.empty(); });
   if (is_empty)
     return nothing_kept(*reader, asked->from, asked->to,
-                        text("no readings of these devices are recorded for that time"), "history");
+                        text("no readings of these devices are recorded for this period"),
+                        "history");
   context.out(format == "csv" ? history_csv(devices, *asked)
               : format == "plot"
                   ? context.out_terminal.spell(history_plot(devices, *asked, context.out_terminal))

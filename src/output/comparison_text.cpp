@@ -148,8 +148,9 @@ std::string winner_sentence(const Comparison& comparison) {
   const SettingResult& winner = comparison.settings[*comparison.winner];
   const std::string name = setting_words(winner.setting);
   if (const std::string alike = names_of_alike(comparison); !alike.empty())
-    return text("Best: {}. These settings are no faster, and use as many resources or more: {}.",
-                name, alike);
+    return text(
+        "Best: {}. These settings are not clearly faster, and use as many resources or more: {}.",
+        name, alike);
   const SettingResult* next = next_best(comparison);
   if (next == nullptr) return text("Only this setting is left: {}.", name);
   return text("Best: {}, {} times as fast as the next one ({}).", name,

@@ -30,7 +30,7 @@ std::string held_against(const KnownMessage& one) {
   if (one.compared) return std::string(tr("no check on this machine confirms this cause"));
   if (one.rules.front().starts_with("SRC"))
     return std::string(tr("berth doctor FILE finds the line that causes it"));
-  return std::string(tr("this was not checked here"));
+  return std::string(tr("its cause was not checked here"));
 }
 
 std::string devices_of(const Probed& one) {

@@ -112,7 +112,7 @@ TEST_CASE("a pasted error that is the first finding is not repeated at the end")
   CHECK(text.starts_with("the pasted error: memory ran out"));
   CHECK(text.find("it usually means") == std::string::npos);
   CHECK(text.find("do this") != std::string::npos);
-  CHECK(text.ends_with("the error   this was not checked here\n"));
+  CHECK(text.ends_with("the error   its cause was not checked here\n"));
   parts.error->front().compared = true;
   CHECK(output::diagnosis_text(diagnosis, {}, false, parts)
             .ends_with("the error   no check on this machine confirms this cause\n"));

@@ -264,8 +264,9 @@ void Writer::note_opencl() {
     const bool taken = std::find(placement_.devices.begin(), placement_.devices.end(),
                                  device.index) != placement_.devices.end();
     if (device.kind != model::DeviceKind::kGpu || taken) continue;
-    environment_.notes.push_back(text(
-        "OpenCL and Vulkan programs can still see every GPU: no variable hides GPUs from them"));
+    environment_.notes.push_back(
+        text("OpenCL and Vulkan programs can still see every GPU: no variable hides GPUs from "
+             "these programs"));
     return;
   }
 }

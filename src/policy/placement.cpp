@@ -194,7 +194,8 @@ Result<Candidates> by_name(const Search& search, const std::vector<Unit>& units)
   const int count = search.request.gpus.value_or(static_cast<int>(units.size()));
   if (static_cast<std::size_t>(count) > units.size())
     return Error{ErrorCode::kInvalidArgument, "E0418",
-                 text("{} GPUs were requested, but {} were named", count, units.size()),
+                 text("--gpus {} does not match the number of devices that --devices names: {}",
+                      count, units.size()),
                  text("omit {}, or name more devices", "--gpus")};
   if (static_cast<std::size_t>(count) < units.size())
     return need ? by_memory(search, *chosen, count, *need) : for_itself(search, *chosen, count);

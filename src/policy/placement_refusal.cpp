@@ -172,9 +172,8 @@ std::string as_many_as_are_here(const Search& search, const Candidates& visible,
 }
 
 Error too_few(const Search& search, const Candidates& visible, std::size_t here, int count) {
-  std::string message =
-      text_n("{} GPU is here, {} were requested", "{} GPUs are here, {} were requested",
-             static_cast<long long>(here), here, count);
+  std::string message = text_n("{} GPU is here, requested: {}", "{} GPUs are here, requested: {}",
+                               static_cast<long long>(here), here, count);
   const auto parted = only(search.all, [](const Candidate& c) { return c.partition != nullptr; });
   if (!parted.empty() && count > 1)
     message += "\n  " + text(

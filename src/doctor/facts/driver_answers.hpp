@@ -68,7 +68,7 @@ namespace berth::doctor {
   /* the highest supported version: "12.2" */                                                 \
   FACT(std::string, cuda_version, msgid("the driver's CUDA version"))                         \
   /* result of cuInit(0); absent: no libcuda.so.1 */                                          \
-  FACT(int, cuda_init, msgid("what CUDA's cuInit() returns"))                                 \
+  FACT(int, cuda_init, msgid("the result of CUDA's cuInit()"))                                \
   /* "0-1" */                                                                                 \
   FACT(std::vector<std::string>, peer_pairs_unsupported, msgid("direct transfers between GPUs"))
 
