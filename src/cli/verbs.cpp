@@ -170,8 +170,8 @@ constexpr auto kEnvOptions = join(
     kRequestOptions,
     std::to_array<Option>({
         {"--format", "shell|json|dotenv|docker|cdi|k8s|pip|conda|dockerfile",
-         "what to print: the job's variables as shell commands, an env file, or options of a "
-         "container or pod; or how to install a framework (default: shell)"},
+         "print the variables for a shell, a file, a container or a pod; or how to install a "
+         "framework (default: shell)"},
         {"--framework", "torch|tensorflow|jax|cupy|onnxruntime",
          "with pip, conda, dockerfile: the framework to install, in a version that is known to "
          "work with this driver, GPU and Python"},
