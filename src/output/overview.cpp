@@ -113,7 +113,8 @@ Room room_of(const model::Snapshot& snapshot) {
     if (state == DeviceState::kNotKnown && device.processes_unknown && room.unknown == nullptr)
       room.unknown = &device;
     if (state == DeviceState::kFree || state == DeviceState::kAsleep) ++room.free;
-    if (!unwell(device)) room.roomiest = std::max(room.roomiest, shareable(device, snapshot));
+    if (!unwell(device) && state != DeviceState::kNoPartition)
+      room.roomiest = std::max(room.roomiest, shareable(device, snapshot));
   }
   return room;
 }
@@ -132,7 +133,10 @@ void steps_with_gpus(const model::Snapshot& snapshot, const Room& room, Steps& s
     steps.offer(
         "run", fmt::format("berth run --devices {} -- python train.py", room.unknown->index),
         text("run on {}, if you know that no one else uses it", device_label(*room.unknown)));
-  const bool ill = std::any_of(snapshot.devices.begin(), snapshot.devices.end(), unwell);
+  const bool ill =
+      std::any_of(snapshot.devices.begin(), snapshot.devices.end(), [&](const Device& device) {
+        return unwell(device) || state_of(device, snapshot) == DeviceState::kNoPartition;
+      });
   if (driver_fails(snapshot) || ill)
     steps.offer("doctor", "berth doctor", std::string(tr("why, and how to fix it")));
   for (const Device& device : snapshot.devices) {
@@ -168,6 +172,8 @@ std::string_view name(DeviceState state) {
       return "asleep";
     case DeviceState::kNotKnown:
       return "not_known";
+    case DeviceState::kNoPartition:
+      return "no_partition";
     case DeviceState::kProblem:
       return "problem";
     case DeviceState::kNotManaged:
@@ -189,6 +195,8 @@ DeviceState state_of(const Device& device, const model::Snapshot& snapshot) {
   if (device.processes_unknown || device.partitions_unknown) return DeviceState::kNotKnown;
   if (!leases.empty() && (device.partitions.empty() || leases.size() >= device.partitions.size()))
     return DeviceState::kDrained;
+  if (device.mig_enabled.value_or(false) && device.partitions.empty())
+    return DeviceState::kNoPartition;
   return device.health == Health::kAsleep ? DeviceState::kAsleep : DeviceState::kFree;
 }
 

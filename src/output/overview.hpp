@@ -20,9 +20,18 @@ struct NextStep {
 
 /// What a device is doing, for the overview. A device with a lease counts as busy even if it is
 /// idle.
-enum class DeviceState { kFree, kBusy, kDrained, kAsleep, kNotKnown, kProblem, kNotManaged };
-[[nodiscard]] std::string_view name(
-    DeviceState state);  // The name in JSON: "free", "busy", "drained", "asleep", "not_known", …
+enum class DeviceState {
+  kFree,
+  kBusy,
+  kDrained,
+  kAsleep,
+  kNotKnown,
+  kNoPartition,  // MIG is on, but the GPU has no partition, so CUDA cannot use it
+  kProblem,
+  kNotManaged
+};
+/// The name in JSON: "free", "busy", "drained", "asleep", "not_known", "no_partition", …
+[[nodiscard]] std::string_view name(DeviceState state);
 [[nodiscard]] DeviceState state_of(const model::Device& device, const model::Snapshot& snapshot);
 
 /// How many devices and processes one user has, and their memory. `user` is "" if the user is

@@ -64,6 +64,7 @@ Cell first_cell(const Device& device, DeviceState state) {
     return {std::string(word_for(device.health)), style_for(device.health)};
   if (state == DeviceState::kFree) return {std::string(tr("free")), Style::kGreen};
   if (state == DeviceState::kDrained) return {std::string(tr("drained")), Style::kYellow};
+  if (state == DeviceState::kNoPartition) return {std::string(tr("MIG, empty")), Style::kYellow};
   const auto& utilization = device.readings.utilization_percent;
   if (utilization) return bar_of(*utilization);
   if (state == DeviceState::kNotKnown) return {std::string(tr("not known")), Style::kYellow};

@@ -230,6 +230,25 @@ TEST_CASE("a desktop's graphics leave a GPU free in the overview, as for berth r
   CHECK(name(state_of(device, snapshot)) == "busy");
 }
 
+TEST_CASE("a GPU with MIG and no partition is not free in the overview, as for berth run") {
+  model::Snapshot snapshot;
+  snapshot.driver.state = "ok";
+  model::Device device;
+  device.index = 0;
+  device.health = model::Health::kOk;
+  device.mig_enabled = true;
+  device.readings.memory_total_bytes = std::uint64_t{80} << 30U;
+  device.readings.memory_used_bytes = std::uint64_t{0};
+  snapshot.devices.push_back(device);
+  CHECK(name(state_of(device, snapshot)) == "no_partition");
+  const std::string shown = overview(snapshot, Terminal{});
+  CHECK(shown.find("MIG, empty") != std::string::npos);
+  CHECK(shown.find("berth run --gpus 1") == std::string::npos);
+  CHECK(shown.find("berth run --memory") == std::string::npos);
+  snapshot.devices[0].partitions.emplace_back();
+  CHECK(name(state_of(snapshot.devices[0], snapshot)) == "free");
+}
+
 TEST_CASE("a GPU with unreadable processes is not shown as free or unused on any screen") {
   model::Snapshot snapshot;
   snapshot.driver.state = "ok";
